@@ -1,0 +1,77 @@
+"""How a template computes a workload: frozen, printable, replayable decisions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+
+@dataclass(frozen=True, order=True)
+class ConvConfig:
+    """The direct NCHW[x]c template's schedule tuple (NeoCPU, section 3.1.1), extended.
+
+    ``ic_bn``, ``oc_bn``: channels in a block of the input and of the output; ``ic_bn == 0`` reads
+    plain NCHW (the first convolution). ``reg_n``: output pixels of a row held in registers.
+    ``unroll_ker``: unroll the kernel's width. Ours: ``reg_m`` output rows in the register tile,
+    ``oh_bn`` output rows (or, for a 1x1 kernel, tiles of ``reg_n`` pixels) that one parallel chunk
+    covers, ``parallel_oc`` whether chunks are also split over the output's channel blocks.
+    """
+
+    template: ClassVar[str] = "conv2d_NCHWc"
+
+    ic_bn: int
+    oc_bn: int
+    reg_n: int
+    unroll_ker: bool = True
+    reg_m: int = 1
+    oh_bn: int = 1
+    parallel_oc: bool = False
+
+
+@dataclass(frozen=True, order=True)
+class DepthwiseConfig:
+    """Depthwise NCHW[x]c: input and output share the block ``oc_bn``, a multiple of lanes.
+
+    ``reg_n`` output pixels of a row are held in registers, ``reg_m`` rows of them.
+    """
+
+    template: ClassVar[str] = "depthwise_conv2d_NCHWc"
+
+    oc_bn: int
+    reg_n: int
+    unroll_ker: bool = True
+    reg_m: int = 1
+
+    @property
+    def ic_bn(self) -> int:
+        return self.oc_bn
+
+
+@dataclass(frozen=True, order=True)
+class DenseConfig:
+    """Dense as a product packed in blocks of ``oc_bn`` outputs; ``reg_n`` rows of the batch at once.
+
+    ``unroll_k``: how many input features the reduction advances per step.
+    """
+
+    template: ClassVar[str] = "dense_pack"
+
+    oc_bn: int
+    reg_n: int = 1
+    unroll_k: int = 4
+
+
+Config = ConvConfig | DepthwiseConfig | DenseConfig
+
+# Every template's config type, by template name; a new template adds its line.
+CONFIG_TYPES: dict[str, type[Config]] = {
+    kind.template: kind for kind in (ConvConfig, DepthwiseConfig, DenseConfig)
+}
+
+
+def knobs(config: Config) -> dict[str, int | bool]:
+    """The config as an ordered name -> value mapping."""
+    return {field.name: getattr(config, field.name) for field in fields(config)}
+
+
+__all__ = ["CONFIG_TYPES", "Config", "ConvConfig", "DenseConfig", "DepthwiseConfig", "knobs"]

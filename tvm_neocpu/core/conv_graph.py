@@ -1,0 +1,84 @@
+"""The TVM-free picture of a network: what chooses a layout, and which tensors flow between."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+
+from tvm_neocpu.core.workload import Workload
+
+Shape4 = tuple[int, int, int, int]
+
+
+class NodeKind(str, Enum):
+    """Who decides a layout (NeoCPU, section 3.2).
+
+    A convolution chooses; a join (add, multiply, concat) forces its inputs into one layout; a
+    boundary (graph input or output, layout-dependent operation) knows plain NCHW only.
+    """
+
+    CONV = "conv"
+    JOIN = "join"
+    BOUNDARY = "boundary"
+
+
+@dataclass(frozen=True)
+class GraphNode:
+    """``id`` is stable: a hash of the operation and of everything upstream of it.
+
+    ``out_shape`` is the logical (N, C, H, W) it produces. A join lists in ``join_channels`` the
+    channel counts that its block must divide (a concat's inputs, else the one common count).
+    """
+
+    id: str
+    kind: NodeKind
+    label: str
+    out_shape: Shape4
+    workload: Workload | None = None
+    join_channels: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class GraphEdge:
+    """A tensor from ``src`` to ``dst``; ``shape`` is its logical size where a transform would sit.
+
+    ``tensor`` names the tensor: edges that share it share the cost of one and the same transform.
+    """
+
+    src: str
+    dst: str
+    shape: Shape4
+    tensor: str
+
+
+@dataclass(frozen=True)
+class ConvGraph:
+    """Nodes in topological order and the edges between them."""
+
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+
+    @cached_property
+    def by_id(self) -> Mapping[str, GraphNode]:
+        return {node.id: node for node in self.nodes}
+
+    @cached_property
+    def hash(self) -> str:
+        """Sixteen hex digits over node identities and edges: equal networks, equal hashes."""
+        text = "\n".join(
+            [*sorted(node.id for node in self.nodes)]
+            + sorted(f"{edge.src}>{edge.dst}:{edge.shape}" for edge in self.edges)
+        )
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def convs(self) -> tuple[GraphNode, ...]:
+        return tuple(node for node in self.nodes if node.kind is NodeKind.CONV)
+
+    @property
+    def workloads(self) -> tuple[Workload, ...]:
+        """Distinct workloads in order of first appearance: the tuning tasks."""
+        return tuple(dict.fromkeys(n.workload for n in self.nodes if n.workload is not None))

@@ -1,0 +1,55 @@
+"""Every exception that bad input can raise, so that callers catch one family and command lines print one line."""
+
+from __future__ import annotations
+
+
+class NeoCpuError(Exception):
+    """Base of all: the text is one line that says what was wrong and what to do."""
+
+
+class UnknownModelError(NeoCpuError, KeyError):
+    """A network name that the zoo does not have."""
+
+    def __str__(self) -> str:
+        # KeyError would print the repr of its argument; a person reads this one.
+        return str(self.args[0]) if self.args else ""
+
+
+class ModelFileError(NeoCpuError):
+    """A model file that is missing, truncated or not ONNX."""
+
+
+class UnsupportedOperatorError(NeoCpuError):
+    """The importer does not know an operator of the model; the text names it."""
+
+
+class ShapeError(NeoCpuError, ValueError):
+    """A graph input whose shape is missing, dynamic or does not fit the model."""
+
+
+class TargetError(NeoCpuError, ValueError):
+    """A target that TVM or LLVM would not understand."""
+
+
+class LogError(NeoCpuError):
+    """A tuning log that cannot be written, or a named one that cannot be read."""
+
+
+class ConfigError(NeoCpuError, ValueError):
+    """A schedule configuration that does not fit its workload."""
+
+
+class PlanError(NeoCpuError):
+    """A layout plan that does not belong to the network it is applied to."""
+
+
+class InvalidProblemError(NeoCpuError, ValueError):
+    """A layout problem whose costs have the wrong shape or value."""
+
+
+class UnsatisfiableError(NeoCpuError):
+    """A layout problem with no finite solution; the text names the conflict."""
+
+
+class ModuleFileError(NeoCpuError):
+    """An exported module that is missing or was not written by this package."""

@@ -1,0 +1,29 @@
+"""What the global search decided: a config for every convolution, a layout for every join."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.layout import Layout
+
+
+@dataclass(frozen=True)
+class Plan:
+    """``configs`` and ``joins`` are keyed by :class:`GraphNode` id; ``graph`` is the graph's hash.
+
+    ``seconds`` is the predicted time of the convolutions and transforms it pays for;
+    ``lower_bound`` what no plan over the same candidates could undercut.
+    """
+
+    graph: str
+    configs: Mapping[str, Config]
+    joins: Mapping[str, Layout] = field(default_factory=dict)
+    seconds: float = 0.0
+    lower_bound: float = 0.0
+    method: str = "greedy"
+
+    @property
+    def optimal(self) -> bool:
+        return self.seconds <= self.lower_bound * (1 + 1e-6) + 1e-12
