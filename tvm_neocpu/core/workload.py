@@ -123,3 +123,7 @@ class DenseWorkload:
 
 
 Workload = ConvWorkload | DenseWorkload
+
+WORKLOAD_TYPES: dict[str, type[ConvWorkload] | type[DenseWorkload]] = {
+    kind.__name__: kind for kind in (ConvWorkload, DenseWorkload)
+}

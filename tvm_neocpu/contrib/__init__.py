@@ -1,0 +1,1 @@
+"""Beyond the compiler itself: networks to try it on, quantization, fused layers, deployment."""

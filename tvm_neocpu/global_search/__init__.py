@@ -1,0 +1,12 @@
+"""Global search: which layout each node of the network takes (NeoCPU, section 3.3.2); no TVM.
+
+    problem = LayoutProblem(node_costs, edge_costs)
+    solution = solve(problem)
+"""
+
+from tvm_neocpu.global_search.limits import SearchLimitError
+from tvm_neocpu.global_search.problem import LayoutProblem
+from tvm_neocpu.global_search.solution import Solution
+from tvm_neocpu.global_search.solve import METHODS, solve
+
+__all__ = ["METHODS", "LayoutProblem", "SearchLimitError", "Solution", "solve"]

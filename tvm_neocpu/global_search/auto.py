@@ -1,0 +1,38 @@
+"""Exact where that is in reach, else the best found, and always a valid lower bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tvm_neocpu.global_search.cost_graph import CostGraph, components
+from tvm_neocpu.global_search.limits import Deadline
+from tvm_neocpu.global_search.kernel import solve_kernel
+from tvm_neocpu.global_search.problem import LayoutProblem
+from tvm_neocpu.global_search.simplify import simplify
+from tvm_neocpu.global_search.solution import Solution, bounded, proven
+
+
+def solve_auto(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
+    """Reduce exactly, then solve each connected kernel that remains in its share of the time.
+
+    None if every choice is forbidden. The solution's method lists the engines that were needed.
+    """
+    graph = CostGraph.of(problem)
+    if not simplify(graph):
+        return None
+    kernels = [graph.part(nodes) for nodes in components(graph)]
+    chosen: dict[int, int] = {}
+    bound, exact, engines = graph.constant, True, ["reductions"]
+    for k, kernel in enumerate(kernels):
+        answer = solve_kernel(kernel, deadline.share(1 / (len(kernels) - k)))
+        if answer is None:
+            return None
+        chosen |= answer.chosen
+        bound += answer.lower_bound
+        exact = exact and answer.exact
+        engines.append(answer.engine)
+    method = f"auto ({', '.join(dict.fromkeys(engines))})"
+    full = graph.complete(chosen)
+    return proven(problem, full, method) if exact else bounded(problem, full, bound, method)

@@ -1,0 +1,109 @@
+"""Dynamic programming over the graph's own structure; exact.
+
+NeoCPU (section 3.3.2, algorithm 2) keeps the best cost so far per node and scheme in topological
+order. That is exact on chains. Here the state is the frontier: eliminating a node leaves a table of
+the best cost so far over the joint choices of the nodes it touched (bucket elimination, Dechter
+1999). On a chain both are the same; a residual or inception block costs a table of two nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvm_neocpu.global_search.consistency import drop_impossible
+from tvm_neocpu.global_search.cost_graph import CostGraph
+from tvm_neocpu.global_search.elimination_order import EliminationPlan, plan_elimination
+from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
+from tvm_neocpu.global_search.problem import Costs, LayoutProblem
+from tvm_neocpu.global_search.reductions import fix_single
+from tvm_neocpu.global_search.solution import Solution, proven
+
+# 2^24 doubles are 128 MiB: a frontier of four nodes of 64 candidates.
+MAX_TABLE = 1 << 24
+# Entries of a joint sum held at once (8 MiB).
+BLOCK_ENTRIES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Table:
+    """The best cost so far for every joint choice of `scope`, one axis per node."""
+
+    scope: tuple[int, ...]
+    values: Costs
+
+
+def solve_dp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
+    """The optimum by elimination; None if every choice is forbidden.
+
+    Raises SearchLimitError if a table would exceed MAX_TABLE entries or the time is over.
+    """
+    graph = CostGraph.of(problem)
+    if drop_impossible(graph) is not None:
+        return None
+    fix_single(graph)
+    plan = plan_elimination(graph, MAX_TABLE)
+    if plan is None:
+        raise SearchLimitError(
+            f"dp: a table over the frontier would exceed {MAX_TABLE} entries; use method='auto'"
+        )
+    chosen = eliminate(graph, plan, deadline)
+    if chosen is None:
+        raise SearchLimitError("dp: the time limit has passed; raise it or use method='auto'")
+    return proven(problem, graph.complete(chosen), "dp")
+
+
+def eliminate(graph: CostGraph, plan: EliminationPlan, deadline: Deadline) -> dict[int, int] | None:
+    """The best candidate (label) of each node that is left; None if the time is over.
+
+    If nothing satisfies the graph, the choice costs infinity. Every node needs two candidates or
+    more, for NumPy's count of axes is limited.
+    """
+    turn = {node: k for k, node in enumerate(plan.order)}
+    buckets: dict[int, list[Table]] = {i: [Table((i,), graph.costs[i])] for i in plan.order}
+    for i, j, matrix in graph.edge_list():
+        first, table = (i, Table((i, j), matrix)) if turn[i] < turn[j] else (j, Table((j, i), matrix.T))
+        buckets[first].append(table)
+    for node in plan.order:
+        table = _best_over_first(buckets[node], turn, deadline)
+        if table is None:
+            return None
+        if table.scope:
+            buckets[table.scope[0]].append(table)
+    return graph.to_labels(_choose(plan.order, buckets))
+
+
+def _best_over_first(
+    tables: list[Table], turn: dict[int, int], deadline: Deadline
+) -> Table | None:
+    """Sum tables that share their first axis and minimise over it.
+
+    Scopes are in the order of elimination, so tables differ in missing axes only.
+    """
+    scope = tuple(sorted({i for table in tables for i in table.scope}, key=turn.__getitem__))
+    terms = sorted((_spread(table, scope) for table in tables), key=lambda term: term.size)
+    shape = np.broadcast_shapes(*(term.shape for term in terms))
+    best = np.full(shape[1:], np.inf)
+    rows = max(1, BLOCK_ENTRIES // best.size)
+    for a in range(0, shape[0], rows):
+        if deadline.passed:
+            return None
+        total = sum((term[a : a + rows] for term in terms[1:]), start=terms[0][a : a + rows])
+        np.minimum(best, total.min(axis=0), out=best)
+    return Table(scope[1:], best)
+
+
+def _spread(table: Table, scope: tuple[int, ...]) -> Costs:
+    """The table with an axis of length 1 for every node of `scope` that it lacks."""
+    sizes = dict(zip(table.scope, table.values.shape, strict=True))
+    return table.values.reshape([sizes.get(i, 1) for i in scope])
+
+
+def _choose(order: tuple[int, ...], buckets: dict[int, list[Table]]) -> dict[int, int]:
+    """Places in the reverse order: each node sees its frontier decided."""
+    places: dict[int, int] = {}
+    for node in reversed(order):
+        total = sum(t.values[(slice(None), *(places[j] for j in t.scope[1:]))] for t in buckets[node])
+        places[node] = int(np.argmin(total))
+    return places

@@ -1,0 +1,22 @@
+"""NeoCPU's own switch (section 3.3.2): dynamic programming, and PBQP where that takes too long."""
+
+from __future__ import annotations
+
+import math
+
+from tvm_neocpu.global_search.dp import solve_dp
+from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
+from tvm_neocpu.global_search.pbqp import solve_pbqp
+from tvm_neocpu.global_search.problem import LayoutProblem
+from tvm_neocpu.global_search.solution import Solution
+
+
+def solve_paper(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
+    """The optimum if dynamic programming ends by the deadline, else what PBQP answers.
+
+    A table too large for memory ends the first part at once: waiting would not make it fit.
+    """
+    try:
+        return solve_dp(problem, deadline)
+    except SearchLimitError:
+        return solve_pbqp(problem, Deadline.after(math.inf))

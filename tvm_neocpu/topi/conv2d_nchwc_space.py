@@ -1,0 +1,155 @@
+"""The configuration space of the direct NCHW[x]c template and what the cost model says of it."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+from tvm_neocpu.core.config import ConvConfig
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.roofline import PARTIAL_VECTOR, Work, seconds, tile_step_cycles
+
+# NeoCPU, section 3.3.1, lists 32, 16, 8, 4, 2; ours adds every divisor of the output width.
+PAPER_REG_N = (32, 16, 8, 4, 2)
+
+
+def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
+    """Everything but depthwise, which has no reduction over channels to block."""
+    return not conv.is_depthwise or conv.out_channels != conv.in_channels
+
+
+def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
+    """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
+    unroll = (True, False) if conv.kernel[1] > 1 else (True,)
+    tiles = register_tiles(conv, cpu)
+    return tuple(
+        ConvConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc)
+        for ic_bn, oc_bn in product(in_blocks(conv), out_blocks(conv, cpu))
+        for reg_m, reg_n in tiles
+        if reg_m * reg_n * math.ceil(oc_bn / cpu.lanes) <= cpu.accumulators
+        for unroll_ker in unroll
+        for parallel_oc in (False, True)
+        for oh_bn in chunk_heights(conv, reg_m, cpu)
+    )
+
+
+def in_blocks(conv: ConvWorkload) -> tuple[int, ...]:
+    """Factors of the input channels of a group; plain NCHW (0) for a first convolution."""
+    blocks = tuple(f for f in factors(conv.in_channels // conv.groups) if f <= 64)
+    return (0, *blocks) if conv.in_channels <= 4 and conv.groups == 1 else blocks
+
+
+def out_blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[int, ...]:
+    """Factors of the output channels of a group, up to four vectors."""
+    limit = 4 * cpu.lanes
+    return tuple(f for f in factors(conv.out_channels // conv.groups) if f <= limit)
+
+
+def register_tiles(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
+    """(reg_m, reg_n) that hardly overhang: divisors of the output's width, then near fits."""
+    widths = {r for r in (*factors(conv.out_width), *PAPER_REG_N, *range(4, 15))}
+    widths = {r for r in widths if r <= min(conv.out_width, cpu.accumulators)}
+    heights = [m for m in (1, 2, 3, 4, 7) if m <= conv.out_height]
+    exact = {r for r in widths if conv.out_width % r == 0}
+    return tuple(
+        (m, n)
+        for m in heights
+        for n in sorted(widths)
+        if m * n <= cpu.accumulators and (n in exact or overhang(conv, m, n) <= 1.15)
+    ) or ((1, min(conv.out_width, cpu.accumulators)),)
+
+
+def overhang(conv: ConvWorkload, reg_m: int, reg_n: int) -> float:
+    """Pixels computed over pixels wanted."""
+    rows = math.ceil(conv.out_height / reg_m) * reg_m
+    cols = math.ceil(conv.out_width / reg_n) * reg_n
+    return rows * cols / (conv.out_height * conv.out_width)
+
+
+def chunk_heights(conv: ConvWorkload, reg_m: int, cpu: Cpu) -> tuple[int, ...]:
+    """Tile rows a parallel chunk may cover: one, or what gives each core 1, 2 or 4 chunks."""
+    rows = math.ceil(conv.out_height / reg_m)
+    wanted = (1, *(rows // (cpu.cores * share) for share in (1, 2, 4)))
+    return tuple(sorted({_largest_factor(rows, at_most) for at_most in wanted}))
+
+
+def _largest_factor(number: int, at_most: int) -> int:
+    return max(f for f in factors(number) if f <= max(1, at_most))
+
+
+def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
+    """CDUCA's model over this template's loops."""
+    vectors = math.ceil(config.oc_bn / cpu.lanes)
+    pixels = config.reg_m * config.reg_n
+    steps = conv.kernel[0] * conv.kernel[1] * (conv.in_channels // conv.groups)
+    tile_rows = math.ceil(conv.out_height / config.reg_m)
+    tiles = tile_rows * math.ceil(conv.out_width / config.reg_n)
+    out_blocks_total = conv.batch * conv.out_channels // config.oc_bn
+    per_step = tile_step_cycles(pixels, vectors, cpu) + _loop_overhead(conv, config, vectors)
+    if config.oc_bn % cpu.lanes:
+        per_step *= PARTIAL_VECTOR
+    per_tile = steps * per_step + 2.0 * pixels * vectors + 20
+    padded = any(conv.padding) or overhang(conv, config.reg_m, config.reg_n) > 1
+    pad_bytes = 4 * math.prod(conv.in_shape) if padded else 0
+    row_chunks = tile_rows // _largest_factor(tile_rows, config.oh_bn)
+    chunks = conv.batch * row_chunks * (
+        conv.out_channels // config.oc_bn if config.parallel_oc else 1
+    )
+    cycles = tiles * out_blocks_total * per_tile + pad_bytes / 16 * _halo(conv, config, row_chunks)
+    return seconds(Work(cycles, chunks, *_traffic(conv, config, cpu, row_chunks, tiles)), cpu)
+
+
+def _loop_overhead(conv: ConvWorkload, config: ConvConfig, vectors: int) -> float:
+    """Cycles a step loses to loop control, and to broadcasts kept alive by too much unrolling."""
+    inner = config.ic_bn or conv.in_channels
+    unrolled = conv.kernel[1] if config.unroll_ker else 1
+    # Few input channels innermost are unrolled by LLVM: it then keeps pixels that taps share in
+    # registers and spills (measured: 121 against 243 GFLOP/s on ResNet's 7x7 stem).
+    crowded = inner <= 4 and unrolled > 3 and config.reg_n * config.reg_m * vectors > 14
+    return 0.25 + 4.0 / inner + (8.0 if crowded else 0.0) - (0.05 if config.unroll_ker else 0)
+
+
+def _halo(conv: ConvWorkload, config: ConvConfig, row_chunks: int) -> float:
+    """How often an input row is padded: chunks share the rows at their borders."""
+    if config.parallel_oc:
+        return 2.0
+    rows = conv.height / row_chunks
+    return (rows + conv.kernel[0] - conv.stride[0]) / rows
+
+
+def _traffic(
+    conv: ConvWorkload, config: ConvConfig, cpu: Cpu, row_chunks: int, tiles: int
+) -> tuple[float, float, float]:
+    """Bytes into L1, into L2 and from memory.
+
+    A tile walks the weights of its channel block; a block's weights stay in L1 only if they fit.
+    A chunk walks all blocks (or one), over the input rows that it covers.
+    """
+    in_bytes = 4 * math.prod(conv.in_shape)
+    out_bytes = 4 * math.prod(conv.out_shape)
+    weight_bytes = 4 * math.prod(conv.weight_shape)
+    blocks = conv.out_channels // config.oc_bn
+    block_bytes = weight_bytes / blocks
+    reads_of_weights = conv.batch * tiles if block_bytes > 0.6 * cpu.l1 else conv.batch * row_chunks
+    input_tile = in_bytes / conv.batch / tiles * conv.kernel[0]
+    reads_of_input = blocks if input_tile + block_bytes > 0.6 * cpu.l1 else 1
+    from_l2 = weight_bytes * reads_of_weights + in_bytes * reads_of_input + out_bytes
+    chunk_input = in_bytes / conv.batch / row_chunks
+    chunk_weights = block_bytes if config.parallel_oc else weight_bytes
+    l2_passes_weights = conv.batch * (
+        1 if config.parallel_oc or weight_bytes < 0.7 * cpu.l2 else row_chunks
+    )
+    split = min(cpu.cores, blocks) if config.parallel_oc else 1
+    l2_passes_input = (
+        split if chunk_input + chunk_weights < 0.7 * cpu.l2 or not config.parallel_oc else blocks
+    )
+    # Without a split over channels every core reads all the weights for its rows.
+    weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
+    from_l3 = (
+        weight_bytes * max(l2_passes_weights, weight_copies) + in_bytes * l2_passes_input + out_bytes
+    )
+    resident = in_bytes + out_bytes + weight_bytes < 0.5 * cpu.l3
+    from_dram = weight_bytes if resident else weight_bytes + in_bytes + out_bytes
+    return from_l2, from_l3, from_dram

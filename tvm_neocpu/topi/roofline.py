@@ -1,0 +1,65 @@
+"""CDUCA's cost model: memory time, compute time, and how far one hides the other.
+
+Its terms come from :class:`Cpu` alone. What a template knows about itself (instructions of its
+inner loop, bytes that cross each cache boundary) it says in a :class:`Work`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tvm_neocpu.core.cpu import Cpu
+
+# Share of the shorter of memory and compute time that out-of-order execution cannot hide.
+EXPOSED = 0.15
+# Cycles that a load which fits its issue slot still costs: bank conflicts, split lines.
+LOAD_CONTENTION = 0.03
+# LLVM splits a vector that no register width divides into pieces: more instructions, more moves.
+PARTIAL_VECTOR = 1.5
+# Cost of a parallel region's fork and join, seconds.
+FORK_JOIN = 2e-6
+
+
+@dataclass(frozen=True)
+class Work:
+    """What one kernel does in all; bytes are those that pass from a level to the next inner one.
+
+    ``cycles`` are core cycles of instruction issue over all chunks; ``chunks`` the trip count of
+    the parallel loop, which bounds how evenly the cores share the work.
+    """
+
+    cycles: float
+    chunks: int
+    from_l2: float
+    from_l3: float
+    from_dram: float
+
+
+def seconds(work: Work, cpu: Cpu) -> float:
+    """Predicted seconds on ``cpu.cores`` threads."""
+    rounds = math.ceil(work.chunks / cpu.cores)
+    share = rounds / work.chunks
+    memory = (
+        work.from_l2 / cpu.l2_bytes_per_cycle
+        + work.from_l3 / cpu.l3_bytes_per_cycle
+        + work.from_dram / cpu.dram_bytes_per_cycle
+    )
+    longer, shorter = max(work.cycles, memory), min(work.cycles, memory)
+    return (longer + EXPOSED * shorter) * share / (cpu.ghz * 1e9) + FORK_JOIN
+
+
+def tile_step_cycles(
+    pixels: int, vectors: int, cpu: Cpu, broadcast_loads: bool = True
+) -> float:
+    """Cycles of one reduction step of a register tile: ``vectors`` weights times ``pixels`` inputs.
+
+    Bounded by FMA issue, by loads (a broadcast is folded into its FMA only if one vector uses it),
+    and by FMA latency when the tile holds too few independent accumulators.
+    """
+    fmas = pixels * vectors
+    loads = vectors + (pixels if broadcast_loads else 0)
+    latency = cpu.fma_latency * math.ceil(fmas / (cpu.fma_latency * cpu.fma_per_cycle))
+    spilled = max(0, fmas + vectors - cpu.accumulators - 2)
+    bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, latency)
+    return bound + LOAD_CONTENTION * loads + 2.0 * spilled

@@ -1,0 +1,136 @@
+"""Named schedule steps that templates share; each shows the loop before and after.
+
+Blocks found here are the ones that ``FuseTIR`` leaves: an anchor, what feeds it, what follows it.
+Every template ends in a *store* stage, an identity copy from its accumulator to the output, so
+that an elementwise epilogue can be melted into the store, whatever the accumulator looks like.
+"""
+
+from __future__ import annotations
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from tvm_neocpu.core.layout import factors
+from tvm_neocpu.topi.anchor import child_blocks
+
+REDUCE_AXIS = 2  # tirx.IterVar.CommReduce
+
+
+def loop_extent(sch: Schedule, loop: LoopRV) -> int:
+    """The constant trip count of a loop."""
+    return int(sch.get(loop).extent)
+
+
+def block_name(sch: Schedule, block: SBlockRV) -> str:
+    return str(sch.get(block).name_hint)
+
+
+def find_block(sch: Schedule, name: str) -> SBlockRV | None:
+    """The block of that name; ``FuseTIR`` keeps a template's own names. ``None`` if absent."""
+    return next((b for b in child_blocks(sch) if block_name(sch, b) == name), None)
+
+
+def output_shape(sch: Schedule, block: SBlockRV) -> tuple[int, ...]:
+    """The shape of the buffer that a block writes."""
+    return tuple(int(extent) for extent in sch.get(block).writes[0].source.shape)
+
+
+def is_reduction(sch: Schedule, block: SBlockRV) -> bool:
+    return any(int(axis.iter_type) == REDUCE_AXIS for axis in sch.get(block).iter_vars)
+
+
+def inline_epilogue(sch: Schedule, store: SBlockRV) -> SBlockRV:
+    """Melt ``store`` and the elementwise operations after it into their last one; return that.
+
+    # store = acc; add = store + b; relu = max(add, 0)  ->  relu = max(acc + b, 0)
+
+    Operations on another domain (a squeeze-excite gate's broadcast product) stay where they are.
+    """
+    domain = output_shape(sch, store)
+    tail = store
+    while len(consumers := sch.get_consumers(tail)) == 1:
+        if output_shape(sch, consumers[0]) != domain or is_reduction(sch, consumers[0]):
+            break
+        tail = consumers[0]
+    before_store = _names_upstream(sch, store)
+    before_tail = _names_upstream(sch, tail)
+    for block in child_blocks(sch):
+        if block_name(sch, block) in before_tail - before_store:
+            sch.compute_inline(block)
+    return tail
+
+
+def _names_upstream(sch: Schedule, block: SBlockRV) -> set[str]:
+    """The names of all blocks that ``block`` depends on."""
+    names: set[str] = set()
+    for producer in sch.get_producers(block):
+        names |= {block_name(sch, producer)} | _names_upstream(sch, producer)
+    return names
+
+
+def largest_factor(number: int, at_most: int) -> int:
+    """The largest divisor of ``number`` that is at most ``at_most`` (and at least 1)."""
+    return max(d for d in factors(number) if d <= max(1, at_most))
+
+
+def split_off(sch: Schedule, loop: LoopRV, inner: int) -> tuple[LoopRV, LoopRV]:
+    """# for x in range(56)  ->  for x_outer in range(4): for x_inner in range(14)."""
+    outer, inner_loop = sch.split(loop, [None, inner], preserve_unit_iters=True)
+    return outer, inner_loop
+
+
+def unroll_all(sch: Schedule, *loops: LoopRV) -> None:
+    """# for i in range(4): f(i)  ->  f(0); f(1); f(2); f(3)."""
+    for loop in loops:
+        if loop_extent(sch, loop) > 1:
+            sch.unroll(loop)
+
+
+def vectorize_lanes(sch: Schedule, loop: LoopRV) -> None:
+    """# for c in range(16): f(c)  ->  f(ramp(0, 1, 16))."""
+    if loop_extent(sch, loop) > 1:
+        sch.vectorize(loop)
+
+
+def parallel_fused(sch: Schedule, *loops: LoopRV) -> LoopRV:
+    """# for n: for y:  ->  parallel for n_y: even, static chunks over the cores (3.1.2)."""
+    loop = sch.fuse(*loops) if len(loops) > 1 else loops[0]
+    if loop_extent(sch, loop) > 1:
+        sch.parallel(loop)
+    return loop
+
+
+def hold_tile_in_registers(sch: Schedule, acc: SBlockRV, first_reduction: LoopRV) -> None:
+    """Zero the tile before the reduction, unroll its pixels, vectorise its channels.
+
+    # for k, yi, xi, c: acc += ..  ->  acc[*] = 0; for k: acc[0,0,:] += ..; acc[0,1,:] += ..; ..
+
+    LLVM promotes a ``local`` tile to vector registers once all its indices are constants.
+    """
+    sch.set_scope(acc, 0, "local")
+    *_, yi, xi, lanes = sch.get_loops(acc)
+    unroll_all(sch, yi, xi)
+    vectorize_lanes(sch, lanes)
+    zero = sch.decompose_reduction(acc, first_reduction)
+    unroll_and_vectorize(sch, zero, pixels=2)
+
+
+def unroll_and_vectorize(sch: Schedule, block: SBlockRV, pixels: int) -> None:
+    """Unroll the ``pixels`` loops outside a block's innermost one and vectorise that one."""
+    *_, lanes = loops = sch.get_loops(block)
+    unroll_all(sch, *loops[-1 - pixels : -1])
+    vectorize_lanes(sch, lanes)
+
+
+def parallel_and_vectorize(sch: Schedule, block: SBlockRV) -> None:
+    """The schedule of an elementwise or data-moving stage over a blocked layout.
+
+    # for n, o, y, x, c  ->  parallel for n_o_y: for x: vectorised c
+    """
+    loops = sch.get_loops(block)
+    if len(loops) == 1:
+        vectorize_lanes(sch, loops[0])
+        return
+    inner = 2 if len(loops) > 3 else 1
+    vectorize_lanes(sch, loops[-1])
+    parallel_fused(sch, *loops[:-inner])

@@ -1,0 +1,166 @@
+"""Which implementations can compute an operator: Relay's ``OpStrategy`` idea as an explicit table.
+
+Every implementation brings five functions (guard, space, compute, schedule, pack_weight) and a
+cost. The built-in ones are listed at the end of this file; anybody adds one more from outside:
+
+    from tvm_neocpu.topi.strategy import Implementation, register_implementation
+    register_implementation("conv2d", Implementation(name="my_conv2d", config_type=MyConfig, ...))
+
+A configuration type is a frozen dataclass with a ``template`` class variable equal to the
+implementation's name, and the ``ic_bn`` and ``oc_bn`` that it wants of its data (0 is plain NCHW).
+An implementation may be limited to instruction sets by ``isas``. Among those whose guard accepts a
+workload, the tuner or the cost model chooses; ``register_implementation`` therefore has no priority.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import te
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from tvm_neocpu.core.config import (
+    CONFIG_TYPES,
+    Config,
+    ConvConfig,
+    DenseConfig,
+    DepthwiseConfig,
+)
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.errors import ConfigError
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.topi import (
+    conv2d_nchwc,
+    conv2d_nchwc_space,
+    dense_pack,
+    dense_pack_space,
+    depthwise_conv2d_nchwc,
+    depthwise_conv2d_nchwc_space,
+)
+from tvm_neocpu.topi.anchor import Anchor
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One way to compute an operator.
+
+    ``guard(workload, cpu)`` says whether it applies; ``space(workload, cpu)`` lists its configs;
+    ``compute(data, weight, workload, config)`` builds the TE stages over packed tensors;
+    ``schedule(sch, anchor)`` schedules them together with a fused epilogue and returns the block
+    that writes the output; ``pack_weight(weight, workload, config)`` prepares the constant at
+    compile time; ``cost(workload, config, cpu)`` predicts seconds on ``cpu.cores`` threads.
+    """
+
+    name: str
+    config_type: type[Any]
+    guard: Callable[[Any, Cpu], bool]
+    space: Callable[[Any, Cpu], tuple[Any, ...]]
+    compute: Callable[[te.Tensor, te.Tensor, Any, Any], te.Tensor]
+    schedule: Callable[[Schedule, Anchor], SBlockRV]
+    pack_weight: Callable[[np.ndarray, Any, Any], np.ndarray]
+    cost: Callable[[Any, Any, Cpu], float]
+    isas: tuple[str, ...] = ()
+
+    def accepts(self, workload: Workload, cpu: Cpu) -> bool:
+        return (not self.isas or cpu.isa.name in self.isas) and self.guard(workload, cpu)
+
+
+_OPERATOR_OF: dict[type, str] = {ConvWorkload: "conv2d", DenseWorkload: "dense"}
+_TABLE: dict[str, list[Implementation]] = {name: [] for name in _OPERATOR_OF.values()}
+
+
+def register_implementation(operator: str, implementation: Implementation) -> None:
+    """Add one more way to compute ``operator`` (``"conv2d"`` or ``"dense"``).
+
+    Raises ConfigError for an unknown operator, or a name that is taken or is not the template
+    name of its configuration type.
+    """
+    if operator not in _TABLE:
+        raise ConfigError(f"unknown operator {operator!r}; known are {', '.join(_TABLE)}")
+    if implementation.name in _by_name():
+        raise ConfigError(f"an implementation named {implementation.name!r} exists already")
+    if getattr(implementation.config_type, "template", None) != implementation.name:
+        raise ConfigError(
+            f"{implementation.config_type.__name__}.template must be {implementation.name!r}"
+        )
+    CONFIG_TYPES.setdefault(implementation.name, implementation.config_type)
+    _TABLE[operator].append(implementation)
+
+
+def unregister_implementation(name: str) -> None:
+    """Take an implementation out of the table again; unknown names are ignored."""
+    for entries in _TABLE.values():
+        entries[:] = [entry for entry in entries if entry.name != name]
+
+
+def implementations(workload: Workload, cpu: Cpu) -> tuple[Implementation, ...]:
+    """Those that accept the workload on this CPU, in order of registration; maybe none."""
+    entries = _TABLE[_OPERATOR_OF[type(workload)]]
+    return tuple(entry for entry in entries if entry.accepts(workload, cpu))
+
+
+def implementation_of(config: Config) -> Implementation:
+    """The implementation that a config belongs to; raises ConfigError if it is not registered."""
+    found = _by_name().get(config.template)
+    if found is None:
+        raise ConfigError(f"no implementation named {config.template!r} is registered")
+    return found
+
+
+def space_of(workload: Workload, cpu: Cpu) -> tuple[Config, ...]:
+    """Every config of every implementation that accepts the workload."""
+    return tuple(
+        config for entry in implementations(workload, cpu) for config in entry.space(workload, cpu)
+    )
+
+
+def _by_name() -> dict[str, Implementation]:
+    return {entry.name: entry for entries in _TABLE.values() for entry in entries}
+
+
+for _operator, _implementation in (
+    (
+        "conv2d",
+        Implementation(
+            name=ConvConfig.template,
+            config_type=ConvConfig,
+            guard=conv2d_nchwc_space.accepts,
+            space=conv2d_nchwc_space.space,
+            compute=conv2d_nchwc.compute,
+            schedule=conv2d_nchwc.schedule,
+            pack_weight=conv2d_nchwc.pack_weight,
+            cost=conv2d_nchwc_space.predict_seconds,
+        ),
+    ),
+    (
+        "conv2d",
+        Implementation(
+            name=DepthwiseConfig.template,
+            config_type=DepthwiseConfig,
+            guard=depthwise_conv2d_nchwc_space.accepts,
+            space=depthwise_conv2d_nchwc_space.space,
+            compute=depthwise_conv2d_nchwc.compute,
+            schedule=depthwise_conv2d_nchwc.schedule,
+            pack_weight=depthwise_conv2d_nchwc.pack_weight,
+            cost=depthwise_conv2d_nchwc_space.predict_seconds,
+        ),
+    ),
+    (
+        "dense",
+        Implementation(
+            name=DenseConfig.template,
+            config_type=DenseConfig,
+            guard=dense_pack_space.accepts,
+            space=dense_pack_space.space,
+            compute=dense_pack.compute,
+            schedule=dense_pack.schedule,
+            pack_weight=dense_pack.pack_weight,
+            cost=dense_pack_space.predict_seconds,
+        ),
+    ),
+):
+    register_implementation(_operator, _implementation)
