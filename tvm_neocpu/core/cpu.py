@@ -99,20 +99,21 @@ def physical_cores() -> int:
 
     NeoCPU, section 3.1.2: one thread per physical core, no hyper-threading.
     """
-    allowed = _affinity()
-    siblings = {_core_id(cpu) for cpu in allowed}
+    allowed = allowed_cpus()
+    siblings = {core_key(cpu) for cpu in allowed}
     quota = _cgroup_quota()
     cores = len(siblings) or 1
     return max(1, min(cores, int(quota))) if quota else cores
 
 
-def _affinity() -> set[int]:
+def allowed_cpus() -> set[int]:
+    """The logical CPUs in this process's affinity mask."""
     if hasattr(os, "sched_getaffinity"):
         return set(os.sched_getaffinity(0))
     return set(range(os.cpu_count() or 1))
 
 
-def _core_id(cpu: int) -> str:
+def core_key(cpu: int) -> str:
     """A key that hyper-threads of one core share; the CPU itself where Linux does not tell."""
     path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
     try:

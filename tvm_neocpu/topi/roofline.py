@@ -59,7 +59,6 @@ def tile_step_cycles(
     """
     fmas = pixels * vectors
     loads = vectors + (pixels if broadcast_loads else 0)
-    latency = cpu.fma_latency * math.ceil(fmas / (cpu.fma_latency * cpu.fma_per_cycle))
     spilled = max(0, fmas + vectors - cpu.accumulators - 2)
-    bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, latency)
+    bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, cpu.fma_latency)
     return bound + LOAD_CONTENTION * loads + 2.0 * spilled

@@ -2,9 +2,10 @@
 
     model = build("resnet50", batch=1, seed=0)
 
-The layers and parameter counts are the published ones; the weights are random, sized so that activations stay of order
-one from the first layer to the last. They are for measuring speed and for comparing implementations, not for
-recognising anything. To add a network, write one file like `vgg.py` and one line in the table of `zoo.py`.
+Layers and parameter counts are the published ones; the weights are random, sized so that the signal
+stays of order one from the first layer to the last. The networks are for measuring speed and for
+comparing implementations, not for recognising anything. To add one, write one file like `vgg.py`
+and one line in the table of `zoo.py`.
 """
 
 from .network import Network

@@ -1,12 +1,14 @@
-"""Inception v3 (Szegedy et al. 2015, "Rethinking the Inception Architecture"), in torchvision's layout.
+"""Inception v3 (Szegedy et al. 2015, "Rethinking the Inception Architecture").
 
-299x299 images; the auxiliary classifier, which only training uses, is left out.
+Built as torchvision builds it, for 299x299 images. The auxiliary classifier is left out: only
+training uses it.
 """
 
 from __future__ import annotations
 
-from .builder import GraphBuilder, Size, Tensor
+from .builder import GraphBuilder, Tensor
 from .network import Network
+from .window import Size
 
 BATCH_NORM_EPSILON = 1e-3
 

@@ -1,4 +1,8 @@
-"""LeNet-5 for MNIST digits (LeCun et al. 1998, "Gradient-Based Learning Applied to Document Recognition")."""
+"""LeNet-5 for MNIST digits.
+
+LeCun et al. 1998, "Gradient-Based Learning Applied to Document Recognition", as it is read today:
+the second convolution sees all channels, and softmax stands for the Gaussian outputs.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ from .network import Network
 
 
 def _body(g: GraphBuilder, x: Tensor) -> Tensor:
-    """The usual modern reading: full connections in the second convolution, softmax for the Gaussian outputs."""
     x = g.tanh(g.conv(x, "conv1", 6, 5, padding=2, bias=True), "tanh1")
     x = g.average_pool(x, "pool1", 2, 2)
     x = g.tanh(g.conv(x, "conv2", 16, 5, bias=True), "tanh2")

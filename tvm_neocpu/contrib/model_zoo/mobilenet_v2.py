@@ -1,4 +1,7 @@
-"""MobileNetV2 (Sandler et al. 2018, "Inverted Residuals and Linear Bottlenecks", table 2), width 1.0."""
+"""MobileNetV2, width 1.0.
+
+Sandler et al. 2018, "MobileNetV2: Inverted Residuals and Linear Bottlenecks", table 2.
+"""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
 """What a tensor's values look like, followed through a network on paper.
 
-Random weights only make a usable network when each layer knows the size of what reaches it: a batch norm whose
-statistics are wrong by a factor of two doubles the signal, and fifty of those overflow. Nothing is run here. A value is
-taken as `mean + channel + position`: two independent Gaussians, of which one is constant within a channel and the other is
-new at every position. That is crude near borders, and close enough: the tests measure what really comes out.
+Random weights only make a usable network when each layer knows the size of what reaches it: a
+batch norm whose statistics are wrong by a factor of two doubles the signal, and fifty of those
+overflow. Nothing is run here. A value is taken as `mean + channel + position`: two independent
+Gaussians, of which one is constant within a channel and the other is new at every position. That is
+crude, and close enough: the tests measure what really comes out.
 
-Sources: He et al. 2015, "Delving Deep into Rectifiers", section 2.2; Poole et al. 2016, "Exponential Expressivity in
-Deep Neural Networks through Transient Chaos", for following the shared and the varying part apart.
+Sources: He et al. 2015, "Delving Deep into Rectifiers", section 2.2; Poole et al. 2016,
+"Exponential Expressivity in Deep Neural Networks through Transient Chaos", for following the
+shared part of a signal apart from the rest.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
 
+# Gauss-Hermite quadrature: the expectation of f under a standard normal is f(nodes) @ masses.
 _NODES, _MASSES = np.polynomial.hermite_e.hermegauss(32)
 _MASSES = _MASSES / _MASSES.sum()
 
@@ -39,47 +42,52 @@ class Moments:
         return self.mean**2 + self.channel + self.position
 
 
-STANDARD = Moments(0.0, 0.0, 1.0)  # what a normalised image is taken to be
+NORMALISED_IMAGE = Moments(mean=0.0, channel=0.0, position=1.0)
 
 
 def after_filters(before: Moments, kept: float, gain: float) -> Moments:
-    """Through random weights that pass a share `kept` of the mean, and whose squares sum up to `gain`."""
-    return Moments(0.0, gain * (before.channel + (kept * before.mean) ** 2), gain * before.position)
+    """Through random filters that let through a share `kept` of the mean.
+
+    `gain` is the sum of the squares of a filter's weights.
+    """
+    channel = before.channel + (kept * before.mean) ** 2
+    return Moments(0.0, gain * channel, gain * before.position)
 
 
 def after_scale(before: Moments, scale: float) -> Moments:
-    return Moments(scale * before.mean, scale**2 * before.channel, scale**2 * before.position)
+    square = scale**2
+    return Moments(scale * before.mean, square * before.channel, square * before.position)
 
 
 def after_shift(before: Moments, variance: float) -> Moments:
     """Every channel shifted by a random amount of mean 0."""
-    return Moments(before.mean, before.channel + variance, before.position)
+    return replace(before, channel=before.channel + variance)
 
 
 def after_elementwise(before: Moments, function: Callable[[Values], Values]) -> Moments:
-    """Through any function of one value, by Gauss-Hermite quadrature over both parts."""
-    channel = before.mean + math.sqrt(before.channel) * _NODES
-    values = function(channel[:, None] + math.sqrt(before.position) * _NODES)
+    """Through any function of one value."""
+    channels = before.mean + math.sqrt(before.channel) * _NODES
+    values = function(channels[:, None] + math.sqrt(before.position) * _NODES)
     channel_means = values @ _MASSES
     mean = float(channel_means @ _MASSES)
-    variance = float(_MASSES @ np.square(values - mean) @ _MASSES)
-    between = float(np.square(channel_means - mean) @ _MASSES)
-    return Moments(mean, between, variance - between)
+    total = float(_MASSES @ np.square(values - mean) @ _MASSES)
+    channel = float(np.square(channel_means - mean) @ _MASSES)
+    return Moments(mean, channel, total - channel)
 
 
-def after_maximum(before: Moments, window: int) -> Moments:
-    """The largest of `window` neighbours.
+def after_maximum(before: Moments, count: int) -> Moments:
+    """The largest of `count` neighbours.
 
     Normal values would vary less afterwards; those behind a ReLU are skewed, and vary as before.
     """
     # Blom's approximation of the expected maximum of that many standard normal values.
-    lift = NormalDist().inv_cdf((window - 0.375) / (window + 0.25))
+    lift = NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
     return replace(before, mean=before.mean + lift * math.sqrt(before.position))
 
 
-def after_average(before: Moments, window: int) -> Moments:
-    """The average of `window` neighbours, who resemble each other: only the square root of them is taken to count."""
-    return Moments(before.mean, before.channel, before.position / math.sqrt(window))
+def after_average(before: Moments, count: int) -> Moments:
+    """The average of `count` neighbours: being alike, they even out like their square root."""
+    return replace(before, position=before.position / math.sqrt(count))
 
 
 def after_sum(one: Moments, other: Moments) -> Moments:
@@ -90,7 +98,7 @@ def after_sum(one: Moments, other: Moments) -> Moments:
 
 
 def after_concat(parts: Sequence[tuple[int, Moments]]) -> Moments:
-    """Tensors side by side, each with its number of channels."""
+    """Tensors side by side, each given with its number of channels."""
     total = sum(channels for channels, _ in parts)
     mean = sum(channels * part.mean for channels, part in parts) / total
     position = sum(channels * part.position for channels, part in parts) / total

@@ -33,7 +33,7 @@ class Network:
         return (batch, self.classes)
 
     def build(self, batch: int = 1, seed: int = 0) -> onnx.ModelProto:
-        """The network as ONNX for a fixed batch; the same seed gives the same weights at every batch.
+        """The network as ONNX for a fixed batch; the weights depend on the seed only.
 
         Raises ShapeError for a batch below 1.
         """

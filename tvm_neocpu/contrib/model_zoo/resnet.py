@@ -1,6 +1,7 @@
-"""ResNet (He et al. 2015, "Deep Residual Learning for Image Recognition", table 1) in its v1.5 form.
+"""ResNet v1.5.
 
-v1.5 puts the stride of a bottleneck on its 3x3 convolution; the paper had it on the first 1x1.
+He et al. 2015, "Deep Residual Learning for Image Recognition", table 1. The paper put the stride of
+a bottleneck on its first 1x1 convolution; v1.5, which everybody runs, has it on the 3x3.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ BOTTLENECK_EXPANSION = 4
 
 @dataclass(frozen=True)
 class Block:
-    """One residual block; `gain` is the size of its branch, beside a shortcut of about 1."""
+    """One residual block; `gain` is the size of its branch beside a shortcut of about 1."""
 
     name: str
     width: int

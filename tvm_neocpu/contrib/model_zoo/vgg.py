@@ -1,4 +1,8 @@
-"""VGG without batch norm (Simonyan and Zisserman 2014, "Very Deep Convolutional Networks", table 1)."""
+"""VGG without batch norm.
+
+Simonyan and Zisserman 2014, "Very Deep Convolutional Networks for Large-Scale Image Recognition",
+table 1.
+"""
 
 from __future__ import annotations
 

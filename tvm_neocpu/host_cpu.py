@@ -1,0 +1,109 @@
+"""This machine's CPU: LLVM's name for it, corrected by what the kernel says it can execute.
+
+LLVM goes by the model number. A hypervisor may hide part of what that model has (AVX-512, mostly),
+and code for the full model would die of an illegal instruction there.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from tvm.target import codegen
+
+# Linux's flag -> LLVM's feature, for what changes the code we generate.
+_X86_FEATURES = {
+    "ssse3": "ssse3",
+    "sse4_1": "sse4.1",
+    "sse4_2": "sse4.2",
+    "popcnt": "popcnt",
+    "movbe": "movbe",
+    "abm": "lzcnt",
+    "bmi1": "bmi",
+    "bmi2": "bmi2",
+    "avx": "avx",
+    "avx2": "avx2",
+    "fma": "fma",
+    "f16c": "f16c",
+    "gfni": "gfni",
+    "vaes": "vaes",
+    "vpclmulqdq": "vpclmulqdq",
+    "avx_vnni": "avxvnni",
+    "avx_vnni_int8": "avxvnniint8",
+    "avx_ifma": "avxifma",
+    "avx_ne_convert": "avxneconvert",
+    "avx512f": "avx512f",
+    "avx512cd": "avx512cd",
+    "avx512bw": "avx512bw",
+    "avx512dq": "avx512dq",
+    "avx512vl": "avx512vl",
+    "avx512ifma": "avx512ifma",
+    "avx512vbmi": "avx512vbmi",
+    "avx512_vbmi2": "avx512vbmi2",
+    "avx512_vnni": "avx512vnni",
+    "avx512_bitalg": "avx512bitalg",
+    "avx512_vpopcntdq": "avx512vpopcntdq",
+    "avx512_vp2intersect": "avx512vp2intersect",
+    "avx512_bf16": "avx512bf16",
+    "avx512_fp16": "avx512fp16",
+    "amx_tile": "amx-tile",
+    "amx_int8": "amx-int8",
+    "amx_bf16": "amx-bf16",
+}
+_ARM_FEATURES = {
+    "asimd": "neon",
+    "asimddp": "dotprod",
+    "asimdhp": "fullfp16",
+    "atomics": "lse",
+    "bf16": "bf16",
+    "i8mm": "i8mm",
+    "sve": "sve",
+    "sve2": "sve2",
+}
+_TRACKED = frozenset({*_X86_FEATURES.values(), *_ARM_FEATURES.values()})
+
+
+@cache
+def triple() -> str:
+    """The LLVM triple of this machine."""
+    return str(codegen.llvm_get_system_triple())
+
+
+def arch_of(llvm_triple: str) -> str:
+    """The architecture of a triple, in one spelling: ``arm64-apple-macos`` -> ``aarch64``."""
+    arch = llvm_triple.split("-", 1)[0].lower()
+    return {"arm64": "aarch64", "amd64": "x86_64", "x64": "x86_64"}.get(arch, arch)
+
+
+@cache
+def cpu_name() -> str:
+    """LLVM's name of this machine's CPU."""
+    return str(codegen.llvm_get_system_cpu())
+
+
+@cache
+def executable_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
+    """LLVM's names of the vector features this machine has; ``None`` where Linux cannot say."""
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return None
+    table = {**_X86_FEATURES, **_ARM_FEATURES}
+    for line in lines:
+        key, _, flags = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return frozenset(table[flag] for flag in flags.split() if flag in table)
+    return None
+
+
+def missing_features(wanted: frozenset[str], llvm_triple: str) -> tuple[str, ...]:
+    """What this machine lacks to run code for those features and triple, sorted; empty when it can.
+
+    Another architecture is named as the one missing thing.
+    """
+    if arch_of(llvm_triple) != arch_of(triple()):
+        return (arch_of(llvm_triple),)
+    here = executable_features()
+    if here is None:
+        return ()
+    return tuple(sorted((wanted & _TRACKED) - here))

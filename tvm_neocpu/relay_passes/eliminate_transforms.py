@@ -1,0 +1,70 @@
+"""Remove layout transforms that undo each other, repeat each other or move constants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import tvm
+from tvm import relax
+
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.relay_passes.call_workload import static_shape
+from tvm_neocpu.relay_passes.layout_transform import transform, transform_layouts
+from tvm_neocpu.relay_passes.rebuild import Emit, rebuild_main
+
+
+@dataclass(frozen=True)
+class EliminateTransforms:
+    """NCHW16c -> NCHW -> NCHW16c is nothing; a -> b -> c is a -> c; twins are one.
+
+    What a removed transform alone used is removed with it.
+    """
+
+    name: ClassVar[str] = "eliminate-transforms"
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        rewriter = _Rewriter()
+        rebuilt = rebuild_main(mod, rewriter.visit, rewriter.replace)
+        return relax.transform.DeadCodeElimination(["main"])(rebuilt)
+
+
+@dataclass
+class _Rewriter:
+    # new variable -> (the tensor before the first transform, its layout)
+    origin: dict[relax.Var, tuple[relax.Expr, Layout]] = field(default_factory=dict)
+    made: dict[tuple[relax.Expr, Layout], relax.Expr] = field(default_factory=dict)
+    renamed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
+
+    def visit(self, var: relax.Var, value: relax.Expr, emit: Emit) -> None:
+        layouts = transform_layouts(value)
+        if layouts is None:
+            self.renamed[var] = emit(self.replace(value, emit))
+            return
+        self.renamed[var] = self._transform(self.replace(value.args[0], emit), *layouts, emit)
+
+    def replace(self, value: relax.Expr, emit: Emit) -> relax.Expr:
+        """The expression over the new variables."""
+        if isinstance(value, relax.Var):
+            return self.renamed.get(value, value)
+        if isinstance(value, relax.Tuple):
+            return relax.Tuple([self.replace(item, emit) for item in value])
+        if isinstance(value, relax.TupleGetItem):
+            return relax.TupleGetItem(self.replace(value.tuple_value, emit), value.index)
+        if isinstance(value, relax.Call):
+            args = [self.replace(arg, emit) for arg in value.args]
+            return relax.Call(value.op, args, value.attrs, value.ty_args)
+        return value
+
+    def _transform(
+        self, data: relax.Expr, before: Layout, after: Layout, emit: Emit
+    ) -> relax.Expr:
+        source, first = self.origin.get(data, (data, before))
+        if first == after:
+            return source
+        if (source, after) not in self.made:
+            logical = first.logical_shape(static_shape(source))
+            moved = emit(transform(source, logical, first, after))
+            self.made[source, after] = moved
+            self.origin[moved] = (source, first)
+        return self.made[source, after]

@@ -1,0 +1,130 @@
+"""Evaluate what depends on constants alone, with NumPy and without compiling anything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import Call, GenericConst
+
+from tvm_neocpu.relay_passes.constants import Array, array_of, constant_of
+from tvm_neocpu.relay_passes.numpy_ops import NUMPY_OPS
+from tvm_neocpu.relay_passes.rewrite import Block, op_name, operands, rewrite_blocks, tidy
+
+Value = Array | tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class FoldConstants:
+    """Replace the results of operations on constants by constants.
+
+    An operation is folded if :data:`NUMPY_OPS` has it and NumPy's answer has the shape that Relax
+    inferred; everything else stays. Chains of views (broadcast, transpose) are stored once, at the
+    end of the chain.
+    """
+
+    name: ClassVar[str] = "fold-constants"
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        return tidy(rewrite_blocks(mod, lambda _, block: _Folder().fold(block)))
+
+
+class _Folder:
+    """One block's known values: as views while they are only passed on, as constants once used."""
+
+    def __init__(self) -> None:
+        self._values: dict[relax.Var, Value] = {}
+        self._constants: dict[relax.Var, GenericConst] = {}
+
+    def fold(self, block: Block) -> list[relax.Binding]:
+        return [self._fold_binding(binding) for binding in block.bindings]
+
+    def _fold_binding(self, binding: relax.Binding) -> relax.Binding:
+        if not isinstance(binding, relax.VarBinding):
+            return binding
+        value = self._evaluate(binding.value)
+        if value is None:
+            return relax.VarBinding(binding.var, self._with_constants(binding.value))
+        self._values[binding.var] = value
+        if isinstance(binding.var, relax.DataflowVar) or isinstance(value, tuple):
+            # Its users receive the constant; what is left here is dead, or serves an opaque user.
+            return binding
+        return relax.VarBinding(binding.var, self._constant(binding.var))
+
+    def _evaluate(self, expr: relax.Expr) -> Value | None:
+        if isinstance(expr, relax.TupleGetItem):
+            parts = self._values.get(expr.tuple_value)
+            return parts[expr.index] if isinstance(parts, tuple) else None
+        function = NUMPY_OPS.get(op_name(expr) or "")
+        if function is None:
+            return None
+        args = [self._argument(arg) for arg in expr.args]
+        if any(arg is None for arg in args):
+            return None
+        with np.errstate(all="ignore"):
+            return _as_inferred(function(expr.attrs, *args), expr.ty)
+
+    def _argument(self, expr: relax.Expr) -> Any:
+        """The argument as NumPy wants it; ``None`` if it is not known at compile time."""
+        if expr in self._values:
+            return self._values[expr]
+        if isinstance(expr, relax.Tuple):
+            return _all_known([self._argument(field) for field in expr.fields])
+        if isinstance(expr, relax.ShapeExpr):
+            return _all_known([self._argument(dim) for dim in expr.values])
+        if isinstance(expr, tvm.tirx.IntImm):
+            return int(expr)
+        if isinstance(expr, tvm.tirx.FloatImm):
+            return float(expr)
+        return array_of(expr)
+
+    def _with_constants(self, expr: relax.Expr) -> relax.Expr:
+        """The call or tuple with constants in place of the variables that are known."""
+        if not isinstance(expr, Call | relax.Tuple):
+            return expr
+        old = operands(expr)
+        new = [self._operand(part) for part in old]
+        if all(after is before for before, after in zip(old, new, strict=True)):
+            return expr
+        if isinstance(expr, relax.Tuple):
+            return relax.Tuple(new)
+        return Call(expr.op, new, expr.attrs, expr.ty_args, expr.span, ret_ty=expr.ty)
+
+    def _operand(self, expr: relax.Expr) -> relax.Expr:
+        if isinstance(expr, relax.Tuple):
+            return self._with_constants(expr)
+        if isinstance(self._values.get(expr), np.ndarray):
+            return self._constant(expr)
+        return expr
+
+    def _constant(self, var: relax.Var) -> GenericConst:
+        if var not in self._constants:
+            self._constants[var] = constant_of(self._values[var])
+        return self._constants[var]
+
+
+def _all_known(parts: list[Any]) -> tuple[Any, ...] | None:
+    return None if any(part is None for part in parts) else tuple(parts)
+
+
+def _as_inferred(value: Value | None, ty: relax.Type) -> Value | None:
+    """The value in the element type that Relax inferred; ``None`` if the shapes disagree."""
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        fields = getattr(ty, "fields", ())
+        if len(fields) != len(value):
+            return None
+        return _all_known([_as_inferred(v, field) for v, field in zip(value, fields, strict=True)])
+    shape = getattr(ty, "shape", None)
+    if not isinstance(shape, relax.ShapeExpr) or len(shape.values) != np.ndim(value):
+        return None
+    if any(int(d) != n for d, n in zip(shape.values, np.shape(value), strict=True)):
+        return None
+    return np.asarray(value).astype(str(ty.dtype), copy=False)
+
+
+__all__ = ["FoldConstants"]

@@ -1,0 +1,149 @@
+"""How layouts flow through each Relax operator: NeoCPU's three classes (section 3.2), as a table.
+
+Layout-oblivious operations and layout-tolerant ones hand their input's layout on; a join forces
+several inputs into one; a convolution chooses; whatever is not listed depends on plain NCHW.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from tvm import relax
+from tvm.ir import GenericConst
+
+from tvm_neocpu.relay_passes.call_workload import call_workload, op_name, static_shape
+
+UNARY = frozenset(
+    "relax." + name
+    for name in (
+        "abs ceil clip cos erf exp floor log negative round rsqrt sigmoid sign sin sqrt square tanh "
+        "nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.relu6 nn.selu nn.silu nn.softplus"
+    ).split()
+)
+BINARY = frozenset(
+    f"relax.{name}" for name in "add divide maximum minimum multiply power subtract".split()
+)
+POOLS = frozenset(f"relax.nn.{name}" for name in ("avg_pool2d", "max_pool2d", "adaptive_avg_pool2d"))
+REDUCTIONS = frozenset(f"relax.{name}" for name in ("mean", "max", "min", "sum"))
+SPATIAL_AXES = (2, 3)
+
+
+class FlowKind(Enum):
+    """What an operator does with its inputs' layouts."""
+
+    WORKLOAD = "workload"
+    FOLLOW = "follow"
+    JOIN = "join"
+    BOUNDARY = "boundary"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The kind, and the operands (not constants) whose layout counts; rank-4 feature maps."""
+
+    kind: FlowKind
+    operands: tuple[relax.Expr, ...] = ()
+
+    @property
+    def join_channels(self) -> tuple[int, ...]:
+        """Channel counts that a join's block must divide; single channels broadcast freely."""
+        counts = {_channels(operand) for operand in self.operands}
+        return tuple(sorted(counts - {1})) or (1,)
+
+
+_BOUNDARY = Flow(FlowKind.BOUNDARY)
+
+
+def flow_of(call: relax.Expr) -> Flow:
+    """Classify one bound expression of a module whose feature maps are plain NCHW."""
+    if call_workload(call) is not None:
+        return Flow(FlowKind.WORKLOAD, (call.args[0],))
+    name = op_name(call)
+    if name == "relax.concat":
+        return _concat_flow(call)
+    if name in BINARY:
+        return _binary_flow(call)
+    if name in UNARY | POOLS and is_feature_map(call.args[0]):
+        return _tolerant_flow(call)
+    if name in REDUCTIONS and _reduces_space(call):
+        return Flow(FlowKind.FOLLOW, (call.args[0],))
+    if name == "relax.nn.pad" and is_feature_map(call.args[0]) and _pads_space_with_constant(call):
+        return Flow(FlowKind.FOLLOW, (call.args[0],))
+    if name == "relax.reshape" and squeezes_pixel(call):
+        return Flow(FlowKind.FOLLOW, (call.args[0],))
+    return _BOUNDARY
+
+
+def is_feature_map(expr: relax.Expr) -> bool:
+    """A float32 tensor of static shape (N, C, H, W)."""
+    shape = static_shape(expr)
+    return shape is not None and len(shape) == 4 and str(expr.ty.dtype) == "float32"
+
+
+def per_channel_constant(expr: relax.Expr, channels: int) -> bool:
+    """A constant that broadcasts over batch and pixels: a scalar, (C, 1, 1) or (1, C, 1, 1)."""
+    if not isinstance(expr, GenericConst):
+        return False
+    shape = tuple(int(extent) for extent in expr.value.shape)
+    if all(extent == 1 for extent in shape):
+        return True
+    return shape in ((channels, 1, 1), (1, channels, 1, 1))
+
+
+def squeezes_pixel(call: relax.Call) -> bool:
+    """A reshape between (N, C, 1, 1) and (N, C): the same memory in every blocked layout."""
+    before, after = static_shape(call.args[0]), static_shape(call)
+    if before is None or after is None or len(before) != 4:
+        return False
+    return before[2:] == (1, 1) and after == before[:2]
+
+
+def _tolerant_flow(call: relax.Call) -> Flow:
+    if op_name(call) in POOLS and str(call.attrs.layout) != "NCHW":
+        return _BOUNDARY
+    return Flow(FlowKind.FOLLOW, (call.args[0],))
+
+
+def _concat_flow(call: relax.Call) -> Flow:
+    fields = tuple(call.args[0]) if isinstance(call.args[0], relax.Tuple) else ()
+    maps = bool(fields) and all(is_feature_map(field) for field in fields)
+    if not maps or any(isinstance(field, GenericConst) for field in fields):
+        return _BOUNDARY
+    if call.attrs.axis is None or int(call.attrs.axis) % 4 == 0:
+        return _BOUNDARY
+    return Flow(FlowKind.JOIN, fields)
+
+
+def _binary_flow(call: relax.Call) -> Flow:
+    shape = static_shape(call)
+    if shape is None or len(shape) != 4 or str(call.ty.dtype) != "float32":
+        return _BOUNDARY
+    channels = shape[1]
+    constants = [arg for arg in call.args if isinstance(arg, GenericConst)]
+    if not all(per_channel_constant(constant, channels) for constant in constants):
+        return _BOUNDARY
+    tensors = tuple(arg for arg in call.args if not isinstance(arg, GenericConst))
+    if not all(is_feature_map(t) and _channels(t) in (1, channels) for t in tensors):
+        return _BOUNDARY
+    if len(tensors) == 1:
+        same = _channels(tensors[0]) == channels
+        return Flow(FlowKind.FOLLOW, tensors) if same else _BOUNDARY
+    return Flow(FlowKind.JOIN, tensors)
+
+
+def _reduces_space(call: relax.Call) -> bool:
+    if not is_feature_map(call.args[0]) or call.attrs.axis is None:
+        return False
+    return tuple(sorted(int(axis) % 4 for axis in call.attrs.axis)) == SPATIAL_AXES
+
+
+def _pads_space_with_constant(call: relax.Call) -> bool:
+    widths = [int(width) for width in call.attrs.pad_width]
+    return not any(widths[:4]) and str(call.attrs.pad_mode) == "constant"
+
+
+def _channels(expr: relax.Expr) -> int:
+    shape = static_shape(expr)
+    assert shape is not None
+    return shape[1]

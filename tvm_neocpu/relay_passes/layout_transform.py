@@ -1,0 +1,79 @@
+"""The layout transform as a Relax call: made here, recognised here.
+
+A transform that moves no element (one pixel, or block 1) is a reshape, which costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tvm import relax
+from tvm.ir import GenericConst
+
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.relay_passes.call_workload import op_name, static_shape
+
+TRANSFORM = "relax.layout_transform"
+
+
+def is_free(logical: tuple[int, int, int, int], before: Layout, after: Layout) -> bool:
+    """Whether both layouts store a (N, C, H, W) tensor in the same order."""
+    one_pixel = logical[2] * logical[3] == 1
+    return one_pixel or max(before.block, 1) == max(after.block, 1)
+
+
+def transform(
+    data: relax.Expr, logical: tuple[int, int, int, int], before: Layout, after: Layout
+) -> relax.Expr:
+    """An expression that stores ``data`` in another layout; not yet emitted."""
+    if before == after:
+        return data
+    if is_free(logical, before, after):
+        return relax.op.reshape(data, after.shape_of(logical))
+    return relax.op.layout_transform(data, _index_map(before, after))
+
+
+def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:
+    """(before, after) of a transform call of ours, by its ranks and innermost extents."""
+    if op_name(expr) != TRANSFORM:
+        return None
+    source, result = static_shape(expr.args[0]), static_shape(expr)
+    if source is None or result is None:
+        return None
+    return _layout_of_rank(source), _layout_of_rank(result)
+
+
+def count_transforms(mod: object) -> int:
+    """Layout transforms of feature maps in a module's functions, constants excepted."""
+    found = 0
+
+    def visit(expr: relax.Expr) -> None:
+        nonlocal found
+        if op_name(expr) == TRANSFORM and not isinstance(expr.args[0], GenericConst):
+            found += 1
+
+    for func in mod.functions.values():  # type: ignore[attr-defined]
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func, visit)
+    return found
+
+
+def _layout_of_rank(shape: tuple[int, ...]) -> Layout:
+    return Layout(shape[4]) if len(shape) == 5 else Layout(0)
+
+
+def _index_map(before: Layout, after: Layout):
+    """An index map between plain and blocked, or between two blocks."""
+    if not before.is_blocked:
+        x = after.block
+        return lambda n, c, h, w: (n, c // x, h, w, c % x)
+    y = before.block
+    if not after.is_blocked:
+        return lambda n, o, h, w, i: (n, o * y + i, h, w)
+    x = after.block
+    return lambda n, o, h, w, i: (n, (o * y + i) // x, h, w, (o * y + i) % x)
+
+
+def moved_bytes(logical: tuple[int, int, int, int]) -> int:
+    """Bytes a transform reads and writes in all."""
+    return 2 * 4 * math.prod(logical)

@@ -1,0 +1,41 @@
+"""Walking and rebuilding the one dataflow function that an imported network is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import tvm
+from tvm import relax
+
+Emit = Callable[[relax.Expr], relax.Var]
+
+
+def bindings_of(func: relax.Function) -> Iterator[tuple[relax.Var, relax.Expr]]:
+    """(variable, value) in program order."""
+    for block in func.body.blocks:
+        for binding in block.bindings:
+            yield binding.var, binding.value
+
+
+def rebuild_main(
+    mod: tvm.IRModule,
+    visit: Callable[[relax.Var, relax.Expr, Emit], None],
+    result: Callable[[relax.Expr, Emit], relax.Expr],
+) -> tvm.IRModule:
+    """A module whose ``main`` is made anew, binding by binding.
+
+    ``visit(var, value, emit)`` emits whatever takes the binding's place and remembers it;
+    ``result`` makes the function's result from the old one. Parameters, attributes and the other
+    functions are kept.
+    """
+    func = mod["main"]
+    builder = relax.BlockBuilder()
+    with builder.function("main", list(func.params), attrs=dict(func.attrs or {})):
+        with builder.dataflow():
+            for var, value in bindings_of(func):
+                visit(var, value, builder.emit)
+            output = builder.emit_output(result(func.body.body, builder.emit))
+        builder.emit_func_output(output)
+    functions = dict(mod.functions)
+    functions[mod.get_global_var("main")] = builder.get()["main"]
+    return tvm.IRModule(functions)

@@ -1,0 +1,242 @@
+"""Targets: whatever a user writes, as a TVM target and our description of its CPU.
+
+    parse_target("llvm -mcpu=skylake-avx512 -num-cores=8")
+
+Plain ``llvm`` means this machine's own CPU. (In classic TVM it meant a generic x86-64 with 128-bit
+vectors, which nobody who asks for speed wants.) With an ``-mtriple`` it is the generic CPU of that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+from tvm.target import Target, TargetKind, codegen, list_tags
+
+from tvm_neocpu import host_cpu
+from tvm_neocpu.core.cpu import Cpu, cache_sizes, isa_of
+from tvm_neocpu.core.errors import TargetError
+from tvm_neocpu.cpu_families import canonical_name, with_family
+from tvm_neocpu.target_syntax import KIND, check_options, parse_text, suggestion
+from tvm_neocpu.threads import thread_count
+
+# Architectures that the schedules are made for; LLVM's other back ends would only be slow.
+ARCHITECTURES = ("x86_64", "aarch64")
+_CROSS_TRIPLES = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+
+
+@dataclass(frozen=True)
+class CompileTarget:
+    """What to generate code for: TVM's target and what templates may know of the machine.
+
+    ``features`` are LLVM's feature names; ``missing`` are those that this machine cannot execute:
+    empty when the compiled module runs here.
+    """
+
+    target: Target
+    cpu: Cpu
+    features: frozenset[str] = frozenset()
+    missing: tuple[str, ...] = ()
+
+    @property
+    def runs_here(self) -> bool:
+        return not self.missing
+
+
+TargetLike = str | Mapping[str, Any] | Target | CompileTarget | None
+
+
+def parse_target(spec: TargetLike = None) -> CompileTarget:
+    """A target as a user writes it: classic string, dictionary, JSON, tag, TVM target or nothing.
+
+    ``None``, ``"native"`` and ``"llvm"`` are this machine. Raises TargetError, with one line, for
+    anything that TVM or LLVM would not understand (they would fall back to a slow generic CPU).
+    """
+    if isinstance(spec, CompileTarget):
+        return spec
+    config = _config_of(spec)
+    _check_kind(config)
+    check_options(config, _options())
+    triple = str(config.get("mtriple") or host_cpu.triple())
+    _check_triple(triple)
+    if _wants_native(config):
+        config = _native(config)
+    if "mcpu" in config:
+        _check_cpu(str(config["mcpu"]), triple)
+    _check_attributes(config, triple)
+    return describe_target(_build(config))
+
+
+def describe_target(target: Target) -> CompileTarget:
+    """A TVM target exactly as it is, for a pipeline whose caller generates the code with it."""
+    triple = str(target.attrs.get("mtriple", "") or host_cpu.triple())
+    mcpu = str(target.attrs.get("mcpu", "generic"))
+    features = _features(target)
+    missing = host_cpu.missing_features(features, triple)
+    cores = int(target.attrs.get("num-cores", 0)) or thread_count()
+    cpu = with_family(Cpu(canonical_name(mcpu), isa_of(features), cores))
+    if not missing:
+        cpu = _with_measured_caches(cpu)
+    return CompileTarget(target, _renamed(cpu, mcpu, triple), features, missing)
+
+
+def _config_of(spec: str | Mapping[str, Any] | Target | None) -> dict[str, Any]:
+    if spec is None:
+        return {"kind": KIND}
+    if isinstance(spec, Target):
+        return _exported(spec)
+    if isinstance(spec, Mapping):
+        return {"kind": KIND, **spec}
+    if not isinstance(spec, str):
+        raise TargetError(f"a target is a string, a dictionary or a tvm Target, not {spec!r}")
+    text = spec.strip()
+    if text == "native":
+        return {"kind": KIND}
+    if "/" in text and text in list_tags():
+        return _exported(Target(text))
+    return parse_text(text, _options())
+
+
+def _exported(target: Target) -> dict[str, Any]:
+    """The target's options as a dictionary, without what TVM derived from them."""
+    config = {name: value for name, value in target.export().items() if value not in ("", None)}
+    if "mcpu" not in config and config.get("mtriple") == host_cpu.triple():
+        # TVM writes the host's triple into Target("llvm"); its author did not.
+        config.pop("mtriple")
+    return {name: value for name, value in config.items() if not name.startswith("feature.")}
+
+
+def _check_kind(config: Mapping[str, Any]) -> None:
+    kind = str(config["kind"])
+    if kind == KIND:
+        return
+    if kind in Target.list_kinds():
+        raise TargetError(f'target kind {kind!r} is not a CPU; tvm_neocpu compiles for "{KIND}"')
+    raise TargetError(f'unknown target {kind!r}; expected "{KIND} -mcpu=NAME" or "native"')
+
+
+def _check_triple(triple: str) -> None:
+    # LLVM crashes the process when it is asked about a triple that it does not know.
+    arch = host_cpu.arch_of(triple)
+    if arch not in ARCHITECTURES:
+        hint = suggestion(arch, ARCHITECTURES) or f"; known are {', '.join(ARCHITECTURES)}"
+        raise TargetError(f"-mtriple={triple}: unsupported architecture {arch!r}{hint}")
+
+
+def _wants_native(config: Mapping[str, Any]) -> bool:
+    if config.get("mcpu") == "native":
+        return True
+    return "mcpu" not in config and "mtriple" not in config
+
+
+def _native(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration for this machine; what its hypervisor hides is switched off."""
+    name = host_cpu.cpu_name()
+    if not codegen.llvm_is_valid_cpu(name, host_cpu.triple()):
+        name = "generic"
+    model = Target({"kind": KIND, "mcpu": name})
+    hidden = host_cpu.missing_features(_features(model), host_cpu.triple())
+    attributes = [*(f"-{feature}" for feature in hidden), *config.get("mattr", ())]
+    native = {**config, "mcpu": name}
+    return {**native, "mattr": attributes} if attributes else native
+
+
+def _check_cpu(name: str, triple: str) -> None:
+    if codegen.llvm_is_valid_cpu(name, triple):
+        return
+    arch = host_cpu.arch_of(triple)
+    for other in ARCHITECTURES:
+        if other != arch and codegen.llvm_is_valid_cpu(name, _CROSS_TRIPLES[other]):
+            triple_flag = f"-mtriple={_CROSS_TRIPLES[other]}"
+            raise TargetError(f"-mcpu={name} is an {other} CPU, not {arch}: add {triple_flag}")
+    hint = suggestion(name, _known_cpus(triple))
+    raise TargetError(f"LLVM does not know -mcpu={name} for {arch}{hint}")
+
+
+def _check_attributes(config: dict[str, Any], triple: str) -> None:
+    attributes = config.get("mattr", ())
+    if isinstance(attributes, str):
+        config["mattr"] = attributes = [item for item in attributes.split(",") if item]
+    for attribute in attributes:
+        sign, name = attribute[:1], attribute[1:]
+        if sign not in ("+", "-") or not name:
+            raise TargetError(f"-mattr items start with + or -, unlike {attribute!r}: try +{name}")
+        if name in _known_features(triple) or _llvm_accepts(name, triple):
+            continue
+        hint = suggestion(name, _known_features(triple), sign)
+        raise TargetError(f"LLVM does not know the feature {name!r} in -mattr{hint}")
+
+
+def _build(config: Mapping[str, Any]) -> Target:
+    try:
+        return Target(dict(config))
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).strip().splitlines()[-1]
+        raise TargetError(f"TVM refuses the target {dict(config)}: {reason}") from error
+
+
+def _features(target: Target) -> frozenset[str]:
+    return frozenset(str(name) for name in codegen.llvm_get_cpu_features(target))
+
+
+@cache
+def _options() -> dict[str, str]:
+    options = TargetKind.options_from_name(KIND)
+    return {str(name): str(kind) for name, kind in options.items()}
+
+
+@cache
+def _known_cpus(triple: str) -> tuple[str, ...]:
+    target = Target({"kind": KIND, "mtriple": triple})
+    return tuple(str(name) for name in codegen.llvm_get_cpu_archlist(target))
+
+
+@cache
+def _known_features(triple: str) -> frozenset[str]:
+    """Every feature that some CPU of the architecture has; LLVM offers no other list."""
+    configs = ({"kind": KIND, "mtriple": triple, "mcpu": cpu} for cpu in _known_cpus(triple))
+    return frozenset().union(*(_features(Target(config)) for config in configs))
+
+
+def _llvm_accepts(feature: str, triple: str) -> bool:
+    """Whether a feature that no CPU has by itself (``strict-align``) exists all the same."""
+    with _silent_stderr():
+        target = Target({"kind": KIND, "mtriple": triple, "mattr": [f"+{feature}"]})
+        return feature in _features(target)
+
+
+@contextlib.contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """LLVM writes its own complaint to the file descriptor; ours says it in one line."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    with open(os.devnull, "w") as sink:
+        os.dup2(sink.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def _with_measured_caches(cpu: Cpu) -> Cpu:
+    """This machine's own cache sizes, where the kernel reports all of them."""
+    sizes = cache_sizes()
+    if not {1, 2} <= sizes.keys():
+        return cpu
+    return replace(cpu, l1=sizes[1], l2=sizes[2], l3=sizes.get(3, cpu.l3))
+
+
+def _renamed(cpu: Cpu, mcpu: str, triple: str) -> Cpu:
+    """The name that keys logs: a CPU whose vector ISA flags changed must not share its records."""
+    if mcpu == "generic":
+        return replace(cpu, name=f"{host_cpu.arch_of(triple)}-{cpu.isa.name}")
+    plain = Target({"kind": KIND, "mtriple": triple, "mcpu": mcpu})
+    if isa_of(_features(plain)) == cpu.isa:
+        return cpu
+    return replace(cpu, name=f"{cpu.name}-{cpu.isa.name}")

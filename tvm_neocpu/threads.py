@@ -1,0 +1,66 @@
+"""How many threads run a network, and where: set once, before TVM's pool starts.
+
+TVM takes half the logical cores on x86, assuming hyper-threads; on a machine without them it leaves
+half of it idle. And it binds its threads to the first CPUs of the machine, whichever CPUs this
+process may use.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import MutableMapping
+
+from tvm_neocpu.core.cpu import allowed_cpus, core_key, physical_cores
+
+COUNT = "TVM_NUM_THREADS"
+BIND = "TVM_BIND_THREADS"
+# TVM reads it where its own variable is absent, so whoever set it meant something.
+OPENMP_COUNT = "OMP_NUM_THREADS"
+
+_LOG = logging.getLogger("tvm_neocpu")
+
+
+def size_thread_pool(environment: MutableMapping[str, str] = os.environ) -> int:
+    """Give TVM's pool one thread per physical core that this process may use; return the count.
+
+    A valid ``TVM_NUM_THREADS`` of the user's wins, then ``OMP_NUM_THREADS``; an invalid one is
+    replaced with a warning, since TVM would abort on it. Has no effect on a pool that runs already.
+    """
+    if COUNT in environment and _positive(environment[COUNT]) is None:
+        default = physical_cores()
+        text = environment.pop(COUNT)
+        _LOG.warning("%s=%r is not a positive number; using %d threads", COUNT, text, default)
+    count = thread_count(environment)
+    environment[COUNT] = str(count)
+    if BIND not in environment and not binding_is_right(count, allowed_cpus()):
+        environment[BIND] = "0"
+    return count
+
+
+def thread_count(environment: MutableMapping[str, str] = os.environ) -> int:
+    """Threads that a network runs on, as `size_thread_pool` decides; starts no pool."""
+    for name in (COUNT, OPENMP_COUNT):
+        count = _positive(environment.get(name, ""))
+        if count is not None:
+            return count
+    return physical_cores()
+
+
+def binding_is_right(count: int, allowed: set[int]) -> bool:
+    """Whether TVM's binding, thread i to CPU i, puts one thread on each core we may use.
+
+    It does not under ``taskset 2,3`` (TVM would break out of the mask), in a container with a quota
+    (all containers would crowd on CPU 0), nor where CPUs 0 and 1 are hyper-threads of one core.
+    """
+    first = set(range(count))
+    cores = {core_key(cpu) for cpu in first}
+    return first <= allowed and len(cores) == count == len({core_key(cpu) for cpu in allowed})
+
+
+def _positive(text: str) -> int | None:
+    try:
+        count = int(text)
+    except ValueError:
+        return None
+    return count if count > 0 else None
