@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -69,7 +69,12 @@ def parse_target(spec: TargetLike = None) -> CompileTarget:
     if "mcpu" in config:
         _check_cpu(str(config["mcpu"]), triple)
     _check_attributes(config, triple)
-    return describe_target(_build(config))
+    target = _build(config)
+    try:
+        return describe_target(target)
+    except RuntimeError as error:
+        # LLVM's own limits, which TVM does not check before it asks: a negative -vector-width.
+        raise TargetError(_refusal(config, error)) from error
 
 
 def describe_target(target: Target) -> CompileTarget:
@@ -162,10 +167,12 @@ def _check_attributes(config: dict[str, Any], triple: str) -> None:
     attributes = config.get("mattr", ())
     if isinstance(attributes, str):
         config["mattr"] = attributes = [item for item in attributes.split(",") if item]
-    for attribute in attributes:
+    if not isinstance(attributes, Sequence):
+        raise TargetError(f"mattr is a list of features, not {attributes!r}")
+    for attribute in map(str, attributes):
         sign, name = attribute[:1], attribute[1:]
         if sign not in ("+", "-") or not name:
-            raise TargetError(f"-mattr items start with + or -, unlike {attribute!r}: try +{name}")
+            raise TargetError(f"a -mattr feature starts with + or -: +{attribute}")
         if name in _known_features(triple) or _llvm_accepts(name, triple):
             continue
         hint = suggestion(name, _known_features(triple), sign)
@@ -176,8 +183,12 @@ def _build(config: Mapping[str, Any]) -> Target:
     try:
         return Target(dict(config))
     except (TypeError, ValueError, RuntimeError) as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise TargetError(f"TVM refuses the target {dict(config)}: {reason}") from error
+        raise TargetError(_refusal(config, error)) from error
+
+
+def _refusal(config: Mapping[str, Any], error: Exception) -> str:
+    reason = str(error).strip().splitlines()[0]
+    return f"TVM refuses the target {dict(config)}: {reason}"
 
 
 def _features(target: Target) -> frozenset[str]:

@@ -1,7 +1,7 @@
 """Global search: which layout each node of the network takes (NeoCPU, section 3.3.2); no TVM.
 
-    problem = LayoutProblem(node_costs, edge_costs)
-    solution = solve(problem)
+problem = LayoutProblem(node_costs, edge_costs)
+solution = solve(problem)
 """
 
 from tvm_neocpu.global_search.limits import SearchLimitError

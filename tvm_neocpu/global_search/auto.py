@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tvm_neocpu.global_search.cost_graph import CostGraph, components
-from tvm_neocpu.global_search.limits import Deadline
 from tvm_neocpu.global_search.kernel import solve_kernel
+from tvm_neocpu.global_search.limits import Deadline
 from tvm_neocpu.global_search.problem import LayoutProblem
 from tvm_neocpu.global_search.simplify import simplify
 from tvm_neocpu.global_search.solution import Solution, bounded, proven
@@ -18,6 +16,7 @@ def solve_auto(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
     """Reduce exactly, then solve each connected kernel that remains in its share of the time.
 
     None if every choice is forbidden. The solution's method lists the engines that were needed.
+    Raises SearchLimitError only if the deadline passes before any finite choice is found.
     """
     graph = CostGraph.of(problem)
     if not simplify(graph):
@@ -27,7 +26,7 @@ def solve_auto(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
     bound, exact, engines = graph.constant, True, ["reductions"]
     for k, kernel in enumerate(kernels):
         answer = solve_kernel(kernel, deadline.share(1 / (len(kernels) - k)))
-        if answer is None:
+        if math.isinf(answer.cost):
             return None
         chosen |= answer.chosen
         bound += answer.lower_bound

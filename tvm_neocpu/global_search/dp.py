@@ -17,7 +17,7 @@ from tvm_neocpu.global_search.cost_graph import CostGraph
 from tvm_neocpu.global_search.elimination_order import EliminationPlan, plan_elimination
 from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
 from tvm_neocpu.global_search.problem import Costs, LayoutProblem
-from tvm_neocpu.global_search.reductions import fix_single
+from tvm_neocpu.global_search.reductions import fix_single, merge_determined
 from tvm_neocpu.global_search.solution import Solution, proven
 
 # 2^24 doubles are 128 MiB: a frontier of four nodes of 64 candidates.
@@ -42,6 +42,7 @@ def solve_dp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
     graph = CostGraph.of(problem)
     if drop_impossible(graph) is not None:
         return None
+    merge_determined(graph)  # such a join adds no state to a frontier
     fix_single(graph)
     plan = plan_elimination(graph, MAX_TABLE)
     if plan is None:
@@ -63,7 +64,9 @@ def eliminate(graph: CostGraph, plan: EliminationPlan, deadline: Deadline) -> di
     turn = {node: k for k, node in enumerate(plan.order)}
     buckets: dict[int, list[Table]] = {i: [Table((i,), graph.costs[i])] for i in plan.order}
     for i, j, matrix in graph.edge_list():
-        first, table = (i, Table((i, j), matrix)) if turn[i] < turn[j] else (j, Table((j, i), matrix.T))
+        first, table = (
+            (i, Table((i, j), matrix)) if turn[i] < turn[j] else (j, Table((j, i), matrix.T))
+        )
         buckets[first].append(table)
     for node in plan.order:
         table = _best_over_first(buckets[node], turn, deadline)
@@ -74,9 +77,7 @@ def eliminate(graph: CostGraph, plan: EliminationPlan, deadline: Deadline) -> di
     return graph.to_labels(_choose(plan.order, buckets))
 
 
-def _best_over_first(
-    tables: list[Table], turn: dict[int, int], deadline: Deadline
-) -> Table | None:
+def _best_over_first(tables: list[Table], turn: dict[int, int], deadline: Deadline) -> Table | None:
     """Sum tables that share their first axis and minimise over it.
 
     Scopes are in the order of elimination, so tables differ in missing axes only.
@@ -104,6 +105,8 @@ def _choose(order: tuple[int, ...], buckets: dict[int, list[Table]]) -> dict[int
     """Places in the reverse order: each node sees its frontier decided."""
     places: dict[int, int] = {}
     for node in reversed(order):
-        total = sum(t.values[(slice(None), *(places[j] for j in t.scope[1:]))] for t in buckets[node])
+        total = sum(
+            t.values[(slice(None), *(places[j] for j in t.scope[1:]))] for t in buckets[node]
+        )
         places[node] = int(np.argmin(total))
     return places

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from tvm_neocpu.global_search.cost_graph import CostGraph
 
@@ -53,14 +52,14 @@ class _Frontiers:
 
 
 def plan_elimination(
-    graph: CostGraph, max_table: int, max_work: int | None = None
+    graph: CostGraph, max_table: int, max_work: float = math.inf
 ) -> EliminationPlan | None:
     """The cheaper of the greedy min-states and min-fill orders; None if both exceed a limit.
 
     max_table: entries of one table over a frontier. max_work: entries summed in all.
     """
     plans = [_greedy(graph, rule, max_table) for rule in (_Frontiers.states, _Frontiers.fill)]
-    fitting = [p for p in plans if p is not None and (max_work is None or p.work <= max_work)]
+    fitting = [p for p in plans if p is not None and p.work <= max_work]
     return min(fitting, key=lambda p: p.work, default=None)
 
 

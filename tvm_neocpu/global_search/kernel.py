@@ -3,72 +3,136 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm_neocpu.global_search.cost_graph import CostGraph
 from tvm_neocpu.global_search.dp import MAX_TABLE, eliminate
 from tvm_neocpu.global_search.elimination_order import plan_elimination
-from tvm_neocpu.global_search.limits import Deadline
+from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
 from tvm_neocpu.global_search.local_improvement import improve
 from tvm_neocpu.global_search.lower_bound import affordable, tighten
 from tvm_neocpu.global_search.milp import branch_and_cut, count_pairs
-from tvm_neocpu.global_search.pbqp import decide
+from tvm_neocpu.global_search.pbqp import good_choice
 from tvm_neocpu.global_search.simplify import simplify
-from tvm_neocpu.global_search.solution import is_closed
+from tvm_neocpu.global_search.solution import RELATIVE_TOLERANCE, is_closed
 
-EASY=20_000_000
+# Dynamic programming sums about half a billion entries a second.
+SECONDS_PER_ENTRY = 2e-9
+EASY_WORK = 2e7
+# Beyond this HiGHS was never seen to improve on the bound it was given within minutes.
+MAX_MILP_PAIRS = 60_000
+BOUND_ROUNDS = 300
+IDLE_BLOCKS = 20
+LAST_IDLE_BLOCKS = 60
+
+
 @dataclass(frozen=True)
 class KernelAnswer:
+    """Labels, their cost, a lower bound on it, whether it is proven, and by which engine.
+
+    If every choice is forbidden then the cost is +inf.
+    """
+
     chosen: dict[int, int]
+    cost: float
     lower_bound: float
     exact: bool
     engine: str
-import time
-DEBUG=True
-def dbg(*a):
-    if DEBUG: print(f"{time.monotonic()%1000:.2f}", *a)
 
-def stats(g):
-    return f"n={len(g.costs)} cand={sum(c.size for c in g.costs.values())} pairs={count_pairs(g)} e={len(g.edge_list())}"
 
-def solve_kernel(kernel: CostGraph, deadline: Deadline) -> KernelAnswer | None:
-    dbg("kernel", stats(kernel))
-    plan = plan_elimination(kernel, MAX_TABLE, EASY)
-    if plan is not None:
-        chosen = eliminate(kernel, plan, deadline)
-        if chosen is not None:
-            cost = kernel.cost(kernel.to_places(chosen))
-            return None if math.isinf(cost) else KernelAnswer(chosen, cost, True, "dp")
-    g = kernel.copy()
-    bound = tighten(g, deadline.share(0.3), 300)
-    dbg("bound", bound)
-    decided = decide(g.copy(), deadline)
-    if decided is None: return None
-    places = g.to_places(decided.complete({}))
-    dbg("pbqp", g.cost(places))
-    places = improve(g, places, deadline.share(.3), 20)
-    cost = g.cost(places)
-    dbg("improved", cost)
-    chosen = g.to_labels(places)
-    if is_closed(cost, bound): return KernelAnswer(chosen, bound, True, "bound")
-    p = g.copy()
-    budget = cost + 1e-9*abs(cost)
-    for node in p.costs:
-        p.restrict(node, affordable(p, node, bound, budget))
-    ok = simplify(p)
-    dbg("pruned", ok, stats(p))
-    plan = plan_elimination(p, MAX_TABLE, 3_000_000_000)
-    if plan is not None:
-        dbg("dp", plan.largest_table, plan.work)
-        c = eliminate(p, plan, deadline)
-        if c is not None:
-            c = p.complete(c)
-            dbg("dp done", kernel.cost(kernel.to_places(c)))
-            return KernelAnswer(c, kernel.cost(kernel.to_places(c)), True, "dp")
-    r = branch_and_cut(p, deadline)
-    dbg("milp", r.finished, r.lower_bound)
-    if r.chosen is not None:
-        c = p.complete(r.chosen)
-        cc = kernel.cost(kernel.to_places(c))
-        if cc < cost: chosen, cost = c, cc
-    return KernelAnswer(chosen, cost if r.finished else max(bound, r.lower_bound), r.finished, "milp")
+FORBIDDEN = KernelAnswer({}, math.inf, math.inf, True, "pbqp")
+
+
+def solve_kernel(kernel: CostGraph, deadline: Deadline) -> KernelAnswer:
+    """Dynamic programming if that is cheap, else a bound and a heuristic that close in on the rest.
+
+    Raises SearchLimitError if no finite choice was found by the deadline.
+    """
+    easy = _by_elimination(kernel, kernel, EASY_WORK, deadline)
+    if easy is not None:
+        return easy
+    tightened = kernel.copy()
+    bound = tighten(tightened, deadline.share(0.25), BOUND_ROUNDS)
+    best = _by_heuristic(kernel, tightened, bound, deadline.share(0.4))
+    if best is not None and best.exact:
+        return best
+    rest = _worth_a_look(tightened, bound, math.inf if best is None else best.cost)
+    if rest is None:
+        return FORBIDDEN if best is None else replace(best, lower_bound=best.cost, exact=True)
+    exact = _by_elimination(kernel, rest, 0.5 * deadline.remaining / SECONDS_PER_ENTRY, deadline)
+    if exact is not None:
+        return exact
+    if count_pairs(rest) <= MAX_MILP_PAIRS:
+        best = _by_milp(kernel, rest, best, bound, deadline)
+    elif best is not None:
+        best = _by_more_blocks(tightened, best, deadline)
+    if best is None:
+        raise SearchLimitError("auto: found no finite choice in time; raise the time limit")
+    return best
+
+
+def _by_elimination(
+    kernel: CostGraph, graph: CostGraph, max_work: float, deadline: Deadline
+) -> KernelAnswer | None:
+    """Dynamic programming on `graph`, the kernel or what pruning left of it; None declines."""
+    plan = plan_elimination(graph, MAX_TABLE, max_work)
+    chosen = None if plan is None else eliminate(graph, plan, deadline)
+    if chosen is None:
+        return None
+    full = graph.complete(chosen)
+    cost = kernel.cost(kernel.to_places(full))
+    return KernelAnswer(full, cost, cost, True, "dp")
+
+
+def _by_heuristic(
+    kernel: CostGraph, tightened: CostGraph, bound: float, deadline: Deadline
+) -> KernelAnswer | None:
+    """PBQP and local improvement, proven if they meet the bound; None if they found nothing."""
+    try:
+        places = good_choice(kernel, tightened, deadline, IDLE_BLOCKS)
+    except SearchLimitError:
+        return None
+    if places is None:
+        return FORBIDDEN
+    cost = kernel.cost(places)
+    chosen = kernel.to_labels(places)
+    return KernelAnswer(chosen, cost, min(cost, bound), is_closed(cost, bound), "pbqp")
+
+
+def _worth_a_look(tightened: CostGraph, bound: float, cost: float) -> CostGraph | None:
+    """The graph without candidates that no choice as cheap as the known one has.
+
+    None if that leaves no choice at all.
+    """
+    rest = tightened.copy()
+    budget = cost + RELATIVE_TOLERANCE * abs(cost)
+    keep = {node: affordable(tightened, node, bound, budget) for node in tightened.costs}
+    for node, mask in keep.items():
+        rest.restrict(node, mask)
+    return rest if simplify(rest) else None
+
+
+def _by_milp(
+    kernel: CostGraph, rest: CostGraph, best: KernelAnswer | None, bound: float, deadline: Deadline
+) -> KernelAnswer | None:
+    """Branch and cut on what is left: the better of its choice and the known one, if any."""
+    result = branch_and_cut(rest, deadline)
+    found = [] if best is None else [(best.cost, best.chosen)]
+    if result.chosen is not None:
+        full = rest.complete(result.chosen)
+        found.append((kernel.cost(kernel.to_places(full)), full))
+    if not found and not result.finished:
+        return None
+    cost, chosen = min(found, key=lambda pair: pair[0], default=(math.inf, {}))
+    if result.finished:
+        return KernelAnswer(chosen, cost, cost, True, "milp")
+    bound = max(bound, min(cost, result.lower_bound))
+    return KernelAnswer(chosen, cost, min(cost, bound), is_closed(cost, bound), "milp")
+
+
+def _by_more_blocks(graph: CostGraph, best: KernelAnswer, deadline: Deadline) -> KernelAnswer:
+    """Local improvement for the time that is left."""
+    places = improve(graph, graph.to_places(best.chosen), deadline, LAST_IDLE_BLOCKS)
+    cost = graph.cost(places)
+    closed = is_closed(cost, best.lower_bound)
+    return replace(best, chosen=graph.to_labels(places), cost=cost, exact=closed)

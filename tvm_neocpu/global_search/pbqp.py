@@ -11,6 +11,7 @@ import numpy as np
 
 from tvm_neocpu.global_search.cost_graph import CostGraph
 from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
+from tvm_neocpu.global_search.local_improvement import Places, improve
 from tvm_neocpu.global_search.lower_bound import tighten
 from tvm_neocpu.global_search.problem import LayoutProblem
 from tvm_neocpu.global_search.reductions import fix
@@ -18,24 +19,46 @@ from tvm_neocpu.global_search.simplify import settle
 from tvm_neocpu.global_search.solution import Solution, bounded, proven
 
 BOUND_ROUNDS = 20
+IDLE_BLOCKS = 20
 
 
 def solve_pbqp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
     """A good choice, proven optimal if no RN was needed; None if every choice is forbidden.
 
-    The deadline ends only the search for a finite choice (SearchLimitError) and the tightening of
-    the bound; the reductions themselves are quick.
+    The deadline ends the search for a finite choice (SearchLimitError), the tightening of the
+    bound and the improvement; the reductions themselves are quick and run to their end.
     """
     graph = CostGraph.of(problem)
     if not settle(graph, graph.has_forbidden()):
         return None
     if not graph.costs:
         return proven(problem, graph.complete({}), "pbqp")
-    decided = decide(graph.copy(), deadline)
-    if decided is None:
+    tightened = graph.copy()
+    bound = tighten(tightened, deadline.share(0.3), BOUND_ROUNDS)
+    places = good_choice(graph, tightened, deadline, IDLE_BLOCKS)
+    if places is None:
         return None
-    bound = tighten(graph, deadline, BOUND_ROUNDS)
-    return bounded(problem, decided.complete({}), bound, "pbqp")
+    return bounded(problem, graph.complete(graph.to_labels(places)), bound, "pbqp")
+
+
+def good_choice(
+    graph: CostGraph, tightened: CostGraph, deadline: Deadline, idle_blocks: int
+) -> Places | None:
+    """The better of what RN and local improvement make of two forms of the same costs.
+
+    RN sees no further than its neighbours. In `tightened` costs have moved towards the nodes that
+    they depend on, which mostly helps it, but not on small dense graphs.
+    None if every choice is forbidden.
+    """
+    found: list[Places] = []
+    for form in (tightened, graph):
+        decided = decide(form.copy(), deadline)
+        if decided is None:
+            return None
+        chosen = decided.complete({})
+        places = graph.to_places({i: chosen[i] for i in graph.costs})
+        found.append(improve(graph, places, deadline.share(0.5), idle_blocks))
+    return min(found, key=graph.cost)
 
 
 def decide(graph: CostGraph, deadline: Deadline) -> CostGraph | None:

@@ -42,9 +42,7 @@ def bounded(
     return Solution(choice, cost, is_closed(cost, lower_bound), min(cost, lower_bound), method)
 
 
-def _evaluated(
-    problem: LayoutProblem, chosen: Mapping[int, int]
-) -> tuple[tuple[int, ...], float]:
+def _evaluated(problem: LayoutProblem, chosen: Mapping[int, int]) -> tuple[tuple[int, ...], float]:
     choice = tuple(chosen[i] for i in range(len(problem)))
     return choice, problem.cost(choice)
 

@@ -42,8 +42,13 @@ def constant_of(array: Array, dtype: str | None = None) -> GenericConst:
 
 
 def static_shape(expr: relax.Expr) -> tuple[int, ...] | None:
-    """The shape of a tensor-valued expression; ``None`` if it is unknown or symbolic."""
-    shape = getattr(expr.ty, "shape", None)
+    """The shape of a tensor; ``None`` if it is unknown, symbolic or no tensor's."""
+    return shape_of_type(expr.ty)
+
+
+def shape_of_type(ty: relax.Type) -> tuple[int, ...] | None:
+    """As :func:`static_shape`, of a type."""
+    shape = getattr(ty, "shape", None)
     if not isinstance(shape, relax.ShapeExpr):
         return None
     if not all(isinstance(dim, tvm.tirx.IntImm) for dim in shape.values):
@@ -56,4 +61,4 @@ def is_tensor(expr: relax.Expr, dtype: str = "float32") -> bool:
     return isinstance(expr.ty, relax.TensorType) and str(expr.ty.dtype) == dtype
 
 
-__all__ = ["Array", "array_of", "constant_of", "is_tensor", "static_shape"]
+__all__ = ["Array", "array_of", "constant_of", "is_tensor", "shape_of_type", "static_shape"]

@@ -10,7 +10,7 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-from tvm_neocpu.relay_passes.constants import Array, array_of, constant_of
+from tvm_neocpu.relay_passes.constants import Array, array_of, constant_of, shape_of_type
 from tvm_neocpu.relay_passes.numpy_ops import NUMPY_OPS
 from tvm_neocpu.relay_passes.rewrite import Block, op_name, operands, rewrite_blocks, tidy
 
@@ -119,10 +119,7 @@ def _as_inferred(value: Value | None, ty: relax.Type) -> Value | None:
         if len(fields) != len(value):
             return None
         return _all_known([_as_inferred(v, field) for v, field in zip(value, fields, strict=True)])
-    shape = getattr(ty, "shape", None)
-    if not isinstance(shape, relax.ShapeExpr) or len(shape.values) != np.ndim(value):
-        return None
-    if any(int(d) != n for d, n in zip(shape.values, np.shape(value), strict=True)):
+    if shape_of_type(ty) != np.shape(value):
         return None
     return np.asarray(value).astype(str(ty.dtype), copy=False)
 

@@ -40,7 +40,7 @@ def rewrite_values(mod: tvm.IRModule, rule: Rule) -> tvm.IRModule:
     """Offer every bound value to ``rule``, in order; ``None`` leaves the value as it is."""
 
     def rewrite(_: relax.Function, block: Block) -> list[relax.Binding]:
-        scope = Scope(block)
+        scope = Scope(mod, block)
         for binding in block.bindings:
             if not isinstance(binding, relax.VarBinding):
                 scope.bindings.append(binding)
@@ -62,7 +62,8 @@ def tidy(mod: tvm.IRModule) -> tvm.IRModule:
 class Scope:
     """The bindings written so far for one block, and what its variables stand for."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, mod: tvm.IRModule, block: Block) -> None:
+        self.mod = mod
         self.bindings: list[relax.Binding] = []
         self._new_var = relax.DataflowVar if isinstance(block, relax.DataflowBlock) else relax.Var
         self._definitions: dict[relax.Var, relax.Expr] = {}

@@ -48,6 +48,11 @@ def find_anchor(sch: Schedule) -> Anchor | None:
     return None
 
 
+def forget_anchor(sch: Schedule, anchor: Anchor) -> None:
+    """Remove the note once it has served; it would only clutter what is built and printed."""
+    sch.unannotate(anchor.block, ANCHOR_KEY)
+
+
 def child_blocks(sch: Schedule) -> list[SBlockRV]:
     """Every block below the root, in program order."""
     return list(sch.get_child_blocks(sch.get_sblock("root")))

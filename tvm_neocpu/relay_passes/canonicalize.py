@@ -1,0 +1,260 @@
+"""One spelling for what the ONNX importer spells in many ways, so that later passes know few.
+
+Run :class:`FoldConstants` first: the rules look for constants, not for what computes them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.ir import Call, GenericConst
+
+from tvm_neocpu.relay_passes.constants import Array, array_of, constant_of, is_tensor
+from tvm_neocpu.relay_passes.importer_primfuncs import read_bound, read_zero_pad
+from tvm_neocpu.relay_passes.rewrite import Scope, call_of, op_name, rewrite_values, tidy
+
+CallRule = Callable[[Scope, Call], relax.Expr | None]
+Combine = Callable[[relax.Expr, relax.Expr], relax.Expr]
+
+
+@dataclass(frozen=True)
+class Canonicalize:
+    """Rewrite each operation by the rules of :data:`RULES` until none applies, then drop dead code.
+
+    Sum, Max, Min and Mean become chains of binary operations; Clip and Pad become operators again
+    and padding moves into the convolution; dropout, reshapes and broadcasts that do nothing vanish;
+    constants stand on the right, and dividing by or subtracting one becomes multiply and add.
+    """
+
+    name: ClassVar[str] = "canonicalize"
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        return tidy(rewrite_values(mod, _rewrite))
+
+
+def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+    if isinstance(value, relax.TupleGetItem):
+        return _skip_dropout(scope, value)
+    rule = RULES.get(op_name(value) or "")
+    simpler = rule(scope, value) if rule else None
+    if simpler is None:
+        return None
+    simpler = scope.normalize(simpler)
+    again = _rewrite(scope, simpler)
+    return simpler if again is None else again
+
+
+def _skip_dropout(scope: Scope, item: relax.TupleGetItem) -> relax.Expr | None:
+    """``dropout(x)[0] -> x``: this package compiles inference only."""
+    dropout = call_of(scope.definition(item.tuple_value), "relax.nn.dropout")
+    return dropout.args[0] if dropout is not None and item.index == 0 else None
+
+
+def _skip_identity(scope: Scope, call: Call) -> relax.Expr | None:
+    """A reshape, broadcast or cast to what the tensor is already."""
+    return call.args[0] if _same_type(call, call.args[0]) else None
+
+
+def _skip_first_reshape(scope: Scope, call: Call) -> relax.Expr | None:
+    """``reshape(reshape(x, s), t) -> reshape(x, t)``."""
+    identity = _skip_identity(scope, call)
+    if identity is not None:
+        return identity
+    inner = call_of(scope.definition(call.args[0]), "relax.reshape")
+    return None if inner is None else relax.op.reshape(inner.args[0], call.args[1])
+
+
+def _skip_identity_permutation(scope: Scope, call: Call) -> relax.Expr | None:
+    axes = call.attrs.axes
+    if axes is None or [int(axis) for axis in axes] != list(range(len(axes))):
+        return None
+    return call.args[0]
+
+
+def _skip_concat_of_one(scope: Scope, call: Call) -> relax.Expr | None:
+    parts = scope.definition(call.args[0])
+    return parts.fields[0] if isinstance(parts, relax.Tuple) and len(parts.fields) == 1 else None
+
+
+def _constant_to_the_right(scope: Scope, call: Call) -> relax.Expr | None:
+    left, right = map(scope.resolve, call.args)
+    if not isinstance(left, GenericConst) or isinstance(right, GenericConst):
+        return None
+    return Call(call.op, [right, left], call.attrs)
+
+
+def _multiply_by_reciprocal(scope: Scope, call: Call) -> relax.Expr | None:
+    """``x / c -> x * (1 / c)`` for a scalar or per-channel ``c``: division is 10x slower."""
+    divisor = _vector_operand(scope, call)
+    if divisor is None or not np.all(np.isfinite(1 / divisor)):
+        return None
+    return relax.op.multiply(call.args[0], constant_of(1 / divisor, "float32"))
+
+
+def _add_negated(scope: Scope, call: Call) -> relax.Expr | None:
+    """``x - c -> x + (-c)`` for a scalar or per-channel ``c``."""
+    subtrahend = _vector_operand(scope, call)
+    if subtrahend is None:
+        return None
+    return relax.op.add(call.args[0], constant_of(-subtrahend, "float32"))
+
+
+def _vector_operand(scope: Scope, call: Call) -> Array | None:
+    """The right operand in double precision, if it is an fp32 constant that varies on one axis."""
+    array = array_of(scope.resolve(call.args[1]))
+    if array is None or not is_tensor(call):
+        return None
+    if sum(size > 1 for size in array.shape) > 1:
+        return None
+    with np.errstate(divide="ignore"):
+        return array.astype("float64")
+
+
+def _relu_from_maximum(scope: Scope, call: Call) -> relax.Expr | None:
+    """``maximum(x, 0) -> relu(x)``; a bound that binds nothing goes."""
+    bound = _scalar_bound(scope, call)
+    if bound == -np.inf:
+        return call.args[0]
+    return relax.op.nn.relu(call.args[0]) if bound == 0 else None
+
+
+def _clip_from_minimum(scope: Scope, call: Call) -> relax.Expr | None:
+    """``minimum(maximum(x, low), high) -> clip(x, low, high)``; ReLU6 arrives so."""
+    high = _scalar_bound(scope, call)
+    if high == np.inf:
+        return call.args[0]
+    inner = scope.definition(call.args[0])
+    low = 0.0 if call_of(inner, "relax.nn.relu") else _scalar_bound(scope, inner)
+    if high is None or low is None or low > high:
+        return None
+    return relax.op.clip(inner.args[0], low, high)
+
+
+def _scalar_bound(scope: Scope, expr: relax.Expr) -> float | None:
+    """The scalar that a ``maximum`` or ``minimum`` compares its fp32 operand with."""
+    if op_name(expr) not in ("relax.maximum", "relax.minimum") or not is_tensor(expr):
+        return None
+    array = array_of(scope.resolve(expr.args[1]))
+    if array is None or array.size != 1 or not _same_type(expr, expr.args[0]):
+        return None
+    return float(array.item())
+
+
+def _combine_stacked(combine: Combine) -> CallRule:
+    """``reduce(stack(a, b, c), axis=0) -> combine(combine(a, b), c)``: no copy of the inputs."""
+
+    def rule(scope: Scope, call: Call) -> relax.Expr | None:
+        parts = _stacked_parts(scope, call)
+        if not parts:
+            return None
+        total = functools.reduce(lambda a, b: scope.emit(combine(a, b)), parts)
+        return total if _same_type(total, call) else None
+
+    return rule
+
+
+def _mean_of_stacked(scope: Scope, call: Call) -> relax.Expr | None:
+    parts = _stacked_parts(scope, call)
+    total = _combine_stacked(relax.op.add)(scope, call)
+    if not parts or total is None or not is_tensor(call):
+        return None
+    return relax.op.multiply(total, relax.const(1 / len(parts), "float32"))
+
+
+def _stacked_parts(scope: Scope, call: Call) -> list[relax.Expr]:
+    """What ``call`` reduces over a new first axis, constants last; empty for other reductions.
+
+    The importer broadcasts every part to the common shape, which the binary operations do anyway.
+    """
+    stack = call_of(scope.definition(call.args[0]), "relax.stack")
+    if stack is None or call.attrs.keepdims or int(stack.attrs.axis or 0) != 0:
+        return []
+    if call.attrs.axis is None or [int(axis) for axis in call.attrs.axis] != [0]:
+        return []
+    fields = getattr(scope.definition(stack.args[0]), "fields", [])
+    parts = [_without_broadcast(scope, field) for field in fields]
+    return sorted(parts, key=lambda part: isinstance(part, GenericConst))
+
+
+def _without_broadcast(scope: Scope, part: relax.Expr) -> relax.Expr:
+    broadcast = call_of(scope.definition(part), "relax.broadcast_to")
+    return scope.resolve(part if broadcast is None else broadcast.args[0])
+
+
+def _operator_from_loops(scope: Scope, call: Call) -> relax.Expr | None:
+    """Clip and Pad, which the importer wrote as PrimFuncs."""
+    bound = read_bound(scope.mod, call)
+    if bound is not None:
+        combine = relax.op.maximum if bound.lower else relax.op.minimum
+        return combine(bound.data, relax.const(bound.value, str(call.ty.dtype)))
+    pad = read_zero_pad(scope.mod, call)
+    if pad is None:
+        return None
+    if not any((*pad.before, *pad.after)):
+        return pad.data
+    widths = [width for pair in zip(pad.before, pad.after, strict=True) for width in pair]
+    return relax.op.nn.pad(pad.data, widths)
+
+
+def _padding_into_conv(scope: Scope, call: Call) -> relax.Expr | None:
+    """``conv2d(pad(x)) -> conv2d(x)`` with that much more padding of its own."""
+    pad = call_of(scope.definition(call.args[0]), "relax.nn.pad")
+    if pad is None or pad.attrs.pad_mode != "constant" or float(pad.attrs.pad_value) != 0:
+        return None
+    widths = [int(width) for width in pad.attrs.pad_width]
+    if call.attrs.data_layout != "NCHW" or any(widths[:4]) or min(widths) < 0:
+        return None
+    top, bottom, left, right = widths[4:]
+    padding = [
+        int(own) + more
+        for own, more in zip(call.attrs.padding, (top, left, bottom, right), strict=True)
+    ]
+    attrs = call.attrs
+    return relax.op.nn.conv2d(
+        pad.args[0],
+        call.args[1],
+        strides=attrs.strides,
+        padding=padding,
+        dilation=attrs.dilation,
+        groups=attrs.groups,
+        data_layout=attrs.data_layout,
+        kernel_layout=attrs.kernel_layout,
+        out_layout=attrs.out_layout,
+        out_dtype=attrs.out_dtype,
+    )
+
+
+def _same_type(left: relax.Expr, right: relax.Expr) -> bool:
+    return tvm_ffi.structural_equal(left.ty, right.ty)
+
+
+RULES: dict[str, CallRule] = {
+    "relax.add": _constant_to_the_right,
+    "relax.astype": _skip_identity,
+    "relax.broadcast_to": _skip_identity,
+    "relax.call_tir": _operator_from_loops,
+    "relax.concat": _skip_concat_of_one,
+    "relax.divide": _multiply_by_reciprocal,
+    "relax.expand_dims": _skip_identity,
+    "relax.max": _combine_stacked(relax.op.maximum),
+    "relax.maximum": _relu_from_maximum,
+    "relax.mean": _mean_of_stacked,
+    "relax.min": _combine_stacked(relax.op.minimum),
+    "relax.minimum": _clip_from_minimum,
+    "relax.multiply": _constant_to_the_right,
+    "relax.nn.conv2d": _padding_into_conv,
+    "relax.permute_dims": _skip_identity_permutation,
+    "relax.reshape": _skip_first_reshape,
+    "relax.squeeze": _skip_identity,
+    "relax.subtract": _add_negated,
+    "relax.sum": _combine_stacked(relax.op.add),
+}
+
+__all__ = ["RULES", "Canonicalize"]

@@ -1,0 +1,85 @@
+"""Replace convolutions and dense layers by their templates' computation, weights packed.
+
+What no template takes is left to TVM's own legalisation, which follows this pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import tvm
+from tvm import relax, te
+
+from tvm_neocpu.core.config import Config, DenseConfig
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.relay_passes.call_workload import conv_layouts, conv_workload, dense_workload
+from tvm_neocpu.topi.cost_model import best_config
+from tvm_neocpu.topi.strategy import implementation_of
+
+# (workload, input layout, output layout): what a call in the altered module still tells.
+LayoutKey = tuple[Workload, Layout, Layout]
+
+
+def layout_key(workload: Workload, config: Config) -> LayoutKey:
+    """The key under which :class:`LowerToTemplates` looks for this config."""
+    if isinstance(config, DenseConfig):
+        return workload, Layout(0), Layout(0)
+    return workload, Layout(config.ic_bn), Layout(config.oc_bn)
+
+
+@dataclass(frozen=True)
+class LowerToTemplates:
+    """``configs`` decides; the cost model stands in for what it does not name."""
+
+    name: ClassVar[str] = "lower-to-templates"
+    cpu: Cpu
+    configs: Mapping[LayoutKey, Config] = field(default_factory=dict)
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        legalize = {"relax.nn.conv2d": self._conv2d, "relax.matmul": self._matmul}
+        return relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)
+
+    def _conv2d(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        workload, layouts = conv_workload(call), conv_layouts(call)
+        if workload is None or layouts is None:
+            return call
+        return self._emit(builder, call, (workload, *layouts), "conv2d")
+
+    def _matmul(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        workload = dense_workload(call)
+        if workload is None:
+            return call
+        return self._emit(builder, call, (workload, Layout(0), Layout(0)), "dense")
+
+    def _emit(
+        self, builder: relax.BlockBuilder, call: relax.Call, key: LayoutKey, hint: str
+    ) -> relax.Expr:
+        config = self.configs.get(key) or best_config(*key, self.cpu)
+        if config is None:
+            return call
+        workload = key[0]
+        implementation = implementation_of(config)
+        data, weight = call.args
+        packed = implementation.pack_weight(weight.value.numpy(), workload, config)
+
+        def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
+            return implementation.compute(x, w, workload, config)
+
+        attrs = {"op_pattern": OUT_ELEMWISE_FUSABLE}
+        constant = relax.const(packed, "float32")
+        return builder.call_te(
+            compute, data, constant, primfunc_name_hint=hint, primfunc_attrs=attrs
+        )
+
+
+# relax.OpPatternKind.kOutEWiseFusable: elementwise consumers may be fused, producers may not.
+OUT_ELEMWISE_FUSABLE = 4
+
+
+def _all_but(legalized: Mapping[str, object]) -> list[str]:
+    """Every operator name that this pass must not touch."""
+    return [name for name in tvm.ir.Op.list_op_names() if name not in legalized]

@@ -1,0 +1,120 @@
+"""The schedule of everything no template owns: pooling, reductions, elementwise, data movement.
+
+In a blocked layout the innermost axis is a vector of channels, so one rule serves them all:
+elementwise producers melt into their consumer, outer axes run in parallel, the innermost one is
+vectorised, and a reduction keeps a row of results in registers.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from tvm_neocpu.topi import steps
+from tvm_neocpu.topi.anchor import child_blocks
+
+# Below this many innermost operations a fork costs more than the other cores save.
+MIN_PARALLEL_WORK = 8192
+VECTOR = 16
+MAX_LANES = 64
+
+
+def schedule_generic(sch: Schedule) -> None:
+    """Schedule a function without an anchor, in place."""
+    inline_elementwise(sch, child_blocks(sch))
+    for block in child_blocks(sch):
+        schedule_block(sch, block)
+
+
+def inline_elementwise(sch: Schedule, blocks: list[SBlockRV]) -> None:
+    """# t = f(x); y = sum(t)  ->  y = sum(f(x)), where t has one reader and is no output."""
+    for block in blocks:
+        if len(sch.get_consumers(block)) == 1 and not steps.is_reduction(sch, block):
+            sch.compute_inline(block)
+
+
+def downstream(sch: Schedule, block: SBlockRV) -> list[SBlockRV]:
+    """The blocks after ``block`` in a chain of single readers, nearest first."""
+    found: list[SBlockRV] = []
+    while consumers := sch.get_consumers(block):
+        block = consumers[0]
+        found.append(block)
+    return found
+
+
+def schedule_block(sch: Schedule, block: SBlockRV) -> None:
+    """One stage of its own: parallel outside, vectors inside."""
+    if not _is_static(sch, block):
+        return
+    if steps.is_reduction(sch, block):
+        _schedule_reduction(sch, block)
+    else:
+        _schedule_spatial(sch, block)
+
+
+def _schedule_spatial(sch: Schedule, block: SBlockRV) -> None:
+    """# for i, j, c  ->  parallel for i_j: vectorised c."""
+    loops = sch.get_loops(block)
+    work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
+    outer = [*loops[:-1], *_vectorize_last(sch, loops[-1])]
+    if outer:
+        _parallel(sch, outer, work)
+
+
+def _schedule_reduction(sch: Schedule, block: SBlockRV) -> None:
+    """# for n, o, y, x, c, kh, kw  ->  parallel for n_o_y: for x: for kh, kw: vectorised c.
+
+    The accumulator is one vector, which LLVM keeps in a register.
+    """
+    axes = sch.get(block).iter_vars
+    loops = sch.get_loops(block)
+    work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
+    if len(loops) != len(axes):
+        return
+    reduced = [int(axis.iter_type) == steps.REDUCE_AXIS for axis in axes]
+    spatial = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if not is_reduced]
+    reduction = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced]
+    if not spatial:
+        return
+    lanes = spatial[-1]
+    blocked = 1 < steps.loop_extent(sch, lanes) <= MAX_LANES and len(spatial) > 1
+    if not blocked:
+        sch.reorder(*spatial, *reduction)
+        _parallel(sch, spatial, work)
+        sch.decompose_reduction(block, reduction[0])
+        return
+    sch.reorder(*spatial[:-1], *reduction, lanes)
+    store = sch.cache_write(block, 0, "local")
+    outer = spatial[:-1]
+    keep = outer[-1:] if len(outer) > 1 else []
+    _parallel(sch, outer[: len(outer) - len(keep)], work)
+    at = sch.get_loops(block)[-len(reduction) - 2]
+    sch.reverse_compute_at(store, at, preserve_unit_loops=True)
+    steps.vectorize_lanes(sch, sch.get_loops(store)[-1])
+    steps.vectorize_lanes(sch, lanes)
+    zero = sch.decompose_reduction(block, reduction[0])
+    steps.vectorize_lanes(sch, sch.get_loops(zero)[-1])
+
+
+def _vectorize_last(sch: Schedule, loop: LoopRV) -> list[LoopRV]:
+    """Vectorise the innermost loop; returns what is left of it outside the vector."""
+    extent = steps.loop_extent(sch, loop)
+    if extent <= MAX_LANES:
+        steps.vectorize_lanes(sch, loop)
+        return []
+    if extent % VECTOR:
+        return [loop]
+    outer, lanes = sch.split(loop, [None, VECTOR])
+    steps.vectorize_lanes(sch, lanes)
+    return [outer]
+
+
+def _parallel(sch: Schedule, loops: list[LoopRV], work: int) -> None:
+    if loops and work >= MIN_PARALLEL_WORK:
+        steps.parallel_fused(sch, *loops)
+
+
+def _is_static(sch: Schedule, block: SBlockRV) -> bool:
+    return all(hasattr(sch.get(loop).extent, "value") for loop in sch.get_loops(block))
