@@ -74,6 +74,20 @@ class ConvGraph:
         )
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
+    @cached_property
+    def joins(self) -> frozenset[str]:
+        """The identities of the joins."""
+        return frozenset(node.id for node in self.nodes if node.kind is NodeKind.JOIN)
+
+    @cached_property
+    def neighbours(self) -> Mapping[str, frozenset[str]]:
+        """Every node's direct predecessors and successors."""
+        near: dict[str, set[str]] = {node.id: set() for node in self.nodes}
+        for edge in self.edges:
+            near[edge.src].add(edge.dst)
+            near[edge.dst].add(edge.src)
+        return {node: frozenset(others) for node, others in near.items()}
+
     @property
     def convs(self) -> tuple[GraphNode, ...]:
         return tuple(node for node in self.nodes if node.kind is NodeKind.CONV)

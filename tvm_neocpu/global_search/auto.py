@@ -6,7 +6,8 @@ import math
 
 from tvm_neocpu.global_search.cost_graph import CostGraph, components
 from tvm_neocpu.global_search.kernel import solve_kernel
-from tvm_neocpu.global_search.limits import Deadline
+from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
+from tvm_neocpu.global_search.pbqp import solve_pbqp
 from tvm_neocpu.global_search.problem import LayoutProblem
 from tvm_neocpu.global_search.simplify import simplify
 from tvm_neocpu.global_search.solution import Solution, bounded, proven
@@ -34,4 +35,19 @@ def solve_auto(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
         engines.append(answer.engine)
     method = f"auto ({', '.join(dict.fromkeys(engines))})"
     full = graph.complete(chosen)
-    return proven(problem, full, method) if exact else bounded(problem, full, bound, method)
+    if exact:
+        return proven(problem, full, method)
+    return _not_worse_than_pbqp(problem, bounded(problem, full, bound, method), deadline)
+
+
+def _not_worse_than_pbqp(problem: LayoutProblem, found: Solution, deadline: Deadline) -> Solution:
+    """RN on the whole problem takes other turns than on the kernels, and is sometimes luckier."""
+    try:
+        rival = solve_pbqp(problem, deadline)
+    except SearchLimitError:
+        return found
+    if rival is None or rival.cost >= found.cost:
+        return found
+    chosen = dict(enumerate(rival.choice))
+    bound = max(found.lower_bound, rival.lower_bound)
+    return bounded(problem, chosen, bound, f"{found.method}, then pbqp")

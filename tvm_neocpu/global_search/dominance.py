@@ -16,7 +16,7 @@ def drop_dominated(graph: CostGraph) -> bool:
 
     This is Goldstein's criterion of dead-end elimination (1994): a goes if some b has
     `cost(a) - cost(b) + sum over edges of min over k of edge[a, k] - edge[b, k] >= 0`.
-    Returns whether any was dropped. The graph has to be arc consistent.
+    Returns whether any was dropped.
     """
     waiting = dict.fromkeys(graph.costs)
     dropped = False
@@ -33,9 +33,10 @@ def drop_dominated(graph: CostGraph) -> bool:
 
 def undominated(costs: Costs, links: list[Costs]) -> Mask:
     """Mark the candidates (rows) that no other one dominates; of equal ones, one stays."""
-    advantage = costs[:, None] - costs[None, :]
-    for matrix in links:
-        advantage = advantage + least_excess(matrix)
+    with np.errstate(invalid="ignore"):  # inf - inf is nan, which proves nothing and drops nothing
+        advantage = costs[:, None] - costs[None, :]
+        for matrix in links:
+            advantage = advantage + least_excess(matrix)
     np.fill_diagonal(advantage, -np.inf)
     keep = np.ones(costs.size, dtype=np.bool_)
     # One at a time: two equal candidates dominate each other.

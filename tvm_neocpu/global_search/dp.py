@@ -9,6 +9,7 @@ the best cost so far over the joint choices of the nodes it touched (bucket elim
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +21,8 @@ from tvm_neocpu.global_search.problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.reductions import fix_single, merge_determined
 from tvm_neocpu.global_search.solution import Solution, proven
 
-# 2^24 doubles are 128 MiB: a frontier of four nodes of 64 candidates.
-MAX_TABLE = 1 << 24
+# Of all tables together: 256 MiB. A frontier of four nodes of 64 candidates takes half of that.
+MAX_ENTRIES = 1 << 25
 # Entries of a joint sum held at once (8 MiB).
 BLOCK_ENTRIES = 1 << 20
 
@@ -37,17 +38,17 @@ class Table:
 def solve_dp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
     """The optimum by elimination; None if every choice is forbidden.
 
-    Raises SearchLimitError if a table would exceed MAX_TABLE entries or the time is over.
+    Raises SearchLimitError if the tables would exceed MAX_ENTRIES or the time is over.
     """
     graph = CostGraph.of(problem)
     if drop_impossible(graph) is not None:
         return None
     merge_determined(graph)  # such a join adds no state to a frontier
     fix_single(graph)
-    plan = plan_elimination(graph, MAX_TABLE)
+    plan = plan_elimination(graph, MAX_ENTRIES)
     if plan is None:
         raise SearchLimitError(
-            f"dp: a table over the frontier would exceed {MAX_TABLE} entries; use method='auto'"
+            f"dp: tables over the frontier would exceed {MAX_ENTRIES} entries; use method='auto'"
         )
     chosen = eliminate(graph, plan, deadline)
     if chosen is None:
@@ -64,16 +65,14 @@ def eliminate(graph: CostGraph, plan: EliminationPlan, deadline: Deadline) -> di
     turn = {node: k for k, node in enumerate(plan.order)}
     buckets: dict[int, list[Table]] = {i: [Table((i,), graph.costs[i])] for i in plan.order}
     for i, j, matrix in graph.edge_list():
-        first, table = (
-            (i, Table((i, j), matrix)) if turn[i] < turn[j] else (j, Table((j, i), matrix.T))
-        )
-        buckets[first].append(table)
+        table = Table((i, j), matrix) if turn[i] < turn[j] else Table((j, i), matrix.T)
+        buckets[table.scope[0]].append(table)
     for node in plan.order:
-        table = _best_over_first(buckets[node], turn, deadline)
-        if table is None:
+        best = _best_over_first(buckets[node], turn, deadline)
+        if best is None:
             return None
-        if table.scope:
-            buckets[table.scope[0]].append(table)
+        if best.scope:
+            buckets[best.scope[0]].append(best)
     return graph.to_labels(_choose(plan.order, buckets))
 
 
@@ -105,8 +104,13 @@ def _choose(order: tuple[int, ...], buckets: dict[int, list[Table]]) -> dict[int
     """Places in the reverse order: each node sees its frontier decided."""
     places: dict[int, int] = {}
     for node in reversed(order):
-        total = sum(
-            t.values[(slice(None), *(places[j] for j in t.scope[1:]))] for t in buckets[node]
-        )
-        places[node] = int(np.argmin(total))
+        seen = [_beside(table, places) for table in buckets[node]]
+        places[node] = int(np.sum(seen, axis=0).argmin())
     return places
+
+
+def _beside(table: Table, places: dict[int, int]) -> Costs:
+    """The table's first axis, with all the others decided."""
+    where: tuple[Any, ...] = (slice(None), *(places[j] for j in table.scope[1:]))
+    beside: Costs = table.values[where]
+    return beside

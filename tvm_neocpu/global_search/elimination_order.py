@@ -11,10 +11,10 @@ from tvm_neocpu.global_search.cost_graph import CostGraph
 
 @dataclass(frozen=True)
 class EliminationPlan:
-    """An order, and what it takes: entries of its largest table, and of all sums formed."""
+    """An order, and what it takes: entries of all tables together, and of all sums formed."""
 
     order: tuple[int, ...]
-    largest_table: int
+    entries: int
     work: int
 
 
@@ -52,25 +52,25 @@ class _Frontiers:
 
 
 def plan_elimination(
-    graph: CostGraph, max_table: int, max_work: float = math.inf
+    graph: CostGraph, max_entries: int, max_work: float = math.inf
 ) -> EliminationPlan | None:
     """The cheaper of the greedy min-states and min-fill orders; None if both exceed a limit.
 
-    max_table: entries of one table over a frontier. max_work: entries summed in all.
+    max_entries: of all tables over frontiers, for they are kept until the end.
     """
-    plans = [_greedy(graph, rule, max_table) for rule in (_Frontiers.states, _Frontiers.fill)]
+    plans = [_greedy(graph, rule, max_entries) for rule in (_Frontiers.states, _Frontiers.fill)]
     fitting = [p for p in plans if p is not None and p.work <= max_work]
     return min(fitting, key=lambda p: p.work, default=None)
 
 
 def _greedy(
-    graph: CostGraph, rule: Callable[[_Frontiers, int], float], max_table: int
+    graph: CostGraph, rule: Callable[[_Frontiers, int], float], max_entries: int
 ) -> EliminationPlan | None:
     frontiers = _Frontiers(
         {i: costs.size for i, costs in graph.costs.items()},
         {i: set(links) for i, links in graph.edges.items()},
     )
-    max_bits = math.log2(max_table)
+    max_bits = math.log2(max_entries)
 
     def score(node: int) -> float:
         # Too large a table is out of the question, and its fill is slow to count.
@@ -78,14 +78,14 @@ def _greedy(
 
     scores = {node: score(node) for node in graph.costs}
     order: list[int] = []
-    largest = work = 0
+    entries = work = 0
     while scores:
         node = min(scores, key=scores.__getitem__)
-        if math.isinf(scores.pop(node)):
+        if math.isinf(scores.pop(node)) or entries > max_entries:
             return None
         table = math.prod(frontiers.sizes[j] for j in frontiers.neighbours[node])
-        largest = max(largest, table)
+        entries += table
         work += table * frontiers.sizes[node]
         order.append(node)
         scores |= {j: score(j) for j in frontiers.eliminate(node)}
-    return EliminationPlan(tuple(order), largest, work)
+    return EliminationPlan(tuple(order), entries, work)

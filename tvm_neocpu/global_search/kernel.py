@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 
 from tvm_neocpu.global_search.cost_graph import CostGraph
-from tvm_neocpu.global_search.dp import MAX_TABLE, eliminate
+from tvm_neocpu.global_search.dp import MAX_ENTRIES, eliminate
 from tvm_neocpu.global_search.elimination_order import plan_elimination
 from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
 from tvm_neocpu.global_search.local_improvement import improve
@@ -75,7 +75,7 @@ def _by_elimination(
     kernel: CostGraph, graph: CostGraph, max_work: float, deadline: Deadline
 ) -> KernelAnswer | None:
     """Dynamic programming on `graph`, the kernel or what pruning left of it; None declines."""
-    plan = plan_elimination(graph, MAX_TABLE, max_work)
+    plan = plan_elimination(graph, MAX_ENTRIES, max_work)
     chosen = None if plan is None else eliminate(graph, plan, deadline)
     if chosen is None:
         return None

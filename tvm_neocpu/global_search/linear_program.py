@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import sparse  # type: ignore[import-untyped]  # SciPy ships no types
+from scipy import sparse
 
 from tvm_neocpu.global_search.cost_graph import CostGraph
 from tvm_neocpu.global_search.problem import Costs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize  # type: ignore[import-untyped]  # SciPy ships no types
+from scipy import optimize
 
 from tvm_neocpu.global_search.consistency import drop_impossible
 from tvm_neocpu.global_search.cost_graph import CostGraph
@@ -18,6 +18,8 @@ from tvm_neocpu.global_search.solution import Solution, bounded, proven
 # HiGHS compares with absolute tolerances of 1e-6 and 1e-7: costs in microseconds would all look
 # alike to it, so the largest is scaled to this.
 LARGEST_COEFFICIENT = 1e4
+# Of the largest cost; what HiGHS's tolerances can add up to.
+TOLERANCE = 1e-7
 # Each pair of candidates is a variable; four million take HiGHS some 4 GB.
 MAX_PAIRS = 4_000_000
 
@@ -83,5 +85,7 @@ def branch_and_cut(graph: CostGraph, deadline: Deadline) -> MilpResult:
         bound += max(0.0, float(dual)) / scale
     if answer.x is None:
         return MilpResult(None, bound, finished=answer.status == HIGHS_INFEASIBLE)
-    chosen = graph.to_labels(program.places(graph, answer.x))
-    return MilpResult(chosen, bound, finished=answer.status == HIGHS_OPTIMAL)
+    places = program.places(graph, answer.x)
+    closed = graph.cost(places) - bound <= TOLERANCE * largest
+    finished = answer.status == HIGHS_OPTIMAL and closed
+    return MilpResult(graph.to_labels(places), bound, finished)

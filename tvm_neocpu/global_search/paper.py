@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from tvm_neocpu.global_search.dp import solve_dp
 from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
@@ -17,6 +18,7 @@ def solve_paper(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
     A table too large for memory ends the first part at once: waiting would not make it fit.
     """
     try:
-        return solve_dp(problem, deadline)
+        solution = solve_dp(problem, deadline)
     except SearchLimitError:
-        return solve_pbqp(problem, Deadline.after(math.inf))
+        solution = solve_pbqp(problem, Deadline.after(math.inf))
+    return None if solution is None else replace(solution, method=f"paper ({solution.method})")

@@ -161,9 +161,9 @@ def _combine_stacked(combine: Combine) -> CallRule:
 
 
 def _mean_of_stacked(scope: Scope, call: Call) -> relax.Expr | None:
-    parts = _stacked_parts(scope, call)
-    total = _combine_stacked(relax.op.add)(scope, call)
-    if not parts or total is None or not is_tensor(call):
+    parts = _stacked_parts(scope, call) if is_tensor(call) else []
+    total = _combine_stacked(relax.op.add)(scope, call) if parts else None
+    if total is None:
         return None
     return relax.op.multiply(total, relax.const(1 / len(parts), "float32"))
 
@@ -190,10 +190,12 @@ def _without_broadcast(scope: Scope, part: relax.Expr) -> relax.Expr:
 
 def _operator_from_loops(scope: Scope, call: Call) -> relax.Expr | None:
     """Clip and Pad, which the importer wrote as PrimFuncs."""
+    if not is_tensor(call):
+        return None
     bound = read_bound(scope.mod, call)
     if bound is not None:
         combine = relax.op.maximum if bound.lower else relax.op.minimum
-        return combine(bound.data, relax.const(bound.value, str(call.ty.dtype)))
+        return combine(bound.data, relax.const(bound.value, "float32"))
     pad = read_zero_pad(scope.mod, call)
     if pad is None:
         return None

@@ -69,8 +69,8 @@ class _Folder:
 
     def _argument(self, expr: relax.Expr) -> Any:
         """The argument as NumPy wants it; ``None`` if it is not known at compile time."""
-        if expr in self._values:
-            return self._values[expr]
+        if isinstance(expr, relax.Var):
+            return self._values.get(expr)
         if isinstance(expr, relax.Tuple):
             return _all_known([self._argument(field) for field in expr.fields])
         if isinstance(expr, relax.ShapeExpr):
@@ -96,9 +96,9 @@ class _Folder:
     def _operand(self, expr: relax.Expr) -> relax.Expr:
         if isinstance(expr, relax.Tuple):
             return self._with_constants(expr)
-        if isinstance(self._values.get(expr), np.ndarray):
-            return self._constant(expr)
-        return expr
+        if not isinstance(expr, relax.Var) or not isinstance(self._values.get(expr), np.ndarray):
+            return expr
+        return self._constant(expr)
 
     def _constant(self, var: relax.Var) -> GenericConst:
         if var not in self._constants:

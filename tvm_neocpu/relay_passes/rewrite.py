@@ -71,27 +71,31 @@ class Scope:
 
     def bind(self, var: relax.Var, value: relax.Expr) -> None:
         """Define a variable of the old block anew."""
-        value = self._builder.normalize(value)
+        value = self.normalize(value)
         self._definitions[var] = value
         self.bindings.append(relax.VarBinding(var, value))
 
     def emit(self, value: relax.Expr) -> relax.Var:
         """Bind the value to a fresh variable."""
-        value = self._builder.normalize(value)
+        value = self.normalize(value)
         var = self._new_var("lv", value.ty)
         self.bind(var, value)
         return var
 
+    def normalize(self, value: relax.Expr) -> relax.Expr:
+        """The value with its type inferred."""
+        return self._builder.normalize(value)
+
     def resolve(self, expr: relax.Expr) -> relax.Expr:
         """Follow aliases: the oldest variable, or the constant, that ``expr`` is a name of."""
-        while (value := self._definitions.get(expr)) is not None and _is_leaf(value):
-            expr = value
+        while isinstance(expr, relax.Var) and _is_leaf(self._definitions.get(expr)):
+            expr = self._definitions[expr]
         return expr
 
     def definition(self, expr: relax.Expr) -> relax.Expr:
         """What a variable of this block is bound to, aliases followed; itself if not known."""
         expr = self.resolve(expr)
-        return self._definitions.get(expr, expr)
+        return self._definitions.get(expr, expr) if isinstance(expr, relax.Var) else expr
 
 
 def call_of(expr: relax.Expr, op: str) -> Call | None:
@@ -133,7 +137,7 @@ def operands(expr: Call | relax.Tuple) -> Sequence[relax.Expr]:
     return expr.args if isinstance(expr, Call) else expr.fields
 
 
-def _is_leaf(expr: relax.Expr) -> bool:
+def _is_leaf(expr: relax.Expr | None) -> bool:
     return isinstance(expr, relax.Var | GenericConst)
 
 
