@@ -62,6 +62,7 @@ def parse_target(spec: TargetLike = None) -> CompileTarget:
     config = _config_of(spec)
     _check_kind(config)
     check_options(config, _options())
+    _normalize_attributes(config)
     triple = str(config.get("mtriple") or host_cpu.triple())
     _check_triple(triple)
     if _wants_native(config):
@@ -163,13 +164,20 @@ def _check_cpu(name: str, triple: str) -> None:
     raise TargetError(f"LLVM does not know -mcpu={name} for {arch}{hint}")
 
 
-def _check_attributes(config: dict[str, Any], triple: str) -> None:
-    attributes = config.get("mattr", ())
+def _normalize_attributes(config: dict[str, Any]) -> None:
+    """A dictionary's ``mattr`` may be one comma-separated string."""
+    if "mattr" not in config:
+        return
+    attributes = config["mattr"]
     if isinstance(attributes, str):
-        config["mattr"] = attributes = [item for item in attributes.split(",") if item]
+        attributes = [item for item in attributes.split(",") if item]
     if not isinstance(attributes, Sequence):
         raise TargetError(f"mattr is a list of features, not {attributes!r}")
-    for attribute in map(str, attributes):
+    config["mattr"] = [str(item) for item in attributes]
+
+
+def _check_attributes(config: Mapping[str, Any], triple: str) -> None:
+    for attribute in config.get("mattr", ()):
         sign, name = attribute[:1], attribute[1:]
         if sign not in ("+", "-") or not name:
             raise TargetError(f"a -mattr feature starts with + or -: +{attribute}")

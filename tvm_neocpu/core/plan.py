@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.workload import Workload
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,15 @@ class Plan:
     seconds: float = 0.0
     lower_bound: float = 0.0
     method: str = "greedy"
+
+    def by_layout(self, graph: ConvGraph) -> dict[tuple[Workload, Layout, Layout], Config]:
+        """(workload, input layout, output layout) -> config: all that lowering has to know."""
+        workloads = {node.id: node.workload for node in graph.convs}
+        return {
+            (workload, *layouts_of(config)): config
+            for id, config in self.configs.items()
+            if (workload := workloads.get(id)) is not None
+        }
 
     @property
     def optimal(self) -> bool:

@@ -22,8 +22,8 @@ EASY_WORK = 2e7
 # Beyond this HiGHS was never seen to improve on the bound it was given within minutes.
 MAX_MILP_PAIRS = 60_000
 BOUND_ROUNDS = 300
-IDLE_BLOCKS = 20
-LAST_IDLE_BLOCKS = 60
+KICKS = 30
+LAST_KICKS = 100
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def solve_kernel(kernel: CostGraph, deadline: Deadline) -> KernelAnswer:
     if count_pairs(rest) <= MAX_MILP_PAIRS:
         best = _by_milp(kernel, rest, best, bound, deadline)
     elif best is not None:
-        best = _by_more_blocks(tightened, best, deadline)
+        best = _by_more_kicks(tightened, best, deadline)
     if best is None:
         raise SearchLimitError("auto: found no finite choice in time; raise the time limit")
     return best
@@ -89,7 +89,7 @@ def _by_heuristic(
 ) -> KernelAnswer | None:
     """PBQP and local improvement, proven if they meet the bound; None if they found nothing."""
     try:
-        places = good_choice(kernel, tightened, deadline, IDLE_BLOCKS)
+        places = good_choice(kernel, tightened, deadline, KICKS)
     except SearchLimitError:
         return None
     if places is None:
@@ -130,9 +130,9 @@ def _by_milp(
     return KernelAnswer(chosen, cost, min(cost, bound), is_closed(cost, bound), "milp")
 
 
-def _by_more_blocks(graph: CostGraph, best: KernelAnswer, deadline: Deadline) -> KernelAnswer:
+def _by_more_kicks(graph: CostGraph, best: KernelAnswer, deadline: Deadline) -> KernelAnswer:
     """Local improvement for the time that is left."""
-    places = improve(graph, graph.to_places(best.chosen), deadline, LAST_IDLE_BLOCKS)
+    places = improve(graph, graph.to_places(best.chosen), deadline, LAST_KICKS)
     cost = graph.cost(places)
     closed = is_closed(cost, best.lower_bound)
     return replace(best, chosen=graph.to_labels(places), cost=cost, exact=closed)

@@ -13,29 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tvm_neocpu.core.config import Config, DenseConfig
+from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.problem import Costs, LayoutProblem
 
 TransformSeconds = Callable[[Shape4, Layout, Layout], float]
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """A scheme of a convolution: the fastest known config with these layouts, and its seconds."""
-
-    config: Config
-    seconds: float
-
-    @property
-    def reads(self) -> Layout:
-        return NCHW if isinstance(self.config, DenseConfig) else Layout(self.config.ic_bn)
-
-    @property
-    def writes(self) -> Layout:
-        return NCHW if isinstance(self.config, DenseConfig) else Layout(self.config.oc_bn)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,12 @@
-"""Improve a choice by re-deciding some nodes while the others stay."""
+"""Improve a choice by deciding many of its nodes anew, exactly, while a few stay.
+
+A heuristic of ours: the paper's PBQP (NeoCPU, section 3.3.2) stops at what RN has decided.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,29 +14,57 @@ from tvm_neocpu.global_search.cost_graph import CostGraph
 from tvm_neocpu.global_search.limits import Deadline
 from tvm_neocpu.global_search.reductions import fix, reduce_low_degree
 
-Places = dict[int, int]
+# For each node, the place of its candidate among those that remain.
+Places: TypeAlias = dict[int, int]
+
+# Blocks in a row that bring nothing before a descent ends.
+IDLE_BLOCKS = 3
 
 
 def improve(
-    graph: CostGraph, places: Places, deadline: Deadline, rounds: int, seed: int = 0
+    graph: CostGraph, places: Places, deadline: Deadline, kicks: int, seed: int = 0
 ) -> Places:
-    """A choice that costs no more: single nodes until none can gain, then random blocks of them.
+    """A choice that costs no more: a descent from `places`, then one from every kick.
 
-    places: a finite choice among the remaining candidates. rounds: how many blocks in a row may
-    bring nothing before it ends. Stops at the deadline too.
+    A kick gives random nodes of the best choice a random candidate; how many is random too, so that
+    near and far are both tried. Ends early at the deadline.
     """
     rng = np.random.default_rng(seed)
-    places = improve_single(graph, places)
-    cost = graph.cost(places)
+    best = descend(graph, places, deadline, rng)
+    cost = graph.cost(best)
+    for _ in range(kicks):
+        if deadline.passed:
+            break
+        other = descend(graph, kick(graph, best, rng), deadline, rng)
+        other_cost = graph.cost(other)
+        if other_cost < cost:
+            best, cost = other, other_cost
+    return best
+
+
+def kick(graph: CostGraph, places: Places, rng: np.random.Generator) -> Places:
+    """The choice with a random part of its nodes decided at random."""
+    nodes = list(graph.costs)
+    count = int(rng.integers(0, len(nodes))) + 1 if nodes else 0
+    picked = [nodes[k] for k in rng.choice(len(nodes), count, replace=False)] if nodes else []
+    return places | {i: int(rng.integers(graph.costs[i].size)) for i in picked}
+
+
+def descend(
+    graph: CostGraph, places: Places, deadline: Deadline, rng: np.random.Generator
+) -> Places:
+    """Single nodes until none can gain, then random blocks until a few in a row bring nothing."""
+    best = improve_single(graph, places)
+    cost = graph.cost(best)
     idle = 0
-    while idle < rounds and not deadline.passed:
-        order = [int(i) for i in rng.permutation(list(graph.costs))]
-        moved = improve_block(graph, places, order)
-        moved_cost = graph.cost(moved)
-        idle = 0 if moved_cost < cost else idle + 1
-        if moved_cost < cost:
-            places, cost = moved, moved_cost
-    return places
+    while idle < IDLE_BLOCKS and not deadline.passed:
+        order = rng.permutation(np.array(list(graph.costs), dtype=np.intp)).tolist()
+        other = improve_block(graph, best, order)
+        other_cost = graph.cost(other)
+        idle = 0 if other_cost < cost else idle + 1
+        if other_cost < cost:
+            best, cost = other, other_cost
+    return best
 
 
 def improve_single(graph: CostGraph, places: Places) -> Places:
@@ -56,7 +88,7 @@ def improve_block(graph: CostGraph, places: Places, order: Iterable[int]) -> Pla
     """Hold as few nodes, in the given order, as it takes to decide all others exactly.
 
     Low-degree reductions take out what they can; where they are stuck, the next node of the order
-    stays as it is. On a grid about a quarter of the nodes are held, in a clique all but three.
+    stays as it is. In a clique all but three are held, on a chain or in a residual block none.
     """
     block = graph.part(graph.costs)
     reduce_low_degree(block)

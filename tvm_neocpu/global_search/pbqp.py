@@ -19,7 +19,7 @@ from tvm_neocpu.global_search.simplify import settle
 from tvm_neocpu.global_search.solution import Solution, bounded, proven
 
 BOUND_ROUNDS = 20
-IDLE_BLOCKS = 20
+KICKS = 30
 
 
 def solve_pbqp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
@@ -35,14 +35,14 @@ def solve_pbqp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
         return proven(problem, graph.complete({}), "pbqp")
     tightened = graph.copy()
     bound = tighten(tightened, deadline.share(0.3), BOUND_ROUNDS)
-    places = good_choice(graph, tightened, deadline, IDLE_BLOCKS)
+    places = good_choice(graph, tightened, deadline, KICKS)
     if places is None:
         return None
     return bounded(problem, graph.complete(graph.to_labels(places)), bound, "pbqp")
 
 
 def good_choice(
-    graph: CostGraph, tightened: CostGraph, deadline: Deadline, idle_blocks: int
+    graph: CostGraph, tightened: CostGraph, deadline: Deadline, kicks: int
 ) -> Places | None:
     """The better of what RN and local improvement make of two forms of the same costs.
 
@@ -57,7 +57,7 @@ def good_choice(
             return None
         chosen = decided.complete({})
         places = graph.to_places({i: chosen[i] for i in graph.costs})
-        found.append(improve(graph, places, deadline.share(0.5), idle_blocks))
+        found.append(improve(graph, places, deadline.share(0.5), kicks))
     return min(found, key=graph.cost)
 
 

@@ -69,7 +69,9 @@ class LayoutProblem:
         for i, candidate in enumerate(choice):
             if not 0 <= candidate < self.node_costs[i].size:
                 raise InvalidProblemError(f"{self.names[i]}: there is no candidate {candidate}")
-        on_nodes = sum(float(costs[x]) for costs, x in zip(self.node_costs, choice, strict=True))
+        on_nodes = sum(
+            (float(c[x]) for c, x in zip(self.node_costs, choice, strict=True)), start=0.0
+        )
         on_edges = sum(float(m[choice[i], choice[j]]) for (i, j), m in self.edge_costs.items())
         return on_nodes + on_edges
 

@@ -131,18 +131,25 @@ def _clip_from_minimum(scope: Scope, call: Call) -> relax.Expr | None:
     if high == np.inf:
         return call.args[0]
     inner = scope.definition(call.args[0])
-    low = 0.0 if call_of(inner, "relax.nn.relu") else _scalar_bound(scope, inner)
+    low = _lower_bound(scope, inner)
     if high is None or low is None or low > high:
         return None
     return relax.op.clip(inner.args[0], low, high)
 
 
+def _lower_bound(scope: Scope, expr: relax.Expr) -> float | None:
+    name = op_name(expr)
+    if name == "relax.maximum":
+        return _scalar_bound(scope, expr)
+    return 0.0 if name == "relax.nn.relu" else None
+
+
 def _scalar_bound(scope: Scope, expr: relax.Expr) -> float | None:
     """The scalar that a ``maximum`` or ``minimum`` compares its fp32 operand with."""
-    if op_name(expr) not in ("relax.maximum", "relax.minimum") or not is_tensor(expr):
-        return None
     array = array_of(scope.resolve(expr.args[1]))
-    if array is None or array.size != 1 or not _same_type(expr, expr.args[0]):
+    if array is None or array.size != 1 or not is_tensor(expr):
+        return None
+    if not _same_type(expr, expr.args[0]):
         return None
     return float(array.item())
 
@@ -234,7 +241,7 @@ def _padding_into_conv(scope: Scope, call: Call) -> relax.Expr | None:
 
 
 def _same_type(left: relax.Expr, right: relax.Expr) -> bool:
-    return tvm_ffi.structural_equal(left.ty, right.ty)
+    return bool(tvm_ffi.structural_equal(left.ty, right.ty))
 
 
 RULES: dict[str, CallRule] = {

@@ -12,7 +12,7 @@ from tvm.ir import Call, GenericConst
 
 from tvm_neocpu.relay_passes.constants import Array, array_of, constant_of, shape_of_type
 from tvm_neocpu.relay_passes.numpy_ops import NUMPY_OPS
-from tvm_neocpu.relay_passes.rewrite import Block, op_name, operands, rewrite_blocks, tidy
+from tvm_neocpu.relay_passes.rewrite import op_name, operands, rewrite_blocks, tidy
 
 Value = Array | tuple[Array, ...]
 
@@ -39,7 +39,7 @@ class _Folder:
         self._values: dict[relax.Var, Value] = {}
         self._constants: dict[relax.Var, GenericConst] = {}
 
-    def fold(self, block: Block) -> list[relax.Binding]:
+    def fold(self, block: relax.BindingBlock) -> list[relax.Binding]:
         return [self._fold_binding(binding) for binding in block.bindings]
 
     def _fold_binding(self, binding: relax.Binding) -> relax.Binding:
@@ -102,7 +102,7 @@ class _Folder:
 
     def _constant(self, var: relax.Var) -> GenericConst:
         if var not in self._constants:
-            self._constants[var] = constant_of(self._values[var])
+            self._constants[var] = constant_of(np.asarray(self._values[var]))
         return self._constants[var]
 
 

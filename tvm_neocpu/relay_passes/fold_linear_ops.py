@@ -19,7 +19,6 @@ from tvm_neocpu.relay_passes.linear_calls import (
 )
 from tvm_neocpu.relay_passes.linear_steps import Affine, Step
 from tvm_neocpu.relay_passes.rewrite import (
-    Block,
     Scope,
     call_of,
     count_uses,
@@ -43,7 +42,7 @@ class FoldLinearOps:
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         mod = tidy(mod)
 
-        def rewrite(function: relax.Function, block: Block) -> list[relax.Binding]:
+        def rewrite(function: relax.Function, block: relax.BindingBlock) -> list[relax.Binding]:
             return _fold_block(Scope(mod, block), block, count_uses(function))
 
         return tidy(rewrite_blocks(mod, rewrite))
@@ -62,7 +61,9 @@ class _Link:
 _Chain = tuple[_Link, ...]
 
 
-def _fold_block(scope: Scope, block: Block, uses: Counter[relax.Var]) -> list[relax.Binding]:
+def _fold_block(
+    scope: Scope, block: relax.BindingBlock, uses: Counter[relax.Var]
+) -> list[relax.Binding]:
     chains = _find_chains(block, uses)
     for binding in block.bindings:
         chain = chains.get(binding.var, ())
@@ -74,7 +75,7 @@ def _fold_block(scope: Scope, block: Block, uses: Counter[relax.Var]) -> list[re
     return scope.bindings
 
 
-def _find_chains(block: Block, uses: Counter[relax.Var]) -> dict[relax.Var, _Chain]:
+def _find_chains(block: relax.BindingBlock, uses: Counter[relax.Var]) -> dict[relax.Var, _Chain]:
     """The longest runs of linear operations, by the variable that they end in."""
     values = {b.var: b.value for b in block.bindings if isinstance(b, relax.VarBinding)}
     chains: dict[relax.Var, _Chain] = {}

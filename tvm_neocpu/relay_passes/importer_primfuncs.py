@@ -1,8 +1,8 @@
 """Reads back the few operators that TVM's ONNX importer writes as loops instead of as operators.
 
 ``from_onnx`` of 0.27 lowers Clip, Pad and the padding of ``auto_pad`` to PrimFuncs at once
-(``emit_te``), which hides them from every graph pass. What a PrimFunc seems to compute is guessed from
-its innermost statement; then the importer's own call is repeated and must give the same loops.
+(``emit_te``), which hides them from every graph pass. What a PrimFunc seems to compute is guessed
+from its innermost statement; then the importer's own call is repeated and must give the same loops.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import IRModule, relax, tirx, topi
-from tvm.ir import Call
+from tvm.ir import Call, TensorLoad
 
 from tvm_neocpu.relay_passes.constants import array_of, static_shape
 
@@ -83,12 +83,12 @@ def _stored_value(function: Any) -> Any:
 
 def _padded_load(value: Any) -> Any:
     """The load under ``if_then_else(inside, data[...], 0)``, or a bare one: padding by nothing."""
-    if isinstance(value, tirx.BufferLoad):
+    if isinstance(value, TensorLoad):
         return value
     if not isinstance(value, Call) or len(value.args) != 3:
         return None
     load, padding = value.args[1:]
-    return load if isinstance(load, tirx.BufferLoad) and _scalar(padding) == 0.0 else None
+    return load if isinstance(load, TensorLoad) and _scalar(padding) == 0.0 else None
 
 
 def _offset(index: Any) -> int:
@@ -106,7 +106,7 @@ def _scalar(expr: Any) -> float | None:
 def _is_what_te_writes(function: Any, rebuild: Callable[..., Any], *args: Any) -> bool:
     builder = relax.BlockBuilder()
     call = builder.call_te(rebuild, *args)
-    return tvm_ffi.structural_equal(builder.get()[call.args[0]], function)
+    return bool(tvm_ffi.structural_equal(builder.get()[call.args[0]], function))
 
 
 __all__ = ["Bound", "ZeroPad", "read_bound", "read_zero_pad"]

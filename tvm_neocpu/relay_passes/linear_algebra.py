@@ -2,7 +2,7 @@
 
 CDUCA (Wu et al. 2020), graph engine: neighbours ``Y = X W + B`` with constant W and B become one,
 ``Y2 = (X W1 + B1) W2 + B2 = X (W1 W2) + (B1 W2 + B2)``. Here W is the step that does the work (a
-convolution, a dense layer) and B an affine step behind it, so that each rule looks at two neighbours.
+convolution, a dense layer) and B an affine step behind it, so each rule looks at two neighbours.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
 from tvm_neocpu.relay_passes.constants import Array
 from tvm_neocpu.relay_passes.linear_steps import Affine, Conv, Dense, Step, spread
@@ -26,7 +28,7 @@ def simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """
     steps = tuple(step for step in steps if not _is_identity(step))
     for rule in RULES:
-        for index, (first, second) in enumerate(zip(steps, steps[1:], strict=False)):
+        for index, (first, second) in enumerate(pairwise(steps)):
             fused = rule(first, second)
             if fused is not None:
                 return simplify(steps[:index] + fused + steps[index + 2 :])
@@ -110,15 +112,15 @@ def _product_by_group(first: Conv, second: Conv) -> Array:
     groups, outputs, middle, outer_taps = outer.shape
     inputs, inner_taps = inner.shape[2:]
     left = outer.swapaxes(2, 3).reshape(groups, outputs * outer_taps, middle)
-    product = left @ inner.reshape(groups, middle, inputs * inner_taps)
-    product = product.reshape(groups, outputs, outer_taps, inputs, inner_taps)
-    return product.swapaxes(2, 3).reshape(groups, outputs, inputs, -1)
+    product: Array = left @ inner.reshape(groups, middle, inputs * inner_taps)
+    product = product.reshape(groups, outputs, outer_taps, inputs, inner_taps).swapaxes(2, 3)
+    return product.reshape(groups, outputs, inputs, outer_taps * inner_taps)
 
 
 def _with_bias_vectors(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Scalars right behind a linear step become vectors: a bias has one entry per channel."""
     result = list(steps)
-    for index, (first, second) in enumerate(zip(steps, steps[1:], strict=False)):
+    for index, (first, second) in enumerate(pairwise(steps)):
         if not isinstance(first, Affine) and isinstance(second, Affine) and second.axis is None:
             scale, shift = (spread(v, first.out_channels) for v in (second.scale, second.shift))
             result[index + 1] = Affine(scale, shift, first.axis)
@@ -129,7 +131,7 @@ def _is_identity(step: Step) -> bool:
     return isinstance(step, Affine) and not step.scales and not step.shifts
 
 
-def _double(array: Array) -> Array:
+def _double(array: Array) -> npt.NDArray[np.float64]:
     return array.astype("float64", copy=False)
 
 

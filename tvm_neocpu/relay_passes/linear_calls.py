@@ -23,7 +23,6 @@ from tvm_neocpu.relay_passes.linear_steps import (
     ConvTranspose,
     Dense,
     Linear,
-    Pair,
     Step,
 )
 from tvm_neocpu.relay_passes.rewrite import Scope, op_name
@@ -42,14 +41,14 @@ def read_step(call: relax.Expr) -> Read:
 
 
 def read_batch_norm(call: Call) -> Read:
-    """``gamma / sqrt(var + eps) * (x - mean) + beta``, the first result of an inference batch norm."""
+    """A batch norm's first result in inference, ``gamma (x - mean) / sqrt(var + eps) + beta``."""
     attrs = call.attrs
     if attrs.training or not is_tensor(call.args[0]):
         return None
     params = [_fp32_array(arg) for arg in call.args[1:]]
     if any(param is None for param in params):
         return None
-    gamma, beta, mean, variance = (param.astype("float64") for param in params)
+    gamma, beta, mean, variance = (np.asarray(param, "float64") for param in params)
     scale = (gamma if attrs.scale else 1.0) / np.sqrt(variance + float(attrs.epsilon))
     shift = (beta if attrs.center else 0.0) - mean * scale
     return call.args[0], Affine(scale, shift, int(attrs.axis) % call.args[0].ty.ndim)
@@ -61,7 +60,9 @@ def write_step(
     """Emit the calls for a step; ``weights`` has the constants of arrays that nothing changed."""
     if isinstance(step, Affine):
         return _write_affine(scope, data, step)
-    weight = weights.get(id(step.weight)) or constant_of(step.weight, "float32")
+    weight = weights.get(id(step.weight))
+    if weight is None:
+        weight = constant_of(step.weight, "float32")
     return scope.emit(_linear_call(data, step, weight))
 
 
@@ -180,7 +181,7 @@ def _fp32_array(expr: relax.Expr) -> Array | None:
     return array_of(expr) if is_tensor(expr) else None
 
 
-def _ints(values: Any) -> tuple[int, ...] | Pair:
+def _ints(values: Any) -> tuple[Any, ...]:
     return tuple(int(value) for value in values)
 
 

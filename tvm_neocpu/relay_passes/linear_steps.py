@@ -40,7 +40,7 @@ class Dense:
 
     @property
     def out_channels(self) -> int:
-        return self.weight.shape[1]
+        return int(self.weight.shape[1])
 
     def scale_outputs(self, scale: Array) -> Dense:
         return replace(self, weight=self.weight * scale)
@@ -50,7 +50,9 @@ class Dense:
 
     def respond(self, shift: Array) -> Array | None:
         """The output for an input that is ``shift`` everywhere."""
-        return spread(shift, self.weight.shape[0]) @ self.weight.astype("float64", copy=False)
+        weight = self.weight.astype("float64", copy=False)
+        response: Array = spread(shift, self.weight.shape[0]) @ weight
+        return response
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +72,7 @@ class Conv:
 
     @property
     def out_channels(self) -> int:
-        return self.weight.shape[0]
+        return int(self.weight.shape[0])
 
     @property
     def is_pointwise(self) -> bool:
@@ -94,7 +96,8 @@ class Conv:
         if any(self.padding):
             return None
         taps = self.by_group.sum(axis=3, dtype="float64")
-        return (taps @ self._inputs_by_group(shift)[:, :, None]).reshape(-1)
+        response: Array = taps @ self._inputs_by_group(shift)[:, :, None]
+        return response.reshape(-1)
 
     def _inputs_by_group(self, vector: Array) -> Array:
         inputs = self.weight.shape[1]
@@ -115,7 +118,7 @@ class ConvTranspose:
 
     @property
     def out_channels(self) -> int:
-        return self.weight.shape[1] * self.groups
+        return int(self.weight.shape[1]) * self.groups
 
     def scale_outputs(self, scale: Array) -> ConvTranspose:
         inputs, outputs, *kernel = self.weight.shape

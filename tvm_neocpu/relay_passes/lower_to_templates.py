@@ -12,7 +12,8 @@ from typing import ClassVar
 import tvm
 from tvm import relax, te
 
-from tvm_neocpu.core.config import Config, DenseConfig
+from tvm_neocpu.core.candidate import layouts_of
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
@@ -26,9 +27,7 @@ LayoutKey = tuple[Workload, Layout, Layout]
 
 def layout_key(workload: Workload, config: Config) -> LayoutKey:
     """The key under which :class:`LowerToTemplates` looks for this config."""
-    if isinstance(config, DenseConfig):
-        return workload, Layout(0), Layout(0)
-    return workload, Layout(config.ic_bn), Layout(config.oc_bn)
+    return workload, *layouts_of(config)
 
 
 @dataclass(frozen=True)

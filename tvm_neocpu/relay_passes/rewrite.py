@@ -1,21 +1,20 @@
 """How the passes walk a Relax module: block by block, binding by binding, variables kept.
 
-A block is replaced by a new list of bindings. Whoever changes the value of a variable binds the same
-variable again, so its uses need no rewriting; an alias ``y = x`` and whatever became unused are swept
-out at the end by :func:`tidy`.
+A block is replaced by a new list of bindings. Whoever changes the value of a variable binds the
+same variable again, so its uses need no rewriting; an alias ``y = x`` and whatever became unused
+are swept out at the end by :func:`tidy`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import tvm
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-Block = relax.BindingBlock
-BlockRewrite = Callable[[relax.Function, Block], list[relax.Binding]]
+BlockRewrite = Callable[[relax.Function, relax.BindingBlock], list[relax.Binding]]
 Rule = Callable[["Scope", relax.Expr], relax.Expr | None]
 
 
@@ -39,7 +38,7 @@ def _with_rewritten_blocks(function: relax.Function, rewrite: BlockRewrite) -> r
 def rewrite_values(mod: tvm.IRModule, rule: Rule) -> tvm.IRModule:
     """Offer every bound value to ``rule``, in order; ``None`` leaves the value as it is."""
 
-    def rewrite(_: relax.Function, block: Block) -> list[relax.Binding]:
+    def rewrite(_: relax.Function, block: relax.BindingBlock) -> list[relax.Binding]:
         scope = Scope(mod, block)
         for binding in block.bindings:
             if not isinstance(binding, relax.VarBinding):
@@ -62,7 +61,7 @@ def tidy(mod: tvm.IRModule) -> tvm.IRModule:
 class Scope:
     """The bindings written so far for one block, and what its variables stand for."""
 
-    def __init__(self, mod: tvm.IRModule, block: Block) -> None:
+    def __init__(self, mod: tvm.IRModule, block: relax.BindingBlock) -> None:
         self.mod = mod
         self.bindings: list[relax.Binding] = []
         self._new_var = relax.DataflowVar if isinstance(block, relax.DataflowBlock) else relax.Var
@@ -107,7 +106,7 @@ def op_name(expr: relax.Expr) -> str | None:
     """The operator that a call names; ``None`` for other expressions and other callees."""
     if not isinstance(expr, Call) or not isinstance(expr.op, tvm.ir.Op):
         return None
-    return expr.op.name
+    return str(expr.op.name)
 
 
 def count_uses(function: relax.Function) -> Counter[relax.Var]:
@@ -132,9 +131,9 @@ def variables(expr: relax.Expr) -> Iterator[relax.Var]:
         yield from relax.analysis.free_vars(expr)
 
 
-def operands(expr: Call | relax.Tuple) -> Sequence[relax.Expr]:
+def operands(expr: Call | relax.Tuple) -> list[relax.Expr]:
     """A call's arguments or a tuple's fields."""
-    return expr.args if isinstance(expr, Call) else expr.fields
+    return list(expr.args if isinstance(expr, Call) else expr.fields)
 
 
 def _is_leaf(expr: relax.Expr | None) -> bool:
@@ -142,7 +141,6 @@ def _is_leaf(expr: relax.Expr | None) -> bool:
 
 
 __all__ = [
-    "Block",
     "Rule",
     "Scope",
     "call_of",

@@ -9,7 +9,7 @@ from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi.roofline import PARTIAL_VECTOR, Work, seconds, tile_step_cycles
+from tvm_neocpu.topi.roofline import Work, seconds, tile_step_cycles, vector_registers
 
 # NeoCPU, section 3.3.1, lists 32, 16, 8, 4, 2; ours adds every divisor of the output width.
 PAPER_REG_N = (32, 16, 8, 4, 2)
@@ -28,7 +28,7 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
         ConvConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc)
         for ic_bn, oc_bn in product(in_blocks(conv), out_blocks(conv, cpu))
         for reg_m, reg_n in tiles
-        if reg_m * reg_n * math.ceil(oc_bn / cpu.lanes) <= cpu.accumulators
+        if reg_m * reg_n * vector_registers(oc_bn, cpu) <= cpu.accumulators
         for unroll_ker in unroll
         for parallel_oc in (False, True)
         for oh_bn in chunk_heights(conv, reg_m, cpu)
@@ -81,15 +81,13 @@ def _largest_factor(number: int, at_most: int) -> int:
 
 def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     """CDUCA's model over this template's loops."""
-    vectors = math.ceil(config.oc_bn / cpu.lanes)
+    vectors = vector_registers(config.oc_bn, cpu)
     pixels = config.reg_m * config.reg_n
     steps = conv.kernel[0] * conv.kernel[1] * (conv.in_channels // conv.groups)
     tile_rows = math.ceil(conv.out_height / config.reg_m)
     tiles = tile_rows * math.ceil(conv.out_width / config.reg_n)
     out_blocks_total = conv.batch * conv.out_channels // config.oc_bn
     per_step = tile_step_cycles(pixels, vectors, cpu) + _loop_overhead(conv, config, vectors)
-    if config.oc_bn % cpu.lanes:
-        per_step *= PARTIAL_VECTOR
     per_tile = steps * per_step + 2.0 * pixels * vectors + 20
     padded = any(conv.padding) or overhang(conv, config.reg_m, config.reg_n) > 1
     pad_bytes = 4 * math.prod(conv.in_shape) if padded else 0

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from tvm_neocpu.core.candidate import Candidate, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.workload import DenseWorkload, Workload
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.strategy import implementation_of, space_of
 
 
@@ -16,33 +17,45 @@ def predict_seconds(workload: Workload, config: Config, cpu: Cpu) -> float:
     return implementation_of(config).cost(workload, config, cpu)
 
 
-@lru_cache(maxsize=1024)
-def ranked(workload: Workload, cpu: Cpu) -> tuple[tuple[float, Config], ...]:
-    """(seconds, config) of the whole space, ascending."""
-    costs = [(predict_seconds(workload, c, cpu), c) for c in space_of(workload, cpu)]
-    return tuple(sorted(costs, key=lambda pair: pair[0]))
+def ranked(workload: Workload, cpu: Cpu) -> list[Candidate]:
+    """The whole space, the cheapest prediction first: the order in which tuners try it."""
+    return _sorted(workload, space_of(workload, cpu), cpu)
 
 
-@lru_cache(maxsize=1024)
-def best_per_layout(workload: Workload, cpu: Cpu) -> tuple[tuple[float, Config], ...]:
-    """The cheapest config of every (input, output) layout pair, ascending."""
-    best: dict[tuple[int, int], tuple[float, Config]] = {}
-    for seconds, config in ranked(workload, cpu):
-        best.setdefault(layouts_of(config), (seconds, config))
+@lru_cache(maxsize=4096)
+def best_per_layout(workload: Workload, cpu: Cpu) -> tuple[Candidate, ...]:
+    """The cheapest config of every (input, output) layout pair worth considering, ascending.
+
+    Blocks that fill whole vectors are considered, or the widest ones where no such factor exists.
+    """
+    space = _favoured(space_of(workload, cpu), cpu)
+    best: dict[tuple[Layout, Layout], Candidate] = {}
+    for candidate in _sorted(workload, space, cpu):
+        best.setdefault(layouts_of(candidate.config), candidate)
     return tuple(best.values())
-
-
-def layouts_of(config: Config) -> tuple[int, int]:
-    """(input block, output block); dense layers have none."""
-    return (getattr(config, "ic_bn", 0), 0 if not hasattr(config, "ic_bn") else config.oc_bn)
 
 
 def best_config(workload: Workload, before: Layout, after: Layout, cpu: Cpu) -> Config | None:
     """The cost model's choice under given layouts; ``None`` where no template offers them."""
-    if isinstance(workload, DenseWorkload):
-        pairs = ranked(workload, cpu)
-        return pairs[0][1] if pairs else None
-    for _, config in best_per_layout(workload, cpu):
-        if layouts_of(config) == (before.block, after.block):
-            return config
-    return None
+    space = [c for c in space_of(workload, cpu) if layouts_of(c) == (before, after)]
+    return _sorted(workload, space, cpu)[0].config if space else None
+
+
+def _sorted(workload: Workload, space: list[Config] | tuple[Config, ...], cpu: Cpu) -> list[Candidate]:
+    candidates = [Candidate(c, predict_seconds(workload, c, cpu)) for c in space]
+    return sorted(candidates, key=lambda candidate: candidate.seconds)
+
+
+def _favoured(space: tuple[Config, ...], cpu: Cpu) -> list[Config]:
+    pairs = {layouts_of(config) for config in space}
+    reads = _whole_vectors({before for before, _ in pairs}, cpu)
+    writes = _whole_vectors({after for _, after in pairs}, cpu)
+    return [c for c in space if layouts_of(c)[0] in reads and layouts_of(c)[1] in writes]
+
+
+def _whole_vectors(layouts: set[Layout], cpu: Cpu) -> set[Layout]:
+    """Plain NCHW, and blocks of whole vectors; failing these the two widest blocks."""
+    whole = {layout for layout in layouts if layout.block % cpu.lanes == 0}
+    if any(layout.is_blocked for layout in whole):
+        return whole
+    return whole | set(sorted(layouts)[-2:])

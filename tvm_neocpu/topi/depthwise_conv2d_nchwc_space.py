@@ -8,7 +8,7 @@ from tvm_neocpu.core.config import DepthwiseConfig
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi.roofline import PARTIAL_VECTOR, Work, seconds
+from tvm_neocpu.topi.roofline import Work, seconds, vector_registers
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
@@ -26,14 +26,14 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[DepthwiseConfig, ...]:
         for reg_m in (1, 2, 4)
         if reg_m <= conv.out_height
         for reg_n in sorted(widths)
-        if reg_m * reg_n * math.ceil(block / cpu.lanes) <= cpu.accumulators
+        if reg_m * reg_n * vector_registers(block, cpu) <= cpu.accumulators
         for unroll_ker in (True, False)
     )
 
 
 def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float:
     """Loads bound it: every tap reads a pixel vector; weights stay in registers while they fit."""
-    vectors = math.ceil(config.oc_bn / cpu.lanes)
+    vectors = vector_registers(config.oc_bn, cpu)
     taps = conv.kernel[0] * conv.kernel[1]
     rows = math.ceil(conv.out_height / config.reg_m)
     cols = math.ceil(conv.out_width / config.reg_n)
@@ -44,8 +44,6 @@ def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> fl
     loads = fmas + (0 if live <= cpu.isa.vector_registers else taps * vectors)
     control = 0 if config.unroll_ker else 2 * taps
     per_tile = loads / cpu.load_per_cycle + spilled * taps + control + pixels * vectors + 8
-    if config.oc_bn % cpu.lanes:
-        per_tile *= PARTIAL_VECTOR
     blocks = conv.batch * conv.out_channels // config.oc_bn
     in_bytes, out_bytes = 4 * math.prod(conv.in_shape), 4 * math.prod(conv.out_shape)
     padding = (in_bytes / 4 / cpu.lanes * 3) if any(conv.padding) else 0

@@ -15,8 +15,6 @@ from tvm_neocpu.core.cpu import Cpu
 EXPOSED = 0.15
 # Cycles that a load which fits its issue slot still costs: bank conflicts, split lines.
 LOAD_CONTENTION = 0.03
-# LLVM splits a vector that no register width divides into pieces: more instructions, more moves.
-PARTIAL_VECTOR = 1.5
 # Cost of a parallel region's fork and join, seconds.
 FORK_JOIN = 2e-6
 
@@ -49,16 +47,21 @@ def seconds(work: Work, cpu: Cpu) -> float:
     return (longer + EXPOSED * shorter) * share / (cpu.ghz * 1e9) + FORK_JOIN
 
 
-def tile_step_cycles(
-    pixels: int, vectors: int, cpu: Cpu, broadcast_loads: bool = True
-) -> float:
-    """Cycles of one reduction step of a register tile: ``vectors`` weights times ``pixels`` inputs.
+def vector_registers(block: int, cpu: Cpu) -> int:
+    """Registers that a block of channels takes; ``steps.vectorize_lanes`` splits it by powers of 2.
 
-    Bounded by FMA issue, by loads (a broadcast is folded into its FMA only if one vector uses it),
-    and by FMA latency when the tile holds too few independent accumulators.
+    ``vector_registers(48, avx512) == 3``, ``vector_registers(12, avx512) == 3`` (of 4 lanes each).
+    """
+    return block // min(block & -block, cpu.lanes)
+
+
+def tile_step_cycles(pixels: int, vectors: int, cpu: Cpu) -> float:
+    """Cycles of one reduction step of a register tile: ``vectors`` weights, ``pixels`` inputs.
+
+    Bounded by FMA issue, by loads, and by FMA latency when the tile holds too few independent accumulators.
     """
     fmas = pixels * vectors
-    loads = vectors + (pixels if broadcast_loads else 0)
+    loads = vectors + pixels
     spilled = max(0, fmas + vectors - cpu.accumulators - 2)
     bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, cpu.fma_latency)
     return bound + LOAD_CONTENTION * loads + 2.0 * spilled

@@ -87,8 +87,16 @@ def unroll_all(sch: Schedule, *loops: LoopRV) -> None:
 
 
 def vectorize_lanes(sch: Schedule, loop: LoopRV) -> None:
-    """# for c in range(16): f(c)  ->  f(ramp(0, 1, 16))."""
-    if loop_extent(sch, loop) > 1:
+    """# for c in range(48): f(c)  ->  for v in unrolled(3): f(v * 16 + ramp(0, 1, 16)).
+
+    LLVM lowers a vector whose length is no power of two element by element (60 times slower).
+    """
+    extent = loop_extent(sch, loop)
+    lanes = extent & -extent
+    if lanes < extent:
+        vectors, loop = sch.split(loop, [None, lanes])
+        sch.unroll(vectors)
+    if lanes > 1:
         sch.vectorize(loop)
 
 

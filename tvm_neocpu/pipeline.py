@@ -1,0 +1,92 @@
+"""The way from a Relax module to a built one, each stage a line; no algorithm lives here.
+
+model -> fold -> conv graph -> candidates -> global search -> alter layout -> lower -> build
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tvm
+from tvm import relax
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.conv_graph import ConvGraph, Shape4
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.global_search.choose import choose_layouts
+from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
+from tvm_neocpu.relay_passes.canonicalize import Canonicalize
+from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.fold_constants import FoldConstants
+from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
+from tvm_neocpu.relay_passes.fuse import FuseFunctions
+from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
+from tvm_neocpu.relay_passes.run import run_passes
+from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.target import CompileTarget, describe_target
+from tvm_neocpu.topi.layout_transform import predict_transform_seconds
+from tvm_neocpu.tuning.candidates import candidates_of
+from tvm_neocpu.tuning.history import History, current_history
+
+
+def compile_module(
+    mod: tvm.IRModule, target: CompileTarget, history: History | None = None
+) -> relax.VMExecutable:
+    """Build a Relax module whose weights are constants; ``history`` defaults to the current one."""
+    return tvm.compile(lower(mod, target.cpu, history), target.target)
+
+
+def lower(mod: tvm.IRModule, cpu: Cpu, history: History | None = None) -> tvm.IRModule:
+    """Everything before code generation: scheduled functions and a ``main`` that calls them."""
+    folded = fold(mod)
+    graph = ExtractConvGraph(cpu)(folded)
+    plan = choose_plan(graph, cpu, history)
+    return lower_altered(apply_plan(folded, plan, cpu), plan.by_layout(graph), cpu)
+
+
+def fold(mod: tvm.IRModule) -> tvm.IRModule:
+    """Constants evaluated, importer's detours straightened, linear operations folded (CDUCA)."""
+    return run_passes(mod, FoldConstants(), Canonicalize(), FoldLinearOps())
+
+
+def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> Plan:
+    """The history's plan if it is for this graph, else a search over its records and the model."""
+    history = history or current_history(cpu)
+    known = history.plan(graph)
+    if known is not None:
+        return known
+    candidates = candidates_of(graph, cpu, history.schemes(graph.workloads))
+
+    def price(shape: Shape4, before: Layout, after: Layout) -> float:
+        return predict_transform_seconds(shape, before, after, cpu)
+
+    return choose_layouts(graph, candidates, price)
+
+
+def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:
+    """The plan's layouts given to the folded module, transforms that cancel removed."""
+    return run_passes(folded, AlterOpLayout(plan, cpu), EliminateTransforms())
+
+
+def lower_altered(
+    altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
+) -> tvm.IRModule:
+    """Templates computed, weights packed, epilogues fused, every function scheduled."""
+    return run_passes(
+        altered, LowerToTemplates(cpu, configs), FuseFunctions(), ScheduleFunctions()
+    )
+
+
+def neocpu_pipeline() -> tvm.transform.Pass:
+    """What ``tvm.compile(mod, target, relax_pipeline="neocpu")`` runs."""
+
+    @tvm.transform.module_pass(opt_level=0, name="neocpu")
+    def run(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
+        target = tvm.target.Target.current(allow_none=True)
+        cpu = describe_target(target or tvm.target.Target("llvm")).cpu
+        return relax.get_pipeline("default_build")(lower(mod, cpu))
+
+    return run
