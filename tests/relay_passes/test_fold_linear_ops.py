@@ -1,4 +1,4 @@
-"""FoldLinearOps: Before -> Expected, what must never be folded, and equal numbers on random chains."""
+"""FoldLinearOps: Before -> Expected, what must never be folded, equal numbers on random chains."""
 
 from __future__ import annotations
 
@@ -90,9 +90,7 @@ def test_batch_norm_behind_a_convolution_leaves_one_bias() -> None:
     assert_folds(
         IMAGE,
         lambda b, x: normalized(conv2d(x, const(W3), **PADDED), GAMMA, BETA),
-        lambda b, x: add(
-            conv2d(x, const(W3 * rows(GAMMA / 2)), **PADDED), channels(BETA - GAMMA)
-        ),
+        lambda b, x: add(conv2d(x, const(W3 * rows(GAMMA / 2)), **PADDED), channels(BETA - GAMMA)),
     )
 
 
@@ -194,9 +192,7 @@ def test_scale_and_shift_before_an_unpadded_convolution() -> None:
     assert_folds(
         IMAGE,
         before,
-        lambda b, x: add(
-            conv2d(x, const(W3 * SCALE_IN.reshape(1, 4, 1, 1))), channels(bias)
-        ),
+        lambda b, x: add(conv2d(x, const(W3 * SCALE_IN.reshape(1, 4, 1, 1))), channels(bias)),
     )
 
 
@@ -331,9 +327,7 @@ def test_bias_stays_between_a_convolution_and_a_padded_one() -> None:
     second = whole(3, 6, 1, 1)
     assert_stays(
         IMAGE,
-        lambda b, x: conv2d(
-            add(conv2d(x, const(W3)), channels(SHIFT)), const(second), **PADDED
-        ),
+        lambda b, x: conv2d(add(conv2d(x, const(W3)), channels(SHIFT)), const(second), **PADDED),
     )
 
 
@@ -371,25 +365,39 @@ def test_bottlenecks_stay() -> None:
 
 
 def test_merge_that_saves_weights_but_costs_work_stays() -> None:
-    """A 1x1 convolution that runs after subsampling is cheap where it is."""
+    """2x2 pixels in between, 4x4 behind: 20 * 4 + 36 * 16 multiply-adds against 45 * 16."""
+    first, second = whole(4, 5, 1, 1), whole(1, 4, 3, 3)
+    assert_stays(
+        (1, 5, 2, 2), lambda b, x: conv2d(conv2d(x, const(first)), const(second), padding=2)
+    )
+
+
+def test_merge_that_saves_work_but_costs_weights_stays() -> None:
+    first, second = whole(2, 4, 1, 1), whole(8, 2, 3, 3)
+    assert_stays(
+        (1, 4, 16, 16), lambda b, x: conv2d(conv2d(x, const(first)), const(second), strides=8)
+    )
+
+
+def test_subsampling_before_a_kernel_stays() -> None:
     first, second = whole(16, 4, 1, 1), whole(16, 16, 3, 3)
     assert_stays(
-        (1, 4, 8, 8),
-        lambda b, x: conv2d(conv2d(x, const(first), strides=2), const(second)),
+        (1, 4, 8, 8), lambda b, x: conv2d(conv2d(x, const(first), strides=2), const(second))
     )
+
+
+def test_vectors_along_two_axes_stay_apart() -> None:
+    across = const(whole(4))
+    assert_stays((1, 4, 4, 4), lambda b, x: multiply(multiply(x, channels(SCALE_IN)), across))
 
 
 def test_two_kernels_larger_than_one_stay() -> None:
-    assert_stays(
-        (1, 4, 8, 8), lambda b, x: conv2d(conv2d(x, const(W3)), const(whole(2, 6, 3, 3)))
-    )
+    assert_stays((1, 4, 8, 8), lambda b, x: conv2d(conv2d(x, const(W3)), const(whole(2, 6, 3, 3))))
 
 
 def test_different_groups_stay() -> None:
     first = const(whole(4, 1, 3, 3))
-    assert_stays(
-        IMAGE, lambda b, x: conv2d(conv2d(x, first, groups=4), const(whole(6, 4, 1, 1)))
-    )
+    assert_stays(IMAGE, lambda b, x: conv2d(conv2d(x, first, groups=4), const(whole(6, 4, 1, 1))))
 
 
 def test_affine_steps_alone_stay() -> None:

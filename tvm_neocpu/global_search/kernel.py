@@ -89,7 +89,7 @@ def _by_heuristic(
 ) -> KernelAnswer | None:
     """PBQP and local improvement, proven if they meet the bound; None if they found nothing."""
     try:
-        places = good_choice(kernel, tightened, deadline, KICKS)
+        places = good_choice(kernel, tightened, bound, deadline, KICKS)
     except SearchLimitError:
         return None
     if places is None:
@@ -132,7 +132,7 @@ def _by_milp(
 
 def _by_more_kicks(graph: CostGraph, best: KernelAnswer, deadline: Deadline) -> KernelAnswer:
     """Local improvement for the time that is left."""
-    places = improve(graph, graph.to_places(best.chosen), deadline, LAST_KICKS)
+    places = improve(graph, graph.to_places(best.chosen), best.lower_bound, deadline, LAST_KICKS, seed=1)
     cost = graph.cost(places)
     closed = is_closed(cost, best.lower_bound)
     return replace(best, chosen=graph.to_labels(places), cost=cost, exact=closed)

@@ -13,6 +13,7 @@ import numpy as np
 from tvm_neocpu.global_search.cost_graph import CostGraph
 from tvm_neocpu.global_search.limits import Deadline
 from tvm_neocpu.global_search.reductions import fix, reduce_low_degree
+from tvm_neocpu.global_search.solution import is_closed
 
 # For each node, the place of its candidate among those that remain.
 Places: TypeAlias = dict[int, int]
@@ -22,18 +23,23 @@ IDLE_BLOCKS = 3
 
 
 def improve(
-    graph: CostGraph, places: Places, deadline: Deadline, kicks: int, seed: int = 0
+    graph: CostGraph,
+    places: Places,
+    bound: float,
+    deadline: Deadline,
+    kicks: int,
+    seed: int = 0,
 ) -> Places:
     """A choice that costs no more: a descent from `places`, then one from every kick.
 
     A kick gives random nodes of the best choice a random candidate; how many is random too, so that
-    near and far are both tried. Ends early at the deadline.
+    near and far are both tried. Ends early at the deadline, or when the cost meets the bound.
     """
     rng = np.random.default_rng(seed)
     best = descend(graph, places, deadline, rng)
     cost = graph.cost(best)
     for _ in range(kicks):
-        if deadline.passed:
+        if deadline.passed or is_closed(cost, bound):
             break
         other = descend(graph, kick(graph, best, rng), deadline, rng)
         other_cost = graph.cost(other)
@@ -44,9 +50,8 @@ def improve(
 
 def kick(graph: CostGraph, places: Places, rng: np.random.Generator) -> Places:
     """The choice with a random part of its nodes decided at random."""
-    nodes = list(graph.costs)
-    count = int(rng.integers(0, len(nodes))) + 1 if nodes else 0
-    picked = [nodes[k] for k in rng.choice(len(nodes), count, replace=False)] if nodes else []
+    share = rng.random()
+    picked = [i for i in graph.costs if rng.random() < share]
     return places | {i: int(rng.integers(graph.costs[i].size)) for i in picked}
 
 

@@ -19,7 +19,9 @@ from tvm_neocpu.global_search.simplify import settle
 from tvm_neocpu.global_search.solution import Solution, bounded, proven
 
 BOUND_ROUNDS = 20
-KICKS = 30
+KICKS = 60
+# Seconds of improvement at most; the paper's PBQP ends within 10 in all.
+IMPROVEMENT_TIME = 5.0
 
 
 def solve_pbqp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
@@ -35,14 +37,14 @@ def solve_pbqp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
         return proven(problem, graph.complete({}), "pbqp")
     tightened = graph.copy()
     bound = tighten(tightened, deadline.share(0.3), BOUND_ROUNDS)
-    places = good_choice(graph, tightened, deadline, KICKS)
+    places = good_choice(graph, tightened, bound, deadline, KICKS)
     if places is None:
         return None
     return bounded(problem, graph.complete(graph.to_labels(places)), bound, "pbqp")
 
 
 def good_choice(
-    graph: CostGraph, tightened: CostGraph, deadline: Deadline, kicks: int
+    graph: CostGraph, tightened: CostGraph, bound: float, deadline: Deadline, kicks: int
 ) -> Places | None:
     """The better of what RN and local improvement make of two forms of the same costs.
 

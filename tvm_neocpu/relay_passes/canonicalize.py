@@ -93,7 +93,7 @@ def _constant_to_the_right(scope: Scope, call: Call) -> relax.Expr | None:
 def _multiply_by_reciprocal(scope: Scope, call: Call) -> relax.Expr | None:
     """``x / c -> x * (1 / c)`` for a scalar or per-channel ``c``: division is 10x slower."""
     divisor = _vector_operand(scope, call)
-    if divisor is None or not np.all(np.isfinite(1 / divisor)):
+    if divisor is None or not np.all(divisor):
         return None
     return relax.op.multiply(call.args[0], constant_of(1 / divisor, "float32"))
 
@@ -113,8 +113,7 @@ def _vector_operand(scope: Scope, call: Call) -> Array | None:
         return None
     if sum(size > 1 for size in array.shape) > 1:
         return None
-    with np.errstate(divide="ignore"):
-        return array.astype("float64")
+    return array.astype("float64")
 
 
 def _relu_from_maximum(scope: Scope, call: Call) -> relax.Expr | None:

@@ -23,15 +23,13 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
     """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
     unroll = (True, False) if conv.kernel[1] > 1 else (True,)
-    tiles = register_tiles(conv, cpu)
+    tiles = [(m, n, oh) for m, n in register_tiles(conv, cpu) for oh in chunk_heights(conv, m, cpu)]
     return tuple(
         ConvConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc)
-        for ic_bn, oc_bn in product(in_blocks(conv), out_blocks(conv, cpu))
-        for reg_m, reg_n in tiles
+        for oc_bn in out_blocks(conv, cpu)
+        for reg_m, reg_n, oh_bn in tiles
         if reg_m * reg_n * vector_registers(oc_bn, cpu) <= cpu.accumulators
-        for unroll_ker in unroll
-        for parallel_oc in (False, True)
-        for oh_bn in chunk_heights(conv, reg_m, cpu)
+        for ic_bn, unroll_ker, parallel_oc in product(in_blocks(conv), unroll, (False, True))
     )
 
 

@@ -47,15 +47,14 @@ def _sorted(workload: Workload, space: list[Config] | tuple[Config, ...], cpu: C
 
 
 def _favoured(space: tuple[Config, ...], cpu: Cpu) -> list[Config]:
-    pairs = {layouts_of(config) for config in space}
-    reads = _whole_vectors({before for before, _ in pairs}, cpu)
-    writes = _whole_vectors({after for _, after in pairs}, cpu)
-    return [c for c in space if layouts_of(c)[0] in reads and layouts_of(c)[1] in writes]
+    blocks = [(getattr(config, "ic_bn", 0), config.oc_bn) for config in space]
+    reads = _whole_vectors({before for before, _ in blocks}, cpu)
+    writes = _whole_vectors({after for _, after in blocks}, cpu)
+    pairs = zip(space, blocks, strict=True)
+    return [config for config, (before, after) in pairs if before in reads and after in writes]
 
 
-def _whole_vectors(layouts: set[Layout], cpu: Cpu) -> set[Layout]:
-    """Plain NCHW, and blocks of whole vectors; failing these the two widest blocks."""
-    whole = {layout for layout in layouts if layout.block % cpu.lanes == 0}
-    if any(layout.is_blocked for layout in whole):
-        return whole
-    return whole | set(sorted(layouts)[-2:])
+def _whole_vectors(blocks: set[int], cpu: Cpu) -> set[int]:
+    """Plain NCHW (0), and blocks of whole vectors; failing these the two widest blocks."""
+    whole = {block for block in blocks if block % cpu.lanes == 0}
+    return whole if any(whole) else whole | set(sorted(blocks)[-2:])

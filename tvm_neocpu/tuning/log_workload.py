@@ -1,0 +1,106 @@
+"""A workload from the argument list of an AutoTVM task (:meth:`ConvWorkload.args` writes it)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm_neocpu.core.config import DepthwiseConfig
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Padding, Pair, Workload
+from tvm_neocpu.tuning.log_entity import LineError
+
+
+def decode_workload(template: str, args: Any, groups: int | None = None) -> Workload:
+    """The workload of a task of this template.
+
+    ``groups`` is known for our own lines; else it follows from the weight's shape. Raises
+    LineError for arguments that are none of ours: other layouts, mixed types, impossible shapes.
+    """
+    if not isinstance(args, list) or len(args) < 2:
+        raise LineError("its arguments are not a task's")
+    shape, dtype = _tensor(args[0])
+    weight, weight_dtype = _tensor(args[1])
+    # AutoTVM ends a task's arguments with the output's type (we may append a group count).
+    out_dtype = next((arg for arg in reversed(args[2:]) if isinstance(arg, str)), dtype)
+    if not dtype == weight_dtype == out_dtype:
+        raise LineError(f"mixed types {dtype}, {weight_dtype} -> {out_dtype}")
+    if len(shape) == len(weight) == 2:
+        return _dense(shape, weight, dtype)
+    if len(shape) == len(weight) == 4:
+        found = groups or _groups(template, shape, weight, args)
+        return _conv(shape, weight, args, found, dtype)
+    raise LineError(f"tensors of {len(shape)} and {len(weight)} dimensions")
+
+
+def _dense(shape: list[int], weight: list[int], dtype: str) -> DenseWorkload:
+    if shape[1] != weight[1]:
+        raise LineError(f"data {shape} does not fit weight {weight}")
+    return DenseWorkload(shape[0], shape[1], weight[0], dtype)
+
+
+def _conv(
+    shape: list[int], weight: list[int], args: list[Any], groups: int, dtype: str
+) -> ConvWorkload:
+    batch, channels, height, width = shape
+    depthwise = 1 < groups == channels
+    conv = ConvWorkload(
+        batch=batch,
+        in_channels=channels,
+        height=height,
+        width=width,
+        out_channels=channels * weight[1] if depthwise else weight[0],
+        kernel=(weight[2], weight[3]),
+        stride=_pair(args, 2, least=1),
+        padding=_padding(args),
+        dilation=_pair(args, 4, least=1),
+        groups=groups,
+        dtype=dtype,
+    )
+    if conv.autotvm_weight_shape != tuple(weight) or conv.out_channels % groups:
+        raise LineError(f"weight {weight} does not fit data {shape} in {groups} groups")
+    if min(conv.out_height, conv.out_width) < 1:
+        raise LineError("its window is larger than its input")
+    return conv
+
+
+def _groups(template: str, shape: list[int], weight: list[int], args: list[Any]) -> int:
+    if len(args) > 8:
+        return _count(args[8])
+    if template == DepthwiseConfig.template:
+        return shape[1]
+    return 1 if weight[1] == shape[1] else shape[1]
+
+
+def _tensor(arg: Any) -> tuple[list[int], str]:
+    if not (isinstance(arg, list) and len(arg) == 3 and arg[0] == "TENSOR"):
+        raise LineError(f"{arg!r} is not a tensor")
+    _, shape, dtype = arg
+    if not (isinstance(shape, list) and isinstance(dtype, str)):
+        raise LineError(f"{arg!r} is not a tensor")
+    return [_count(size) for size in shape], dtype
+
+
+def _count(value: Any, least: int = 1) -> int:
+    if type(value) is not int or value < least:
+        raise LineError(f"{value!r} is not a size")
+    return value
+
+
+def _pair(args: list[Any], index: int, least: int) -> Pair:
+    """A pair, one number for both, or, where an old task had no such argument, (1, 1)."""
+    value = args[index] if index < len(args) else 1
+    if isinstance(value, str):
+        return (1, 1)
+    both = value if isinstance(value, list) else [value, value]
+    if len(both) != 2:
+        raise LineError(f"{value!r} is not a pair")
+    return (_count(both[0], least), _count(both[1], least))
+
+
+def _padding(args: list[Any]) -> Padding:
+    """(top, left, bottom, right), also from (height, width) or one number as AutoTVM allowed."""
+    value = args[3] if len(args) > 3 else None
+    if not (isinstance(value, list) and len(value) == 4):
+        top, left = _pair(args, 3, least=0)
+        return (top, left, top, left)
+    top, left, bottom, right = (_count(side, least=0) for side in value)
+    return (top, left, bottom, right)
