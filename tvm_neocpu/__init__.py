@@ -1,0 +1,57 @@
+"""NeoCPU for Apache TVM: fast CNN inference on CPUs from generated code alone.
+
+    import tvm_neocpu                 # before relay.build
+    from tvm import relay
+
+Importing this package does three things: it provides ``tvm.relay`` where TVM ships none, registers the
+Relax pipeline ``"neocpu"`` (``tvm.compile(mod, target, relax_pipeline="neocpu")``), and sizes TVM's
+thread pool to the physical cores. It is the one import with an effect; everything else loads on use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tvm_neocpu import plugin
+from tvm_neocpu.version import __version__
+
+if TYPE_CHECKING:
+    from tvm_neocpu.core.errors import NeoCpuError
+    from tvm_neocpu.executor import BuiltModule
+    from tvm_neocpu.module_file import load
+    from tvm_neocpu.target import parse_target
+    from tvm_neocpu.tuning.database import apply_history_best
+
+# Public name -> the module that has it.
+_PUBLIC = {
+    "BuiltModule": "tvm_neocpu.executor",
+    "NeoCpuError": "tvm_neocpu.core.errors",
+    "apply_history_best": "tvm_neocpu.tuning.database",
+    "load": "tvm_neocpu.module_file",
+    "parse_target": "tvm_neocpu.target",
+}
+
+__all__ = [
+    "BuiltModule",
+    "NeoCpuError",
+    "__version__",
+    "apply_history_best",
+    "load",
+    "parse_target",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tvm_neocpu' has no attribute {name!r}")
+    value = getattr(import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_PUBLIC})
+
+
+plugin.install()

@@ -13,7 +13,7 @@ from tvm_neocpu.core.cpu import KIB, MIB, Cpu
 
 @dataclass(frozen=True)
 class Family:
-    """Cache bytes, clock, and vector instructions per cycle and core."""
+    """Cache bytes, clock, vector instructions per cycle and core, sustained bytes per cycle."""
 
     l1: int
     l2: int
@@ -22,6 +22,9 @@ class Family:
     fma_per_cycle: int = 2
     load_per_cycle: int = 2
     fma_latency: int = 4
+    l2_bytes_per_cycle: float = 32.0
+    l3_bytes_per_cycle: float = 10.0
+    dram_bytes_per_cycle: float = 4.0
 
 
 _SKYLAKE_X = Family(32 * KIB, 1 * MIB, 24 * MIB)
@@ -48,7 +51,15 @@ FAMILIES: dict[str, Family] = {
     "znver2": _ZEN2,
     "znver3": replace(_ZEN2, l3=32 * MIB, fma_latency=4),
     "znver4": Family(32 * KIB, 1 * MIB, 32 * MIB, fma_per_cycle=1, load_per_cycle=1),
-    "znver5": Family(48 * KIB, 1 * MIB, 32 * MIB),
+    "znver5": Family(
+        48 * KIB,
+        1 * MIB,
+        32 * MIB,
+        ghz=3.9,
+        l2_bytes_per_cycle=48.0,
+        l3_bytes_per_cycle=16.0,
+        dram_bytes_per_cycle=10.0,
+    ),
     "cortex-a53": Family(32 * KIB, 512 * KIB, 512 * KIB, 1.4, 1, 1, 8),
     "cortex-a72": Family(32 * KIB, 1 * MIB, 1 * MIB, 1.5, 1, 1, 7),
     "cortex-a76": Family(64 * KIB, 512 * KIB, 2 * MIB, 2.4),

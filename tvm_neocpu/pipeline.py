@@ -75,9 +75,7 @@ def lower_altered(
     altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
 ) -> tvm.IRModule:
     """Templates computed, weights packed, epilogues fused, every function scheduled."""
-    return run_passes(
-        altered, LowerToTemplates(cpu, configs), FuseFunctions(), ScheduleFunctions()
-    )
+    return run_passes(altered, LowerToTemplates(cpu, configs), FuseFunctions(), ScheduleFunctions())
 
 
 def neocpu_pipeline() -> tvm.transform.Pass:

@@ -71,6 +71,8 @@ def parse_target(spec: TargetLike = None) -> CompileTarget:
         _check_cpu(str(config["mcpu"]), triple)
     _check_attributes(config, triple)
     target = _build(config)
+    if int(target.attrs.get("num-cores", 1)) < 1:
+        raise TargetError(f"-num-cores={config['num-cores']}: a CPU has at least one core")
     try:
         return describe_target(target)
     except RuntimeError as error:

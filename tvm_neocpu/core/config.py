@@ -61,11 +61,30 @@ class DenseConfig:
     unroll_k: int = 4
 
 
-Config = ConvConfig | DepthwiseConfig | DenseConfig
+@dataclass(frozen=True, order=True)
+class WinogradConfig:
+    """Winograd F(tile x tile, 3x3) over NCHW[x]c (Wang et al. 2020, fused scatter-pack).
+
+    ``reg_m`` x ``reg_n`` transformed tiles are held in registers by the product; a chunk covers
+    ``th_bn`` rows of tiles, or all of them when ``parallel_oc`` splits the output channels instead.
+    """
+
+    template: ClassVar[str] = "conv2d_NCHWc_winograd"
+
+    ic_bn: int
+    oc_bn: int
+    tile: int
+    reg_n: int
+    reg_m: int = 1
+    th_bn: int = 1
+    parallel_oc: bool = False
+
+
+Config = ConvConfig | DepthwiseConfig | DenseConfig | WinogradConfig
 
 # Every template's config type, by template name; a new template adds its line.
 CONFIG_TYPES: dict[str, type[Config]] = {
-    kind.template: kind for kind in (ConvConfig, DepthwiseConfig, DenseConfig)
+    kind.template: kind for kind in (ConvConfig, DepthwiseConfig, DenseConfig, WinogradConfig)
 }
 
 
@@ -74,4 +93,3 @@ def knobs(config: Config) -> dict[str, int | bool]:
     return {field.name: getattr(config, field.name) for field in fields(config)}
 
 
-__all__ = ["CONFIG_TYPES", "Config", "ConvConfig", "DenseConfig", "DepthwiseConfig", "knobs"]

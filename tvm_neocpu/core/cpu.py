@@ -52,6 +52,10 @@ class Cpu:
         """fp32 values in one vector register."""
         return self.isa.vector_bits // 32
 
+    def holds_tile(self, pixels: int, vectors: int) -> bool:
+        """Whether a register tile fits beside its weight vectors and one broadcast input."""
+        return pixels * vectors + vectors + 1 <= self.isa.vector_registers
+
     @property
     def accumulators(self) -> int:
         """Registers a tile may hold: all but those for the weights and one broadcast input."""

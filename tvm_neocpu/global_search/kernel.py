@@ -11,7 +11,7 @@ from tvm_neocpu.global_search.elimination_order import plan_elimination
 from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
 from tvm_neocpu.global_search.local_improvement import improve
 from tvm_neocpu.global_search.lower_bound import affordable, tighten
-from tvm_neocpu.global_search.milp import branch_and_cut, count_pairs
+from tvm_neocpu.global_search.milp import MAX_PAIRS, branch_and_cut, count_pairs
 from tvm_neocpu.global_search.pbqp import good_choice
 from tvm_neocpu.global_search.simplify import simplify
 from tvm_neocpu.global_search.solution import RELATIVE_TOLERANCE, is_closed
@@ -19,10 +19,10 @@ from tvm_neocpu.global_search.solution import RELATIVE_TOLERANCE, is_closed
 # Dynamic programming sums about half a billion entries a second.
 SECONDS_PER_ENTRY = 2e-9
 EASY_WORK = 2e7
-# Beyond this HiGHS was never seen to improve on the bound it was given within minutes.
+# Beyond this HiGHS was not seen to improve on what it was given within the default time limit.
 MAX_MILP_PAIRS = 60_000
 BOUND_ROUNDS = 300
-KICKS = 30
+KICKS = 60
 LAST_KICKS = 100
 
 
@@ -62,7 +62,7 @@ def solve_kernel(kernel: CostGraph, deadline: Deadline) -> KernelAnswer:
     exact = _by_elimination(kernel, rest, 0.5 * deadline.remaining / SECONDS_PER_ENTRY, deadline)
     if exact is not None:
         return exact
-    if count_pairs(rest) <= MAX_MILP_PAIRS:
+    if count_pairs(rest) <= (MAX_PAIRS if best is None else MAX_MILP_PAIRS):
         best = _by_milp(kernel, rest, best, bound, deadline)
     elif best is not None:
         best = _by_more_kicks(tightened, best, deadline)
@@ -132,7 +132,9 @@ def _by_milp(
 
 def _by_more_kicks(graph: CostGraph, best: KernelAnswer, deadline: Deadline) -> KernelAnswer:
     """Local improvement for the time that is left."""
-    places = improve(graph, graph.to_places(best.chosen), best.lower_bound, deadline, LAST_KICKS, seed=1)
+    places = improve(
+        graph, graph.to_places(best.chosen), best.lower_bound, deadline, LAST_KICKS, seed=1
+    )
     cost = graph.cost(places)
     closed = is_closed(cost, best.lower_bound)
     return replace(best, chosen=graph.to_labels(places), cost=cost, exact=closed)

@@ -34,6 +34,10 @@ class Deadline:
     def passed(self) -> bool:
         return time.monotonic() >= self.end
 
+    def at_most(self, seconds: float) -> Deadline:
+        """This deadline, or the one `seconds` from now if that is earlier."""
+        return Deadline(min(self.end, time.monotonic() + seconds))
+
     def share(self, fraction: float) -> Deadline:
         """An earlier deadline that leaves `fraction` of the time that is left."""
         return Deadline(time.monotonic() + self.remaining * fraction)

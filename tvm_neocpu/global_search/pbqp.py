@@ -46,11 +46,11 @@ def solve_pbqp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
 def good_choice(
     graph: CostGraph, tightened: CostGraph, bound: float, deadline: Deadline, kicks: int
 ) -> Places | None:
-    """The better of what RN and local improvement make of two forms of the same costs.
+    """What RN decides on the better of two forms of the same costs, improved locally.
 
     RN sees no further than its neighbours. In `tightened` costs have moved towards the nodes that
-    they depend on, which mostly helps it, but not on small dense graphs.
-    None if every choice is forbidden.
+    they depend on, which mostly helps it, but not on small dense graphs. `bound` ends the
+    improvement when it is met. None if every choice is forbidden.
     """
     found: list[Places] = []
     for form in (tightened, graph):
@@ -58,9 +58,9 @@ def good_choice(
         if decided is None:
             return None
         chosen = decided.complete({})
-        places = graph.to_places({i: chosen[i] for i in graph.costs})
-        found.append(improve(graph, places, deadline.share(0.5), kicks))
-    return min(found, key=graph.cost)
+        found.append(graph.to_places({i: chosen[i] for i in graph.costs}))
+    best = min(found, key=graph.cost)
+    return improve(graph, best, bound, deadline.at_most(IMPROVEMENT_TIME), kicks)
 
 
 def decide(graph: CostGraph, deadline: Deadline) -> CostGraph | None:

@@ -40,16 +40,14 @@ class FlowKind(Enum):
 
 @dataclass(frozen=True)
 class Flow:
-    """The kind, and the operands (not constants) whose layout counts; rank-4 feature maps."""
+    """The kind, and the operands (variables) whose layout counts; rank-4 feature maps.
+
+    ``join_channels``: the channel counts that a join's block must divide.
+    """
 
     kind: FlowKind
     operands: tuple[relax.Expr, ...] = ()
-
-    @property
-    def join_channels(self) -> tuple[int, ...]:
-        """Channel counts that a join's block must divide; single channels broadcast freely."""
-        counts = {_channels(operand) for operand in self.operands}
-        return tuple(sorted(counts - {1})) or (1,)
+    join_channels: tuple[int, ...] = ()
 
 
 _BOUNDARY = Flow(FlowKind.BOUNDARY)
@@ -57,6 +55,13 @@ _BOUNDARY = Flow(FlowKind.BOUNDARY)
 
 def flow_of(call: relax.Expr) -> Flow:
     """Classify one bound expression of a module whose feature maps are plain NCHW."""
+    flow = _flow_by_operator(call)
+    # A constant is stored as it was imported: it has no layout to hand on.
+    of_variables = all(isinstance(operand, relax.Var) for operand in flow.operands)
+    return flow if of_variables else _BOUNDARY
+
+
+def _flow_by_operator(call: relax.Expr) -> Flow:
     if call_workload(call) is not None:
         return Flow(FlowKind.WORKLOAD, (call.args[0],))
     name = op_name(call)
@@ -107,12 +112,11 @@ def _tolerant_flow(call: relax.Call) -> Flow:
 
 def _concat_flow(call: relax.Call) -> Flow:
     fields = tuple(call.args[0]) if isinstance(call.args[0], relax.Tuple) else ()
-    maps = bool(fields) and all(is_feature_map(field) for field in fields)
-    if not maps or any(isinstance(field, GenericConst) for field in fields):
+    if not fields or not all(is_feature_map(field) for field in fields):
         return _BOUNDARY
     if call.attrs.axis is None or int(call.attrs.axis) % 4 == 0:
         return _BOUNDARY
-    return Flow(FlowKind.JOIN, fields)
+    return Flow(FlowKind.JOIN, fields, tuple(sorted({_channels(field) for field in fields})))
 
 
 def _binary_flow(call: relax.Call) -> Flow:
@@ -129,7 +133,8 @@ def _binary_flow(call: relax.Call) -> Flow:
     if len(tensors) == 1:
         same = _channels(tensors[0]) == channels
         return Flow(FlowKind.FOLLOW, tensors) if same else _BOUNDARY
-    return Flow(FlowKind.JOIN, tensors)
+    # A single channel broadcasts over any block.
+    return Flow(FlowKind.JOIN, tensors, (channels,))
 
 
 def _reduces_space(call: relax.Call) -> bool:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 
-from tvm import relax
+import tvm
+from tvm import relax, tirx
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import Layout
@@ -34,13 +35,21 @@ def transform(
 
 
 def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:
-    """(before, after) of a transform call of ours, by its ranks and innermost extents."""
+    """(before, after) of a transform call of ours, by its ranks and innermost extents.
+
+    ``None`` for one that moves elements otherwise (NCHW to NHWC) or pads.
+    """
     if op_name(expr) != TRANSFORM:
         return None
     source, result = static_shape(expr.args[0]), static_shape(expr)
-    if source is None or result is None:
+    if source is None or result is None or math.prod(source) != math.prod(result):
         return None
-    return _layout_of_rank(source), _layout_of_rank(result)
+    before, after = _layout_of_rank(source), _layout_of_rank(result)
+    if before == after or len(source) not in (4, 5):
+        return None
+    ours = tirx.IndexMap.from_func(_index_map(before, after))
+    same = tvm.ir.structural_equal(expr.attrs.index_map, ours)
+    return (before, after) if same else None
 
 
 def count_transforms(mod: object) -> int:

@@ -1,4 +1,4 @@
-"""The algebra behind :class:`FoldLinearOps`, in double precision and without TVM.
+"""The algebra behind :class:`FoldLinearOps`, in double precision, on arrays alone.
 
 CDUCA (Wu et al. 2020), graph engine: neighbours ``Y = X W + B`` with constant W and B become one,
 ``Y2 = (X W1 + B1) W2 + B2 = X (W1 W2) + (B1 W2 + B2)``. Here W is the step that does the work (a

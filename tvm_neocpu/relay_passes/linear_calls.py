@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+import tvm
 import tvm_ffi
 from tvm import relax
 from tvm.ir import Call, GenericConst
@@ -15,7 +16,6 @@ from tvm_neocpu.relay_passes.constants import (
     array_of,
     constant_of,
     is_tensor,
-    static_shape,
 )
 from tvm_neocpu.relay_passes.linear_steps import (
     Affine,
@@ -35,7 +35,7 @@ _ONE, _ZERO = np.ones(()), np.zeros(())
 def read_step(call: relax.Expr) -> Read:
     """The tensor that a call works on and what it does to it; ``None`` if that is not linear."""
     reader = READERS.get(op_name(call) or "")
-    if reader is None or not is_tensor(call) or not is_tensor(call.args[0]):
+    if reader is None or not _has_shape(call) or not all(map(_has_shape, call.args)):
         return None
     return reader(call)
 
@@ -43,7 +43,7 @@ def read_step(call: relax.Expr) -> Read:
 def read_batch_norm(call: Call) -> Read:
     """A batch norm's first result in inference, ``gamma (x - mean) / sqrt(var + eps) + beta``."""
     attrs = call.attrs
-    if attrs.training or not is_tensor(call.args[0]):
+    if attrs.training or not _has_shape(call.args[0]):
         return None
     params = [_fp32_array(arg) for arg in call.args[1:]]
     if any(param is None for param in params):
@@ -76,10 +76,16 @@ def _read_conv(call: Call) -> Read:
     layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
     if weight is None or layouts != ("NCHW", "OIHW", "NCHW"):
         return None
-    shape = static_shape(call)
-    pixels = None if shape is None else shape[2] * shape[3]
     window = (_ints(attrs.strides), _ints(attrs.padding), _ints(attrs.dilation))
-    return call.args[0], Conv(weight, *window, int(attrs.groups), pixels)
+    return call.args[0], Conv(weight, *window, int(attrs.groups), _pixels(call))
+
+
+def _pixels(call: Call) -> int | None:
+    """Height times width of the result, whatever the batch is."""
+    height, width = call.ty.shape.values[2:]
+    if not isinstance(height, tvm.tirx.IntImm) or not isinstance(width, tvm.tirx.IntImm):
+        return None
+    return int(height) * int(width)
 
 
 def _read_conv_transpose(call: Call) -> Read:
@@ -175,6 +181,11 @@ def _linear_call(data: relax.Expr, step: Linear, weight: GenericConst) -> relax.
         return relax.op.nn.conv2d(data, weight, **window)
     window["output_padding"] = step.output_padding
     return relax.op.nn.conv2d_transpose(data, weight, **window)
+
+
+def _has_shape(expr: relax.Expr) -> bool:
+    """An fp32 tensor whose rank and sizes are known, if only by name."""
+    return is_tensor(expr) and isinstance(expr.ty.shape, relax.ShapeExpr)
 
 
 def _fp32_array(expr: relax.Expr) -> Array | None:

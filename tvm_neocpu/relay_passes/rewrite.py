@@ -97,12 +97,12 @@ class Scope:
         return self._definitions.get(expr, expr) if isinstance(expr, relax.Var) else expr
 
 
-def call_of(expr: relax.Expr, op: str) -> Call | None:
+def call_of(expr: relax.Expr | None, op: str) -> Call | None:
     """``expr`` if it calls the operator of that name, such as ``"relax.add"``."""
     return expr if op_name(expr) == op else None
 
 
-def op_name(expr: relax.Expr) -> str | None:
+def op_name(expr: relax.Expr | None) -> str | None:
     """The operator that a call names; ``None`` for other expressions and other callees."""
     if not isinstance(expr, Call) or not isinstance(expr.op, tvm.ir.Op):
         return None

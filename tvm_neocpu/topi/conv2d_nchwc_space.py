@@ -28,7 +28,7 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
         ConvConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc)
         for oc_bn in out_blocks(conv, cpu)
         for reg_m, reg_n, oh_bn in tiles
-        if reg_m * reg_n * vector_registers(oc_bn, cpu) <= cpu.accumulators
+        if cpu.holds_tile(reg_m * reg_n, vector_registers(oc_bn, cpu))
         for ic_bn, unroll_ker, parallel_oc in product(in_blocks(conv), unroll, (False, True))
     )
 

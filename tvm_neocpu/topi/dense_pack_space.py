@@ -22,7 +22,7 @@ def space(dense: DenseWorkload, cpu: Cpu) -> tuple[DenseConfig, ...]:
         DenseConfig(oc_bn, reg_n, unroll_k)
         for oc_bn in blocks
         for reg_n in (1, 2, 4, 6, 8, 12, 14)
-        if reg_n <= dense.batch and reg_n * (oc_bn // cpu.lanes) <= cpu.accumulators
+        if reg_n <= dense.batch and cpu.holds_tile(reg_n, oc_bn // cpu.lanes)
         for unroll_k in (1, 2, 4, 8)
     )
 

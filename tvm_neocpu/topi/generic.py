@@ -57,6 +57,8 @@ def schedule_block(sch: Schedule, block: SBlockRV) -> None:
 def _schedule_spatial(sch: Schedule, block: SBlockRV) -> None:
     """# for i, j, c  ->  parallel for i_j: vectorised c."""
     loops = sch.get_loops(block)
+    if not loops:
+        return
     work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
     outer = [*loops[:-1], *_vectorize_last(sch, loops[-1])]
     if outer:

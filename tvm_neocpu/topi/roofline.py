@@ -62,6 +62,6 @@ def tile_step_cycles(pixels: int, vectors: int, cpu: Cpu) -> float:
     """
     fmas = pixels * vectors
     loads = vectors + pixels
-    spilled = max(0, fmas + vectors - cpu.accumulators - 2)
+    spilled = max(0, fmas + vectors + 1 - cpu.isa.vector_registers)
     bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, cpu.fma_latency)
     return bound + LOAD_CONTENTION * loads + 2.0 * spilled

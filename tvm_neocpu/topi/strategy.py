@@ -29,6 +29,7 @@ from tvm_neocpu.core.config import (
     ConvConfig,
     DenseConfig,
     DepthwiseConfig,
+    WinogradConfig,
 )
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
@@ -36,6 +37,8 @@ from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
 from tvm_neocpu.topi import (
     conv2d_nchwc,
     conv2d_nchwc_space,
+    conv2d_winograd_nchwc,
+    conv2d_winograd_nchwc_space,
     dense_pack,
     dense_pack_space,
     depthwise_conv2d_nchwc,
@@ -147,6 +150,19 @@ for _operator, _implementation in (
             schedule=depthwise_conv2d_nchwc.schedule,
             pack_weight=depthwise_conv2d_nchwc.pack_weight,
             cost=depthwise_conv2d_nchwc_space.predict_seconds,
+        ),
+    ),
+    (
+        "conv2d",
+        Implementation(
+            name=WinogradConfig.template,
+            config_type=WinogradConfig,
+            guard=conv2d_winograd_nchwc_space.accepts,
+            space=conv2d_winograd_nchwc_space.space,
+            compute=conv2d_winograd_nchwc.compute,
+            schedule=conv2d_winograd_nchwc.schedule,
+            pack_weight=conv2d_winograd_nchwc.pack_weight,
+            cost=conv2d_winograd_nchwc_space.predict_seconds,
         ),
     ),
     (

@@ -38,7 +38,12 @@ class ClassicKnob:
         if not self.parts:
             return [self.name, "ot", value]
         # Only the innermost part matters; AutoTVM writes -1 for what follows from the extent.
-        return [self.name, "sp", [-1, *[1] * (self.parts - 2), value]]
+        innermost = value if self.can_tell(value) else 1
+        return [self.name, "sp", [-1, *[1] * (self.parts - 2), innermost]]
+
+    def can_tell(self, value: int | bool) -> bool:
+        """A split by 0 would break an old tool: plain NCHW is, byte for byte, NCHW1c."""
+        return not self.parts or value >= 1
 
 
 _TILE_OH = ClassicKnob("tile_oh", "reg_m")
@@ -67,8 +72,8 @@ def encode_config(config: Config, pointwise: bool = False) -> list[Entity]:
     """The entity list; AutoTVM's 1x1 template (``pointwise``) tiled rows where others unroll."""
     values = knobs(config)
     classic = _classic_knobs(config.template, pointwise)
-    entities = [knob.encode(_written(knob, values[knob.field])) for knob in classic]
-    told = {knob.field for knob in classic if _written(knob, values[knob.field]) == values[knob.field]}
+    entities = [knob.encode(values[knob.field]) for knob in classic]
+    told = {knob.field for knob in classic if knob.can_tell(values[knob.field])}
     return entities + [[name, "ot", value] for name, value in values.items() if name not in told]
 
 
@@ -97,7 +102,10 @@ def decode_config(template: str, entities: Any) -> Config:
     missing = required - values.keys()
     if missing:
         raise LineError(f"no value for {', '.join(sorted(missing))}")
-    return kind(**values)
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise LineError(str(error)) from None
 
 
 def _classic_knobs(template: str, pointwise: bool) -> tuple[ClassicKnob, ...]:
@@ -105,11 +113,6 @@ def _classic_knobs(template: str, pointwise: bool) -> tuple[ClassicKnob, ...]:
     if not (pointwise and template == ConvConfig.template):
         return classic
     return tuple(_TILE_OH if knob is _UNROLL_KW else knob for knob in classic)
-
-
-def _written(knob: ClassicKnob, value: int | bool) -> int | bool:
-    """A split by 0 would break an old tool: plain NCHW is, byte for byte, NCHW1c."""
-    return value if value or not knob.parts else 1
 
 
 def _read_entity(entity: Any) -> tuple[str, Any]:

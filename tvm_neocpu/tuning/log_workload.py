@@ -9,7 +9,7 @@ from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Padding, Pair,
 from tvm_neocpu.tuning.log_entity import LineError
 
 
-def decode_workload(template: str, args: Any, groups: int | None = None) -> Workload:
+def decode_workload(template: str, args: Any, groups: Any = None) -> Workload:
     """The workload of a task of this template.
 
     ``groups`` is known for our own lines; else it follows from the weight's shape. Raises
@@ -26,8 +26,9 @@ def decode_workload(template: str, args: Any, groups: int | None = None) -> Work
     if len(shape) == len(weight) == 2:
         return _dense(shape, weight, dtype)
     if len(shape) == len(weight) == 4:
-        found = groups or _groups(template, shape, weight, args)
-        return _conv(shape, weight, args, found, dtype)
+        if groups is None:
+            groups = _groups(template, shape, weight, args)
+        return _conv(shape, weight, args, _count(groups), dtype)
     raise LineError(f"tensors of {len(shape)} and {len(weight)} dimensions")
 
 
@@ -40,7 +41,11 @@ def _dense(shape: list[int], weight: list[int], dtype: str) -> DenseWorkload:
 def _conv(
     shape: list[int], weight: list[int], args: list[Any], groups: int, dtype: str
 ) -> ConvWorkload:
+    if len(args) < 4:
+        raise LineError("it has no stride and padding")
     batch, channels, height, width = shape
+    # The first AutoTVM tasks had no dilation: a layout's name stands in its place.
+    dilation = args[4] if len(args) > 4 and not isinstance(args[4], str) else 1
     depthwise = 1 < groups == channels
     conv = ConvWorkload(
         batch=batch,
@@ -49,9 +54,9 @@ def _conv(
         width=width,
         out_channels=channels * weight[1] if depthwise else weight[0],
         kernel=(weight[2], weight[3]),
-        stride=_pair(args, 2, least=1),
-        padding=_padding(args),
-        dilation=_pair(args, 4, least=1),
+        stride=_pair(args[2]),
+        padding=_padding(args[3]),
+        dilation=_pair(dilation),
         groups=groups,
         dtype=dtype,
     )
@@ -62,9 +67,9 @@ def _conv(
     return conv
 
 
-def _groups(template: str, shape: list[int], weight: list[int], args: list[Any]) -> int:
+def _groups(template: str, shape: list[int], weight: list[int], args: list[Any]) -> Any:
     if len(args) > 8:
-        return _count(args[8])
+        return args[8]
     if template == DepthwiseConfig.template:
         return shape[1]
     return 1 if weight[1] == shape[1] else shape[1]
@@ -85,22 +90,18 @@ def _count(value: Any, least: int = 1) -> int:
     return value
 
 
-def _pair(args: list[Any], index: int, least: int) -> Pair:
-    """A pair, one number for both, or, where an old task had no such argument, (1, 1)."""
-    value = args[index] if index < len(args) else 1
-    if isinstance(value, str):
-        return (1, 1)
+def _pair(value: Any, least: int = 1) -> Pair:
+    """A pair, or one number for both."""
     both = value if isinstance(value, list) else [value, value]
     if len(both) != 2:
         raise LineError(f"{value!r} is not a pair")
     return (_count(both[0], least), _count(both[1], least))
 
 
-def _padding(args: list[Any]) -> Padding:
+def _padding(value: Any) -> Padding:
     """(top, left, bottom, right), also from (height, width) or one number as AutoTVM allowed."""
-    value = args[3] if len(args) > 3 else None
     if not (isinstance(value, list) and len(value) == 4):
-        top, left = _pair(args, 3, least=0)
+        top, left = _pair(value, least=0)
         return (top, left, top, left)
     top, left, bottom, right = (_count(side, least=0) for side in value)
     return (top, left, bottom, right)

@@ -1,0 +1,117 @@
+"""What an exported module knows of itself: its tensors, and the machine it was made for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tvm_neocpu import host_cpu
+from tvm_neocpu.core.errors import ModuleFileError, ShapeError
+from tvm_neocpu.target import CompileTarget
+from tvm_neocpu.version import __version__
+
+# Raised when a reader of this version could misread what a later one writes.
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """An input or output: its name (outputs are numbered), shape and NumPy dtype."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.dtype}{list(self.shape)}"
+
+
+@dataclass(frozen=True)
+class ModuleInfo:
+    """Kept inside the exported file. ``features`` are LLVM's names of what the code may use."""
+
+    name: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    cpu: str
+    triple: str
+    features: tuple[str, ...]
+    threads: int
+    package: str = __version__
+    tvm: str = tvm.__version__
+    format: int = FORMAT
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What this machine lacks to run the code; empty when it can."""
+        return host_cpu.missing_features(frozenset(self.features), self.triple)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def describe_module(mod: tvm.IRModule, target: CompileTarget, name: str) -> ModuleInfo:
+    """The info of a module about to be built; raises ShapeError for an input that is not static."""
+    main = mod["main"]
+    triple = str(target.target.attrs.get("mtriple", "") or host_cpu.triple())
+    return ModuleInfo(
+        name=name,
+        inputs=tuple(_tensor_info(var.name, var.ty) for var in main.params),
+        outputs=tuple(_output_infos(main.ret_ty)),
+        cpu=target.cpu.name,
+        triple=triple,
+        features=tuple(sorted(target.features)),
+        threads=target.cpu.cores,
+    )
+
+
+def info_from_json(text: str, path: str) -> ModuleInfo:
+    """The info that ``path`` carries; raises ModuleFileError for a format of the future."""
+    fields: dict[str, Any] = json.loads(text)
+    if fields.get("format") != FORMAT:
+        writer = fields.get("package", "a later version")
+        raise ModuleFileError(f"{path} was exported by tvm_neocpu {writer}; this is {__version__}")
+    fields["inputs"] = _tensors_from(fields["inputs"])
+    fields["outputs"] = _tensors_from(fields["outputs"])
+    fields["features"] = tuple(fields["features"])
+    return ModuleInfo(**fields)
+
+
+def _tensors_from(rows: Sequence[dict[str, Any]]) -> tuple[TensorInfo, ...]:
+    return tuple(TensorInfo(row["name"], tuple(row["shape"]), row["dtype"]) for row in rows)
+
+
+def _tensor_info(name: str, ty: Any) -> TensorInfo:
+    shape = _static_shape(ty)
+    if shape is None:
+        raise ShapeError(
+            f"input {name!r} has no static shape; give one when importing: "
+            f'from_onnx(model, {{"{name}": (1, ...)}})'
+        )
+    return TensorInfo(name, shape, str(ty.dtype))
+
+
+def _output_infos(ty: Any) -> list[TensorInfo]:
+    """One entry per tensor of the result, tuples flattened; a dynamic dimension reads -1."""
+    fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+    if any(isinstance(field, relax.TupleType) for field in fields):
+        fields = [inner for field in fields for inner in getattr(field, "fields", [field])]
+    return [_output_info(str(number), field) for number, field in enumerate(fields)]
+
+
+def _output_info(name: str, ty: Any) -> TensorInfo:
+    shape = getattr(getattr(ty, "shape", None), "values", ())
+    dims = tuple(int(dim) if isinstance(dim, tvm.tirx.IntImm) else -1 for dim in shape)
+    return TensorInfo(name, dims, str(getattr(ty, "dtype", "")))
+
+
+def _static_shape(ty: Any) -> tuple[int, ...] | None:
+    values = getattr(getattr(ty, "shape", None), "values", None)
+    if values is None or not all(isinstance(dim, tvm.tirx.IntImm) for dim in values):
+        return None
+    return tuple(int(dim) for dim in values)

@@ -1,0 +1,230 @@
+"""Winograd convolution in NCHW[x]c with the fused scatter-pack (Wang et al. 2020).
+
+Four fused parts: the kernel transform happens at compile time; input tiles are transformed a vector
+of channels at a time and written once, straight into the order in which the product reads them;
+alpha^2 products are blocked like the direct template; the inverse transform writes the output with
+the epilogue. Every transform is a constant-matrix product written out, zeros and ones for free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+import numpy as np
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from tvm_neocpu.core.config import WinogradConfig
+from tvm_neocpu.core.winograd import Matrix, winograd_matrices
+from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi import steps
+from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.pad import pad_spatial
+
+PAD, ROWS, PACK = "winograd_pad", "winograd_rows", "winograd_pack"
+PRODUCT, COLUMNS, INVERSE, STORE = (
+    "winograd_product",
+    "winograd_columns",
+    "winograd_inverse",
+    "winograd_store",
+)
+
+
+def compute(
+    data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: WinogradConfig
+) -> te.Tensor:
+    """``data``: (N, C/x, H, W, x); ``weight``: (K/y, a, a, C/x, x, y) with a = tile + 2.
+
+    Returns (N, K/y, OH, OW, y).
+    """
+    tile, alpha = config.tile, config.tile + 2
+    rows, cols = tile_grid(conv, config)
+    matrices = winograd_matrices(tile)
+    padded = pad_spatial(data, conv.padding, (rows * tile + 2, cols * tile + 2), PAD)
+    in_blocks = conv.in_channels // config.ic_bn
+    out_blocks = conv.out_channels // config.oc_bn
+    grid = (rows, cols)
+    half = te.compute(
+        (conv.batch, in_blocks, *grid, alpha, alpha, config.ic_bn),
+        lambda n, i, ty, tx, u, x, c: _combine(
+            matrices.b, u, lambda y: padded[n, i, ty * tile + y, tx * tile + x, c]
+        ),
+        name=ROWS,
+    )
+    packed = te.compute(
+        (conv.batch, alpha, alpha, in_blocks, *grid, config.ic_bn),
+        lambda n, u, v, i, ty, tx, c: _combine(
+            matrices.b, v, lambda x: half[n, i, ty, tx, u, x, c]
+        ),
+        name=PACK,
+    )
+    ico = te.reduce_axis((0, in_blocks), name="ico")
+    ici = te.reduce_axis((0, config.ic_bn), name="ici")
+    product = te.compute(
+        (conv.batch, out_blocks, alpha, alpha, *grid, config.oc_bn),
+        lambda n, o, u, v, ty, tx, c: te.sum(
+            packed[n, u, v, ico, ty, tx, ici] * weight[o, u, v, ico, ici, c], axis=[ico, ici]
+        ),
+        name=PRODUCT,
+        attrs=anchor_attrs(conv, config),
+    )
+    columns = te.compute(
+        (conv.batch, out_blocks, *grid, tile, alpha, config.oc_bn),
+        lambda n, o, ty, tx, y, v, c: _combine(
+            matrices.a, y, lambda u: product[n, o, u, v, ty, tx, c]
+        ),
+        name=COLUMNS,
+    )
+    inverse = te.compute(
+        (conv.batch, out_blocks, rows * tile, cols * tile, config.oc_bn),
+        lambda n, o, y, x, c: _combine(
+            matrices.a, x % tile, lambda v: columns[n, o, y // tile, x // tile, y % tile, v, c]
+        ),
+        name=INVERSE,
+    )
+    out_shape = (conv.batch, out_blocks, conv.out_height, conv.out_width, config.oc_bn)
+    return te.compute(out_shape, lambda *index: inverse(*index), name=STORE)
+
+
+def _combine(matrix: Matrix, row: tirx.Var, term: Callable[[int], tirx.Expr]) -> tirx.Expr:
+    """Row ``row`` of a constant matrix times a vector of terms, once ``row`` is a constant.
+
+    The selection vanishes when the loop over ``row`` is unrolled.
+    """
+    rows = [_dot(coefficients, term) for coefficients in matrix]
+    chosen = rows[-1]
+    for index in range(len(rows) - 2, -1, -1):
+        chosen = tirx.if_then_else(row == index, rows[index], chosen)
+    return chosen
+
+
+def _dot(coefficients: tuple[Fraction, ...], term: Callable[[int], tirx.Expr]) -> tirx.Expr:
+    total = None
+    for index, factor in enumerate(coefficients):
+        if factor == 0:
+            continue
+        scaled = term(index) if factor == 1 else term(index) * tirx.const(float(factor), "float32")
+        total = scaled if total is None else total + scaled
+    assert total is not None
+    return total
+
+
+def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
+    """Schedule a function in which :func:`compute` and its epilogue were fused.
+
+    # parallel chunk of tile rows: pad; pack all channels; for o: product; inverse, epilogue
+    """
+    config = anchor.config
+    output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
+    inverse = sch.get_sblock(INVERSE)
+    chunk, per_block, vector = tile_inverse(sch, inverse, config)
+    sch.reverse_compute_at(output, vector, preserve_unit_loops=True)
+    steps.unroll_and_vectorize(sch, output, pixels=2)
+    expand_transform(sch, sch.get_sblock(COLUMNS), vector)
+    block_product(sch, anchor.block, per_block, config)
+    pack_input(sch, chunk, config)
+    return output
+
+
+def tile_inverse(
+    sch: Schedule, inverse: SBlockRV, config: WinogradConfig
+) -> tuple[LoopRV, LoopRV, LoopRV]:
+    """Returns the parallel loop, the loop over output blocks, the loop over one tile's vectors.
+
+    # for n, o, y, x, c  ->  parallel n_yb: for o: for ty, tx, cv: (yi, xi unrolled): cl
+    """
+    n, o, y, x, c = sch.get_loops(inverse)
+    ty, yi = steps.split_off(sch, y, config.tile)
+    tx, xi = steps.split_off(sch, x, config.tile)
+    extent = steps.loop_extent(sch, ty)
+    yb, ty = steps.split_off(sch, ty, steps.largest_factor(extent, config.th_bn))
+    cv, cl = steps.split_off(sch, c, _lanes(config.oc_bn))
+    sch.reorder(n, *((o, yb) if config.parallel_oc else (yb, o)), ty, tx, cv, yi, xi, cl)
+    steps.unroll_all(sch, yi, xi)
+    steps.vectorize_lanes(sch, cl)
+    if config.parallel_oc:
+        chunk = steps.parallel_fused(sch, n, o)
+        return chunk, yb, cv
+    return steps.parallel_fused(sch, n, yb), o, cv
+
+
+def expand_transform(sch: Schedule, block: SBlockRV, at: LoopRV) -> None:
+    """Compute one tile's transform at ``at``, both matrix indices unrolled, lanes vectorised."""
+    sch.compute_at(block, at, preserve_unit_loops=True)
+    sch.set_scope(block, 0, "local")
+    steps.unroll_and_vectorize(sch, block, pixels=2)
+
+
+def block_product(
+    sch: Schedule, product: SBlockRV, per_block: LoopRV, config: WinogradConfig
+) -> None:
+    """# for u, v: for ty, tx: (acc = 0; for ico, ici: tile of reg_m x reg_n x oc_bn)."""
+    sch.compute_at(product, per_block, preserve_unit_loops=True)
+    *_, u, v, ty, tx, c, ico, ici = sch.get_loops(product)
+    reg_m = steps.largest_factor(steps.loop_extent(sch, ty), config.reg_m)
+    ty, tyi = steps.split_off(sch, ty, reg_m)
+    tx, txi = steps.split_off(sch, tx, steps.largest_factor(steps.loop_extent(sch, tx), config.reg_n))
+    sch.reorder(u, v, ty, tx, ico, ici, tyi, txi, c)
+    write = sch.cache_write(product, 0, "local")
+    sch.reverse_compute_at(write, tx, preserve_unit_loops=True)
+    steps.unroll_and_vectorize(sch, write, pixels=2)
+    steps.unroll_all(sch, tyi, txi)
+    steps.vectorize_lanes(sch, c)
+    zero = sch.decompose_reduction(product, ico)
+    steps.unroll_and_vectorize(sch, zero, pixels=2)
+
+
+def pack_input(sch: Schedule, chunk: LoopRV, config: WinogradConfig) -> None:
+    """Transform the tiles a chunk reads (all tiles, in parallel, where chunks split channels).
+
+    # for i, ty, tx, cv: half = B^T d; packed[u, v, i, ty, tx] = (half B)[u, v]
+    """
+    pack = sch.get_sblock(PACK)
+    if not config.parallel_oc:
+        sch.compute_at(pack, chunk, preserve_unit_loops=True)
+    *outer, u, v, i, ty, tx, c = sch.get_loops(pack)
+    cv, cl = steps.split_off(sch, c, _lanes(config.ic_bn))
+    sch.reorder(i, ty, tx, cv, u, v, cl)
+    if config.parallel_oc:
+        steps.parallel_fused(sch, *outer, i, ty)
+    steps.unroll_all(sch, u, v)
+    steps.vectorize_lanes(sch, cl)
+    expand_transform(sch, sch.get_sblock(ROWS), cv)
+    pad = steps.find_block(sch, PAD)
+    if pad is None:
+        return
+    if config.parallel_oc:
+        steps.parallel_and_vectorize(sch, pad)
+        return
+    sch.compute_at(pad, chunk, preserve_unit_loops=True)
+    steps.vectorize_lanes(sch, sch.get_loops(pad)[-1])
+
+
+def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) -> np.ndarray:
+    """(K, C, 3, 3) -> G g G^T as (K/y, a, a, C/x, x, y), computed in double precision."""
+    g = np.array(winograd_matrices(config.tile).g, dtype=np.float64)
+    transformed = np.einsum("ur,kcrs,vs->uvkc", g, weight.astype(np.float64), g, optimize=True)
+    alpha, out_channels, in_channels = len(g), conv.out_channels, conv.in_channels
+    blocked = transformed.astype(np.float32).reshape(
+        alpha,
+        alpha,
+        out_channels // config.oc_bn,
+        config.oc_bn,
+        in_channels // config.ic_bn,
+        config.ic_bn,
+    )
+    return np.ascontiguousarray(blocked.transpose(2, 0, 1, 4, 5, 3))
+
+
+def tile_grid(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, int]:
+    """Tiles down and across; rounded up so that register tiles divide them."""
+    rows = -(-conv.out_height // config.tile)
+    cols = -(-conv.out_width // config.tile)
+    return -(-rows // config.reg_m) * config.reg_m, -(-cols // config.reg_n) * config.reg_n
+
+
+def _lanes(block: int) -> int:
+    """The widest power of two that divides a block, up to 16: one vector on AVX-512."""
+    return min(block & -block, 16)

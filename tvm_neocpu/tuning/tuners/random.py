@@ -1,0 +1,24 @@
+"""The space in random order: the baseline that other tuners have to beat."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.tuning.tuners.base import Untried
+
+
+class RandomTuner:
+    """Proposes uniformly at random; equal seeds, equal proposals."""
+
+    def __init__(self, space: Sequence[Config], seed: int = 7) -> None:
+        configs = list(dict.fromkeys(space))
+        random.Random(seed).shuffle(configs)
+        self._untried = Untried(configs)
+
+    def propose(self, count: int) -> list[Config]:
+        return self._untried.take(count)
+
+    def observe(self, config: Config, seconds: float) -> None:
+        self._untried.discard(config)
