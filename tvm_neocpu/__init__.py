@@ -3,9 +3,10 @@
     import tvm_neocpu                 # before relay.build
     from tvm import relay
 
-Importing this package does three things: it provides ``tvm.relay`` where TVM ships none, registers the
-Relax pipeline ``"neocpu"`` (``tvm.compile(mod, target, relax_pipeline="neocpu")``), and sizes TVM's
-thread pool to the physical cores. It is the one import with an effect; everything else loads on use.
+Importing this package does three things: it provides ``tvm.relay`` where TVM ships none, registers
+the Relax pipeline ``"neocpu"`` (``tvm.compile(mod, target, relax_pipeline="neocpu")``), and sizes
+TVM's thread pool to the physical cores. It is the one import with an effect; everything else loads
+on use.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ from tvm_neocpu.version import __version__
 
 if TYPE_CHECKING:
     from tvm_neocpu.core.errors import NeoCpuError
-    from tvm_neocpu.executor import BuiltModule
-    from tvm_neocpu.module_file import load
+    from tvm_neocpu.executor import BuiltModule, load
     from tvm_neocpu.target import parse_target
     from tvm_neocpu.tuning.database import apply_history_best
 
@@ -28,7 +28,7 @@ _PUBLIC = {
     "BuiltModule": "tvm_neocpu.executor",
     "NeoCpuError": "tvm_neocpu.core.errors",
     "apply_history_best": "tvm_neocpu.tuning.database",
-    "load": "tvm_neocpu.module_file",
+    "load": "tvm_neocpu.executor",
     "parse_target": "tvm_neocpu.target",
 }
 

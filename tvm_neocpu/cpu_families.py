@@ -25,6 +25,7 @@ class Family:
     l2_bytes_per_cycle: float = 32.0
     l3_bytes_per_cycle: float = 10.0
     dram_bytes_per_cycle: float = 4.0
+    dram_total_bytes_per_cycle: float = 16.0
 
 
 _SKYLAKE_X = Family(32 * KIB, 1 * MIB, 24 * MIB)
@@ -59,6 +60,7 @@ FAMILIES: dict[str, Family] = {
         l2_bytes_per_cycle=48.0,
         l3_bytes_per_cycle=16.0,
         dram_bytes_per_cycle=10.0,
+        dram_total_bytes_per_cycle=12.0,
     ),
     "cortex-a53": Family(32 * KIB, 512 * KIB, 512 * KIB, 1.4, 1, 1, 8),
     "cortex-a72": Family(32 * KIB, 1 * MIB, 1 * MIB, 1.5, 1, 1, 7),

@@ -1,8 +1,8 @@
 """A built network and how to run it: the classic graph executor's interface over Relax's VM.
 
-    lib = relay.build(mod, target="llvm", params=params)
-    module = lib["default"](tvm.cpu())
-    module.set_input("data", image); module.run(); scores = module.get_output(0).numpy()
+lib = relay.build(mod, target="llvm", params=params)
+module = lib["default"](tvm.cpu())
+module.set_input("data", image); module.run(); scores = module.get_output(0).numpy()
 """
 
 from __future__ import annotations
@@ -17,10 +17,18 @@ from tvm import relax
 
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
 from tvm_neocpu.graph_module import GraphModule
-from tvm_neocpu.module_file import export_module
+from tvm_neocpu.module_file import export_module, read_module
 from tvm_neocpu.module_info import ModuleInfo
 
 _FORMATS = {"asm": "s", "s": "s", "llvm": "ll", "ll": "ll"}
+
+
+def load(path: str | Path) -> BuiltModule:
+    """Read what `BuiltModule.export_library` wrote, weights and all; needs no other file.
+
+    Raises ModuleFileError for a file that is missing, broken or not this package's.
+    """
+    return BuiltModule(*read_module(Path(path)))
 
 
 class BuiltModule:
@@ -53,8 +61,8 @@ class BuiltModule:
     ) -> None:
         """Write one file, ``.so`` or ``.tar``, with code, weights and description.
 
-        ``fcompile`` links it, as in TVM (``tvm.support.cc.cross_compiler("aarch64-linux-gnu-g++")``);
-        a ``.tar`` is linked where it is loaded. Raises ModuleFileError.
+        ``fcompile`` links it, as in TVM: ``tvm.support.cc.cross_compiler`` for another machine. A
+        ``.tar`` is linked where it is loaded. Raises ModuleFileError.
         """
         export_module(self.module, self.info, Path(file_name), fcompile, options)
 

@@ -76,7 +76,7 @@ class GraphModule:
         self._outputs = _flatten(result)
 
     def get_output(self, index: int, out: Any = None) -> tvm.runtime.Tensor:
-        """Output number ``index`` of the last run; copied into ``out`` (tensor or array) if given."""
+        """An output of the last run; copied into ``out`` (a tensor or an array) if given."""
         if not self._outputs:
             raise NeoCpuError("there are no outputs yet: call run() first")
         if not 0 <= index < len(self._outputs):
@@ -95,7 +95,7 @@ class GraphModule:
         return self._bound[self.get_input_index(key)]
 
     def get_input_index(self, key: Key) -> int:
-        """An input's number. Raises ShapeError for a name or number that the network does not have."""
+        """An input's number. Raises ShapeError for a name or number that is not there."""
         if isinstance(key, str) and key in self._index:
             return self._index[key]
         if isinstance(key, int) and 0 <= key < len(self._bound):
@@ -128,7 +128,7 @@ class GraphModule:
         min_repeat_ms: int = 0,
         **options: Any,
     ) -> Callable[[], BenchmarkResult]:
-        """A timer of ``"run"`` with the inputs as they are, looping in C++; call it for a result."""
+        """A timer of ``"run"`` with the inputs as they are; call it for a result."""
         if func_name != "run":
             raise NeoCpuError(f'only "run" can be timed, not {func_name!r}')
         timer = self._vm.module.time_evaluator(

@@ -1,7 +1,7 @@
 """Exported modules: one file with machine code, weights and their description.
 
-The description is a second, tiny Relax executable that the first one imports; its one function returns
-the JSON text. TVM packs and finds it like the weights, on every platform and in every file format.
+The description is a second, tiny Relax executable that the first one imports; its one function
+returns the JSON text. TVM packs and finds it like the weights, in every file format.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tvm
 from tvm import relax
@@ -19,9 +19,7 @@ from tvm.support import cc
 
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.module_info import ModuleInfo, info_from_json
-
-if TYPE_CHECKING:
-    from tvm_neocpu.executor import BuiltModule
+from tvm_neocpu.quiet import silent_stderr
 
 _INFO_FUNCTION = "neocpu_info"
 _VM_KIND = "relax.VMExecutable"
@@ -47,7 +45,7 @@ def export_module(
     fcompile: Callable[..., Any] | None,
     options: Mapping[str, Any],
 ) -> None:
-    """Write the file under another name first: nobody ever sees half of one. Raises ModuleFileError."""
+    """Write the file, under another name first: nobody ever sees half of one."""
     if path.suffix not in (*_LINKED, ".tar"):
         raise ModuleFileError(f"an exported module's name ends in .so or .tar, unlike {path}")
     if not path.parent.is_dir():
@@ -59,7 +57,8 @@ def export_module(
     attach_info(module, info)
     draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
     try:
-        module.export_library(str(draft), fcompile=fcompile, **options)
+        with silent_stderr():  # TVM 0.27 prints a line for every weight it saves or loads
+            module.export_library(str(draft), fcompile=fcompile, **options)
         draft.replace(path)
     except (OSError, RuntimeError) as error:
         raise ModuleFileError(f"cannot write {path}: {_linker_line(error)}") from error
@@ -67,14 +66,8 @@ def export_module(
         draft.unlink(missing_ok=True)
 
 
-def load(path: str | Path) -> BuiltModule:
-    """Read what `export_library` wrote, weights and all.
-
-    Raises ModuleFileError for a file that is missing, broken or not this package's.
-    """
-    from tvm_neocpu.executor import BuiltModule
-
-    path = Path(path)
+def read_module(path: Path) -> tuple[tvm.runtime.Module, ModuleInfo]:
+    """What `export_module` wrote. Raises ModuleFileError for a file that is not of its making."""
     if not path.exists():
         raise ModuleFileError(f"there is no file {path}")
     if not path.is_file() or path.suffix not in (*_LINKED, ".tar"):
@@ -84,12 +77,13 @@ def load(path: str | Path) -> BuiltModule:
     if part is None:
         raise ModuleFileError(f"{path} was not exported by tvm_neocpu")
     text = relax.VirtualMachine(part, tvm.cpu())[_INFO_FUNCTION]()
-    return BuiltModule(module, info_from_json(str(text), str(path)))
+    return module, info_from_json(str(text), str(path))
 
 
 def _load_linked(library: Path, shown: Path) -> tvm.runtime.Module:
     try:
-        return tvm.runtime.load_module(str(library))
+        with silent_stderr():
+            return tvm.runtime.load_module(str(library))
     except (OSError, RuntimeError, ValueError) as error:
         raise ModuleFileError(f"cannot load {shown}: {_first_line(error)}") from error
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import tvm
-from tvm import relax
 
 from tvm_neocpu import host_cpu
 from tvm_neocpu.core.errors import ModuleFileError, ShapeError
 from tvm_neocpu.target import CompileTarget
+from tvm_neocpu.tensor_types import dimensions, tensors_of
 from tvm_neocpu.version import __version__
 
 # Raised when a reader of this version could misread what a later one writes.
@@ -62,7 +63,7 @@ def describe_module(mod: tvm.IRModule, target: CompileTarget, name: str) -> Modu
     return ModuleInfo(
         name=name,
         inputs=tuple(_tensor_info(var.name, var.ty) for var in main.params),
-        outputs=tuple(_output_infos(main.ret_ty)),
+        outputs=tuple(map(_output_info, itertools.count(), tensors_of(main.ret_ty))),
         cpu=target.cpu.name,
         triple=triple,
         features=tuple(sorted(target.features)),
@@ -87,31 +88,16 @@ def _tensors_from(rows: Sequence[dict[str, Any]]) -> tuple[TensorInfo, ...]:
 
 
 def _tensor_info(name: str, ty: Any) -> TensorInfo:
-    shape = _static_shape(ty)
-    if shape is None:
+    shape = dimensions(ty)
+    if shape is None or None in shape:
         raise ShapeError(
             f"input {name!r} has no static shape; give one when importing: "
             f'from_onnx(model, {{"{name}": (1, ...)}})'
         )
-    return TensorInfo(name, shape, str(ty.dtype))
+    return TensorInfo(name, tuple(dim for dim in shape if dim is not None), str(ty.dtype))
 
 
-def _output_infos(ty: Any) -> list[TensorInfo]:
-    """One entry per tensor of the result, tuples flattened; a dynamic dimension reads -1."""
-    fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
-    if any(isinstance(field, relax.TupleType) for field in fields):
-        fields = [inner for field in fields for inner in getattr(field, "fields", [field])]
-    return [_output_info(str(number), field) for number, field in enumerate(fields)]
-
-
-def _output_info(name: str, ty: Any) -> TensorInfo:
-    shape = getattr(getattr(ty, "shape", None), "values", ())
-    dims = tuple(int(dim) if isinstance(dim, tvm.tirx.IntImm) else -1 for dim in shape)
-    return TensorInfo(name, dims, str(getattr(ty, "dtype", "")))
-
-
-def _static_shape(ty: Any) -> tuple[int, ...] | None:
-    values = getattr(getattr(ty, "shape", None), "values", None)
-    if values is None or not all(isinstance(dim, tvm.tirx.IntImm) for dim in values):
-        return None
-    return tuple(int(dim) for dim in values)
+def _output_info(number: int, ty: Any) -> TensorInfo:
+    """An output; a dynamic dimension reads -1."""
+    dims = tuple(-1 if dim is None else dim for dim in dimensions(ty) or ())
+    return TensorInfo(str(number), dims, str(getattr(ty, "dtype", "")))

@@ -8,13 +8,10 @@ vectors, which nobody who asks for speed wants.) With an ``-mtriple`` it is the 
 
 from __future__ import annotations
 
-import contextlib
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from tvm.target import Target, TargetKind, codegen, list_tags
 
@@ -22,6 +19,7 @@ from tvm_neocpu import host_cpu
 from tvm_neocpu.core.cpu import Cpu, cache_sizes, isa_of
 from tvm_neocpu.core.errors import TargetError
 from tvm_neocpu.cpu_families import canonical_name, with_family
+from tvm_neocpu.quiet import silent_stderr
 from tvm_neocpu.target_syntax import KIND, check_options, parse_text, suggestion
 from tvm_neocpu.threads import thread_count
 
@@ -48,7 +46,7 @@ class CompileTarget:
         return not self.missing
 
 
-TargetLike = str | Mapping[str, Any] | Target | CompileTarget | None
+TargetLike: TypeAlias = str | Mapping[str, Any] | Target | CompileTarget | None
 
 
 def parse_target(spec: TargetLike = None) -> CompileTarget:
@@ -226,23 +224,9 @@ def _known_features(triple: str) -> frozenset[str]:
 
 def _llvm_accepts(feature: str, triple: str) -> bool:
     """Whether a feature that no CPU has by itself (``strict-align``) exists all the same."""
-    with _silent_stderr():
+    with silent_stderr():  # LLVM writes its own complaint there; ours says it in one line
         target = Target({"kind": KIND, "mtriple": triple, "mattr": [f"+{feature}"]})
         return feature in _features(target)
-
-
-@contextlib.contextmanager
-def _silent_stderr() -> Iterator[None]:
-    """LLVM writes its own complaint to the file descriptor; ours says it in one line."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    with open(os.devnull, "w") as sink:
-        os.dup2(sink.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
 
 
 def _with_measured_caches(cpu: Cpu) -> Cpu:

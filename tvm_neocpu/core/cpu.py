@@ -30,7 +30,8 @@ class Cpu:
     """What templates and the cost model may know of a machine; sizes in bytes.
 
     ``name`` is LLVM's CPU name (``-mcpu``) and keys the tuning log. ``fma_per_cycle`` counts vector
-    FMA instructions, ``load_per_cycle`` vector loads; bandwidths are bytes per cycle and core.
+    FMA instructions, ``load_per_cycle`` vector loads; bandwidths are bytes per cycle and core,
+    ``dram_total_bytes_per_cycle`` what all cores together get from memory.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Cpu:
     l2_bytes_per_cycle: float = 32.0
     l3_bytes_per_cycle: float = 10.0
     dram_bytes_per_cycle: float = 4.0
+    dram_total_bytes_per_cycle: float = 16.0
 
     @property
     def lanes(self) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem import LayoutProblem
+from tvm_neocpu.global_search.problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.solution import Solution, proven
+
+Indices: TypeAlias = npt.NDArray[np.intp]
 
 MAX_CHOICES = 2_000_000
 BLOCK_CHOICES = 1 << 16
@@ -32,19 +35,28 @@ def solve_brute(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
         place = int(costs.argmin())
         if costs[place] < best_cost:
             best_cost, best = float(costs[place]), start + place
-    choice = np.unravel_index(best, sizes) if sizes else ()
-    return proven(problem, {i: int(x) for i, x in enumerate(choice)}, "brute")
+    choice = _places(np.array([best]), sizes)
+    return proven(problem, {i: int(x[0]) for i, x in enumerate(choice)}, "brute")
 
 
-def _costs(
-    problem: LayoutProblem, sizes: list[int], start: int, stop: int
-) -> npt.NDArray[np.float64]:
-    """The cost of the choices that are numbered from `start` to `stop`, last node fastest."""
-    numbers = np.arange(start, stop)
-    total = np.zeros(numbers.size)
-    places = np.unravel_index(numbers, sizes) if sizes else ()
+def _costs(problem: LayoutProblem, sizes: list[int], start: int, stop: int) -> Costs:
+    """The cost of the choices that are numbered from `start` to `stop`."""
+    places = _places(np.arange(start, stop), sizes)
+    total = np.zeros(stop - start)
     for costs, x in zip(problem.node_costs, places, strict=True):
         total += costs[x]
     for (i, j), matrix in problem.edge_costs.items():
         total += matrix[places[i], places[j]]
     return total
+
+
+def _places(numbers: Indices, sizes: list[int]) -> list[Indices]:
+    """Each node's candidate in the numbered choices, the first node counting fastest.
+
+    NumPy's own unravel_index has a limit of 64 axes.
+    """
+    places = []
+    for size in sizes:
+        numbers, place = np.divmod(numbers, size)
+        places.append(place)
+    return places

@@ -81,10 +81,12 @@ def _greedy(
     entries = work = 0
     while scores:
         node = min(scores, key=scores.__getitem__)
-        if math.isinf(scores.pop(node)) or entries > max_entries:
+        if math.isinf(scores.pop(node)):
             return None
         table = math.prod(frontiers.sizes[j] for j in frontiers.neighbours[node])
         entries += table
+        if entries > max_entries:
+            return None
         work += table * frontiers.sizes[node]
         order.append(node)
         scores |= {j: score(j) for j in frontiers.eliminate(node)}

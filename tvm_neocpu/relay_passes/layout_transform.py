@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-import tvm
+import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import GenericConst
 
@@ -48,7 +48,7 @@ def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:
     if before == after or len(source) not in (4, 5):
         return None
     ours = tirx.IndexMap.from_func(_index_map(before, after))
-    same = tvm.ir.structural_equal(expr.attrs.index_map, ours)
+    same = tvm_ffi.structural_equal(expr.attrs.index_map, ours)
     return (before, after) if same else None
 
 

@@ -56,5 +56,5 @@ def _scheduled(sch: Schedule) -> tirx.PrimFunc:
     inline_elementwise(sch, rest)
     for block in rest[-1:]:
         schedule_block(sch, block)
-    forget_anchor(sch, anchor)
+    forget_anchor(sch)
     return sch.mod["main"]

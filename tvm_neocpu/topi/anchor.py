@@ -48,9 +48,14 @@ def find_anchor(sch: Schedule) -> Anchor | None:
     return None
 
 
-def forget_anchor(sch: Schedule, anchor: Anchor) -> None:
-    """Remove the note once it has served; it would only clutter what is built and printed."""
-    sch.unannotate(anchor.block, ANCHOR_KEY)
+def forget_anchor(sch: Schedule) -> None:
+    """Remove the note once it has served; it would only clutter what is built and printed.
+
+    A block that was split off the main one (the zeroing of its reduction) took a copy along.
+    """
+    for block in child_blocks(sch):
+        if ANCHOR_KEY in sch.get(block).annotations:
+            sch.unannotate(block, ANCHOR_KEY)
 
 
 def child_blocks(sch: Schedule) -> list[SBlockRV]:

@@ -126,6 +126,9 @@ def _traffic(
     spilled_products = 2 * products if private_products > 0.6 * cpu.l2 else 0.0
     from_l3 = weights * weight_walks + packed * packed_walks + spilled_products
     from_l3 += in_bytes + out_bytes
-    live = in_bytes + out_bytes + (packed if config.parallel_oc else 0.0)
-    from_dram = weights + (in_bytes + out_bytes if live > 0.5 * cpu.l3 else 0.0)
+    from_dram = weights
+    if in_bytes + out_bytes > 0.5 * cpu.l3:
+        from_dram += in_bytes + out_bytes
+    if config.parallel_oc and packed > 0.5 * cpu.l3:
+        from_dram += packed * (1 + blocks)
     return from_l2, from_l3, from_dram

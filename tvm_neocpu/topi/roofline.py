@@ -36,15 +36,13 @@ class Work:
 
 def seconds(work: Work, cpu: Cpu) -> float:
     """Predicted seconds on ``cpu.cores`` threads."""
-    rounds = math.ceil(work.chunks / cpu.cores)
-    share = rounds / work.chunks
-    memory = (
-        work.from_l2 / cpu.l2_bytes_per_cycle
-        + work.from_l3 / cpu.l3_bytes_per_cycle
-        + work.from_dram / cpu.dram_bytes_per_cycle
-    )
-    longer, shorter = max(work.cycles, memory), min(work.cycles, memory)
-    return (longer + EXPOSED * shorter) * share / (cpu.ghz * 1e9) + FORK_JOIN
+    share = math.ceil(work.chunks / cpu.cores) / work.chunks
+    cached = work.from_l2 / cpu.l2_bytes_per_cycle + work.from_l3 / cpu.l3_bytes_per_cycle
+    streams = min(1 / share * cpu.dram_bytes_per_cycle, cpu.dram_total_bytes_per_cycle)
+    memory = cached * share + work.from_dram / streams
+    compute = work.cycles * share
+    longer, shorter = max(compute, memory), min(compute, memory)
+    return (longer + EXPOSED * shorter) / (cpu.ghz * 1e9) + FORK_JOIN
 
 
 def vector_registers(block: int, cpu: Cpu) -> int:

@@ -2,6 +2,8 @@
 
     with apply_history_best("resnet50.log"):
         lib = relay.build(...)
+
+Of several logs the last applied, that is the innermost, takes precedence.
 """
 
 from __future__ import annotations

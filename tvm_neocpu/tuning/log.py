@@ -1,4 +1,4 @@
-"""The tuning log: an append-only file that several tuners may write and a torn line never breaks."""
+"""The tuning log: an append-only file, safe under several writers, readable after a torn line."""
 
 from __future__ import annotations
 

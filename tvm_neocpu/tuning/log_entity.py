@@ -82,7 +82,7 @@ def decode_config(template: str, entities: Any) -> Config:
 
     Raises LineError for an unknown template or knob, or a value of the wrong type.
     """
-    kind = CONFIG_TYPES.get(template)
+    kind: Any = CONFIG_TYPES.get(template)
     if kind is None:
         raise LineError(f"unknown template {template!r}")
     if not isinstance(entities, list):
@@ -103,9 +103,10 @@ def decode_config(template: str, entities: Any) -> Config:
     if missing:
         raise LineError(f"no value for {', '.join(sorted(missing))}")
     try:
-        return kind(**values)
+        config: Config = kind(**values)
     except ValueError as error:
         raise LineError(str(error)) from None
+    return config
 
 
 def _classic_knobs(template: str, pointwise: bool) -> tuple[ClassicKnob, ...]:
@@ -133,13 +134,13 @@ def _agree(values: dict[str, Any], field: str, value: Any) -> None:
 
 
 def _typed(name: str, value: Any, kind: type) -> Any:
-    if type(value) is not kind or (kind is int and value < 0):
+    if type(value) is not kind or (isinstance(value, int) and value < 0):
         raise LineError(f"knob {name!r} cannot be {value!r}")
     return value
 
 
 @cache
-def _signature(kind: type[Config]) -> tuple[dict[str, type], frozenset[str]]:
+def _signature(kind: Any) -> tuple[dict[str, type], frozenset[str]]:
     """(field -> type, fields without a default) of a config type."""
     hints = get_type_hints(kind)
     types = {field.name: hints[field.name] for field in fields(kind)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from statistics import median
@@ -53,10 +53,10 @@ class Measurer(Protocol):
     @property
     def threads(self) -> int: ...
 
-    def measure(self, task: Task, configs: Sequence[Config]) -> Iterator[Measured]:
+    def measure(self, task: Task, configs: Sequence[Config]) -> Generator[Measured, None, None]:
         """One result for each config, in order, as soon as it is known; never raises for a bad one.
 
-        The iterator may be closed early; nothing of it may be left running then.
+        It may be closed early; nothing of it may be left running then.
         """
 
 
@@ -72,7 +72,7 @@ class ReplayMeasurer:
             if (record.cpu, record.threads) == (cpu, threads)
         }
 
-    def measure(self, task: Task, configs: Sequence[Config]) -> Iterator[Measured]:
+    def measure(self, task: Task, configs: Sequence[Config]) -> Generator[Measured, None, None]:
         for config in configs:
             record = self._records.get((task.workload, config))
             if record is None:

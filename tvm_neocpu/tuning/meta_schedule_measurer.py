@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import count
@@ -56,20 +56,19 @@ class MetaScheduleMeasurer:
         target: Target,
         cpu: str,
         threads: int,
-        timing: Timing = Timing(),
+        timing: Timing | None = None,
         builders: int | None = None,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.cpu = cpu
         self.threads = threads
-        self.timing = timing
+        self.timing = timing or Timing()
         self._target = target
         self._environment = {**(environment or {}), "TVM_NUM_THREADS": str(threads)}
+        self._builder_count = builders or physical_cores()
         self._scratch = Scratch()
-        self._builders = WorkerPool(
-            builders or physical_cores(), timing.build_timeout, self._scratch
-        )
         self._names = count()
+        self._builders: WorkerPool | None = None
         self._runner: Any = None
 
     def __enter__(self) -> MetaScheduleMeasurer:
@@ -85,23 +84,30 @@ class MetaScheduleMeasurer:
 
     def close(self) -> None:
         """End the workers and remove everything that was built."""
-        self._scratch.kill_workers()
-        self._builders.close()
-        if self._runner is not None:
-            self._runner.pool.shutdown()
-            self._runner = None
+        self._end_workers()
         self._scratch.close()
 
-    def measure(self, task: Task, configs: Sequence[Config]) -> Iterator[Measured]:
+    def measure(self, task: Task, configs: Sequence[Config]) -> Generator[Measured, None, None]:
         """As :class:`Measurer` has it."""
-        calls = [(task.build, config, self._target, self._stem()) for config in configs]
-        built = [_outcome(future) for future in self._builders.map(build_candidate, calls)]
+        built: list[Built] = []
         try:
+            built += self._build(task, configs)
             for config, candidate in zip(configs, built, strict=True):
                 yield self._time(config, candidate)
+        except KeyboardInterrupt:
+            # Some of them were killed to get here.
+            self._end_workers()
+            raise
         finally:
             for candidate in built:
                 _remove(candidate.path)
+
+    def _build(self, task: Task, configs: Sequence[Config]) -> list[Built]:
+        if self._builders is None:
+            limit = self.timing.build_timeout
+            self._builders = WorkerPool(self._builder_count, limit, self._scratch)
+        calls = [(task.build, config, self._target, self._stem()) for config in configs]
+        return [_outcome(future) for future in self._builders.map(build_candidate, calls)]
 
     def _time(self, config: Config, built: Built) -> Measured:
         if built.error_no:
@@ -135,6 +141,14 @@ class MetaScheduleMeasurer:
             evaluator_config=evaluator,
             initializer=self._scratch.initializer(self._environment),
         )
+
+    def _end_workers(self) -> None:
+        self._scratch.kill_workers()
+        if self._builders is not None:
+            self._builders.close()
+        if self._runner is not None:
+            self._runner.pool.shutdown()
+        self._builders = self._runner = None
 
     def _stem(self) -> str:
         return str(self._scratch.path / f"candidate{next(self._names)}")

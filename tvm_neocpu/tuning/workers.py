@@ -27,9 +27,7 @@ class Scratch:
 
     def __init__(self) -> None:
         # A worker that is just being killed may still write into it.
-        self._folder = tempfile.TemporaryDirectory(
-            prefix="tvm_neocpu-", ignore_cleanup_errors=True
-        )
+        self._folder = tempfile.TemporaryDirectory(prefix="tvm_neocpu-", ignore_cleanup_errors=True)
         self.path = Path(self._folder.name)
 
     def initializer(self, environment: Mapping[str, str]) -> Callable[[], None]:
@@ -63,6 +61,7 @@ class WorkerPool:
             # One candidate a worker and core: nothing in a build runs in parallel.
             initializer=scratch.initializer({"TVM_NUM_THREADS": "1"}),
             maximum_process_uses=USES,
+            stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
-from functools import cache
 
 import numpy as np
 
@@ -35,8 +34,8 @@ class XGBTuner:
         seed: int = 7,
         epsilon: float = 0.1,
     ) -> None:
-        self._predicted = cache(predicted)
-        self._untried = Untried(in_predicted_order(space, self._predicted))
+        self._untried = Untried(in_predicted_order(space, predicted))
+        self._predicted = predicted
         self._names = feature_names(self._untried)
         self._seed = seed
         self._epsilon = epsilon

@@ -1,0 +1,59 @@
+"""Small ONNX models that many tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+MakeModel = Callable[..., onnx.ModelProto]
+
+
+def _initializer(name: str, shape: tuple[int, ...], seed: int) -> onnx.TensorProto:
+    values = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    return numpy_helper.from_array(values / 4, name)
+
+
+@pytest.fixture(scope="session")
+def make_model() -> MakeModel:
+    """A model of the given nodes, from ``data`` to ``out``; weights by name and shape."""
+
+    def make(
+        nodes: list[onnx.NodeProto],
+        shape: tuple[int | str, ...] = (1, 8, 6, 6),
+        weights: dict[str, tuple[int, ...]] | None = None,
+        out_shape: tuple[int | str, ...] | None = None,
+        name: str = "data",
+    ) -> onnx.ModelProto:
+        initializers = [
+            _initializer(key, dims, seed)
+            for seed, (key, dims) in enumerate((weights or {}).items())
+        ]
+        graph = helper.make_graph(
+            nodes,
+            "test",
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)],
+            [helper.make_tensor_value_info("out", TensorProto.FLOAT, out_shape)],
+            initializers,
+        )
+        opsets = [helper.make_opsetid("", 17)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def tiny_cnn(make_model: MakeModel) -> onnx.ModelProto:
+    """Convolution, ReLU, pool, flatten, dense: ``data`` (1, 8, 6, 6) -> ``out`` (1, 10)."""
+    nodes = [
+        helper.make_node("Conv", ["data", "w", "b"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["r"], "relu"),
+        helper.make_node("GlobalAveragePool", ["r"], ["p"], "pool"),
+        helper.make_node("Flatten", ["p"], ["f"], "flatten"),
+        helper.make_node("Gemm", ["f", "fc", "fb"], ["out"], "fc", transB=1),
+    ]
+    weights = {"w": (16, 8, 3, 3), "b": (16,), "fc": (10, 16), "fb": (10,)}
+    return make_model(nodes, weights=weights, out_shape=(1, 10))

@@ -1,0 +1,82 @@
+"""The classic front door: ``relay.frontend.from_onnx`` and ``relay.build`` on top of Relax.
+
+`import tvm_neocpu` provides this module as ``tvm.relay`` where TVM ships none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tvm_neocpu import relay_frontend as frontend
+from tvm_neocpu.core.errors import NeoCpuError, ShapeError
+from tvm_neocpu.tensor_types import dimensions
+
+if TYPE_CHECKING:
+    from tvm_neocpu.executor import BuiltModule
+    from tvm_neocpu.target import TargetLike
+
+__all__ = ["build", "frontend"]
+
+
+def build(
+    mod: tvm.IRModule | relax.Function,
+    target: TargetLike = None,
+    target_host: TargetLike = None,
+    params: Mapping[str, Any] | None = None,
+    mod_name: str = "default",
+) -> BuiltModule:
+    """Compile a network for a CPU; ``lib["default"](tvm.cpu())`` runs it.
+
+    ``target`` is a classic string, dictionary or TVM target; without one the target in force
+    (``with tvm.target.Target(...)``) counts, else this machine. ``params`` are weights by name,
+    TVM tensors or arrays, bound as constants. ``target_host`` is checked, and otherwise of no use:
+    a CPU is its own host. Raises TargetError, ShapeError.
+    """
+    from tvm_neocpu.executor import BuiltModule
+    from tvm_neocpu.module_info import describe_module
+    from tvm_neocpu.pipeline import compile_module
+    from tvm_neocpu.target import parse_target
+
+    compile_target = parse_target(target if target is not None else tvm.target.Target.current())
+    if target_host is not None:
+        parse_target(target_host)
+    bound = _bind_params(_as_module(mod), params or {})
+    info = describe_module(bound, compile_target, mod_name)
+    return BuiltModule(compile_module(bound, compile_target).mod, info)
+
+
+def _as_module(mod: tvm.IRModule | relax.Function) -> tvm.IRModule:
+    if isinstance(mod, relax.Function):
+        return tvm.IRModule({"main": mod})
+    if not isinstance(mod, tvm.IRModule):
+        raise NeoCpuError(f"relay.build takes an IRModule, not {type(mod).__name__}")
+    if not any(var.name_hint == "main" for var in mod.get_global_vars()):
+        raise NeoCpuError("the module to build has no function main")
+    return mod
+
+
+def _bind_params(mod: tvm.IRModule, params: Mapping[str, Any]) -> tvm.IRModule:
+    """Weights as constants of main. As in classic TVM, names that main lacks are ignored."""
+    main = mod["main"]
+    known = {var.name: var for var in main.params}
+    tensors = {name: _as_tensor(params[name]) for name in known.keys() & params.keys()}
+    for name, tensor in tensors.items():
+        wanted = dimensions(known[name].ty)
+        if wanted is not None and wanted != tuple(tensor.shape):
+            raise ShapeError(f"weight {name!r} is {list(wanted)}, not {list(tensor.shape)}")
+    if tensors:
+        mod = relax.transform.BindParams("main", tensors)(mod)
+    inputs = int((main.attrs or {}).get("num_input", 0)) or len(main.params) - len(tensors)
+    unbound = [var.name for var in mod["main"].params[inputs:]]
+    if unbound:
+        raise ShapeError(f"no value for weight {unbound[0]!r}; pass params= to relay.build")
+    return mod
+
+
+def _as_tensor(value: Any) -> tvm.runtime.Tensor:
+    return value if isinstance(value, tvm.runtime.Tensor) else tvm.runtime.tensor(np.asarray(value))

@@ -1,0 +1,25 @@
+"""Reading shapes off Relax's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import relax
+
+Dims = tuple[int | None, ...]
+
+
+def dimensions(ty: Any) -> Dims | None:
+    """A tensor type's shape, ``None`` for a dynamic dimension; ``None`` for an unknown rank."""
+    values = getattr(getattr(ty, "shape", None), "values", None)
+    if values is None:
+        return None
+    return tuple(int(dim) if isinstance(dim, tvm.tirx.IntImm) else None for dim in values)
+
+
+def tensors_of(ty: Any) -> tuple[Any, ...]:
+    """A function result's tensor types in order, tuples flattened."""
+    if not isinstance(ty, relax.TupleType):
+        return (ty,)
+    return tuple(tensor for field in ty.fields for tensor in tensors_of(field))

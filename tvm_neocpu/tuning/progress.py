@@ -1,0 +1,152 @@
+"""What a tuning session tells while it runs: an interface, silence, and plain lines."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TextIO
+
+from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.workload import Workload
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """One task so far: ``measured`` in this session, of them ``failed``; ``resumed`` from the log.
+
+    ``planned`` is how many configs of it will at most be known in the end, ``error`` the text of
+    the last failure.
+    """
+
+    name: str
+    workload: Workload
+    planned: int
+    best: Record | None = None
+    measured: int = 0
+    failed: int = 0
+    resumed: int = 0
+    error: str = ""
+
+    @property
+    def known(self) -> int:
+        return self.measured + self.resumed
+
+    @property
+    def gflops(self) -> float:
+        return self.best.gflops if self.best else 0.0
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """A session's outcome; ``interrupted`` by a signal, ``out_of_time`` by its budget."""
+
+    tasks: tuple[TaskResult, ...]
+    seconds: float
+    interrupted: bool = False
+    out_of_time: bool = False
+
+    @property
+    def measured(self) -> int:
+        return sum(task.measured for task in self.tasks)
+
+    @property
+    def failed(self) -> int:
+        return sum(task.failed for task in self.tasks)
+
+    @property
+    def resumed(self) -> int:
+        return sum(task.resumed for task in self.tasks)
+
+    def __str__(self) -> str:
+        how = "interrupted" if self.interrupted else "time is up" if self.out_of_time else "done"
+        return (
+            f"{how}: {self.measured} measured, {self.failed} of them failed, "
+            f"{self.resumed} resumed from the log, {clock_text(self.seconds)}"
+        )
+
+
+class Progress(Protocol):
+    """Hears what a session does; calls come from one thread, ``begin`` first and ``end`` last."""
+
+    def begin(self, tasks: Sequence[TaskResult]) -> None:
+        """The session starts; the log has been read."""
+
+    def measured(self, task: TaskResult, record: Record, seconds_left: float | None) -> None:
+        """One more candidate was measured (``task`` includes it) and is in the log."""
+
+    def task_done(self, task: TaskResult, why: str) -> None:
+        """No more of this task will be measured."""
+
+    def end(self, result: TuningResult) -> None:
+        """The session is over, whatever ended it."""
+
+
+class NoProgress:
+    """Says nothing."""
+
+    def begin(self, tasks: Sequence[TaskResult]) -> None:
+        pass
+
+    def measured(self, task: TaskResult, record: Record, seconds_left: float | None) -> None:
+        pass
+
+    def task_done(self, task: TaskResult, why: str) -> None:
+        pass
+
+    def end(self, result: TuningResult) -> None:
+        pass
+
+
+class PlainProgress:
+    """Lines without control characters, for files and pipes: one a task, one every half minute."""
+
+    def __init__(self, stream: TextIO, every: float = 30.0) -> None:
+        self._stream = stream
+        self._every = every
+        self._spoke = time.monotonic()
+
+    def begin(self, tasks: Sequence[TaskResult]) -> None:
+        resumed = sum(task.resumed for task in tasks)
+        planned = sum(task.planned - task.known for task in tasks)
+        known = f", {resumed} known from the log" if resumed else ""
+        self._say(f"tuning {len(tasks)} tasks, at most {planned} candidates{known}")
+
+    def measured(self, task: TaskResult, record: Record, seconds_left: float | None) -> None:
+        if time.monotonic() - self._spoke < self._every:
+            return
+        left = f", {clock_text(seconds_left)} left" if seconds_left is not None else ""
+        self._say(f"{task_text(task)}, current {record.gflops:.1f}{left}")
+
+    def task_done(self, task: TaskResult, why: str) -> None:
+        self._say(f"{task_text(task)} ({why})")
+
+    def end(self, result: TuningResult) -> None:
+        self._say(str(result))
+
+    def _say(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+        self._spoke = time.monotonic()
+
+
+def task_text(task: TaskResult) -> str:
+    """``conv2d 64x56x56->64 3x3 p1: 64/128, best 210.3 GFLOP/s (1.10 ms), 2 failed``."""
+    best = task.best
+    text = f"best {best.gflops:.1f} GFLOP/s ({best.seconds * 1e3:.3g} ms)" if best else "none works"
+    failed = f", {task.failed} failed" if task.failed else ""
+    why = f" ({last_line(task.error)})" if task.error and not best else ""
+    return f"{task.name}: {task.known}/{task.planned}, {text}{failed}{why}"
+
+
+def last_line(error: str) -> str:
+    """The line of a traceback that says what happened, printable and not too long."""
+    lines = error.strip().splitlines() or [""]
+    return "".join(c for c in lines[-1] if c.isprintable())[:160]
+
+
+def clock_text(seconds: float) -> str:
+    """``75.2`` -> ``"1:15"``, with hours where there are any."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
