@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from tvm_neocpu.core.errors import NeoCpuError
     from tvm_neocpu.executor import BuiltModule, load
     from tvm_neocpu.target import parse_target
-    from tvm_neocpu.tuning.database import apply_history_best
+    from tvm_neocpu.tuning.history import apply_history_best
 
 # Public name -> the module that has it.
 _PUBLIC = {
     "BuiltModule": "tvm_neocpu.executor",
     "NeoCpuError": "tvm_neocpu.core.errors",
-    "apply_history_best": "tvm_neocpu.tuning.database",
+    "apply_history_best": "tvm_neocpu.tuning.history",
     "load": "tvm_neocpu.executor",
     "parse_target": "tvm_neocpu.target",
 }

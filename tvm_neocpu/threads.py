@@ -58,6 +58,24 @@ def binding_is_right(count: int, allowed: set[int]) -> bool:
     return first <= allowed and len(cores) == count == len({core_key(cpu) for cpu in allowed})
 
 
+def use_threads(count: int, environment: MutableMapping[str, str] = os.environ) -> None:
+    """Run on so many threads; for command lines, before anything has run in parallel."""
+    environment[COUNT] = str(count)
+    if not binding_is_right(count, allowed_cpus()):
+        environment.setdefault(BIND, "0")
+
+
+def pin_process(count: int) -> None:
+    """Keep this process on ``count`` cores, one CPU of each, so that every library has the same.
+
+    Changes nothing where there are not more cores than that, or no way to say it (macOS).
+    """
+    first_of_core = {core_key(cpu): cpu for cpu in sorted(allowed_cpus(), reverse=True)}
+    chosen = sorted(first_of_core.values())[:count]
+    if len(first_of_core) > count and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, chosen)
+
+
 def _positive(text: str) -> int | None:
     try:
         count = int(text)

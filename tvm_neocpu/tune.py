@@ -1,0 +1,87 @@
+"""Tune networks for a CPU: `python -m tvm_neocpu.tune resnet50 --target llvm -mcpu=skylake-avx512`.
+
+Writes one log per network, which `relay.build` consumes; a search that was interrupted goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+
+from tvm_neocpu import cli, pipeline, threads
+from tvm_neocpu.core.errors import TargetError
+from tvm_neocpu.relay_frontend import from_onnx
+from tvm_neocpu.target import parse_target
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    return cli.guarded(_tune, argv)
+
+
+def _tune(argv: list[str]) -> int:
+    words, flags = cli.split_target_flags(argv)
+    options = _parser().parse_args(words)
+    if options.threads:
+        threads.use_threads(options.threads)
+    target = parse_target(cli.target_text(options.target, flags))
+    if not target.runs_here:
+        lacks = ", ".join(target.missing)
+        raise TargetError(f"cannot measure code for {target.cpu.name} here: no {lacks}")
+    networks = [cli.load_network(spec) for spec in options.models]
+    logs = [cli.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
+    shapes = cli.parse_shapes(options.shape)
+    for (name, model), log in zip(networks, logs, strict=True):
+        mod, _ = from_onnx(model, shapes or None)
+        print(f"{name} on {target.cpu.name}, {threads.thread_count()} threads -> {log}", flush=True)
+        summary = pipeline.tune_model(
+            mod,
+            target,
+            log=log,
+            threads=threads.thread_count(),
+            trials=options.trials,
+            time_budget=options.time_budget,
+            tuner=options.tuner,
+            seed=options.seed,
+            resume=options.resume,
+            progress=_show,
+        )
+        print(f"{name}: {summary}", flush=True)
+    return 0
+
+
+def _show(text: str) -> None:
+    print(f"  {text}", flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.Parser(prog="python -m tvm_neocpu.tune", description=__doc__)
+    cli.add_common_options(parser)
+    parser.add_argument(
+        "--trials", type=cli.positive, help="candidates to measure per workload (default: all)"
+    )
+    parser.add_argument(
+        "--time-budget", type=_seconds, metavar="S", help="seconds for a network (default: no end)"
+    )
+    parser.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="use what the log has already (default), or measure everything again",
+    )
+    parser.add_argument("--tuner", choices=("grid", "random", "xgb"), default="xgb")
+    parser.add_argument("--seed", type=int, default=0, help="of the random and xgb tuners")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not seconds > 0:
+        raise ValueError
+    return seconds
+
+
+_seconds.__name__ = "positive number"
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -93,7 +93,8 @@ class ConvWorkload:
         if any(self.padding):
             parts.append(f"p{self.padding[0]}" if len(set(self.padding)) == 1 else f"p{self.padding}")
         if self.dilation != (1, 1):
-            parts.append(f"d{self.dilation[0]}")
+            same = len(set(self.dilation)) == 1
+            parts.append(f"d{self.dilation[0]}" if same else f"d{self.dilation}")
         if self.groups != 1:
             parts.append("depthwise" if self.is_depthwise else f"g{self.groups}")
         return " ".join(parts)

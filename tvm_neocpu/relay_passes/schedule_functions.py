@@ -1,25 +1,14 @@
-"""Schedule every fused function: by the template that its anchor names, else by the general rule."""
+"""Schedule every function of the module."""
 
 from __future__ import annotations
 
-import logging
 from dataclasses import dataclass
 from typing import ClassVar
 
 import tvm
 from tvm import tirx
-from tvm.s_tir import Schedule, ScheduleError
 
-from tvm_neocpu.topi.anchor import find_anchor, forget_anchor
-from tvm_neocpu.topi.generic import (
-    downstream,
-    inline_elementwise,
-    schedule_block,
-    schedule_generic,
-)
-from tvm_neocpu.topi.strategy import implementation_of
-
-_LOG = logging.getLogger("tvm_neocpu")
+from tvm_neocpu.topi.schedule_function import schedule_function
 
 
 @dataclass(frozen=True)
@@ -34,27 +23,3 @@ class ScheduleFunctions:
             for var, func in mod.functions.items()
         }
         return tvm.IRModule(functions)
-
-
-def schedule_function(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """One function, its attributes kept."""
-    try:
-        scheduled = _scheduled(Schedule(func))
-    except ScheduleError as error:
-        _LOG.debug("left unscheduled: %s", error)
-        return func
-    return scheduled.with_attrs(dict(func.attrs)) if func.attrs else scheduled
-
-
-def _scheduled(sch: Schedule) -> tirx.PrimFunc:
-    anchor = find_anchor(sch)
-    if anchor is None:
-        schedule_generic(sch)
-        return sch.mod["main"]
-    output = implementation_of(anchor.config).schedule(sch, anchor)
-    rest = downstream(sch, output)
-    inline_elementwise(sch, rest)
-    for block in rest[-1:]:
-        schedule_block(sch, block)
-    forget_anchor(sch)
-    return sch.mod["main"]

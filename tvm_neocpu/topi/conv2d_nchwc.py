@@ -124,6 +124,12 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: ConvConfig) -> n
     return np.ascontiguousarray(blocked.transpose(0, 2, 4, 5, 3, 1))
 
 
+def packed_shape(conv: ConvWorkload, config: ConvConfig) -> tuple[int, ...]:
+    """The shape that :func:`pack_weight` returns."""
+    ic_bn = config.ic_bn or conv.in_channels
+    blocks = (conv.out_channels // config.oc_bn, conv.in_channels // conv.groups // ic_bn)
+    return (*blocks, *conv.kernel, ic_bn, config.oc_bn)
+
 def tiles(conv: ConvWorkload, config: ConvConfig) -> tuple[int, int]:
     """Register tiles down and across the output; the last ones may overhang it."""
     return -(-conv.out_height // config.reg_m), -(-conv.out_width // config.reg_n)

@@ -218,6 +218,12 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) 
     return np.ascontiguousarray(blocked.transpose(2, 0, 1, 4, 5, 3))
 
 
+def packed_shape(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, ...]:
+    """The shape that :func:`pack_weight` returns."""
+    alpha = config.tile + 2
+    out_blocks, in_blocks = conv.out_channels // config.oc_bn, conv.in_channels // config.ic_bn
+    return (out_blocks, alpha, alpha, in_blocks, config.ic_bn, config.oc_bn)
+
 def tile_grid(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, int]:
     """Tiles down and across; rounded up so that register tiles divide them."""
     rows = -(-conv.out_height // config.tile)

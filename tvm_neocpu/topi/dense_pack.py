@@ -65,6 +65,11 @@ def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: DenseConfig) -
     return np.ascontiguousarray(blocked.transpose(1, 0, 2))
 
 
+def packed_shape(dense: DenseWorkload, config: DenseConfig) -> tuple[int, ...]:
+    """The shape that :func:`pack_weight` returns."""
+    return (out_blocks(dense, config), dense.in_features, config.oc_bn)
+
+
 def out_blocks(dense: DenseWorkload, config: DenseConfig) -> int:
     """Blocks of outputs; the last one is padded where ``oc_bn`` does not divide them."""
     return -(-dense.out_features // config.oc_bn)

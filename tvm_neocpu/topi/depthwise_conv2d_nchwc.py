@@ -75,3 +75,8 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: DepthwiseConfig)
     channels, _, height, width = weight.shape
     blocked = weight.reshape(channels // config.oc_bn, config.oc_bn, 1, height, width)
     return np.ascontiguousarray(blocked.transpose(0, 2, 3, 4, 1))[:, :, :, :, None, :]
+
+
+def packed_shape(conv: ConvWorkload, config: DepthwiseConfig) -> tuple[int, ...]:
+    """The shape that :func:`pack_weight` returns."""
+    return (conv.out_channels // config.oc_bn, 1, *conv.kernel, 1, config.oc_bn)

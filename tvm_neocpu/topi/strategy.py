@@ -1,7 +1,6 @@
 """Which implementations can compute an operator: Relay's ``OpStrategy`` idea as an explicit table.
 
-Every implementation brings five functions (guard, space, compute, schedule, pack_weight) and a
-cost. The built-in ones are listed at the end of this file; anybody adds one more from outside:
+Every implementation brings the functions that :class:`Implementation` names. The built-in ones are listed at the end of this file; anybody adds one more from outside:
 
     from tvm_neocpu.topi.strategy import Implementation, register_implementation
     register_implementation("conv2d", Implementation(name="my_conv2d", config_type=MyConfig, ...))
@@ -55,7 +54,8 @@ class Implementation:
     ``compute(data, weight, workload, config)`` builds the TE stages over packed tensors;
     ``schedule(sch, anchor)`` schedules them together with a fused epilogue and returns the block
     that writes the output; ``pack_weight(weight, workload, config)`` prepares the constant at
-    compile time; ``cost(workload, config, cpu)`` predicts seconds on ``cpu.cores`` threads.
+    compile time to ``packed_shape(workload, config)``; ``cost(workload, config, cpu)`` predicts
+    seconds on ``cpu.cores`` threads.
     """
 
     name: str
@@ -65,6 +65,7 @@ class Implementation:
     compute: Callable[[te.Tensor, te.Tensor, Any, Any], te.Tensor]
     schedule: Callable[[Schedule, Anchor], SBlockRV]
     pack_weight: Callable[[np.ndarray, Any, Any], np.ndarray]
+    packed_shape: Callable[[Any, Any], tuple[int, ...]]
     cost: Callable[[Any, Any, Cpu], float]
     isas: tuple[str, ...] = ()
 
@@ -136,6 +137,7 @@ for _operator, _implementation in (
             compute=conv2d_nchwc.compute,
             schedule=conv2d_nchwc.schedule,
             pack_weight=conv2d_nchwc.pack_weight,
+            packed_shape=conv2d_nchwc.packed_shape,
             cost=conv2d_nchwc_space.predict_seconds,
         ),
     ),
@@ -149,6 +151,7 @@ for _operator, _implementation in (
             compute=depthwise_conv2d_nchwc.compute,
             schedule=depthwise_conv2d_nchwc.schedule,
             pack_weight=depthwise_conv2d_nchwc.pack_weight,
+            packed_shape=depthwise_conv2d_nchwc.packed_shape,
             cost=depthwise_conv2d_nchwc_space.predict_seconds,
         ),
     ),
@@ -162,6 +165,7 @@ for _operator, _implementation in (
             compute=conv2d_winograd_nchwc.compute,
             schedule=conv2d_winograd_nchwc.schedule,
             pack_weight=conv2d_winograd_nchwc.pack_weight,
+            packed_shape=conv2d_winograd_nchwc.packed_shape,
             cost=conv2d_winograd_nchwc_space.predict_seconds,
         ),
     ),
@@ -175,6 +179,7 @@ for _operator, _implementation in (
             compute=dense_pack.compute,
             schedule=dense_pack.schedule,
             pack_weight=dense_pack.pack_weight,
+            packed_shape=dense_pack.packed_shape,
             cost=dense_pack_space.predict_seconds,
         ),
     ),

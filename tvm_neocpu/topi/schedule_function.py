@@ -1,0 +1,46 @@
+"""Schedule one fused function: by the template that its anchor names, else by the general rule."""
+
+from __future__ import annotations
+
+import logging
+
+from tvm import tirx
+from tvm.s_tir import Schedule, ScheduleError
+
+from tvm_neocpu.topi.anchor import find_anchor, forget_anchor
+from tvm_neocpu.topi.generic import (
+    downstream,
+    inline_elementwise,
+    schedule_block,
+    schedule_generic,
+)
+from tvm_neocpu.topi.strategy import implementation_of
+
+_LOG = logging.getLogger("tvm_neocpu")
+
+
+def schedule_function(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function scheduled, its attributes kept.
+
+    One that cannot be scheduled (symbolic shapes, opaque bodies) is returned as TVM wrote it.
+    """
+    try:
+        scheduled = _scheduled(Schedule(func))
+    except ScheduleError as error:
+        _LOG.debug("left unscheduled: %s", error)
+        return func
+    return scheduled.with_attrs(dict(func.attrs)) if func.attrs else scheduled
+
+
+def _scheduled(sch: Schedule) -> tirx.PrimFunc:
+    anchor = find_anchor(sch)
+    if anchor is None:
+        schedule_generic(sch)
+        return sch.mod["main"]
+    output = implementation_of(anchor.config).schedule(sch, anchor)
+    rest = downstream(sch, output)
+    inline_elementwise(sch, rest)
+    for block in rest[-1:]:
+        schedule_block(sch, block)
+    forget_anchor(sch)
+    return sch.mod["main"]
