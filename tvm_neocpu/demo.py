@@ -1,0 +1,139 @@
+"""The whole way in three minutes: tune ResNet-18, build it untuned and tuned, compare.
+
+`make demo` runs this. The log stays in demo-out/, and the tuned build reads it from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+import tvm
+from rich.console import Console
+from rich.table import Table
+
+from tvm_neocpu import cli, pipeline, relay, threads
+from tvm_neocpu.contrib import model_zoo
+from tvm_neocpu.contrib.peers.compare import Timing, compare
+from tvm_neocpu.contrib.peers.ours import OurRunner
+from tvm_neocpu.contrib.peers.runner import Network, Runner
+from tvm_neocpu.contrib.peers.table import ENGINES
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.executor import BuiltModule
+from tvm_neocpu.module_info import describe_module
+from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
+from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.layout_transform import count_transforms
+from tvm_neocpu.target import CompileTarget, parse_target
+from tvm_neocpu.tuning.history import History, apply_history_best, current_history
+
+RUNS = 50
+PEER = "ONNX Runtime"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    return cli.guarded(_demo, argv)
+
+
+def _demo(argv: list[str]) -> int:
+    options = _parser().parse_args(argv)
+    target, count = parse_target("llvm"), threads.thread_count()
+    log = cli.prepare_log(options.folder / f"{options.model}.log")
+    log.write_text("")  # a demonstration starts from nothing
+    model = model_zoo.build(options.model)
+    mod, _ = relay.frontend.from_onnx(model)
+
+    print(f"tuning {options.model} for {target.cpu.name}, {count} threads -> {log}", flush=True)
+    summary = pipeline.tune_model(
+        mod,
+        target,
+        log=log,
+        threads=count,
+        trials=None,
+        time_budget=options.seconds,
+        tuner="xgb",
+        seed=0,
+        resume=False,
+        progress=_show,
+    )
+    print(summary, flush=True)
+
+    nothing = History(target.cpu.name, target.cpu.cores)
+    with apply_history_best(log):
+        tuned = current_history(target.cpu)
+        builds = {
+            "untuned": _build(mod, target, nothing),
+            "tuned": _build(mod, target, tuned),
+        }
+        transforms = {
+            "untuned": _transforms(mod, target, nothing),
+            "tuned": _transforms(mod, target, tuned),
+        }
+    _report(_timings(options.model, model, target, count, builds), transforms, count)
+    return 0
+
+
+def _build(mod: tvm.IRModule, target: CompileTarget, history: History) -> BuiltModule:
+    info = describe_module(mod, target, "default")
+    return BuiltModule(pipeline.compile_module(mod, target, history).mod, info)
+
+
+def _transforms(mod: tvm.IRModule, target: CompileTarget, history: History) -> str:
+    """Layout transforms in the graph before and after `EliminateTransforms`."""
+    folded = pipeline.fold(mod)
+    graph = ExtractConvGraph(target.cpu)(folded)
+    plan: Plan = pipeline.choose_plan(graph, target.cpu, history)
+    altered = AlterOpLayout(plan, target.cpu)(folded)
+    return f"{count_transforms(altered)} -> {count_transforms(EliminateTransforms()(altered))}"
+
+
+def _timings(
+    name: str,
+    model: onnx.ModelProto,
+    target: CompileTarget,
+    count: int,
+    builds: dict[str, BuiltModule],
+) -> dict[str, Timing]:
+    """Untuned, tuned and, where it is installed, ONNX Runtime: in turns, the last the reference."""
+    network = Network(name, model, {"data": model_zoo.input_shape(name)}, count, target)
+    runners: dict[str, Runner] = {
+        label: OurRunner(network, built) for label, built in builds.items()
+    }
+    peer = next(engine for engine in ENGINES if engine.name == PEER)
+    if peer.installed:
+        runners[PEER] = peer.load(network)
+    return compare(runners, RUNS)
+
+
+def _report(timings: dict[str, Timing], transforms: dict[str, str], count: int) -> None:
+    table = Table(title=f"median of {RUNS} runs in turns, {count} threads, float32")
+    for heading in ("build", "ms", f"vs {PEER}", "largest error", "layout transforms"):
+        table.add_column(heading, justify="left" if heading == "build" else "right")
+    peer = timings.get(PEER)
+    for label, timing in timings.items():
+        ratio = f"{peer.median / timing.median:.2f}x" if peer else "-"
+        error = f"{timing.error:.1e}" if peer else "-"
+        row = (f"{timing.median * 1e3:.2f}", ratio, error, transforms.get(label, "-"))
+        table.add_row(label, *row)
+    console = Console()
+    (console if console.is_terminal else Console(width=100)).print(table)
+
+
+def _show(text: str) -> None:
+    print(f"  {text}", flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.Parser(prog="python -m tvm_neocpu.demo", description=__doc__)
+    parser.add_argument("--model", default="resnet18", choices=model_zoo.names())
+    parser.add_argument("--seconds", type=float, default=170.0, help="how long to tune")
+    parser.add_argument("--folder", type=Path, default=Path("demo-out"), help="where the log goes")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -11,9 +11,8 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph, Shape4
+from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.global_search.choose import choose_layouts
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
@@ -27,9 +26,9 @@ from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplat
 from tvm_neocpu.relay_passes.run import run_passes
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.target import CompileTarget, describe_target
-from tvm_neocpu.topi.layout_transform import predict_transform_seconds
 from tvm_neocpu.tuning.candidates import candidates_of
 from tvm_neocpu.tuning.history import History, current_history
+from tvm_neocpu.tuning.transform_costs import TransformCosts, transforms_of
 
 
 def compile_module(
@@ -55,15 +54,14 @@ def fold(mod: tvm.IRModule) -> tvm.IRModule:
 def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> Plan:
     """The history's plan if it is for this graph, else a search over its records and the model."""
     history = history or current_history(cpu)
-    known = history.plan(graph)
-    if known is not None:
-        return known
+    return history.plan(graph) or search_plan(graph, cpu, history)
+
+
+def search_plan(graph: ConvGraph, cpu: Cpu, history: History) -> Plan:
+    """The global search: measured schemes and transforms, the cost model for what is missing."""
     candidates = candidates_of(graph, cpu, history.schemes(graph.workloads))
-
-    def price(shape: Shape4, before: Layout, after: Layout) -> float:
-        return predict_transform_seconds(shape, before, after, cpu)
-
-    return choose_layouts(graph, candidates, price)
+    moves = history.schemes(transforms_of(graph, candidates))
+    return choose_layouts(graph, candidates, TransformCosts.from_records(cpu, moves))
 
 
 def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:

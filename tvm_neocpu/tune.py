@@ -28,9 +28,9 @@ def _tune(argv: list[str]) -> int:
     if not target.runs_here:
         lacks = ", ".join(target.missing)
         raise TargetError(f"cannot measure code for {target.cpu.name} here: no {lacks}")
+    shapes = cli.parse_shapes(options.shape)
     networks = [cli.load_network(spec) for spec in options.models]
     logs = [cli.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
-    shapes = cli.parse_shapes(options.shape)
     for (name, model), log in zip(networks, logs, strict=True):
         mod, _ = from_onnx(model, shapes or None)
         print(f"{name} on {target.cpu.name}, {threads.thread_count()} threads -> {log}", flush=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tvm_neocpu.core.errors import UnsatisfiableError
 from tvm_neocpu.global_search import LayoutProblem, Solution, auto, kernel, solve
 from tvm_neocpu.global_search.kernel import KernelAnswer
+from tvm_neocpu.global_search.milp import MilpResult
 
 INF = float("inf")
 
@@ -99,6 +102,32 @@ def test_no_finite_choice_in_time_is_said(monkeypatch, no_dp, hard):
     monkeypatch.setattr(kernel, "MAX_PAIRS", 0)
     with pytest.raises(kernel.SearchLimitError, match="raise the time limit"):
         solve(hard)
+
+
+def test_milp_cut_short_does_not_pass_for_an_optimum(monkeypatch, no_dp, hard):
+    cut_short = MilpResult(None, -1.0, finished=False)
+    monkeypatch.setattr(kernel, "branch_and_cut", lambda *_: cut_short)
+    solution = solve(hard)
+    assert solution.method.startswith("auto (reductions, milp)")
+    assert not solution.optimal
+    assert 0 < solution.lower_bound < solution.cost
+
+
+@pytest.mark.parametrize("node", [1, 6])
+def test_bounds_of_kernels_add_up_and_one_unproven_is_enough(
+    node, monkeypatch, random_problem, clique
+):
+    def unproven_with_node(graph, deadline):
+        answer = kernel.solve_kernel(graph, deadline)
+        if node not in graph.costs:
+            return answer
+        return replace(answer, lower_bound=answer.lower_bound - 0.5, exact=False)
+
+    monkeypatch.setattr(auto, "solve_kernel", unproven_with_node)
+    two = [*clique(5), *((i + 5, j + 5) for i, j in clique(5))]
+    solution = solve(random_problem(two, seed=1, least=4))
+    assert not solution.optimal
+    assert solution.gap == pytest.approx(0.5)
 
 
 def test_it_is_never_worse_than_pbqp(monkeypatch, hard):

@@ -27,9 +27,7 @@ class ScriptedMeasurer:
         self.batches: list[tuple[str, int]] = []
         self._seconds = seconds
 
-    def measure(
-        self, task: Task, configs: Sequence[Config]
-    ) -> Generator[Measured, None, None]:
+    def measure(self, task: Task, configs: Sequence[Config]) -> Generator[Measured, None, None]:
         self.batches.append((task.name, len(configs)))
         for config in configs:
             self.asked.append((task.name, config))

@@ -135,9 +135,7 @@ def test_newer_records_overrule_an_outer_logs_plan(tmp_path, graph, plan, make_r
             assert current_history(CPU).plan(graph) == plan
 
 
-def test_shipped_logs_are_found_by_the_cpus_name(
-    tmp_path, monkeypatch, make_record, conv
-) -> None:
+def test_shipped_logs_are_found_by_the_cpus_name(tmp_path, monkeypatch, make_record, conv) -> None:
     monkeypatch.setattr(history, "_PACKAGE", tmp_path / "src" / "tvm_neocpu")
     wheel = tmp_path / "src" / "tvm_neocpu" / "_tuning_logs" / "testcpu" / "net.log"
     checkout = tmp_path / "src" / "tuning_logs" / "testcpu" / "net.log"

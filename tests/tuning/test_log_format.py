@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields, replace
-from typing import get_type_hints
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.config import CONFIG_TYPES, ConvConfig, DenseConfig, DepthwiseConfig
+from tvm_neocpu.core.config import (
+    CONFIG_TYPES,
+    ConvConfig,
+    DenseConfig,
+    DepthwiseConfig,
+    TransformConfig,
+    WinogradConfig,
+)
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload
 from tvm_neocpu.tuning.log_entity import LineError
 from tvm_neocpu.tuning.log_format import decode_record, encode_record, parse_row
 
@@ -45,6 +52,8 @@ def convs(draw):
 
 
 denses = st.builds(DenseWorkload, sizes, sizes, sizes, types)
+blocks = st.integers(0, 64)
+transforms = st.builds(TransformWorkload, sizes, sizes, sizes, sizes, blocks, blocks, types)
 results = st.one_of(
     st.tuples(st.lists(seconds, max_size=6).map(tuple), st.just(0)),
     st.tuples(st.just(()), st.integers(1, 8)),
@@ -53,13 +62,15 @@ results = st.one_of(
 
 @st.composite
 def records(draw):
-    workload = draw(st.one_of(convs(), denses))
+    workload = draw(st.one_of(convs(), denses, transforms))
     if isinstance(workload, DenseWorkload):
         kinds = [DenseConfig]
+    elif isinstance(workload, TransformWorkload):
+        kinds = [TransformConfig]
     elif workload.is_depthwise:
         kinds = [DepthwiseConfig, ConvConfig]
     else:
-        kinds = [kind for kind in CONFIG_TYPES.values() if kind is not DepthwiseConfig]
+        kinds = [ConvConfig, WinogradConfig]
     kind = draw(st.sampled_from(kinds))
     hints = get_type_hints(kind)
     knobs = {int: st.integers(0, 1024), bool: st.booleans()}
@@ -214,10 +225,35 @@ def test_tophub_depthwise_and_dense_read(assets) -> None:
 def test_a_depthwise_record_with_two_blocks_is_not_ours(assets) -> None:
     line = (assets / "autotvm_tophub.log").read_text().splitlines()[4]
     with pytest.raises(LineError, match="oc_bn"):
-        decode_record(parse_row(line.replace('"tile_ic", "sp", [-1, 16]', '"tile_ic", "sp", [-1, 8]')))
+        decode_record(
+            parse_row(line.replace('"tile_ic", "sp", [-1, 16]', '"tile_ic", "sp", [-1, 8]'))
+        )
 
 
 def test_any_task_suffix_reads(assets) -> None:
     line = (assets / "autotvm_tophub.log").read_text().splitlines()[0]
     arm = decode_record(parse_row(line.replace("conv2d_NCHWc.x86", "conv2d_NCHWc.arm_cpu")))
     assert arm.config == tophub(assets)[0].config
+
+
+def test_a_new_template_is_written_under_its_own_names(conv, monkeypatch) -> None:
+    @dataclass(frozen=True)
+    class FancyConfig:
+        template: ClassVar[str] = "conv2d_fancy"
+        ic_bn: int
+        oc_bn: int
+        fold: bool = True
+
+    monkeypatch.setitem(CONFIG_TYPES, "conv2d_fancy", FancyConfig)
+    record = Record(conv, FancyConfig(8, 16, fold=False), (1e-3,), "znver4", 2)
+    assert entities_of(conv, record.config) == {"ic_bn": 8, "oc_bn": 16, "fold": False}
+    assert decode_record(parse_row(encode_record(record))) == record
+
+
+@pytest.mark.parametrize("args", [[1, 64, 56], ["NCHW", "NHWC"], ["NCHW"]])
+def test_a_transform_that_is_not_ours_is_a_line_error(args) -> None:
+    move = TransformWorkload(1, 64, 56, 56, 0, 16)
+    row = json.loads(encode_record(Record(move, TransformConfig(), (1e-3,), "znver4", 2)))
+    row["input"][2][1:] = args
+    with pytest.raises(LineError):
+        decode_record(row)

@@ -80,11 +80,18 @@ class WinogradConfig:
     parallel_oc: bool = False
 
 
-Config = ConvConfig | DepthwiseConfig | DenseConfig | WinogradConfig
+@dataclass(frozen=True, order=True)
+class TransformConfig:
+    """A layout transform has one schedule: its widest contiguous run of channels is a vector."""
+
+    template: ClassVar[str] = "layout_transform"
+
+
+Config = ConvConfig | DepthwiseConfig | DenseConfig | WinogradConfig | TransformConfig
 
 # Every template's config type, by template name; a new template adds its line.
 CONFIG_TYPES: dict[str, type[Config]] = {
-    kind.template: kind for kind in (ConvConfig, DepthwiseConfig, DenseConfig, WinogradConfig)
+    kind.template: kind for kind in (ConvConfig, DepthwiseConfig, DenseConfig, WinogradConfig, TransformConfig)
 }
 
 

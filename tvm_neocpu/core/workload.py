@@ -123,8 +123,53 @@ class DenseWorkload:
         return f"dense {self.batch}x{self.in_features}->{self.out_features}"
 
 
-Workload = ConvWorkload | DenseWorkload
+@dataclass(frozen=True, order=True)
+class TransformWorkload:
+    """A logical (N, C, H, W) tensor stored anew: from blocks of ``before`` to ``after`` channels.
 
-WORKLOAD_TYPES: dict[str, type[ConvWorkload] | type[DenseWorkload]] = {
-    kind.__name__: kind for kind in (ConvWorkload, DenseWorkload)
+    A block of 0 is plain NCHW.
+    """
+
+    batch: int
+    channels: int
+    height: int
+    width: int
+    before: int
+    after: int
+    dtype: str = "float32"
+
+    @property
+    def flops(self) -> int:
+        """None: it moves bytes."""
+        return 0
+
+    @property
+    def in_shape(self) -> tuple[int, int, int, int]:
+        return (self.batch, self.channels, self.height, self.width)
+
+    @property
+    def moved_bytes(self) -> int:
+        """Bytes read and written in all."""
+        return 2 * 4 * self.batch * self.channels * self.height * self.width
+
+    @property
+    def is_free(self) -> bool:
+        """Whether both layouts store the tensor in the same order."""
+        same = max(self.before, 1) == max(self.after, 1)
+        return same or self.height * self.width == 1
+
+    def args(self) -> list[Any]:
+        """The argument list of AutoTVM's graph-tuner ``layout_transform`` tasks, by layout name."""
+        names = [f"NCHW{block}c" if block else "NCHW" for block in (self.before, self.after)]
+        return [["TENSOR", list(self.in_shape), self.dtype], *names]
+
+    def __str__(self) -> str:
+        _, before, after = self.args()
+        return f"{self.channels}x{self.height}x{self.width} {before}->{after}"
+
+
+Workload = ConvWorkload | DenseWorkload | TransformWorkload
+
+WORKLOAD_TYPES: dict[str, type[ConvWorkload | DenseWorkload | TransformWorkload]] = {
+    kind.__name__: kind for kind in (ConvWorkload, DenseWorkload, TransformWorkload)
 }

@@ -12,6 +12,7 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.workload import TransformWorkload
 from tvm_neocpu.relay_passes.call_workload import op_name, static_shape
 
 TRANSFORM = "relax.layout_transform"
@@ -19,8 +20,7 @@ TRANSFORM = "relax.layout_transform"
 
 def is_free(logical: tuple[int, int, int, int], before: Layout, after: Layout) -> bool:
     """Whether both layouts store a (N, C, H, W) tensor in the same order."""
-    one_pixel = logical[2] * logical[3] == 1
-    return one_pixel or max(before.block, 1) == max(after.block, 1)
+    return TransformWorkload(*logical, before.block, after.block).is_free
 
 
 def transform(
@@ -52,6 +52,17 @@ def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:
     return (before, after) if same else None
 
 
+def transform_workload(expr: relax.Expr) -> TransformWorkload | None:
+    """What a transform call of ours moves; ``None`` for any other expression."""
+    layouts = transform_layouts(expr)
+    if layouts is None or str(expr.ty.dtype) != "float32":
+        return None
+    before, after = layouts
+    source = static_shape(expr.args[0])
+    assert source is not None
+    return TransformWorkload(*before.logical_shape(source), before.block, after.block)
+
+
 def count_transforms(mod: object) -> int:
     """Layout transforms of feature maps in a module's functions, constants excepted."""
     found = 0
@@ -81,8 +92,3 @@ def _index_map(before: Layout, after: Layout):
         return lambda n, o, h, w, i: (n, o * y + i, h, w)
     x = after.block
     return lambda n, o, h, w, i: (n, (o * y + i) // x, h, w, (o * y + i) % x)
-
-
-def moved_bytes(logical: tuple[int, int, int, int]) -> int:
-    """Bytes a transform reads and writes in all."""
-    return 2 * 4 * math.prod(logical)

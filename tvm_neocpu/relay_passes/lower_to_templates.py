@@ -13,11 +13,13 @@ import tvm
 from tvm import relax, te
 
 from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.config import Config, TransformConfig
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.call_workload import conv_layouts, conv_workload, dense_workload
+from tvm_neocpu.relay_passes.layout_transform import TRANSFORM, transform_workload
+from tvm_neocpu.topi import layout_transform
 from tvm_neocpu.topi.cost_model import best_config
 from tvm_neocpu.topi.strategy import implementation_of
 
@@ -39,7 +41,11 @@ class LowerToTemplates:
     configs: Mapping[LayoutKey, Config] = field(default_factory=dict)
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        legalize = {"relax.nn.conv2d": self._conv2d, "relax.matmul": self._matmul}
+        legalize = {
+            "relax.nn.conv2d": self._conv2d,
+            "relax.matmul": self._matmul,
+            TRANSFORM: self._transform,
+        }
         return relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)
 
     def _conv2d(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -54,6 +60,21 @@ class LowerToTemplates:
             return call
         return self._emit(builder, call, (workload, Layout(0), Layout(0)), "dense")
 
+    def _transform(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        move = transform_workload(call)
+        if move is None:
+            return call
+
+        def compute(x: te.Tensor) -> te.Tensor:
+            return layout_transform.compute(x, move, TransformConfig())
+
+        return builder.call_te(
+            compute,
+            call.args[0],
+            primfunc_name_hint="layout_transform",
+            primfunc_attrs={"op_pattern": OPAQUE},
+        )
+
     def _emit(
         self, builder: relax.BlockBuilder, call: relax.Call, key: LayoutKey, hint: str
     ) -> relax.Expr:
@@ -63,6 +84,7 @@ class LowerToTemplates:
         workload = key[0]
         implementation = implementation_of(config)
         data, weight = call.args
+        assert implementation.pack_weight is not None
         packed = implementation.pack_weight(weight.value.numpy(), workload, config)
 
         def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
@@ -75,8 +97,8 @@ class LowerToTemplates:
         )
 
 
-# relax.OpPatternKind.kOutEWiseFusable: elementwise consumers may be fused, producers may not.
-OUT_ELEMWISE_FUSABLE = 4
+# relax.OpPatternKind. kOutEWiseFusable: elementwise consumers may be fused, producers may not.
+OPAQUE, OUT_ELEMWISE_FUSABLE = 8, 4
 
 
 def _all_but(legalized: Mapping[str, object]) -> list[str]:

@@ -32,6 +32,6 @@ def run_passes(mod: tvm.IRModule, *passes: Pass) -> tvm.IRModule:
         mod = step(mod)
         if "print" in wanted:
             print(f"# after {step.name}\n{mod.script()}", file=sys.stderr)
-        if "verify" in wanted and not relax.analysis.well_formed(mod):
+        if "verify" in wanted and not relax.analysis.check_well_formed(mod):
             raise ValueError(f"{step.name} left a module that is not well formed")
     return mod

@@ -9,18 +9,23 @@ from tvm import te, tirx
 
 from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.strategy import implementation_of
 
 
 def kernel(workload: Workload, config: Config) -> tirx.PrimFunc:
-    """A scheduled function of (data, packed weight, bias, output); all tensors packed.
+    """A scheduled function of (data, packed weight, bias, output), or of (data, output).
 
-    Raises ConfigError where no implementation of that name is registered.
+    All tensors are as the config stores them. Raises ConfigError where no implementation of that
+    name is registered.
     """
     implementation = implementation_of(config)
     data = te.placeholder(data_shape(workload, config), name="data")
+    if implementation.packed_shape is None:
+        result = implementation.compute(data, workload, config)
+        return schedule_function(te.create_prim_func([data, result]))
     weight = te.placeholder(implementation.packed_shape(workload, config), name="weight")
     result = implementation.compute(data, weight, workload, config)
     bias = te.placeholder(_bias_shape(workload, config), name="bias")
@@ -37,12 +42,15 @@ def data_shape(workload: Workload, config: Config) -> tuple[int, ...]:
     """The shape in which the config reads its data."""
     if isinstance(workload, DenseWorkload):
         return (workload.batch, workload.in_features)
+    if isinstance(workload, TransformWorkload):
+        return Layout(workload.before).shape_of(workload.in_shape)
     return layouts_of(config)[0].shape_of(workload.in_shape)
 
 
 def _bias_shape(workload: Workload, config: Config) -> tuple[int, ...]:
     if isinstance(workload, ConvWorkload):
         return layouts_of(config)[1].shape_of((1, workload.out_channels, 1, 1))
+    assert isinstance(workload, DenseWorkload)
     return (workload.out_features,)
 
 

@@ -28,11 +28,12 @@ from tvm_neocpu.core.config import (
     ConvConfig,
     DenseConfig,
     DepthwiseConfig,
+    TransformConfig,
     WinogradConfig,
 )
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
 from tvm_neocpu.topi import (
     conv2d_nchwc,
     conv2d_nchwc_space,
@@ -42,6 +43,7 @@ from tvm_neocpu.topi import (
     dense_pack_space,
     depthwise_conv2d_nchwc,
     depthwise_conv2d_nchwc_space,
+    layout_transform,
 )
 from tvm_neocpu.topi.anchor import Anchor
 
@@ -55,17 +57,18 @@ class Implementation:
     ``schedule(sch, anchor)`` schedules them together with a fused epilogue and returns the block
     that writes the output; ``pack_weight(weight, workload, config)`` prepares the constant at
     compile time to ``packed_shape(workload, config)``; ``cost(workload, config, cpu)`` predicts
-    seconds on ``cpu.cores`` threads.
+    seconds on ``cpu.cores`` threads. An operator without a weight has ``None`` for both, and
+    ``compute(data, workload, config)``.
     """
 
     name: str
     config_type: type[Any]
     guard: Callable[[Any, Cpu], bool]
     space: Callable[[Any, Cpu], tuple[Any, ...]]
-    compute: Callable[[te.Tensor, te.Tensor, Any, Any], te.Tensor]
+    compute: Callable[..., te.Tensor]
     schedule: Callable[[Schedule, Anchor], SBlockRV]
-    pack_weight: Callable[[np.ndarray, Any, Any], np.ndarray]
-    packed_shape: Callable[[Any, Any], tuple[int, ...]]
+    pack_weight: Callable[[np.ndarray, Any, Any], np.ndarray] | None
+    packed_shape: Callable[[Any, Any], tuple[int, ...]] | None
     cost: Callable[[Any, Any, Cpu], float]
     isas: tuple[str, ...] = ()
 
@@ -73,12 +76,16 @@ class Implementation:
         return (not self.isas or cpu.isa.name in self.isas) and self.guard(workload, cpu)
 
 
-_OPERATOR_OF: dict[type, str] = {ConvWorkload: "conv2d", DenseWorkload: "dense"}
+_OPERATOR_OF: dict[type, str] = {
+    ConvWorkload: "conv2d",
+    DenseWorkload: "dense",
+    TransformWorkload: "layout_transform",
+}
 _TABLE: dict[str, list[Implementation]] = {name: [] for name in _OPERATOR_OF.values()}
 
 
 def register_implementation(operator: str, implementation: Implementation) -> None:
-    """Add one more way to compute ``operator`` (``"conv2d"`` or ``"dense"``).
+    """Add one more way to compute ``operator`` (``"conv2d"``, ``"dense"``...).
 
     Raises ConfigError for an unknown operator, or a name that is taken or is not the template
     name of its configuration type.
@@ -181,6 +188,20 @@ for _operator, _implementation in (
             pack_weight=dense_pack.pack_weight,
             packed_shape=dense_pack.packed_shape,
             cost=dense_pack_space.predict_seconds,
+        ),
+    ),
+    (
+        "layout_transform",
+        Implementation(
+            name=TransformConfig.template,
+            config_type=TransformConfig,
+            guard=layout_transform.accepts,
+            space=layout_transform.space,
+            compute=layout_transform.compute,
+            schedule=layout_transform.schedule,
+            pack_weight=None,
+            packed_shape=None,
+            cost=layout_transform.predict_seconds,
         ),
     ),
 ):

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvm_neocpu.core.config import DepthwiseConfig
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Padding, Pair, Workload
+from tvm_neocpu.core.config import DepthwiseConfig, TransformConfig
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.workload import (
+    ConvWorkload,
+    DenseWorkload,
+    Padding,
+    Pair,
+    TransformWorkload,
+    Workload,
+)
 from tvm_neocpu.tuning.log_entity import LineError
 
 
@@ -17,6 +25,8 @@ def decode_workload(template: str, args: Any, groups: Any = None) -> Workload:
     """
     if not isinstance(args, list) or len(args) < 2:
         raise LineError("its arguments are not a task's")
+    if template == TransformConfig.template:
+        return _transform(args)
     shape, dtype = _tensor(args[0])
     weight, weight_dtype = _tensor(args[1])
     # AutoTVM ends a task's arguments with the output's type (we may append a group count).
@@ -30,6 +40,18 @@ def decode_workload(template: str, args: Any, groups: Any = None) -> Workload:
             groups = _groups(template, shape, weight, args)
         return _conv(shape, weight, args, _count(groups), dtype)
     raise LineError(f"tensors of {len(shape)} and {len(weight)} dimensions")
+
+
+def _transform(args: list[Any]) -> TransformWorkload:
+    shape, dtype = _tensor(args[0])
+    if len(args) != 3 or len(shape) != 4:
+        raise LineError("it is not a transform of a feature map between two layouts")
+    try:
+        before, after = (Layout.parse(str(name)).block for name in args[1:])
+    except ValueError as error:
+        raise LineError(str(error)) from None
+    batch, channels, height, width = shape
+    return TransformWorkload(batch, channels, height, width, before, after, dtype)
 
 
 def _dense(shape: list[int], weight: list[int], dtype: str) -> DenseWorkload:

@@ -132,11 +132,17 @@ class PlainProgress:
 
 def task_text(task: TaskResult) -> str:
     """``conv2d 64x56x56->64 3x3 p1: 64/128, best 210.3 GFLOP/s (1.10 ms), 2 failed``."""
-    best = task.best
-    text = f"best {best.gflops:.1f} GFLOP/s ({best.seconds * 1e3:.3g} ms)" if best else "none works"
     failed = f", {task.failed} failed" if task.failed else ""
-    why = f" ({last_line(task.error)})" if task.error and not best else ""
-    return f"{task.name}: {task.known}/{task.planned}, {text}{failed}{why}"
+    why = f" ({last_line(task.error)})" if task.error and not task.best else ""
+    return f"{task.name}: {task.known}/{task.planned}, {_best_text(task.best)}{failed}{why}"
+
+
+def _best_text(best: Record | None) -> str:
+    if best is None:
+        return "none works"
+    milliseconds = f"{best.seconds * 1e3:.3g} ms"
+    # A layout transform computes nothing.
+    return f"best {best.gflops:.1f} GFLOP/s ({milliseconds})" if best.gflops else milliseconds
 
 
 def last_line(error: str) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.workload import TransformWorkload, Workload
 from tvm_neocpu.topi.cost_model import predict_seconds
 from tvm_neocpu.topi.strategy import space_of
 from tvm_neocpu.tuning.task import Task
@@ -19,6 +20,11 @@ def tasks_of(graph: ConvGraph, cpu: Cpu) -> tuple[Task, ...]:
     """The graph's workloads with their whole spaces and how often each occurs."""
     occurrences = Counter(node.workload for node in graph.convs if node.workload is not None)
     return tuple(_task(workload, cpu, count) for workload, count in occurrences.items())
+
+
+def transform_tasks(moves: Iterable[TransformWorkload], cpu: Cpu) -> tuple[Task, ...]:
+    """One task for each layout transform; its only config is measured once."""
+    return tuple(_task(move, cpu, 1) for move in moves)
 
 
 def _task(workload: Workload, cpu: Cpu, occurrences: int) -> Task:

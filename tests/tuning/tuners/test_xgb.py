@@ -1,0 +1,54 @@
+"""The learning tuner: the cost model until it knows better."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from tvm_neocpu.core.config import ConvConfig
+from tvm_neocpu.tuning.tuners import GridTuner, XGBTuner
+from tvm_neocpu.tuning.tuners.xgb import WARM_UP
+
+SPACE = tuple(
+    ConvConfig(ic_bn, oc_bn, reg_n, unroll)
+    for ic_bn, oc_bn, reg_n, unroll in product(
+        (1, 2, 4, 8, 16, 32), (4, 8, 16, 32), (2, 4, 7, 8, 14, 28), (True, False)
+    )
+)
+
+
+def wrong_model(config) -> float:
+    """Believes that large tiles are fast; in truth registers spill from 8 on."""
+    return 1.0 / config.reg_n / config.oc_bn
+
+
+def true_seconds(config) -> float:
+    spill = 8.0 if config.reg_n >= 8 else 1.0
+    return 1e-3 * wrong_model(config) * spill * (1.0 if config.unroll_ker else 1.3)
+
+
+def best_after(tuner, trials: int) -> float:
+    best = float("inf")
+    for _ in range(trials // 8):
+        for config in tuner.propose(8):
+            seconds = true_seconds(config)
+            tuner.observe(config, seconds)
+            best = min(best, seconds)
+    return best
+
+
+def test_it_learns_where_the_cost_model_errs() -> None:
+    optimum = min(map(true_seconds, SPACE))
+    assert best_after(GridTuner(SPACE, wrong_model), 48) > 1.5 * optimum
+    assert best_after(XGBTuner(SPACE, wrong_model, epsilon=0.2), 48) == pytest.approx(optimum)
+
+
+def test_before_it_has_seen_enough_it_follows_the_cost_model() -> None:
+    tuner = XGBTuner(SPACE, wrong_model, epsilon=0.0)
+    assert tuner.propose(WARM_UP) == GridTuner(SPACE, wrong_model).propose(WARM_UP)
+
+
+def test_seeds_matter() -> None:
+    tuners = [XGBTuner(SPACE, wrong_model, seed, epsilon=0.5) for seed in (1, 2)]
+    assert tuners[0].propose(50) != tuners[1].propose(50)

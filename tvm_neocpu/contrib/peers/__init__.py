@@ -1,0 +1,5 @@
+"""This package beside other inference engines: one runner a file, timed in turns in one process.
+
+All run in float32 on the same number of threads. To add an engine, write one file like
+`onnx_runtime.py` and one line in the table of `table.py`.
+"""

@@ -1,0 +1,130 @@
+"""The comparison as a table for people and as JSON for programs."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from tvm_neocpu import host_cpu
+from tvm_neocpu.contrib.peers.compare import Timing
+from tvm_neocpu.contrib.peers.table import ENGINES, OURS
+
+_MILLI = 1e3
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One network's timings by engine, and why an engine has none."""
+
+    network: str
+    timings: Mapping[str, Timing]
+    absent: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def best_peer(self) -> str | None:
+        """The fastest engine that is not ours."""
+        peers = {name: timing.median for name, timing in self.timings.items() if name != OURS}
+        return min(peers, key=peers.__getitem__) if peers else None
+
+    @property
+    def speedup(self) -> float | None:
+        """The best peer's time over ours: above 1 we are faster."""
+        peer = self.best_peer
+        if peer is None or OURS not in self.timings:
+            return None
+        return self.timings[peer].median / self.timings[OURS].median
+
+
+def show(comparisons: list[Comparison], threads: int, console: Console) -> None:
+    """Print one row per network: medians in milliseconds, our speed-up, the largest error."""
+    caption = "median ms of a run, interleaved; all in float32 (OpenVINO held to it)"
+    lines = box.HEAVY_HEAD if console.is_terminal else box.ASCII
+    table = Table(title=f"latency on {threads} threads", caption=caption, box=lines)
+    table.add_column("network")
+    for engine in ENGINES:
+        table.add_column(engine.name, justify="right")
+    table.add_column("vs best peer", justify="right")
+    table.add_column("largest error", justify="right")
+    for comparison in comparisons:
+        table.add_row(*_row(comparison))
+    console.print(table)
+
+
+def as_json(comparisons: list[Comparison], threads: int, cpu: str) -> dict[str, Any]:
+    """Everything needed to read the figures later: machine, versions, commit, every run."""
+    return {
+        "machine": {
+            "cpu": cpu,
+            "model": _model_name(),
+            "llvm_name": host_cpu.cpu_name(),
+            "platform": platform.platform(),
+        },
+        "threads": threads,
+        "commit": _commit(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "versions": {engine.name: engine.version for engine in ENGINES if engine.installed},
+        "python": platform.python_version(),
+        "networks": [_as_json(comparison) for comparison in comparisons],
+    }
+
+
+def _row(comparison: Comparison) -> list[str]:
+    cells = [_cell(comparison, engine.name) for engine in ENGINES]
+    speedup = comparison.speedup
+    ratio = "-" if speedup is None else f"{speedup:.2f}x"
+    ours = comparison.timings.get(OURS)
+    error = "-" if ours is None or speedup is None else f"{ours.error:.1e}"
+    return [comparison.network, *cells, ratio, error]
+
+
+def _cell(comparison: Comparison, name: str) -> str:
+    timing = comparison.timings.get(name)
+    if timing is None:
+        return comparison.absent.get(name, "-")
+    return f"{timing.median * _MILLI:.2f}"
+
+
+def _as_json(comparison: Comparison) -> dict[str, Any]:
+    engines = {
+        name: {
+            "median_ms": timing.median * _MILLI,
+            "runs_ms": [seconds * _MILLI for seconds in timing.seconds],
+            "largest_error": timing.error,
+        }
+        for name, timing in comparison.timings.items()
+    }
+    return {
+        "network": comparison.network,
+        "engines": engines,
+        "absent": dict(comparison.absent),
+        "speedup_over_best_peer": comparison.speedup,
+    }
+
+
+def _model_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _commit() -> str:
+    """The checkout's commit, ``"unknown"`` for an installed package."""
+    folder = Path(__file__).parent
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()

@@ -1,0 +1,42 @@
+"""The table of engines, and making those that are installed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+
+from tvm_neocpu.contrib.peers.runner import Network, Runner
+
+OURS = "tvm_neocpu"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """An engine's name, the package that it needs, and where its runner is."""
+
+    name: str
+    package: str
+    module: str
+    runner: str
+
+    @property
+    def installed(self) -> bool:
+        return find_spec(self.package) is not None
+
+    @property
+    def version(self) -> str:
+        return str(import_module(self.module).VERSION)
+
+    def load(self, network: Network) -> Runner:
+        """The network in this engine; raises what the engine raises."""
+        runner: Runner = getattr(import_module(self.module), self.runner)(network)
+        return runner
+
+
+_HERE = "tvm_neocpu.contrib.peers"
+ENGINES: tuple[Engine, ...] = (
+    Engine(OURS, "tvm_neocpu", f"{_HERE}.ours", "OurRunner"),
+    Engine("ONNX Runtime", "onnxruntime", f"{_HERE}.onnx_runtime", "OnnxRuntimeRunner"),
+    Engine("OpenVINO", "openvino", f"{_HERE}.openvino_cpu", "OpenVinoRunner"),
+)

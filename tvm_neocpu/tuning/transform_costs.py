@@ -1,0 +1,90 @@
+"""What layout transforms cost: measured where a log has it, else scaled by bytes from what it has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.config import TransformConfig
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.workload import TransformWorkload, Workload
+from tvm_neocpu.topi.cost_model import predict_seconds
+
+# Schemes slower than this share of a convolution's best do not decide which transforms to time.
+PLAUSIBLE = 1.25
+
+
+@dataclass(frozen=True)
+class TransformCosts:
+    """A price for every transform; called with (shape, before, after), returns seconds."""
+
+    cpu: Cpu
+    measured: Mapping[TransformWorkload, float] = field(default_factory=dict)
+
+    @classmethod
+    def from_records(
+        cls, cpu: Cpu, records: Mapping[Workload, Sequence[Record]]
+    ) -> TransformCosts:
+        seconds = {
+            workload: found[0].seconds
+            for workload, found in records.items()
+            if isinstance(workload, TransformWorkload) and found and found[0].ok
+        }
+        return cls(cpu, seconds)
+
+    def __call__(self, shape: Shape4, before: Layout, after: Layout) -> float:
+        move = TransformWorkload(*shape, before.block, after.block)
+        if move.is_free:
+            return 0.0
+        if move in self.measured:
+            return self.measured[move]
+        return self._predicted(move) * self._correction(move)
+
+    def _correction(self, move: TransformWorkload) -> float:
+        """Measured over predicted of the transform of the same kind that is nearest in bytes."""
+        alike = [known for known in self.measured if _kind(known) == _kind(move)]
+        if not alike:
+            return 1.0
+        nearest = min(alike, key=lambda known: abs(known.moved_bytes - move.moved_bytes))
+        return self.measured[nearest] / self._predicted(nearest)
+
+    def _predicted(self, move: TransformWorkload) -> float:
+        return predict_seconds(move, TransformConfig(), self.cpu)
+
+
+def transforms_of(
+    graph: ConvGraph, candidates: Mapping[Workload, Sequence[Candidate]]
+) -> tuple[TransformWorkload, ...]:
+    """The transforms that plausible schemes on both ends of some edge would ask for, once each."""
+    found: dict[TransformWorkload, None] = {}
+    for edge in graph.edges:
+        reads = _plausible(graph.by_id[edge.dst], candidates, "reads")
+        for before in _plausible(graph.by_id[edge.src], candidates, "writes"):
+            for after in reads:
+                found[TransformWorkload(*edge.shape, before.block, after.block)] = None
+    return tuple(
+        move
+        for move in found
+        if not move.is_free
+        and Layout(move.before).fits(move.channels)
+        and Layout(move.after).fits(move.channels)
+    )
+
+
+def _plausible(
+    node: GraphNode, candidates: Mapping[Workload, Sequence[Candidate]], side: str
+) -> Iterable[Layout]:
+    if node.workload is None:
+        return [NCHW] if not node.join_channels else []
+    schemes = candidates[node.workload]
+    limit = PLAUSIBLE * min(scheme.seconds for scheme in schemes)
+    return {getattr(scheme, side) for scheme in schemes if scheme.seconds <= limit}
+
+
+def _kind(move: TransformWorkload) -> bool:
+    """Between blocks vectors move; to or from plain NCHW single elements do."""
+    return bool(move.before and move.after)
