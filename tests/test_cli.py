@@ -13,10 +13,13 @@ from typing import Any
 import onnx
 import pytest
 
-from tvm_neocpu import bench, cli, pipeline, tune
+from tvm_neocpu import bench, cli, tune
 from tvm_neocpu.contrib.peers import table
 from tvm_neocpu.contrib.peers.compare import compare, largest_error
 from tvm_neocpu.core.errors import LogError, ShapeError
+from tvm_neocpu.tune_network import TuneSummary
+from tvm_neocpu.tuning.budget import Limits
+from tvm_neocpu.tuning.progress import TuningResult
 
 Main = Callable[[list[str]], int]
 
@@ -116,7 +119,7 @@ def test_an_unwritable_log_is_said_before_tuning(
 ) -> None:
     Path("file").write_text("in the way")
     tuned: list[Any] = []
-    monkeypatch.setattr(pipeline, "tune_model", tuned.append, raising=False)
+    monkeypatch.setattr(tune, "tune_network", tuned.append)
     assert tune.main(["lenet", "--log", "file/x.log"]) == cli.USER_ERROR
     assert "cannot write the log file/x.log" in capfd.readouterr().err
     assert tuned == []
@@ -129,31 +132,31 @@ def test_tune_passes_its_options_on(
 ) -> None:
     calls: list[dict[str, Any]] = []
 
-    def tune_model(mod: object, target: object, **options: Any) -> str:
-        calls.append({"target": target, **options})
-        options["progress"]("halfway")
-        return "all done"
+    def tune_network(mod: object, target: object, log: Path, **options: Any) -> TuneSummary:
+        calls.append({"target": target, "log": log, **options})
+        return TuneSummary(TuningResult((), 1.0), None, None)
 
-    monkeypatch.setattr(pipeline, "tune_model", tune_model, raising=False)
+    monkeypatch.setattr(tune, "tune_network", tune_network)
     argv = "lenet --target llvm -mcpu=native --trials 7 --time-budget 2.5 --threads 1 --no-resume"
     assert tune.main([*argv.split(), "--tuner", "random", "--seed", "3"]) == 0
     (call,) = calls
     target, log = call.pop("target"), call.pop("log")
-    call.pop("progress")
-    assert call == {
-        "threads": 1,
-        "trials": 7,
-        "time_budget": 2.5,
-        "tuner": "random",
-        "seed": 3,
-        "resume": False,
-    }
+    assert call["limits"] == Limits(trials=7, seconds=2.5)
+    assert call["resume"] is False
+    assert os.environ["TVM_NUM_THREADS"] == "1"
     assert target.cpu.cores == 1
     assert log == Path("tuning_logs") / target.cpu.name / "lenet.log"
     assert log.exists()
-    printed = capsys.readouterr().out
-    assert "  halfway\n" in printed
-    assert "lenet: all done\n" in printed
+    assert "lenet: done: 0 measured" in capsys.readouterr().out
+
+
+def test_an_interrupted_search_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = TuneSummary(TuningResult((), 1.0, interrupted=True), None, None)
+    monkeypatch.setattr(tune, "tune_network", lambda *_, **__: summary)
+    assert tune.main(["lenet", "lenet", "--log", "x.log"]) == cli.INTERRUPTED
+    assert capsys.readouterr().out.count("run again to go on") == 1
 
 
 def test_code_for_another_machine_is_not_measured_here(capfd: pytest.CaptureFixture[str]) -> None:

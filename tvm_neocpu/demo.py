@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -28,7 +29,10 @@ from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.layout_transform import count_transforms
 from tvm_neocpu.target import CompileTarget, parse_target
+from tvm_neocpu.tune_network import tune_network
+from tvm_neocpu.tuning.budget import Limits
 from tvm_neocpu.tuning.history import History, apply_history_best, current_history
+from tvm_neocpu.tuning.terminal_progress import progress_for
 
 RUNS = 50
 PEER = "ONNX Runtime"
@@ -48,19 +52,11 @@ def _demo(argv: list[str]) -> int:
     mod, _ = relay.frontend.from_onnx(model)
 
     print(f"tuning {options.model} for {target.cpu.name}, {count} threads -> {log}", flush=True)
-    summary = pipeline.tune_model(
-        mod,
-        target,
-        log=log,
-        threads=count,
-        trials=None,
-        time_budget=options.seconds,
-        tuner="xgb",
-        seed=0,
-        resume=False,
-        progress=_show,
-    )
+    limits = Limits(seconds=options.seconds)
+    summary = tune_network(mod, target, log, limits=limits, progress=progress_for(sys.stdout))
     print(summary, flush=True)
+    if summary.local.interrupted:
+        return cli.INTERRUPTED
 
     nothing = History(target.cpu.name, target.cpu.cores)
     with apply_history_best(log):
@@ -84,7 +80,7 @@ def _build(mod: tvm.IRModule, target: CompileTarget, history: History) -> BuiltM
 
 def _transforms(mod: tvm.IRModule, target: CompileTarget, history: History) -> str:
     """Layout transforms in the graph before and after `EliminateTransforms`."""
-    folded = pipeline.fold(mod)
+    folded = pipeline.fold(mod, target.cpu)
     graph = ExtractConvGraph(target.cpu)(folded)
     plan: Plan = pipeline.choose_plan(graph, target.cpu, history)
     altered = AlterOpLayout(plan, target.cpu)(folded)
@@ -121,10 +117,6 @@ def _report(timings: dict[str, Timing], transforms: dict[str, str], count: int) 
         table.add_row(label, *row)
     console = Console()
     (console if console.is_terminal else Console(width=100)).print(table)
-
-
-def _show(text: str) -> None:
-    print(f"  {text}", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -25,6 +25,7 @@ from tvm_neocpu.relay_passes.fuse import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.run import run_passes
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.target import CompileTarget, describe_target
 from tvm_neocpu.tuning.candidates import candidates_of
 from tvm_neocpu.tuning.history import History, current_history
@@ -40,15 +41,15 @@ def compile_module(
 
 def lower(mod: tvm.IRModule, cpu: Cpu, history: History | None = None) -> tvm.IRModule:
     """Everything before code generation: scheduled functions and a ``main`` that calls them."""
-    folded = fold(mod)
+    folded = fold(mod, cpu)
     graph = ExtractConvGraph(cpu)(folded)
     plan = choose_plan(graph, cpu, history)
     return lower_altered(apply_plan(folded, plan, cpu), plan.by_layout(graph), cpu)
 
 
-def fold(mod: tvm.IRModule) -> tvm.IRModule:
+def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
     """Constants evaluated, importer's detours straightened, linear operations folded (CDUCA)."""
-    return run_passes(mod, FoldConstants(), Canonicalize(), FoldLinearOps())
+    return run_passes(mod, FoldConstants(), Canonicalize(), FoldLinearOps(), WidenGroups(cpu))
 
 
 def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> Plan:

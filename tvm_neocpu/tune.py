@@ -6,12 +6,17 @@ Writes one log per network, which `relay.build` consumes; a search that was inte
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 
-from tvm_neocpu import cli, pipeline, threads
+from tvm_neocpu import cli, threads
 from tvm_neocpu.core.errors import TargetError
 from tvm_neocpu.relay_frontend import from_onnx
 from tvm_neocpu.target import parse_target
+from tvm_neocpu.tune_network import tune_network
+from tvm_neocpu.tuning.budget import Limits
+from tvm_neocpu.tuning.terminal_progress import progress_for
+from tvm_neocpu.tuning.tuners import TUNERS
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -28,30 +33,26 @@ def _tune(argv: list[str]) -> int:
     if not target.runs_here:
         lacks = ", ".join(target.missing)
         raise TargetError(f"cannot measure code for {target.cpu.name} here: no {lacks}")
+    threads.use_threads(target.cpu.cores)  # -num-cores counts too: records are keyed by it
     shapes = cli.parse_shapes(options.shape)
     networks = [cli.load_network(spec) for spec in options.models]
     logs = [cli.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
     for (name, model), log in zip(networks, logs, strict=True):
         mod, _ = from_onnx(model, shapes or None)
-        print(f"{name} on {target.cpu.name}, {threads.thread_count()} threads -> {log}", flush=True)
-        summary = pipeline.tune_model(
+        print(f"{name} on {target.cpu.name}, {target.cpu.cores} threads -> {log}", flush=True)
+        summary = tune_network(
             mod,
             target,
-            log=log,
-            threads=threads.thread_count(),
-            trials=options.trials,
-            time_budget=options.time_budget,
-            tuner=options.tuner,
-            seed=options.seed,
+            log,
+            limits=Limits(trials=options.trials, seconds=options.time_budget),
+            tuner=lambda task: TUNERS[options.tuner](task, options.seed),
             resume=options.resume,
-            progress=_show,
+            progress=progress_for(sys.stdout),
         )
         print(f"{name}: {summary}", flush=True)
+        if summary.local.interrupted:
+            return cli.INTERRUPTED
     return 0
-
-
-def _show(text: str) -> None:
-    print(f"  {text}", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -69,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help="use what the log has already (default), or measure everything again",
     )
-    parser.add_argument("--tuner", choices=("grid", "random", "xgb"), default="xgb")
+    parser.add_argument("--tuner", choices=TUNERS, default=next(iter(TUNERS)))
     parser.add_argument("--seed", type=int, default=0, help="of the random and xgb tuners")
     return parser
 

@@ -61,7 +61,7 @@ def tune_network(
     cpu, limits, progress = target.cpu, limits or Limits(), progress or NoProgress()
     journal = TuningLog(log)
     journal.check_writable()
-    graph = ExtractConvGraph(cpu)(fold(mod))
+    graph = ExtractConvGraph(cpu)(fold(mod, cpu))
     start = time.monotonic()
     with MetaScheduleMeasurer(target.target, cpu.name, cpu.cores, COLD_WEIGHTS) as measurer:
         local = tune_tasks(

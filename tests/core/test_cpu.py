@@ -66,7 +66,9 @@ def test_cache_sizes_are_those_of_data(tmp_path: Path) -> None:
 
 
 def test_cache_entries_that_cannot_be_read_are_skipped(tmp_path: Path) -> None:
-    root = write_caches(tmp_path, ("x", "Data", "48K"), ("2", "Unified", ""), ("3", "Unified", "8M"))
+    root = write_caches(
+        tmp_path, ("x", "Data", "48K"), ("2", "Unified", ""), ("3", "Unified", "8M")
+    )
     (tmp_path / "index9").mkdir()
     assert cache_sizes(root) == {3: 8 * MIB}
     assert cache_sizes(tmp_path / "nowhere") == {}

@@ -57,9 +57,7 @@ def test_shape_of_channels_that_do_not_divide_is_refused() -> None:
         Layout(8).shape_of((1, 12, 5, 6))
 
 
-@given(
-    st.integers(0, 16).map(Layout), st.tuples(*[st.integers(1, 9)] * 4)
-)
+@given(st.integers(0, 16).map(Layout), st.tuples(*[st.integers(1, 9)] * 4))
 def test_logical_shape_undoes_shape_of(layout: Layout, shape: tuple[int, int, int, int]) -> None:
     batch, channels, height, width = shape
     logical = (batch, channels * max(layout.block, 1), height, width)

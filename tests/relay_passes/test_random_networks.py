@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
+from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.layout import Layout, factors
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.pipeline import apply_plan, lower_altered

@@ -1,4 +1,4 @@
-"""The conformance suite of templates: each computes what NumPy does, with every config it offers."""
+"""The conformance suite of templates: each computes what NumPy does, with any config it offers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,21 @@ from tvm import te, topi
 from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig, DepthwiseConfig
+from tvm_neocpu.core.config import (
+    Config,
+    ConvConfig,
+    DenseConfig,
+    DepthwiseConfig,
+    TransformConfig,
+)
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
-from tvm_neocpu.relay_passes.schedule_functions import schedule_function
+from tvm_neocpu.core.layout import Layout, factors
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
 from tvm_neocpu.target import parse_target
 from tvm_neocpu.topi import strategy
 from tvm_neocpu.topi.anchor import find_anchor
 from tvm_neocpu.topi.cost_model import predict_seconds
+from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.strategy import implementation_of, implementations
 
 Floats = npt.NDArray[np.float32]
@@ -47,8 +53,8 @@ class Epilogue:
 
 
 def per_channel(shape: Shape) -> Shape:
-    """The shape of a bias over a stored tensor: (1, K/x, 1, 1, x), or (1, O) behind a dense layer."""
-    return (1, shape[1], 1, 1, shape[4]) if len(shape) == 5 else (1, shape[1])
+    """A bias of (N, K/x, H, W, x) is (1, K/x, 1, 1, x); of a dense layer's (N, O) it is (1, O)."""
+    return tuple(1 if axis in (0, 2, 3) else extent for axis, extent in enumerate(shape))
 
 
 EPILOGUES = {
@@ -101,37 +107,48 @@ def convolved(x: Floats, weight: Floats, conv: ConvWorkload) -> Floats:
     return total.reshape(conv.out_shape).astype("float32")
 
 
-def sample(workload: Workload, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
-    """Data, weight as the network has it, and the right answer."""
+@dataclass(frozen=True)
+class Sample:
+    """What goes in and what must come out, stored as the config wants it; packed weights last."""
+
+    inputs: list[Floats]
+    expected: Floats
+
+
+def sample(workload: Workload, config: Config, rng: np.random.Generator) -> Sample:
+    if isinstance(workload, TransformWorkload):
+        x = rng.normal(size=workload.in_shape).astype("float32")
+        before, after = Layout(workload.before), Layout(workload.after)
+        return Sample([stored(x, before)], stored(x, after))
+    pack = implementation_of(config).pack_weight
     if isinstance(workload, DenseWorkload):
         x = rng.normal(size=(workload.batch, workload.in_features)).astype("float32")
         weight = rng.normal(size=(workload.in_features, workload.out_features)).astype("float32")
-        return x, weight, x @ weight
+        return Sample([x, pack(weight, workload, config)], x @ weight)
     x = rng.normal(size=workload.in_shape).astype("float32")
     weight = rng.normal(size=workload.weight_shape).astype("float32")
-    return x, weight, convolved(x, weight, workload)
+    before, after = layouts_of(config)
+    expected = stored(convolved(x, weight, workload), after)
+    return Sample([stored(x, before), pack(weight, workload, config)], expected)
 
 
 def check(workload: Workload, config: Config, epilogue: Epilogue) -> None:
     """Compile the template with the epilogue behind it, as `FuseTIR` would, and compare."""
     template, rng = implementation_of(config), np.random.default_rng(0)
-    before, after = layouts_of(config)
-    x, weight, y = sample(workload, rng)
-    arrays = [stored(x, before), template.pack_weight(weight, workload, config)]
-    inputs = [te.placeholder(array.shape, name=f"p{i}") for i, array in enumerate(arrays)]
+    case = sample(workload, config, rng)
+    inputs = [te.placeholder(array.shape, name=f"p{i}") for i, array in enumerate(case.inputs)]
     out = template.compute(*inputs, workload, config)
-    wanted = stored(y, after)
-    assert tuple(out.shape) == wanted.shape
-    extras = [rng.normal(size=s).astype("float32") for s in epilogue.inputs(wanted.shape)]
-    inputs += [te.placeholder(array.shape, name=f"extra{i}") for i, array in enumerate(extras)]
-    result = epilogue.stages(out, *inputs[2:])
-    func = schedule_function(te.create_prim_func([*inputs, result]))
+    assert tuple(out.shape) == case.expected.shape
+    extras = [rng.normal(size=s).astype("float32") for s in epilogue.inputs(case.expected.shape)]
+    more = [te.placeholder(array.shape, name=f"extra{i}") for i, array in enumerate(extras)]
+    result = epilogue.stages(out, *more)
+    func = schedule_function(te.create_prim_func([*inputs, *more, result]))
     assert find_anchor(Schedule(func)) is None, "left unscheduled"
-    wanted = epilogue.expected(wanted, *extras)
-    got = tvm.runtime.tensor(np.full(wanted.shape, np.nan, "float32"))
-    tensors = [tvm.runtime.tensor(array) for array in (*arrays, *extras)]
+    expected = epilogue.expected(case.expected, *extras)
+    got = tvm.runtime.tensor(np.full(expected.shape, np.nan, "float32"))
+    tensors = [tvm.runtime.tensor(array) for array in (*case.inputs, *extras)]
     tvm.compile(func, target=TARGET)["main"](*tensors, got)
-    np.testing.assert_allclose(got.numpy(), wanted, rtol=0, atol=1e-4 * np.abs(wanted).max())
+    np.testing.assert_allclose(got.numpy(), expected, rtol=0, atol=1e-4 * np.abs(expected).max())
 
 
 CONVS = {
@@ -156,7 +173,13 @@ DENSES = {
     "prime": DenseWorkload(5, 31, 67),
     "batch 16": DenseWorkload(16, 64, 48),
 }
-WORKLOADS: dict[str, Workload] = {**CONVS, **DENSES}
+TRANSFORMS = {
+    "pack": TransformWorkload(2, 24, 5, 3, 0, 8),
+    "unpack": TransformWorkload(1, 48, 3, 5, 48, 0),
+    "wider blocks": TransformWorkload(1, 36, 4, 4, 6, 9),
+    "prime blocks": TransformWorkload(1, 39, 3, 3, 39, 13),
+}
+WORKLOADS: dict[str, Workload] = {**CONVS, **DENSES, **TRANSFORMS}
 TEMPLATES = {entry.name: entry for entries in strategy._TABLE.values() for entry in entries}
 CASES = [
     pytest.param(name, workload, cpu, epilogue, id=f"{name}-{cpu.isa.name}-{shape}")
@@ -216,17 +239,29 @@ PLAIN_3X3 = st.builds(
         batch, channels[0], *sides, channels[1], (3, 3), padding=padding
     ),
     st.tuples(st.sampled_from([8, 12, 16, 24, 32]), st.sampled_from([8, 13, 16, 40, 48])),
-    st.tuples(st.integers(3, 15), st.integers(3, 15)),
+    st.tuples(st.integers(3, 11), st.integers(3, 11)),
     st.integers(1, 2),
     st.tuples(*[st.integers(0, 2)] * 4),
 )
 FEATURES = st.integers(1, 40) | st.sampled_from([64, 67, 128])
 LAYERS = st.builds(DenseWorkload, st.integers(1, 17), FEATURES, FEATURES)
+MOVES = CHANNELS.flatmap(
+    lambda channels: st.builds(
+        TransformWorkload,
+        st.integers(1, 2),
+        st.just(channels),
+        st.integers(1, 9),
+        st.integers(1, 9),
+        st.sampled_from((0, *factors(channels))),
+        st.sampled_from((0, *factors(channels))),
+    )
+)
 # Where a template takes but few workloads, they are drawn right away; others see all convolutions.
 DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     ConvConfig.template: DENSE_CONVS | GROUPED,
     DepthwiseConfig.template: DEPTHWISE,
     DenseConfig.template: LAYERS,
+    TransformConfig.template: MOVES.filter(lambda move: move.before != move.after),
 }
 
 

@@ -1,0 +1,67 @@
+"""Merge narrow groups of a convolution until a group fills a vector.
+
+A group of four channels leaves three quarters of a 16-lane register empty, and its layout NCHW4c
+does the same to its neighbours. Block-diagonal weights compute several groups as one: the zeros
+cost the lanes that were idle anyway, and the layout stays a whole vector wide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.relay_passes.call_workload import conv_workload
+from tvm_neocpu.relay_passes.rewrite import Scope, rewrite_values
+
+
+@dataclass(frozen=True)
+class WidenGroups:
+    """Rewrites conv2d calls that are neither dense (one group) nor depthwise."""
+
+    name: ClassVar[str] = "widen-groups"
+    cpu: Cpu
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        return rewrite_values(mod, self._rewrite)
+
+    def _rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
+        conv = conv_workload(value)
+        if conv is None or conv.is_depthwise:
+            return None
+        merged = groups_to_merge(conv, self.cpu.lanes)
+        if merged == 1:
+            return None
+        weight = block_diagonal(value.args[1].value.numpy(), conv.groups, merged)
+        return relax.op.nn.conv2d(
+            value.args[0],
+            relax.const(weight, "float32"),
+            strides=list(conv.stride),
+            padding=list(conv.padding),
+            dilation=list(conv.dilation),
+            groups=conv.groups // merged,
+        )
+
+
+def groups_to_merge(conv: ConvWorkload, lanes: int) -> int:
+    """How many neighbouring groups become one: the fewest that fill a vector on both sides."""
+    narrower = min(conv.in_channels, conv.out_channels) // conv.groups
+    if conv.groups == 1 or narrower >= lanes:
+        return 1
+    enough = [count for count in factors(conv.groups) if count * narrower >= lanes]
+    return enough[0] if enough else conv.groups
+
+
+def block_diagonal(weight: np.ndarray, groups: int, merged: int) -> np.ndarray:
+    """(K, C/groups, R, S) -> (K, C/groups * merged, R, S), zero outside a channel's own group."""
+    out_channels, width, height, columns = weight.shape
+    wide = np.zeros((out_channels, merged, width, height, columns), weight.dtype)
+    own = np.arange(out_channels) // (out_channels // groups) % merged
+    wide[np.arange(out_channels), own] = weight
+    return wide.reshape(out_channels, merged * width, height, columns)
