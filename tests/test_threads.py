@@ -104,3 +104,27 @@ def test_the_pool_has_every_physical_core_and_stays_in_its_mask() -> None:
     assert _run_pool(everything) == f"{physical_cores()} {sorted(everything)}"
     last = max(everything)
     assert _run_pool({last}) == f"1 [{last}]"
+
+
+def test_a_command_line_decides_before_the_pool_starts() -> None:
+    environment: dict[str, str] = {}
+    threads.use_threads(64, environment)
+    assert environment == {"TVM_NUM_THREADS": "64", "TVM_BIND_THREADS": "0"}
+
+
+@pytest.mark.parametrize(
+    ("count", "pinned"),
+    [(1, [[0]]), (2, [[0, 1]]), (3, [[0, 1, 4]]), (4, []), (9, [])],
+)
+def test_pinning_takes_one_cpu_of_each_core(
+    count: int, pinned: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores = {0: "a", 1: "b", 2: "a", 3: "b", 4: "c", 5: "d"}
+    calls: list[list[int]] = []
+    monkeypatch.setattr(threads, "allowed_cpus", lambda: set(cores))
+    monkeypatch.setattr(threads, "core_key", cores.__getitem__)
+    monkeypatch.setattr(
+        os, "sched_setaffinity", lambda pid, cpus: calls.append(list(cpus)), raising=False
+    )
+    threads.pin_process(count)
+    assert calls == pinned

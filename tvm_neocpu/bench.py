@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -79,6 +80,8 @@ def _compare(
             if engine.name == OURS or isinstance(error, NeoCpuError):
                 raise
             absent[engine.name] = "failed"
+            reason = str(error).strip().splitlines()[:1]
+            print(f"warning: {engine.name} cannot run {name}:", *reason, file=sys.stderr)
     return Comparison(name, compare(runners, runs), absent)
 
 

@@ -21,11 +21,8 @@ from tvm_neocpu.contrib.peers.compare import Timing, compare
 from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES
-from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.executor import BuiltModule
 from tvm_neocpu.module_info import describe_module
-from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
-from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.layout_transform import count_transforms
 from tvm_neocpu.target import CompileTarget, parse_target
@@ -79,12 +76,14 @@ def _build(mod: tvm.IRModule, target: CompileTarget, history: History) -> BuiltM
 
 
 def _transforms(mod: tvm.IRModule, target: CompileTarget, history: History) -> str:
-    """Layout transforms in the graph before and after `EliminateTransforms`."""
+    """Layout transforms if every convolution kept to itself, and those that are left."""
     folded = pipeline.fold(mod, target.cpu)
     graph = ExtractConvGraph(target.cpu)(folded)
-    plan: Plan = pipeline.choose_plan(graph, target.cpu, history)
-    altered = AlterOpLayout(plan, target.cpu)(folded)
-    return f"{count_transforms(altered)} -> {count_transforms(EliminateTransforms()(altered))}"
+    plan = pipeline.choose_plan(graph, target.cpu, history)
+    configs = [plan.configs[node.id] for node in graph.convs]
+    # One before each that reads blocks (the first reads NCHW), one after each.
+    alone = sum(1 + bool(getattr(config, "ic_bn", 0)) for config in configs)
+    return f"{alone} -> {count_transforms(pipeline.apply_plan(folded, plan, target.cpu))}"
 
 
 def _timings(

@@ -1,4 +1,4 @@
-"""Tuning one network: local search over its workloads, transforms timed, global search, plan logged."""
+"""Tuning one network: local search, transforms timed, global search, the plan logged."""
 
 from __future__ import annotations
 

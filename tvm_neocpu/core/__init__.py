@@ -1,4 +1,4 @@
-"""The frozen vocabulary that every other layer shares; it imports neither TVM nor anything of ours.
+"""The frozen vocabulary that every layer shares; it imports neither TVM nor anything of ours.
 
-workload (what is computed) -> config (how) -> record (how fast) and conv graph -> plan (which, where).
+workload (what is computed) -> config (how) -> record (how fast); conv graph -> plan (which where).
 """

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.layout import NCHW, Layout
+
+
+@runtime_checkable
+class Blocked(Protocol):
+    """A config of an operator over feature maps."""
+
+    @property
+    def ic_bn(self) -> int: ...
+
+    @property
+    def oc_bn(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -29,5 +41,6 @@ class Candidate:
 
 def layouts_of(config: Config) -> tuple[Layout, Layout]:
     """(input layout, output layout) of a config."""
-    ic_bn = getattr(config, "ic_bn", None)
-    return (NCHW, NCHW) if ic_bn is None else (Layout(ic_bn), Layout(config.oc_bn))
+    if not isinstance(config, Blocked):
+        return NCHW, NCHW
+    return Layout(config.ic_bn), Layout(config.oc_bn)

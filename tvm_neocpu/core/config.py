@@ -49,7 +49,7 @@ class DepthwiseConfig:
 
 @dataclass(frozen=True, order=True)
 class DenseConfig:
-    """Dense as a product packed in blocks of ``oc_bn`` outputs; ``reg_n`` rows of the batch at once.
+    """Dense packed in blocks of ``oc_bn`` outputs; ``reg_n`` rows of the batch at once.
 
     ``unroll_k``: how many input features the reduction advances per step.
     """
@@ -91,12 +91,11 @@ Config = ConvConfig | DepthwiseConfig | DenseConfig | WinogradConfig | Transform
 
 # Every template's config type, by template name; a new template adds its line.
 CONFIG_TYPES: dict[str, type[Config]] = {
-    kind.template: kind for kind in (ConvConfig, DepthwiseConfig, DenseConfig, WinogradConfig, TransformConfig)
+    kind.template: kind
+    for kind in (ConvConfig, DepthwiseConfig, DenseConfig, WinogradConfig, TransformConfig)
 }
 
 
 def knobs(config: Config) -> dict[str, int | bool]:
     """The config as an ordered name -> value mapping."""
     return {field.name: getattr(config, field.name) for field in fields(config)}
-
-

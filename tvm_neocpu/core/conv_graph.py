@@ -68,11 +68,9 @@ class ConvGraph:
     @cached_property
     def hash(self) -> str:
         """Sixteen hex digits over node identities and edges: equal networks, equal hashes."""
-        text = "\n".join(
-            [*sorted(node.id for node in self.nodes)]
-            + sorted(f"{edge.src}>{edge.dst}:{edge.shape}" for edge in self.edges)
-        )
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        nodes = sorted(node.id for node in self.nodes)
+        edges = sorted(f"{edge.src}>{edge.dst}:{edge.shape}" for edge in self.edges)
+        return hashlib.sha256("\n".join([*nodes, *edges]).encode()).hexdigest()[:16]
 
     @cached_property
     def joins(self) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The machine a network is compiled for: the only place that knows vector widths and cache sizes."""
+"""The machine a network is compiled for: only here are vector widths and cache sizes known."""
 
 from __future__ import annotations
 

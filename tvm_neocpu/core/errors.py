@@ -1,4 +1,4 @@
-"""Every exception that bad input can raise, so that callers catch one family and command lines print one line."""
+"""Every exception that bad input can raise: one family to catch, one line to print."""
 
 from __future__ import annotations
 

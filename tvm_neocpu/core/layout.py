@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 _BLOCKED = re.compile(r"NCHW([1-9]\d*)c")
 
 
-@lru_cache(maxsize=None)
+@cache
 def factors(number: int) -> tuple[int, ...]:
     """All divisors in ascending order: ``factors(12) == (1, 2, 3, 4, 6, 12)``."""
     small = [d for d in range(1, int(number**0.5) + 1) if number % d == 0]

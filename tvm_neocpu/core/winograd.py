@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache
 
 Matrix = tuple[tuple[Fraction, ...], ...]
 
 # As many points as F(m, 3) needs (m + 1), in the order that loses least precision.
-_POINTS = tuple(Fraction(n, d) for n, d in ((0, 1), (1, 1), (-1, 1), (2, 1), (-2, 1), (1, 2), (-1, 2)))
+_POINTS = tuple(
+    Fraction(n, d) for n, d in ((0, 1), (1, 1), (-1, 1), (2, 1), (-2, 1), (1, 2), (-1, 2))
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class WinogradMatrices:
     b: Matrix
 
 
-@lru_cache(maxsize=None)
+@cache
 def winograd_matrices(tile: int, kernel: int = 3) -> WinogradMatrices:
     """The matrices of F(tile, kernel); raises ValueError where the points do not suffice."""
     count = tile + kernel - 2
@@ -35,9 +37,7 @@ def winograd_matrices(tile: int, kernel: int = 3) -> WinogradMatrices:
         raise ValueError(f"F({tile}, {kernel}) needs {count} points; {len(_POINTS)} are known")
     points = _POINTS[:count]
     infinity = Fraction(1), Fraction(0)
-    a = tuple(
-        (*(p**row for p in points), infinity[row != tile - 1]) for row in range(tile)
-    )
+    a = tuple((*(p**row for p in points), infinity[row != tile - 1]) for row in range(tile))
     g_rows = []
     b_rows = []
     for p in points:

@@ -89,15 +89,19 @@ class ConvWorkload:
         if self.batch != 1:
             parts.insert(0, f"batch{self.batch}")
         if self.stride != (1, 1):
-            parts.append(f"s{self.stride[0]}" if len(set(self.stride)) == 1 else f"s{self.stride}")
+            parts.append("s" + _short(self.stride))
         if any(self.padding):
-            parts.append(f"p{self.padding[0]}" if len(set(self.padding)) == 1 else f"p{self.padding}")
+            parts.append("p" + _short(self.padding))
         if self.dilation != (1, 1):
-            same = len(set(self.dilation)) == 1
-            parts.append(f"d{self.dilation[0]}" if same else f"d{self.dilation}")
+            parts.append("d" + _short(self.dilation))
         if self.groups != 1:
             parts.append("depthwise" if self.is_depthwise else f"g{self.groups}")
         return " ".join(parts)
+
+
+def _short(values: tuple[int, ...]) -> str:
+    """``(1, 1)`` as "1", ``(2, 1)`` in full."""
+    return str(values[0]) if len(set(values)) == 1 else str(values)
 
 
 @dataclass(frozen=True, order=True)

@@ -13,9 +13,7 @@ from tvm_neocpu.relay_passes.call_workload import op_name, static_shape
 from tvm_neocpu.relay_passes.layout_flow import POOLS, REDUCTIONS
 
 
-def blocked_conv2d(
-    call: relax.Call, data: relax.Expr, before: Layout, after: Layout
-) -> relax.Expr:
+def blocked_conv2d(call: relax.Call, data: relax.Expr, before: Layout, after: Layout) -> relax.Expr:
     """conv2d that reads ``before`` and writes ``after``; the weight stays OIHW."""
     attrs = call.attrs
     return relax.op.nn.conv2d(
@@ -62,9 +60,7 @@ def blocked_follow(
         return _pad(call, data)
     if name == "relax.reshape":
         return relax.op.reshape(data, static_shape(call))
-    args = [
-        data if arg.same_as(operand) else blocked_constant(arg, layout) for arg in call.args
-    ]
+    args = [data if arg.same_as(operand) else blocked_constant(arg, layout) for arg in call.args]
     return relax.Call(call.op, args, call.attrs, call.ty_args)
 
 

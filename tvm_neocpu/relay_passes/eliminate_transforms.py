@@ -56,9 +56,7 @@ class _Rewriter:
             return relax.Call(value.op, args, value.attrs, value.ty_args)
         return value
 
-    def _transform(
-        self, data: relax.Expr, before: Layout, after: Layout, emit: Emit
-    ) -> relax.Expr:
+    def _transform(self, data: relax.Expr, before: Layout, after: Layout, emit: Emit) -> relax.Expr:
         source, first = self.origin.get(data, (data, before))
         if first == after:
             return source

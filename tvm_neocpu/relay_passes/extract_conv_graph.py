@@ -96,9 +96,7 @@ class _Walk:
         if not touched and not is_map:
             return
         shape = _shape4(var) if is_map else (1, 1, 1, 1)
-        self._add_node(
-            GraphNode(identity, NodeKind.BOUNDARY, label.removeprefix("relax."), shape)
-        )
+        self._add_node(GraphNode(identity, NodeKind.BOUNDARY, label.removeprefix("relax."), shape))
         self._connect(identity, touched)
         if is_map:
             self.decided_by[var] = identity

@@ -1,4 +1,4 @@
-"""Legalise what is left, then fuse every template with its elementwise epilogue into one function."""
+"""Legalise what is left, then fuse every template with its elementwise epilogue."""
 
 from __future__ import annotations
 

@@ -14,17 +14,19 @@ from tvm.ir import GenericConst
 
 from tvm_neocpu.relay_passes.call_workload import call_workload, op_name, static_shape
 
-UNARY = frozenset(
-    "relax." + name
-    for name in (
-        "abs ceil clip cos erf exp floor log negative round rsqrt sigmoid sign sin sqrt square tanh "
-        "nn.gelu nn.gelu_tanh nn.leakyrelu nn.relu nn.relu6 nn.selu nn.silu nn.softplus"
-    ).split()
-)
-BINARY = frozenset(
-    f"relax.{name}" for name in "add divide maximum minimum multiply power subtract".split()
-)
-POOLS = frozenset(f"relax.nn.{name}" for name in ("avg_pool2d", "max_pool2d", "adaptive_avg_pool2d"))
+# fmt: off
+UNARY = frozenset(f"relax.{name}" for name in (
+    "abs", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "negative", "round", "rsqrt",
+    "sigmoid", "sign", "sin", "sqrt", "square", "tanh", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu",
+    "nn.relu", "nn.relu6", "nn.selu", "nn.silu", "nn.softplus",
+))
+BINARY = frozenset(f"relax.{name}" for name in (
+    "add", "divide", "maximum", "minimum", "multiply", "power", "subtract",
+))
+POOLS = frozenset(f"relax.nn.{name}" for name in (
+    "avg_pool2d", "max_pool2d", "adaptive_avg_pool2d",
+))
+# fmt: on
 REDUCTIONS = frozenset(f"relax.{name}" for name in ("mean", "max", "min", "sum"))
 SPATIAL_AXES = (2, 3)
 

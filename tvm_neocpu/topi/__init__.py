@@ -1,1 +1,1 @@
-"""Templates: one operator a file, compute and schedule side by side, found through the strategy table."""
+"""Templates: one operator a file, compute beside schedule, found through the strategy table."""

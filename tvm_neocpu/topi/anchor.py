@@ -1,4 +1,4 @@
-"""The note that a template leaves on its main block, so that a fused function can still be scheduled.
+"""The note a template leaves on its main block, so that a fused function can be scheduled.
 
 ``FuseTIR`` melts a convolution and its epilogue into one function; what survives is the block's
 annotations. They carry the template's name, the workload and the config as JSON.

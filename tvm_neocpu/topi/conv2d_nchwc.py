@@ -43,7 +43,10 @@ def compute(
     ici = te.reduce_axis((0, ic_bn), name="ici")
 
     def pixel(n, o, y, x):
-        row, col = y * conv.stride[0] + kh * conv.dilation[0], x * conv.stride[1] + kw * conv.dilation[1]
+        row, col = (
+            y * conv.stride[0] + kh * conv.dilation[0],
+            x * conv.stride[1] + kw * conv.dilation[1],
+        )
         if config.ic_bn == 0:
             return padded[n, ici, row, col]
         block = ico if conv.groups == 1 else o // out_blocks_per_group * in_blocks + ico
@@ -69,7 +72,7 @@ def compute(
 
 def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
-    conv, config, acc = anchor.workload, anchor.config, anchor.block
+    config, acc = anchor.config, anchor.block
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     chunk, tile, reduction = tile_output(sch, acc, config)
     if config.unroll_ker:
@@ -129,6 +132,7 @@ def packed_shape(conv: ConvWorkload, config: ConvConfig) -> tuple[int, ...]:
     ic_bn = config.ic_bn or conv.in_channels
     blocks = (conv.out_channels // config.oc_bn, conv.in_channels // conv.groups // ic_bn)
     return (*blocks, *conv.kernel, ic_bn, config.oc_bn)
+
 
 def tiles(conv: ConvWorkload, config: ConvConfig) -> tuple[int, int]:
     """Register tiles down and across the output; the last ones may overhang it."""

@@ -90,8 +90,8 @@ def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     padded = any(conv.padding) or overhang(conv, config.reg_m, config.reg_n) > 1
     pad_bytes = 4 * math.prod(conv.in_shape) if padded else 0
     row_chunks = tile_rows // _largest_factor(tile_rows, config.oh_bn)
-    chunks = conv.batch * row_chunks * (
-        conv.out_channels // config.oc_bn if config.parallel_oc else 1
+    chunks = (
+        conv.batch * row_chunks * (conv.out_channels // config.oc_bn if config.parallel_oc else 1)
     )
     cycles = tiles * out_blocks_total * per_tile + pad_bytes / 16 * _halo(conv, config, row_chunks)
     return seconds(Work(cycles, chunks, *_traffic(conv, config, cpu, row_chunks, tiles)), cpu)
@@ -144,7 +144,9 @@ def _traffic(
     # Without a split over channels every core reads all the weights for its rows.
     weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
     from_l3 = (
-        weight_bytes * max(l2_passes_weights, weight_copies) + in_bytes * l2_passes_input + out_bytes
+        weight_bytes * max(l2_passes_weights, weight_copies)
+        + in_bytes * l2_passes_input
+        + out_bytes
     )
     resident = in_bytes + out_bytes + weight_bytes < 0.5 * cpu.l3
     from_dram = weight_bytes if resident else weight_bytes + in_bytes + out_bytes

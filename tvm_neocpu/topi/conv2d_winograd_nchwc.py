@@ -165,7 +165,9 @@ def block_product(
     *_, u, v, ty, tx, c, ico, ici = sch.get_loops(product)
     reg_m = steps.largest_factor(steps.loop_extent(sch, ty), config.reg_m)
     ty, tyi = steps.split_off(sch, ty, reg_m)
-    tx, txi = steps.split_off(sch, tx, steps.largest_factor(steps.loop_extent(sch, tx), config.reg_n))
+    tx, txi = steps.split_off(
+        sch, tx, steps.largest_factor(steps.loop_extent(sch, tx), config.reg_n)
+    )
     sch.reorder(u, v, ty, tx, ico, ici, tyi, txi, c)
     write = sch.cache_write(product, 0, "local")
     sch.reverse_compute_at(write, tx, preserve_unit_loops=True)
@@ -223,6 +225,7 @@ def packed_shape(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, ...]:
     alpha = config.tile + 2
     out_blocks, in_blocks = conv.out_channels // config.oc_bn, conv.in_channels // config.ic_bn
     return (out_blocks, alpha, alpha, in_blocks, config.ic_bn, config.oc_bn)
+
 
 def tile_grid(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, int]:
     """Tiles down and across; rounded up so that register tiles divide them."""

@@ -20,9 +20,10 @@ TILES = (2, 4, 6)
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
-    """3x3, stride 1, undilated, ungrouped, with enough channels to pay for the transforms."""
+    """3x3, stride 1, undilated, one group, channels that fill vectors and pay for transforms."""
     plain = conv.kernel == (3, 3) and conv.stride == conv.dilation == (1, 1) and conv.groups == 1
     roomy = min(conv.in_channels, conv.out_channels) >= 8
+    roomy = roomy and conv.in_channels % 4 == conv.out_channels % 4 == 0
     return plain and roomy and bool(tiles_allowed(conv))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from tvm_neocpu.core.candidate import Candidate, layouts_of
@@ -9,7 +10,12 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.topi.strategy import implementation_of, space_of
+from tvm_neocpu.topi.strategy import (
+    Implementation,
+    implementation_of,
+    implementations,
+    space_of,
+)
 
 
 def predict_seconds(workload: Workload, config: Config, cpu: Cpu) -> float:
@@ -22,12 +28,19 @@ def ranked(workload: Workload, cpu: Cpu) -> list[Candidate]:
     return _sorted(workload, space_of(workload, cpu), cpu)
 
 
-@lru_cache(maxsize=4096)
 def best_per_layout(workload: Workload, cpu: Cpu) -> tuple[Candidate, ...]:
     """The cheapest config of every (input, output) layout pair worth considering, ascending.
 
     Blocks that fill whole vectors are considered, or the widest ones where no such factor exists.
     """
+    return _best_per_layout(workload, cpu, implementations(workload, cpu))
+
+
+@lru_cache(maxsize=4096)
+def _best_per_layout(
+    workload: Workload, cpu: Cpu, _: tuple[Implementation, ...]
+) -> tuple[Candidate, ...]:
+    """Remembered for as long as the same implementations are registered."""
     space = _favoured(space_of(workload, cpu), cpu)
     best: dict[tuple[Layout, Layout], Candidate] = {}
     for candidate in _sorted(workload, space, cpu):
@@ -41,7 +54,7 @@ def best_config(workload: Workload, before: Layout, after: Layout, cpu: Cpu) -> 
     return _sorted(workload, space, cpu)[0].config if space else None
 
 
-def _sorted(workload: Workload, space: list[Config] | tuple[Config, ...], cpu: Cpu) -> list[Candidate]:
+def _sorted(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[Candidate]:
     candidates = [Candidate(c, predict_seconds(workload, c, cpu)) for c in space]
     return sorted(candidates, key=lambda candidate: candidate.seconds)
 

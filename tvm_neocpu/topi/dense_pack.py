@@ -39,7 +39,7 @@ def compute(
 
 
 def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
-    """# parallel for o: for bo: for ko: (ki unrolled): tile of bi, c in registers; then epilogue."""
+    """# parallel for o: for bo: for ko: (ki unrolled): tile of bi, c in registers; epilogue."""
     acc, dense, config = anchor.block, anchor.workload, anchor.config
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     b, o, c, k = sch.get_loops(acc)

@@ -23,7 +23,7 @@ PAD, ACCUMULATE, STORE = "depthwise_pad", "depthwise_acc", "depthwise_store"
 def compute(
     data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: DepthwiseConfig
 ) -> te.Tensor:
-    """``data``: (N, C/x, H, W, x); ``weight``: (C/x, 1, R, S, 1, x); returns (N, C/x, OH, OW, x)."""
+    """``data``: (N, C/x, H, W, x), ``weight``: (C/x, 1, R, S, 1, x) -> (N, C/x, OH, OW, x)."""
     tile_rows = -(-conv.out_height // config.reg_m)
     tile_cols = -(-conv.out_width // config.reg_n)
     reach = [conv.dilation[axis] * (conv.kernel[axis] - 1) + 1 for axis in (0, 1)]

@@ -1,4 +1,4 @@
-"""Zero padding of feature maps, plain or blocked, as a stage that templates place where it is cheap."""
+"""Padding of feature maps, plain or blocked, as a stage that templates place where it is cheap."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def vector_registers(block: int, cpu: Cpu) -> int:
 def tile_step_cycles(pixels: int, vectors: int, cpu: Cpu) -> float:
     """Cycles of one reduction step of a register tile: ``vectors`` weights, ``pixels`` inputs.
 
-    Bounded by FMA issue, by loads, and by FMA latency when the tile holds too few independent accumulators.
+    Bounded by FMA issue, by loads, and by FMA latency when the tile has too few accumulators.
     """
     fmas = pixels * vectors
     loads = vectors + pixels

@@ -1,6 +1,7 @@
 """Which implementations can compute an operator: Relay's ``OpStrategy`` idea as an explicit table.
 
-Every implementation brings the functions that :class:`Implementation` names. The built-in ones are listed at the end of this file; anybody adds one more from outside:
+Every implementation brings the functions that :class:`Implementation` names. The built-in ones are
+listed at the end of this file; anybody adds one more from outside:
 
     from tvm_neocpu.topi.strategy import Implementation, register_implementation
     register_implementation("conv2d", Implementation(name="my_conv2d", config_type=MyConfig, ...))
@@ -8,7 +9,7 @@ Every implementation brings the functions that :class:`Implementation` names. Th
 A configuration type is a frozen dataclass with a ``template`` class variable equal to the
 implementation's name, and the ``ic_bn`` and ``oc_bn`` that it wants of its data (0 is plain NCHW).
 An implementation may be limited to instruction sets by ``isas``. Among those whose guard accepts a
-workload, the tuner or the cost model chooses; ``register_implementation`` therefore has no priority.
+workload, the tuner or the cost model chooses; so ``register_implementation`` knows no priority.
 """
 
 from __future__ import annotations
@@ -98,7 +99,7 @@ def register_implementation(operator: str, implementation: Implementation) -> No
         raise ConfigError(
             f"{implementation.config_type.__name__}.template must be {implementation.name!r}"
         )
-    CONFIG_TYPES.setdefault(implementation.name, implementation.config_type)
+    CONFIG_TYPES[implementation.name] = implementation.config_type
     _TABLE[operator].append(implementation)
 
 

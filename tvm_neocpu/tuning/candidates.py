@@ -23,7 +23,8 @@ def candidates_of(
 ) -> dict[Workload, tuple[Candidate, ...]]:
     """Schemes for every workload of the graph; ``measured`` holds one record per layout pair."""
     return {
-        workload: _schemes(workload, cpu, measured.get(workload, ())) for workload in graph.workloads
+        workload: _schemes(workload, cpu, measured.get(workload, ()))
+        for workload in graph.workloads
     }
 
 

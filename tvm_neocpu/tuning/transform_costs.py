@@ -1,4 +1,4 @@
-"""What layout transforms cost: measured where a log has it, else scaled by bytes from what it has."""
+"""What layout transforms cost: measured where a log has it, else scaled by bytes."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ class TransformCosts:
     measured: Mapping[TransformWorkload, float] = field(default_factory=dict)
 
     @classmethod
-    def from_records(
-        cls, cpu: Cpu, records: Mapping[Workload, Sequence[Record]]
-    ) -> TransformCosts:
+    def from_records(cls, cpu: Cpu, records: Mapping[Workload, Sequence[Record]]) -> TransformCosts:
         seconds = {
             workload: found[0].seconds
             for workload, found in records.items()

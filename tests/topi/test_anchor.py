@@ -1,0 +1,55 @@
+"""Anchors: the note that survives fusion, read back as it was written."""
+
+from __future__ import annotations
+
+import pytest
+from tvm import te
+from tvm.s_tir import Schedule
+
+from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig, DepthwiseConfig
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.topi.anchor import anchor_attrs, find_anchor, forget_anchor
+
+CASES = [
+    (ConvWorkload(1, 8, 9, 7, 16, (3, 1), (2, 1), (1, 0, 1, 0)), ConvConfig(4, 8, 7, False, 2)),
+    (ConvWorkload(1, 8, 9, 7, 8, (3, 3), groups=8), DepthwiseConfig(8, 5)),
+    (DenseWorkload(2, 30, 40), DenseConfig(16, 2)),
+]
+
+
+def noted(workload: Workload, config: Config) -> Schedule:
+    """A row sum that carries the note, and a stage behind it."""
+    x = te.placeholder((4, 8), name="x")
+    k = te.reduce_axis((0, 8), name="k")
+    total = te.compute(
+        (4,),
+        lambda i: te.sum(x[i, k], axis=k),
+        name="total",
+        attrs=anchor_attrs(workload, config),
+    )
+    return Schedule(te.create_prim_func([x, te.compute((4,), lambda i: total[i] + 1.0)]))
+
+
+@pytest.mark.parametrize(("workload", "config"), CASES, ids=lambda value: type(value).__name__)
+def test_the_note_is_read_as_it_was_written(workload: Workload, config: Config) -> None:
+    sch = noted(workload, config)
+    anchor = find_anchor(sch)
+    assert anchor is not None
+    assert (anchor.workload, anchor.config) == (workload, config)
+    assert anchor.template == config.template
+    assert sch.get(anchor.block).name_hint == "total"
+
+
+def test_a_function_without_a_template_has_none() -> None:
+    x = te.placeholder((4,), name="x")
+    func = te.create_prim_func([x, te.compute((4,), lambda i: x[i] + 1.0)])
+    assert find_anchor(Schedule(func)) is None
+
+
+def test_nothing_is_left_of_a_forgotten_note() -> None:
+    sch = noted(*CASES[0])
+    anchor = find_anchor(sch)
+    sch.decompose_reduction(anchor.block, sch.get_loops(anchor.block)[0])
+    forget_anchor(sch)
+    assert find_anchor(sch) is None
+    assert "neocpu" not in sch.mod.script()
