@@ -5,15 +5,17 @@ model -> fold -> conv graph -> candidates -> global search -> alter layout -> lo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import tvm
 from tvm import relax
 
+from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.choose import choose_layouts
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
@@ -30,6 +32,8 @@ from tvm_neocpu.target import CompileTarget, describe_target
 from tvm_neocpu.tuning.candidates import candidates_of
 from tvm_neocpu.tuning.history import History, current_history
 from tvm_neocpu.tuning.transform_costs import TransformCosts, transforms_of
+
+Schemes = Mapping[Workload, Sequence[Candidate]]
 
 
 def compile_module(
@@ -59,10 +63,15 @@ def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> P
 
 
 def search_plan(graph: ConvGraph, cpu: Cpu, history: History) -> Plan:
-    """The global search: measured schemes and transforms, the cost model for what is missing."""
+    """The global search over what is known."""
+    return choose_layouts(graph, *known_costs(graph, cpu, history))
+
+
+def known_costs(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Schemes, TransformCosts]:
+    """Schemes and transforms with their times: measured, the cost model's where none was."""
     candidates = candidates_of(graph, cpu, history.schemes(graph.workloads))
     moves = history.schemes(transforms_of(graph, candidates))
-    return choose_layouts(graph, candidates, TransformCosts.from_records(cpu, moves))
+    return candidates, TransformCosts.from_records(cpu, moves)
 
 
 def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:

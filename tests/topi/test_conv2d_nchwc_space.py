@@ -81,7 +81,7 @@ def test_depthwise_is_left_to_its_own_template_unless_it_multiplies_channels() -
 def test_the_space_stays_searchable() -> None:
     """Nor does it explode on ResNet's widest layers: ranking it takes a fraction of a second."""
     for conv in (CONV, STEM, ConvWorkload(1, 2048, 7, 7, 512, (1, 1))):
-        assert 100 <= len(space(conv, SKYLAKE)) <= 20_000
+        assert 100 <= len(space(conv, SKYLAKE)) <= 50_000
 
 
 @pytest.mark.parametrize("cpu", [SKYLAKE, HASWELL, CORTEX], ids=lambda cpu: cpu.isa.name)

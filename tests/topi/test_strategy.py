@@ -176,14 +176,14 @@ def test_a_name_is_given_once(naive: None) -> None:
 
 
 def test_an_unknown_operator_is_refused() -> None:
-    with pytest.raises(ConfigError, match="conv3d.*conv2d, dense"):
+    with pytest.raises(ConfigError, match=r"conv3d.*conv2d, dense"):
         register_implementation("conv3d", NAIVE)
 
 
 def test_a_config_type_must_name_its_template() -> None:
-    with pytest.raises(ConfigError, match="NaiveConfig.template must be 'other'"):
+    with pytest.raises(ConfigError, match=r"NaiveConfig\.template must be 'other'"):
         register_implementation("conv2d", replace(NAIVE, name="other"))
-    with pytest.raises(ConfigError, match="int.template"):
+    with pytest.raises(ConfigError, match=r"int\.template"):
         register_implementation("conv2d", replace(NAIVE, name="other", config_type=int))
 
 
@@ -196,4 +196,4 @@ def test_a_config_without_its_implementation_is_refused(monkeypatch: pytest.Monk
 def test_unregistering_what_is_not_there_does_nothing() -> None:
     before = {operator: list(entries) for operator, entries in strategy._TABLE.items()}
     unregister_implementation("nothing")
-    assert strategy._TABLE == before
+    assert before == strategy._TABLE

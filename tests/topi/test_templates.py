@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -265,14 +266,51 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
 }
 
 
+def draw_workload(data: st.DataObject, template: str, cpu: Cpu) -> Workload:
+    drawn = DRAWN.get(template, PLAIN_3X3 | DENSE_CONVS)
+    accepts = TEMPLATES[template].accepts
+    return data.draw(drawn.filter(lambda workload: accepts(workload, cpu)), "workload")
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 @given(data=st.data())
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_config_of_any_workload(template: str, data: st.DataObject) -> None:
-    entry = TEMPLATES[template]
     cpu = data.draw(st.sampled_from(CPUS), "cpu")
-    drawn = DRAWN.get(template, PLAIN_3X3 | DENSE_CONVS)
-    workload = data.draw(drawn.filter(lambda workload: entry.accepts(workload, cpu)), "workload")
-    config = data.draw(st.sampled_from(entry.space(workload, cpu)), "config")
+    workload = draw_workload(data, template, cpu)
+    config = data.draw(st.sampled_from(TEMPLATES[template].space(workload, cpu)), "config")
     epilogue = data.draw(st.sampled_from(sorted(EPILOGUES)), "epilogue")
     check(workload, config, EPILOGUES[epilogue])
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+@given(data=st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_a_space_is_sane(template: str, data: st.DataObject) -> None:
+    """It is never empty nor repeats itself, and no price is below what the hardware allows."""
+    cpu = data.draw(st.sampled_from(CPUS), "cpu")
+    workload = draw_workload(data, template, cpu)
+    space = TEMPLATES[template].space(workload, cpu)
+    assert 0 < len(space) == len(set(space))
+    peak = cpu.peak_gflops * 1e9 * cpu.cores
+    for config in space[:: 1 + len(space) // 200]:
+        assert implementation_of(config) is TEMPLATES[template]
+        assert knobs_fit(workload, config)
+        price = predict_seconds(workload, config, cpu)
+        assert math.isfinite(price)
+        is_free = isinstance(workload, TransformWorkload) and workload.is_free
+        assert price >= workload.flops * share_of_products(config) / peak
+        assert price > 0 or is_free
+
+
+def knobs_fit(workload: Workload, config: Config) -> bool:
+    if not isinstance(workload, ConvWorkload):
+        return True
+    before, after = layouts_of(config)
+    return before.fits(workload.in_channels) and after.fits(workload.out_channels)
+
+
+def share_of_products(config: Config) -> float:
+    """Winograd needs (tile + 2)^2 products for the 9 tile^2 of a direct convolution."""
+    tile = getattr(config, "tile", None)
+    return 1 if tile is None else (tile + 2) ** 2 / (9 * tile**2)

@@ -112,7 +112,8 @@ def test_a_plan_is_for_its_graph_cpu_and_thread_count(tmp_path, graph, plan) -> 
         assert current_history(CPU.with_cores(4)).plan(graph) is None
         assert current_history(replace(CPU, name="other")).plan(graph) is None
         node = replace(graph.nodes[0], id="b")
-        assert current_history(CPU).plan(ConvGraph((node,), ())) is None
+        with pytest.warns(TuningLogWarning, match="is for another network"):
+            assert current_history(CPU).plan(ConvGraph((node,), ())) is None
 
 
 def test_a_plan_that_lacks_a_node_is_no_plan(tmp_path, graph, plan) -> None:
@@ -133,6 +134,78 @@ def test_newer_records_overrule_an_outer_logs_plan(tmp_path, graph, plan, make_r
             assert current_history(CPU).plan(graph) is None
         with apply_history_best(unrelated):
             assert current_history(CPU).plan(graph) == plan
+
+
+@pytest.fixture
+def changed(graph):
+    """The graph with one more layer: the convolution of the old one keeps its identity."""
+    head = GraphNode("b", NodeKind.CONV, "conv", (1, 64, 56, 56), graph.convs[0].workload)
+    return ConvGraph((*graph.nodes, head), ())
+
+
+def plan_log(path, plan, graph, threads=2):
+    log = TuningLog(path)
+    log.append_plan(plan, graph, "testcpu", threads)
+    return path
+
+
+@pytest.mark.parametrize("with_records", [True, False])
+def test_a_stale_plan_is_refused_in_one_line(
+    with_records, tmp_path, graph, changed, plan, make_record
+) -> None:
+    path = plan_log(tmp_path / "net.log", plan, graph)
+    if with_records:
+        log_of(path, make_record(B))
+    with apply_history_best(path), pytest.warns(TuningLogWarning) as caught:
+        known = current_history(CPU)
+        assert known.plan(changed) is None
+        assert bool(known.schemes(changed.workloads)) is with_records
+    (warning,) = caught
+    text = f"the log's plan is for another network (hash {graph.hash}, this one is {changed.hash})"
+    assert str(warning.message) == f"{path}: {text}: using the best records"
+
+
+def test_what_is_no_stale_plan_is_not_warned_of(
+    tmp_path, monkeypatch, graph, changed, plan, make_record
+) -> None:
+    other_threads = plan_log(tmp_path / "threads.log", plan, graph, threads=4)
+    records_only = log_of(tmp_path / "records.log", make_record(A))
+    shipped = tmp_path / "shipped" / "testcpu" / "net.log"
+    plan_log(shipped, plan, graph)
+    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "shipped"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert current_history(CPU).plan(changed) is None
+        for path in (other_threads, records_only):
+            with apply_history_best(path):
+                assert current_history(CPU).plan(changed) is None
+
+
+def test_a_log_of_several_networks_is_not_stale_for_one_of_them(
+    tmp_path, graph, changed, plan
+) -> None:
+    old = plan_log(tmp_path / "old.log", plan, graph)
+    new = plan_log(
+        tmp_path / "new.log", replace(plan, graph=changed.hash, configs={"a": A, "b": A}), changed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with apply_history_best([old, new]):
+            assert current_history(CPU).plan(graph) == plan
+            assert current_history(CPU).plan(changed).graph == changed.hash
+        with apply_history_best(new), apply_history_best(old):
+            assert current_history(CPU).plan(changed).graph == changed.hash
+
+
+def test_newer_records_are_not_blamed_on_the_plan_behind_them(
+    tmp_path, graph, changed, plan, make_record
+) -> None:
+    outer = plan_log(tmp_path / "outer.log", plan, graph)
+    inner = log_of(tmp_path / "inner.log", make_record(B))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with apply_history_best(outer), apply_history_best(inner):
+            assert current_history(CPU).plan(changed) is None
 
 
 def test_shipped_logs_are_found_by_the_cpus_name(tmp_path, monkeypatch, make_record, conv) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
 
 from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.global_search.conditional import solve_among
 from tvm_neocpu.global_search.layout_graph import (
     LayoutGraph,
+    Option,
     TransformSeconds,
     build_layout_graph,
 )
-from tvm_neocpu.global_search.solution import Solution
+from tvm_neocpu.global_search.limits import Deadline
+from tvm_neocpu.global_search.solution import Solution, is_closed
 from tvm_neocpu.global_search.solve import solve
 
 
@@ -37,12 +44,8 @@ def choose_layouts(
 def plan_of(layout_graph: LayoutGraph, solution: Solution) -> Plan:
     """What a solution of the numeric problem means for the network."""
     graph = layout_graph.graph
-    picked = {
-        node.id: options[choice]
-        for node, options, choice in zip(
-            graph.nodes, layout_graph.options, solution.choice[: len(graph.nodes)], strict=True
-        )
-    }
+    ids = [node.id for node in graph.nodes]
+    picked = dict(zip(ids, layout_graph.picked(solution.choice), strict=True))
     return Plan(
         graph=graph.hash,
         configs={id: option.config for id, option in picked.items() if option.config is not None},
@@ -51,3 +54,28 @@ def plan_of(layout_graph: LayoutGraph, solution: Solution) -> Plan:
         lower_bound=solution.lower_bound,
         method=solution.method,
     )
+
+
+def solution_of(layout_graph: LayoutGraph, plan: Plan, optimum: Solution) -> Solution | None:
+    """The inverse of :func:`plan_of`: what a plan costs here, bounded by what the optimum is.
+
+    None for a plan that takes configs or layouts which are no candidates (any more).
+    """
+    keep = {
+        i: np.array([_follows(option, node, plan) for option in layout_graph.options[i]])
+        for i, node in enumerate(layout_graph.graph.nodes)
+    }
+    if plan.graph != layout_graph.graph.hash or not all(mask.any() for mask in keep.values()):
+        return None
+    planned = solve_among(layout_graph.problem, keep, Deadline.after(math.inf))
+    if planned is None:
+        return None
+    bound = min(planned.cost, optimum.lower_bound)
+    optimal = is_closed(planned.cost, bound)
+    return replace(planned, lower_bound=bound, optimal=optimal, method=plan.method)
+
+
+def _follows(option: Option, node: GraphNode, plan: Plan) -> bool:
+    if node.kind is NodeKind.JOIN:
+        return option.writes == plan.joins.get(node.id)
+    return option.config == plan.configs.get(node.id)

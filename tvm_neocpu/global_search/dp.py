@@ -82,7 +82,7 @@ def _best_over_first(tables: list[Table], turn: dict[int, int], deadline: Deadli
     Scopes are in the order of elimination, so tables differ in missing axes only.
     """
     scope = tuple(sorted({i for table in tables for i in table.scope}, key=turn.__getitem__))
-    terms = sorted((_spread(table, scope) for table in tables), key=lambda term: term.size)
+    terms = sorted((spread(table, scope) for table in tables), key=lambda term: term.size)
     shape = np.broadcast_shapes(*(term.shape for term in terms))
     best = np.full(shape[1:], np.inf)
     rows = max(1, BLOCK_ENTRIES // best.size)
@@ -94,7 +94,7 @@ def _best_over_first(tables: list[Table], turn: dict[int, int], deadline: Deadli
     return Table(scope[1:], best)
 
 
-def _spread(table: Table, scope: tuple[int, ...]) -> Costs:
+def spread(table: Table, scope: tuple[int, ...]) -> Costs:
     """The table with an axis of length 1 for every node of `scope` that it lacks."""
     sizes = dict(zip(table.scope, table.values.shape, strict=True))
     return table.values.reshape([sizes.get(i, 1) for i in scope])

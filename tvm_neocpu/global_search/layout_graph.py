@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 
@@ -35,7 +36,7 @@ class Option:
 
 @dataclass(frozen=True)
 class LayoutGraph:
-    """The problem, and what each candidate of each graph node means.
+    """The problem, what each candidate of each graph node means, and the price of a transform.
 
     The problem's first ``len(graph.nodes)`` nodes are the graph's; behind them stand the shared
     transforms of tensors with several consumers.
@@ -44,6 +45,12 @@ class LayoutGraph:
     graph: ConvGraph
     options: tuple[tuple[Option, ...], ...]
     problem: LayoutProblem
+    transform_seconds: TransformSeconds
+
+    def picked(self, choice: Sequence[int]) -> tuple[Option, ...]:
+        """What a choice of the problem takes at every node of the graph."""
+        own = choice[: len(self.options)]
+        return tuple(entry[k] for entry, k in zip(self.options, own, strict=True))
 
 
 def build_layout_graph(
@@ -52,12 +59,13 @@ def build_layout_graph(
     transform_seconds: TransformSeconds,
 ) -> LayoutGraph:
     """``transform_seconds(shape, before, after)`` prices a transform; it is 0 for a free one."""
+    transform_seconds = _broadcasting(transform_seconds)
     options = _all_options(graph, candidates)
     index = {node.id: position for position, node in enumerate(graph.nodes)}
     node_costs: list[Costs] = [np.array([o.seconds for o in entry]) for entry in options]
     names = [f"{node.label} ({node.id})" for node in graph.nodes]
     edge_costs: list[tuple[tuple[int, int], Costs]] = []
-    for edges in _by_tensor(graph).values():
+    for edges in edges_by_tensor(graph).values():
         source = options[index[edges[0].src]]
         if len({edge.dst for edge in edges}) == 1:
             for edge in edges[:1]:
@@ -77,7 +85,17 @@ def build_layout_graph(
                 needs = [o.reads == layout for o in options[index[target]]]
                 forbids = np.array([[np.inf if need else 0.0, 0.0] for need in needs])
                 edge_costs.append(((index[target], shared), forbids))
-    return LayoutGraph(graph, options, LayoutProblem(node_costs, edge_costs, names=names))
+    problem = LayoutProblem(node_costs, edge_costs, names=names)
+    return LayoutGraph(graph, options, problem, transform_seconds)
+
+
+def _broadcasting(price: TransformSeconds) -> TransformSeconds:
+    """A single channel broadcasts over any block just as it is stored: nothing moves."""
+
+    def seconds(shape: Shape4, before: Layout, after: Layout) -> float:
+        return 0.0 if shape[1] == 1 else price(shape, before, after)
+
+    return seconds
 
 
 def _all_options(
@@ -112,6 +130,10 @@ def _join_layouts(
         for layout in layouts
         if all(layout.fits(channels) for channels in join.join_channels)
     ]
+    shared = gcd(*join.join_channels)
+    if len(join.join_channels) > 1 and shared > 1 and all(fit.block <= 1 for fit in fits):
+        # Unequal inputs that no convolution's block divides: moving vectors is cheaper than lanes.
+        fits.append(Layout(shared))
     return sorted(fits)
 
 
@@ -127,7 +149,8 @@ def _around(graph: ConvGraph, start: str) -> set[str]:
     return seen
 
 
-def _by_tensor(graph: ConvGraph) -> dict[tuple[str, str], list[GraphEdge]]:
+def edges_by_tensor(graph: ConvGraph) -> dict[tuple[str, str], list[GraphEdge]]:
+    """The consumers of every tensor, by source and tensor: they share its transforms."""
     groups: dict[tuple[str, str], list[GraphEdge]] = defaultdict(list)
     for edge in graph.edges:
         groups[edge.src, edge.tensor].append(edge)

@@ -35,27 +35,38 @@ _APPLIED: ContextVar[tuple[LogContents, ...]] = ContextVar("applied_logs", defau
 
 @dataclass(frozen=True)
 class History:
-    """What logs know for one CPU and thread count; of ``logs``, later ones take precedence."""
+    """What logs know for one CPU and thread count; of ``logs``, later ones take precedence.
+
+    ``applied`` are those of them that the user named. Shipped logs are of many networks; a log that
+    was named is meant for this one, so a plan in it for another graph is worth a warning.
+    """
 
     cpu: str
     threads: int
     logs: tuple[LogContents, ...] = ()
+    applied: tuple[LogContents, ...] = ()
 
     def plan(self, graph: ConvGraph) -> Plan | None:
         """The plan logged for exactly this graph, CPU and thread count, if nothing is newer.
 
         A log without a plan, but with records of the graph, asks for a search over them: it is
-        preferred to the plan of a log before it.
+        preferred to the plan of a log before it. Warns of an applied log whose plans are for other
+        graphs only (the network changed since), if no plan is found.
         """
         key = PlanKey(graph.hash, self.cpu, self.threads)
         needed = {node.id for node in graph.convs} | graph.joins
         workloads = set(graph.workloads)
+        refused: list[LogContents] = []
         for log in reversed(self.logs):
             plan = log.plans.get(key)
             if plan is not None and needed <= plan.configs.keys() | plan.joins.keys():
                 return plan
+            if plan is None and any(log is named for named in self.applied):
+                refused.append(log)
             if any(r.cpu == self.cpu and r.ok and r.workload in workloads for r in log.records):
-                return None
+                break
+        if needed:
+            self._warn_of_stale(refused, graph.hash)
         return None
 
     def schemes(self, workloads: Iterable[Workload]) -> dict[Workload, tuple[Record, ...]]:
@@ -71,6 +82,17 @@ class History:
         for log in self.logs:
             self._warn_of_foreign(log)
         return best
+
+    def _warn_of_stale(self, refused: Iterable[LogContents], wanted: str) -> None:
+        mine = (self.cpu, self.threads)
+        stale = [(log, k.graph) for log in refused for k in log.plans if (k.cpu, k.threads) == mine]
+        if not stale:
+            return
+        paths = dict.fromkeys(str(path) for log, _ in stale for path in log.paths)
+        hashes = ", ".join(dict.fromkeys(found for _, found in stale))
+        text = f"the log's plan is for another network (hash {hashes}, this one is {wanted})"
+        where = f"{', '.join(paths)}: " if paths else ""
+        warnings.warn(f"{where}{text}: using the best records", TuningLogWarning, stacklevel=4)
 
     def _warn_of_foreign(self, log: LogContents) -> None:
         others = sorted({record.cpu for record in log.records} - {self.cpu})
@@ -99,7 +121,8 @@ def apply_history_best(paths: PathLike | Iterable[PathLike]) -> Iterator[LogCont
 def current_history(cpu: Cpu) -> History:
     """What a build for this CPU, on ``cpu.cores`` threads, may consume now."""
     shipped = tuple(_load_once(path, *_stamp(path)) for path in shipped_logs(cpu.name))
-    return History(cpu.name, cpu.cores, (*shipped, *_APPLIED.get()))
+    applied = _APPLIED.get()
+    return History(cpu.name, cpu.cores, (*shipped, *applied), applied)
 
 
 def shipped_logs(cpu_name: str) -> tuple[Path, ...]:

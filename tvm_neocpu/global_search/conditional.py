@@ -1,0 +1,32 @@
+"""The best choice among fewer candidates: what a decision costs when everything else adapts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from tvm_neocpu.global_search.auto import solve_auto
+from tvm_neocpu.global_search.cost_graph import Mask
+from tvm_neocpu.global_search.dp import solve_dp
+from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
+from tvm_neocpu.global_search.problem import LayoutProblem
+from tvm_neocpu.global_search.solution import Solution
+
+
+def solve_among(
+    problem: LayoutProblem, keep: Mapping[int, Mask], deadline: Deadline
+) -> Solution | None:
+    """The best choice that takes a marked candidate at each node of `keep`; None if none is finite.
+
+    Raises SearchLimitError if none was found by the deadline.
+    """
+    node_costs = list(problem.node_costs)
+    for node, mask in keep.items():
+        node_costs[node] = np.where(mask, node_costs[node], np.inf)
+    fewer = LayoutProblem(node_costs, problem.edge_costs, names=problem.names)
+    try:
+        # One elimination; the reductions of "auto" only pay for what is too wide for that.
+        return solve_dp(fewer, deadline)
+    except SearchLimitError:
+        return solve_auto(fewer, deadline)
