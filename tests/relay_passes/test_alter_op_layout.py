@@ -385,15 +385,16 @@ def test_what_only_constants_go_into_is_plain() -> None:
 
 def test_a_join_without_a_plan_takes_the_layout_of_most_bytes() -> None:
     def before(net: Net, x: relax.Var) -> relax.Var:
-        y, z = net.conv(x, W16), net.conv(x, W16B)
-        return net(op.maximum(net(op.add(z, y)), y))
+        gate = net(op.mean(net.conv(x, W16B), axis=[2, 3], keepdims=True))
+        return net(op.multiply(gate, net.conv(x, W16)))
 
     def expected(net: Net, x: relax.Var) -> relax.Var:
-        y, z = net.conv(x, W16, 0, 16), net.conv(x, W16B, 0, 8)
-        y = net.repack(y, 16, 8)
-        return net.unpack(net(op.maximum(net(op.add(z, y)), y)), 8)
+        gate = net(op.mean(net.conv(x, W16B, 0, 8), axis=[2, 3], keepdims=True))
+        y = net.conv(x, W16, 0, 16)
+        gate = net(op.reshape(gate, (1, 1, 1, 1, 16)))
+        return net.unpack(net(op.multiply(gate, y)), 16)
 
-    check(before, [blocks(0, 16), blocks(0, 8)], expected)
+    check(before, [blocks(0, 8), blocks(0, 16)], expected)
 
 
 def test_a_join_without_a_plan_takes_a_layout_that_fits() -> None:

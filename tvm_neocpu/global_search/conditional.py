@@ -14,6 +14,14 @@ from tvm_neocpu.global_search.problem import LayoutProblem
 from tvm_neocpu.global_search.solution import Solution
 
 
+def restricted(problem: LayoutProblem, keep: Mapping[int, Mask]) -> LayoutProblem:
+    """The problem with every candidate forbidden that is not marked at a node of `keep`."""
+    node_costs = list(problem.node_costs)
+    for node, mask in keep.items():
+        node_costs[node] = np.where(mask, node_costs[node], np.inf)
+    return LayoutProblem(node_costs, problem.edge_costs, names=problem.names)
+
+
 def solve_among(
     problem: LayoutProblem, keep: Mapping[int, Mask], deadline: Deadline
 ) -> Solution | None:
@@ -21,10 +29,7 @@ def solve_among(
 
     Raises SearchLimitError if none was found by the deadline.
     """
-    node_costs = list(problem.node_costs)
-    for node, mask in keep.items():
-        node_costs[node] = np.where(mask, node_costs[node], np.inf)
-    fewer = LayoutProblem(node_costs, problem.edge_costs, names=problem.names)
+    fewer = restricted(problem, keep)
     try:
         # One elimination; the reductions of "auto" only pay for what is too wide for that.
         return solve_dp(fewer, deadline)

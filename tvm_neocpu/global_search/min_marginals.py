@@ -26,6 +26,23 @@ def min_marginals(problem: LayoutProblem, max_work: float = MAX_WORK) -> tuple[C
 
     +inf where no finite choice does; None if the sums to form exceed `max_work`.
     """
+    tree = _summed_up(problem, max_work)
+    if tree is None:
+        return None
+    if math.isinf(tree.total):
+        return tuple(np.full_like(costs, np.inf) for costs in problem.node_costs)
+    tree.send_down()
+    alone = np.array([tree.total])  # of nodes with a single candidate
+    return tuple(tree.marginals.get(i, alone) for i in range(len(problem)))
+
+
+def least_cost(problem: LayoutProblem, max_work: float = MAX_WORK) -> float | None:
+    """The optimum's cost, +inf without a finite choice; None as above."""
+    tree = _summed_up(problem, max_work)
+    return None if tree is None else tree.total
+
+
+def _summed_up(problem: LayoutProblem, max_work: float) -> _Tree | None:
     graph = CostGraph.of(problem)
     fix_single(graph)
     plan = plan_elimination(graph, int(max_work), max_work)
@@ -33,11 +50,7 @@ def min_marginals(problem: LayoutProblem, max_work: float = MAX_WORK) -> tuple[C
         return None
     tree = _Tree.of(graph, plan.order)
     tree.send_up()
-    if math.isinf(tree.total):
-        return tuple(np.full_like(costs, np.inf) for costs in problem.node_costs)
-    tree.send_down()
-    alone = np.array([tree.total])  # of nodes with a single candidate
-    return tuple(tree.marginals.get(i, alone) for i in range(len(problem)))
+    return tree
 
 
 class _Tree:

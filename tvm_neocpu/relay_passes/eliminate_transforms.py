@@ -37,6 +37,9 @@ class _Rewriter:
     renamed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
 
     def visit(self, var: relax.Var, value: relax.Expr, emit: Emit) -> None:
+        if isinstance(value, relax.Var):
+            self.renamed[var] = self.replace(value, emit)
+            return
         layouts = transform_layouts(value)
         if layouts is None:
             self.renamed[var] = emit(self.replace(value, emit))

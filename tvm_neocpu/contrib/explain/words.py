@@ -1,9 +1,9 @@
-"""How choices are called: one vocabulary for the table and the page."""
+"""How choices are called: one vocabulary for the table, the page and JSON."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import MISSING, fields
+from dataclasses import fields
 
 from tvm_neocpu.core.config import (
     Config,
@@ -12,10 +12,9 @@ from tvm_neocpu.core.config import (
     DepthwiseConfig,
     WinogradConfig,
 )
-from tvm_neocpu.core.conv_graph import GraphNode, NodeKind
+from tvm_neocpu.core.conv_graph import GraphNode
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.winograd import KERNEL as WINOGRAD_KERNEL
-from tvm_neocpu.global_search.explain import NodeRow
+from tvm_neocpu.global_search.explain import Explanation
 from tvm_neocpu.global_search.layout_graph import Option
 
 # A template without a line here goes by its own name.
@@ -25,5 +24,71 @@ _ALGORITHMS: dict[str, str] = {
     DenseConfig.template: "dense",
     WinogradConfig.template: "winograd",
 }
-# Said by the layouts and by the algorithm's name.
+# Said by the layouts and by the algorithm's name already.
 _SAID_ELSEWHERE = ("ic_bn", "oc_bn", "tile")
+IMPOSSIBLE = "impossible"
+UNKNOWN = "?"
+
+
+def algorithm(node: GraphNode, option: Option) -> str:
+    """``"direct"``, ``"winograd F(4x4)"``; joins and boundaries by their kind."""
+    config = option.config
+    if config is None:
+        return node.kind.value
+    name = _ALGORITHMS.get(config.template, config.template)
+    tile = getattr(config, "tile", None)
+    return name if tile is None else f"{name} F({tile}x{tile})"
+
+
+def schedule(config: Config | None) -> str:
+    """The knobs that differ from their defaults, without those that follow from the layouts."""
+    if config is None:
+        return ""
+    shown = (f for f in fields(config) if f.name not in _SAID_ELSEWHERE)
+    values = {f.name: getattr(config, f.name) for f in shown if getattr(config, f.name) != f.default}
+    return " ".join(name if v is True else f"{name}={v}" for name, v in values.items())
+
+
+def block(layout: Layout) -> str:
+    """``"16c"`` for NCHW16c, which is called in full only where there is room."""
+    return f"{layout.block}c" if layout.is_blocked else str(layout)
+
+
+def layouts(option: Option) -> str:
+    """What it reads and writes; once if they are the same and no kernel makes one of the other."""
+    if option.config is None and option.reads == option.writes:
+        return block(option.reads)
+    return f"{block(option.reads)} -> {block(option.writes)}"
+
+
+def choice(node: GraphNode, option: Option) -> str:
+    """Algorithm and layouts in a few words."""
+    if option.config is None:
+        return layouts(option)
+    return f"{algorithm(node, option)} {layouts(option)}"
+
+
+def ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f}"
+
+
+def extra_ms(network_seconds: float | None, total: float) -> str:
+    """What another network costs more than this one, in milliseconds: ``"+0.030"``."""
+    if network_seconds is None:
+        return UNKNOWN
+    if math.isinf(network_seconds):
+        return IMPOSSIBLE
+    # Not "-0.000", which rounding makes of a tie.
+    return f"{round((network_seconds - total) * 1e3, 3) + 0.0:+.3f}"
+
+
+def proof(explanation: Explanation) -> str:
+    """How far from the best the choice can be."""
+    if explanation.optimal:
+        return "proven optimal"
+    bound = ms(explanation.lower_bound)
+    return f"no choice is below {bound} ms, a gap of {explanation.gap:.2%}"
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,0 +1,74 @@
+"""ScheduleFunctions: every function of a module by its template or by the general rule."""
+
+from __future__ import annotations
+
+import numpy as np
+import tvm
+from tvm import relax, te, tirx
+from tvm.s_tir import Schedule
+
+from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.relay_passes.fuse import FuseFunctions
+from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
+from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.topi.anchor import find_anchor
+
+op = relax.op
+CPU = Cpu("haswell", AVX2, cores=2)
+
+
+def fused() -> tvm.IRModule:
+    """A convolution with bias and ReLU, and a pool."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 2, 32, 32, 8), "float32"))
+    weight = relax.const(np.zeros((16, 16, 3, 3), "float32"))
+    bias = relax.const(np.zeros((1, 2, 1, 1, 8), "float32"))
+    blocked = {"data_layout": "NCHW8c", "out_layout": "NCHW8c", "kernel_layout": "OIHW"}
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = op.nn.relu(op.add(op.nn.conv2d(x, weight, padding=1, **blocked), bias))
+            result = builder.emit_output(op.nn.max_pool2d(y, [3, 3], [2, 2], layout="NCHW8c"))
+        builder.emit_func_output(result)
+    return FuseFunctions()(LowerToTemplates(CPU)(builder.get()))
+
+
+def primfuncs(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
+    return {
+        var.name_hint: func
+        for var, func in mod.functions.items()
+        if isinstance(func, tirx.PrimFunc)
+    }
+
+
+def test_every_function_is_scheduled_under_its_name() -> None:
+    before = fused()
+    after = ScheduleFunctions()(before)
+    assert primfuncs(after).keys() == primfuncs(before).keys()
+    assert len(primfuncs(after)) == 2
+    for name, func in primfuncs(after).items():
+        assert "T.parallel(" in func.script(), name
+        assert "T.vectorized(" in func.script(), name
+        assert find_anchor(Schedule(func)) is None, name
+
+
+def test_the_network_itself_is_left_alone() -> None:
+    before = fused()
+    tvm.ir.assert_structural_equal(ScheduleFunctions()(before)["main"], before["main"])
+
+
+def test_attributes_are_kept() -> None:
+    before = fused()
+    after = primfuncs(ScheduleFunctions()(before))
+    for name, func in primfuncs(before).items():
+        assert dict(after[name].attrs) == dict(func.attrs)
+
+
+def test_a_function_that_cannot_be_scheduled_stops_nobody() -> None:
+    rows = tirx.Var("rows", "int64")
+    x = te.placeholder((rows, 16), name="x")
+    symbolic = te.create_prim_func([x, te.compute((rows, 16), lambda i, j: x[i, j] + 1.0)])
+    before = fused()
+    before["symbolic"] = symbolic.with_attr("global_symbol", "symbolic")
+    after = ScheduleFunctions()(before)
+    tvm.ir.assert_structural_equal(after["symbolic"], before["symbolic"])
+    assert all("T.parallel(" in f.script() for n, f in primfuncs(after).items() if n != "symbolic")

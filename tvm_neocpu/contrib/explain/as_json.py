@@ -1,0 +1,83 @@
+"""An explanation as JSON: for programs, and what the page shows at a node."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvm_neocpu.contrib.explain import words
+from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.core.config import knobs
+from tvm_neocpu.core.conv_graph import GraphNode
+from tvm_neocpu.global_search.explain import Explanation, NodeRow, TransformRow
+from tvm_neocpu.global_search.layout_graph import Option
+from tvm_neocpu.version import __version__
+
+
+def as_json(network: ExplainedNetwork) -> dict[str, Any]:
+    """Everything; times in seconds. A network's is null where it cannot be, or was not found out."""
+    found = network.explanation
+    return {
+        "network": network.name,
+        "graph": found.graph.hash,
+        "cpu": network.cpu,
+        "threads": network.threads,
+        "origin": network.origin,
+        "package": __version__,
+        "seconds": found.seconds,
+        "lower_bound": found.lower_bound,
+        "optimal": found.optimal,
+        "method": found.method,
+        "greedy_seconds": found.greedy_seconds,
+        "nodes": [_node(row, found) for row in found.nodes],
+        "transforms": [_transform(row) for row in found.transforms],
+    }
+
+
+def _node(row: NodeRow, found: Explanation) -> dict[str, Any]:
+    return {
+        "id": row.node.id,
+        "kind": row.node.kind.value,
+        "label": row.node.label,
+        "shape": list(row.node.out_shape),
+        "candidates": row.candidates,
+        **_option(row.node, row.option, found),
+        "alternatives": [
+            {
+                **_option(row.node, other.option, found),
+                "network_seconds": _finite(other.network_seconds),
+            }
+            for other in row.alternatives
+        ],
+    }
+
+
+def _option(node: GraphNode, option: Option, found: Explanation) -> dict[str, Any]:
+    config = option.config
+    return {
+        "algorithm": words.algorithm(node, option),
+        "template": config.template if config else None,
+        "config": knobs(config) if config else None,
+        "schedule": words.schedule(config),
+        "reads": str(option.reads),
+        "writes": str(option.writes),
+        "seconds": option.seconds,
+        "measured": found.is_measured(node, option),
+    }
+
+
+def _transform(row: TransformRow) -> dict[str, Any]:
+    return {
+        "source": row.source.id,
+        "targets": [target.id for target in row.targets],
+        "shape": list(row.shape),
+        "before": str(row.before),
+        "after": str(row.after),
+        "seconds": row.seconds,
+        "if_source_seconds": _finite(row.if_source),
+        "if_targets_seconds": _finite(row.if_targets),
+    }
+
+
+def _finite(seconds: float | None) -> float | None:
+    return None if seconds is None or math.isinf(seconds) else seconds

@@ -1,0 +1,198 @@
+"""Where to draw the nodes of a network: in layers, after Sugiyama, Tagawa and Toda (1981).
+
+Every node lies below all of its predecessors; an edge that passes layers by bends around their nodes at
+a point in each. Layers are ordered so that few edges cross, then moved so that edges run straight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tvm_neocpu.contrib.explain.spacing import closest_with_gaps
+
+Point = tuple[float, float]
+Link = tuple[str, str]
+
+ORDER_SWEEPS = 12
+PLACE_SWEEPS = 24
+GAP_X = 22.0
+GAP_Y = 34.0
+# Of an edge where it passes a layer by.
+BEND_WIDTH = 10.0
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Centres of the boxes, and for each edge the points it passes, from bottom to top edge."""
+
+    centres: dict[str, Point]
+    routes: dict[Link, tuple[Point, ...]]
+    width: float
+    height: float
+
+
+def draw(nodes: Sequence[str], links: Iterable[Link], box: Point) -> Drawing:
+    """``nodes`` in topological order, all boxes of one size; parallel links are drawn once.
+
+    Parts that no link connects stand below one another.
+    """
+    unique = list(dict.fromkeys(links))
+    centres: dict[str, Point] = {}
+    routes: dict[Link, tuple[Point, ...]] = {}
+    width = height = 0.0
+    for part in _parts(nodes, unique):
+        inside = set(part)
+        layers = _Layers.of(part, [link for link in unique if link[0] in inside])
+        layers.order()
+        drawing = layers.place(box)
+        centres |= {node: (x, y + height) for node, (x, y) in drawing.centres.items()}
+        moved = drawing.routes.items()
+        routes |= {link: tuple((x, y + height) for x, y in points) for link, points in moved}
+        width = max(width, drawing.width)
+        height += drawing.height + GAP_Y
+    return Drawing(centres, routes, width, max(0.0, height - GAP_Y))
+
+
+def _parts(nodes: Sequence[str], links: Iterable[Link]) -> list[list[str]]:
+    """Connected nodes together, each part and the parts in the order of ``nodes``."""
+    leader = {node: node for node in nodes}
+
+    def find(node: str) -> str:
+        while leader[node] != node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    for source, target in links:
+        leader[find(target)] = find(source)
+    parts: dict[str, list[str]] = {}
+    for node in nodes:
+        parts.setdefault(find(node), []).append(node)
+    return list(parts.values())
+
+
+@dataclass
+class _Layers:
+    """Rows of nodes and bends; ``above`` and ``below`` link neighbouring rows only."""
+
+    rows: list[list[str]]
+    chains: dict[Link, list[str]]
+    bends: set[str]
+    above: dict[str, list[str]] = field(default_factory=dict)
+    below: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, nodes: Sequence[str], links: Sequence[Link]) -> _Layers:
+        rank = _ranks(nodes, links)
+        rows: list[list[str]] = [[] for _ in range(1 + max(rank.values()))]
+        for node in nodes:
+            rows[rank[node]].append(node)
+        layers = cls(rows, {}, set())
+        for source, target in links:
+            between = [f"{source}>{target}@{r}" for r in range(rank[source] + 1, rank[target])]
+            for row, bend in enumerate(between, rank[source] + 1):
+                rows[row].append(bend)
+            layers.bends.update(between)
+            layers.chains[source, target] = [source, *between, target]
+        for chain in layers.chains.values():
+            for upper, lower in pairwise(chain):
+                layers.below.setdefault(upper, []).append(lower)
+                layers.above.setdefault(lower, []).append(upper)
+        return layers
+
+    def order(self) -> None:
+        """Sort rows by the mean place of their neighbours, down and up; keep the best seen."""
+        best, fewest = [list(row) for row in self.rows], self.crossings()
+        for sweep in range(ORDER_SWEEPS):
+            downwards = sweep % 2 == 0
+            near = self.above if downwards else self.below
+            rows = self.rows[1:] if downwards else self.rows[-2::-1]
+            for row in rows:
+                self._sort(row, near)
+            crossings = self.crossings()
+            if crossings < fewest:
+                best, fewest = [list(row) for row in self.rows], crossings
+        self.rows = best
+
+    def _sort(self, row: list[str], near: dict[str, list[str]]) -> None:
+        place = {node: k for other in self.rows for k, node in enumerate(other)}
+
+        def mean(node: str) -> float:
+            places = [place[other] for other in near.get(node, ())]
+            return sum(places) / len(places) if places else place[node]
+
+        row.sort(key=mean)
+
+    def crossings(self) -> int:
+        """How many pairs of links cross."""
+        count = 0
+        for upper, lower in pairwise(self.rows):
+            place = {node: k for k, node in enumerate(lower)}
+            ends = [sorted(place[other] for other in self.below.get(node, ())) for node in upper]
+            seen: list[int] = []
+            for targets in ends:
+                count += sum(1 for end in seen for target in targets if target < end)
+                seen += targets
+        return count
+
+    def place(self, box: Point) -> Drawing:
+        """Coordinates: each row as near to its neighbours' means as its boxes' widths allow."""
+        width, height = box
+        wide = {n: BEND_WIDTH if n in self.bends else width for row in self.rows for n in row}
+        x = self._columns(wide)
+        left = min(x[node] - wide[node] / 2 for node in wide)
+        right = max(x[node] + wide[node] / 2 for node in wide)
+        y = {n: k * (height + GAP_Y) + height / 2 for k, row in enumerate(self.rows) for n in row}
+        centre = {node: (x[node] - left, y[node]) for node in wide}
+        routes = {link: self._route(chain, centre, height) for link, chain in self.chains.items()}
+        centres = {node: at for node, at in centre.items() if node not in self.bends}
+        total = len(self.rows) * (height + GAP_Y) - GAP_Y
+        return Drawing(centres, routes, right - left, total)
+
+    def _columns(self, wide: dict[str, float]) -> dict[str, float]:
+        near = {node: self.above.get(node, []) + self.below.get(node, []) for node in wide}
+        x = dict.fromkeys(wide, 0.0)
+        for sweep in range(PLACE_SWEEPS):
+            # Both neighbours count in either direction: by one of them, blocks lean and add up.
+            for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
+                wished = [_mean([x[other] for other in near[n]], x[n]) for n in row]
+                # A bend that gives way makes two corners, a box none.
+                weights = [4.0 if node in self.bends else 1.0 for node in row]
+                gaps = [(wide[a] + wide[b]) / 2 + GAP_X for a, b in pairwise(row)]
+                x |= zip(row, closest_with_gaps(wished, gaps, weights), strict=True)
+        return x
+
+    def _route(
+        self, chain: list[str], centre: dict[str, Point], height: float
+    ) -> tuple[Point, ...]:
+        """Out of the source's lower side, upright past each row, into the target's upper side."""
+        points: list[Point] = []
+        for node in chain:
+            x, y = centre[node]
+            if node != chain[0]:
+                points.append((x, y - height / 2))
+            if node != chain[-1]:
+                points.append((x, y + height / 2))
+        return tuple(points)
+
+
+def _ranks(nodes: Sequence[str], links: Sequence[Link]) -> dict[str, int]:
+    """The longest way from any start; a start itself lies just above its first consumer."""
+    before: dict[str, list[str]] = {}
+    after: dict[str, list[str]] = {}
+    for source, target in links:
+        before.setdefault(target, []).append(source)
+        after.setdefault(source, []).append(target)
+    rank: dict[str, int] = {}
+    for node in nodes:
+        rank[node] = 1 + max((rank[other] for other in before.get(node, ())), default=-1)
+    for node in nodes:
+        if node not in before and node in after:
+            rank[node] = min(rank[other] for other in after[node]) - 1
+    return rank
+
+
+def _mean(values: list[float], otherwise: float) -> float:
+    return sum(values) / len(values) if values else otherwise
