@@ -15,6 +15,7 @@ from pathlib import Path
 from rich.console import Console
 
 from tvm_neocpu import cli, threads
+from tvm_neocpu.bench_kernels import bench_kernels
 from tvm_neocpu.contrib.peers.compare import compare
 from tvm_neocpu.contrib.peers.report import Comparison, as_json, show
 from tvm_neocpu.contrib.peers.runner import Network, Runner
@@ -60,7 +61,10 @@ def _bench_networks(argv: list[str]) -> int:
 
 
 # Further benchmarks, by their first word; without one of these words networks are compared.
-COMMANDS: dict[str, Callable[[list[str]], int]] = {"networks": _bench_networks}
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "networks": _bench_networks,
+    "kernels": bench_kernels,
+}
 
 
 def _compare(

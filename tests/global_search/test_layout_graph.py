@@ -147,9 +147,7 @@ def test_a_single_channel_goes_into_any_join_for_free() -> None:
     )
     found = build_layout_graph(graph, {workload("a"): schemes((0, 16))}, price)
     assert cost(found, sum=1) == 1
-    forked = ConvGraph(
-        graph.nodes + (OUT,), (*graph.edges, edge("mask", "out", shape=(1, 1, 4, 4)))
-    )
+    forked = ConvGraph((*graph.nodes, OUT), (*graph.edges, edge("mask", "out", shape=(1, 1, 4, 4))))
     assert cost(build_layout_graph(forked, {workload("a"): schemes((0, 16))}, price), sum=1) == 1
 
 

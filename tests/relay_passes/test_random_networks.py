@@ -8,16 +8,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 import tvm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tvm import relax
 
-from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.candidate import Candidate, layouts_of
+from tvm_neocpu.core.conv_graph import ConvGraph, Shape4
 from tvm_neocpu.core.layout import Layout, factors
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import TransformWorkload
+from tvm_neocpu.global_search.choose import choose_layouts
 from tvm_neocpu.pipeline import apply_plan, lower_altered
+from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.layout_transform import transform_workload
+from tvm_neocpu.relay_passes.rebuild import bindings_of
 from tvm_neocpu.target import parse_target
 from tvm_neocpu.topi.strategy import space_of
 
@@ -200,29 +207,76 @@ def run(mod: tvm.IRModule, inputs: list[Floats]) -> list[Floats]:
     return [tensor.numpy() for tensor in results]
 
 
-@given(
-    shape=SHAPES,
-    inputs=st.integers(1, 2),
-    steps=st.lists(STEPS, min_size=2, max_size=8),
-    head=st.sampled_from(list(HEADS)),
-    data=st.data(),
+@dataclass(frozen=True)
+class Sketch:
+    """All that a random network is drawn from."""
+
+    shape: tuple[int, int, int, int]
+    inputs: int
+    steps: list[Step]
+    head: str
+
+    def module(self) -> tvm.IRModule:
+        return Network(*self.shape, self.inputs).module(self.steps, self.head)
+
+
+SKETCHES = st.builds(
+    Sketch,
+    SHAPES,
+    st.integers(1, 2),
+    st.lists(STEPS, min_size=2, max_size=8),
+    st.sampled_from(list(HEADS)),
 )
+
+
+@given(sketch=SKETCHES, data=st.data())
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-def test_any_plan_computes_the_same(
-    shape: tuple[int, int, int, int],
-    inputs: int,
-    steps: list[Step],
-    head: str,
-    data: st.DataObject,
-) -> None:
-    mod = Network(*shape, inputs).module(steps, head)
+def test_any_plan_computes_the_same(sketch: Sketch, data: st.DataObject) -> None:
+    mod = sketch.module()
     graph = ExtractConvGraph(TARGET.cpu)(mod)
     plan = any_plan(data.draw, graph)
     altered = apply_plan(mod, plan, TARGET.cpu)
     assert relax.analysis.check_well_formed(altered)
     lowered = lower_altered(altered, plan.by_layout(graph), TARGET.cpu)
     rng = np.random.default_rng(1)
-    arrays = [rng.normal(size=shape).astype("float32") for _ in range(inputs)]
+    arrays = [rng.normal(size=sketch.shape).astype("float32") for _ in range(sketch.inputs)]
     for got, wanted in zip(run(lowered, arrays), run(mod, arrays), strict=True):
         atol = 1e-4 * max(np.abs(wanted).max(), 1)
         np.testing.assert_allclose(got, wanted, rtol=0, atol=atol)
+
+
+def price(shape: Shape4, before: Layout, after: Layout) -> float:
+    """Another price for every transform that moves elements."""
+    move = TransformWorkload(*shape, before.block, after.block)
+    return 0.0 if move.is_free else move.moved_bytes * (64 + 8 * before.block + after.block)
+
+
+@given(sketch=SKETCHES, data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_the_plan_pays_for_the_transforms_that_are_inserted(
+    sketch: Sketch, data: st.DataObject
+) -> None:
+    mod = sketch.module()
+    graph = ExtractConvGraph(TARGET.cpu)(mod)
+    candidates = {}
+    for workload in graph.workloads:
+        space = space_of(workload, TARGET.cpu)
+        places = data.draw(st.lists(st.integers(0, len(space) - 1), min_size=1, max_size=4))
+        schemes = {layouts_of(space[i]): space[i] for i in places}
+        seconds = data.draw(st.lists(st.floats(0, 1e6), min_size=len(schemes), max_size=4))
+        candidates[workload] = [
+            Candidate(c, t) for c, t in zip(schemes.values(), seconds, strict=False)
+        ]
+    plan = choose_layouts(graph, candidates, price)
+    total = sum(
+        scheme.seconds
+        for node in graph.convs
+        for scheme in candidates[node.workload]
+        if scheme.config == plan.configs[node.id]
+    )
+    altered = AlterOpLayout(plan, TARGET.cpu)(mod)
+    for _, value in bindings_of(altered["main"]):
+        move = transform_workload(value)
+        if move is not None:
+            total += price(move.in_shape, Layout(move.before), Layout(move.after))
+    assert plan.seconds == pytest.approx(total, rel=1e-6, abs=1e-6)

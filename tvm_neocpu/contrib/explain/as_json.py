@@ -15,7 +15,7 @@ from tvm_neocpu.version import __version__
 
 
 def as_json(network: ExplainedNetwork) -> dict[str, Any]:
-    """Everything; times in seconds. A network's is null where it cannot be, or was not found out."""
+    """Everything; times in seconds. A network's is null if it cannot be or was not found out."""
     found = network.explanation
     return {
         "network": network.name,

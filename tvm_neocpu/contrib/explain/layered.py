@@ -1,7 +1,8 @@
 """Where to draw the nodes of a network: in layers, after Sugiyama, Tagawa and Toda (1981).
 
-Every node lies below all of its predecessors; an edge that passes layers by bends around their nodes at
-a point in each. Layers are ordered so that few edges cross, then moved so that edges run straight.
+Every node lies below all of its predecessors; an edge that passes layers by bends around their
+nodes at a point in each. Layers are ordered so that few edges cross, then moved so that edges run
+straight.
 """
 
 from __future__ import annotations
@@ -107,23 +108,13 @@ class _Layers:
         best, fewest = [list(row) for row in self.rows], self.crossings()
         for sweep in range(ORDER_SWEEPS):
             downwards = sweep % 2 == 0
-            near = self.above if downwards else self.below
-            rows = self.rows[1:] if downwards else self.rows[-2::-1]
-            for row in rows:
-                self._sort(row, near)
+            rows = self.rows if downwards else self.rows[::-1]
+            for fixed, row in pairwise(rows):
+                _sort(row, fixed, self.above if downwards else self.below)
             crossings = self.crossings()
             if crossings < fewest:
                 best, fewest = [list(row) for row in self.rows], crossings
         self.rows = best
-
-    def _sort(self, row: list[str], near: dict[str, list[str]]) -> None:
-        place = {node: k for other in self.rows for k, node in enumerate(other)}
-
-        def mean(node: str) -> float:
-            places = [place[other] for other in near.get(node, ())]
-            return sum(places) / len(places) if places else place[node]
-
-        row.sort(key=mean)
 
     def crossings(self) -> int:
         """How many pairs of links cross."""
@@ -176,6 +167,13 @@ class _Layers:
             if node != chain[-1]:
                 points.append((x, y + height / 2))
         return tuple(points)
+
+
+def _sort(row: list[str], fixed: list[str], near: dict[str, list[str]]) -> None:
+    """Order a row by the mean places of its nodes' neighbours in the fixed row."""
+    place = {node: float(k) for k, node in enumerate(fixed)}
+    own = {node: float(k) for k, node in enumerate(row)}
+    row.sort(key=lambda n: _mean([place[other] for other in near.get(n, ())], own[n]))
 
 
 def _ranks(nodes: Sequence[str], links: Sequence[Link]) -> dict[str, int]:

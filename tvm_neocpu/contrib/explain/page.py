@@ -1,1 +1,160 @@
-def render(network): return ""
+"""An explanation as one self-contained HTML page: nothing is loaded, from nowhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from importlib import resources
+
+from tvm_neocpu.contrib.explain import cells, colours, words
+from tvm_neocpu.contrib.explain.as_json import as_json
+from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.contrib.explain.svg import network_svg
+from tvm_neocpu.core.conv_graph import NodeKind
+from tvm_neocpu.global_search.explain import Explanation
+
+# The page may run what is written in it and fetch nothing.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+
+def render(network: ExplainedNetwork) -> str:
+    """The page's text."""
+    found = network.explanation
+    title = f"{network.name} on {network.cpu}"
+    layouts, algorithms = _layout_colours(found), _algorithm_colours(found)
+    data = json.dumps(as_json(network)).replace("<", "\\u003c")
+    return f"""<!doctype html>
+<html lang="en" data-colour="layout">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}: layouts and algorithms</title>
+<style>
+{_asset("page.css")}</style>
+</head>
+<body>
+<header>
+<h1>{escape(title)}<small>{words.plural(network.threads, "thread")}</small></h1>
+{_figures(network)}
+</header>
+<main>
+<section class="drawing" aria-label="the network">
+<div class="tools">
+<div class="toggle" role="group" aria-label="colours">
+<button type="button" data-colours="layout" aria-pressed="true">layout</button>
+<button type="button" data-colours="algorithm" aria-pressed="false">algorithm</button>
+</div>
+{_legend("layout", layouts)}
+{_legend("algorithm", algorithms)}
+<div class="zoom" role="group" aria-label="size">
+<button type="button" data-zoom="-1" aria-label="smaller">&minus;</button>
+<button type="button" data-zoom="0">1:1</button>
+<button type="button" data-zoom="1" aria-label="larger">+</button>
+</div>
+</div>
+<div class="canvas">
+{network_svg(found, layouts, algorithms)}
+</div>
+</section>
+<section class="tables" aria-label="tables">
+{_transforms(found)}
+{_nodes(found)}
+</section>
+</main>
+<div id="tip" role="tooltip" hidden></div>
+<script id="data" type="application/json">{data}</script>
+<script>
+{_asset("page.js")}</script>
+</body>
+</html>
+"""
+
+
+def _asset(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _layout_colours(found: Explanation) -> dict[str, str]:
+    options = [row.option for row in found.nodes]
+    layouts = sorted({layout for o in options for layout in (o.reads, o.writes)})
+    return colours.assign(map(str, layouts), neutral=["NCHW"])
+
+
+def _algorithm_colours(found: Explanation) -> dict[str, str]:
+    names = [words.algorithm(row.node, row.option) for row in found.nodes]
+    undecided = [kind.value for kind in (NodeKind.JOIN, NodeKind.BOUNDARY)]
+    return colours.assign(sorted(set(names)), neutral=undecided)
+
+
+def _figures(network: ExplainedNetwork) -> str:
+    found = network.explanation
+    transforms = f"{words.ms(found.transform_seconds)} ms"
+    figures = [
+        ("predicted", f"{words.ms(found.seconds)} ms", words.proof(found)),
+        ("layout transforms", transforms, f"{len(found.transforms)} kept"),
+    ]
+    if found.greedy_seconds is not None:
+        greedy = f"{words.ms(found.greedy_seconds)} ms"
+        figures.append(("fastest scheme at every node", greedy, words.greedy_share(found)))
+    cards = [
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
+        for name, value, note in figures
+    ]
+    return f'<dl>{"".join(cards)}</dl><p class="origin">chosen by {escape(network.origin)}</p>'
+
+
+def _legend(kind: str, entries: Mapping[str, str]) -> str:
+    items = [
+        f'<li><span style="--swatch:{colour}"></span>{escape(name)}</li>'
+        for name, colour in entries.items()
+    ]
+    return f'<ul class="legend {kind}">{"".join(items)}</ul>'
+
+
+def _transforms(found: Explanation) -> str:
+    if not found.transforms:
+        return "<h2>No layout transform is left</h2>"
+    rows = [(row.targets[0].id, cells.transform_cells(row, found)) for row in found.transforms]
+    return _table(
+        "Transforms kept",
+        cells.TRANSFORM_NOTE,
+        cells.TRANSFORM_HEADINGS,
+        cells.TRANSFORM_NUMBERS,
+        rows,
+    )
+
+
+def _nodes(found: Explanation) -> str:
+    deciding = enumerate(cells.deciding(found), 1)
+    rows = [(row.node.id, cells.node_cells(number, row, found)) for number, row in deciding]
+    return _table("Nodes", cells.NODE_NOTE, cells.NODE_HEADINGS, cells.NODE_NUMBERS, rows)
+
+
+def _table(
+    title: str,
+    note: str,
+    headings: Sequence[str],
+    numbers: Sequence[str],
+    rows: Iterable[tuple[str, list[str]]],
+) -> str:
+    """A table whose rows lead to the node they are of."""
+    classes = [" class=number" if heading in numbers else "" for heading in headings]
+    head = _row("th", classes, headings)
+    body = [
+        f'<tr data-node="{escape(node)}">{_row("td", classes, texts)}</tr>' for node, texts in rows
+    ]
+    return (
+        f'<h2>{escape(title)}</h2><p>{escape(note)}</p><div class="scroll"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+    )
+
+
+def _row(tag: str, classes: Sequence[str], texts: Sequence[str]) -> str:
+    pairs = zip(classes, texts, strict=True)
+    return "".join(f"<{tag}{name}>{escape(_arrow(text))}</{tag}>" for name, text in pairs)
+
+
+def _arrow(text: str) -> str:
+    return text.replace("->", "→")

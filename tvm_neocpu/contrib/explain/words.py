@@ -28,6 +28,8 @@ _ALGORITHMS: dict[str, str] = {
 _SAID_ELSEWHERE = ("ic_bn", "oc_bn", "tile")
 IMPOSSIBLE = "impossible"
 UNKNOWN = "?"
+# Before a time that the cost model predicted and nobody measured.
+GUESSED = "~"
 
 
 def algorithm(node: GraphNode, option: Option) -> str:
@@ -45,7 +47,9 @@ def schedule(config: Config | None) -> str:
     if config is None:
         return ""
     shown = (f for f in fields(config) if f.name not in _SAID_ELSEWHERE)
-    values = {f.name: getattr(config, f.name) for f in shown if getattr(config, f.name) != f.default}
+    values = {
+        f.name: getattr(config, f.name) for f in shown if getattr(config, f.name) != f.default
+    }
     return " ".join(name if v is True else f"{name}={v}" for name, v in values.items())
 
 
@@ -72,6 +76,13 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3f}"
 
 
+def own_ms(node: GraphNode, option: Option, explanation: Explanation) -> str:
+    """An option's own time; nothing for what computes nothing."""
+    if option.config is None:
+        return ""
+    return ("" if explanation.is_measured(node, option) else GUESSED) + ms(option.seconds)
+
+
 def extra_ms(network_seconds: float | None, total: float) -> str:
     """What another network costs more than this one, in milliseconds: ``"+0.030"``."""
     if network_seconds is None:
@@ -88,6 +99,13 @@ def proof(explanation: Explanation) -> str:
         return "proven optimal"
     bound = ms(explanation.lower_bound)
     return f"no choice is below {bound} ms, a gap of {explanation.gap:.2%}"
+
+
+def greedy_share(explanation: Explanation) -> str:
+    """What the greedy choice costs more, ``"+2.91%"``."""
+    if explanation.greedy_seconds is None or not explanation.seconds:
+        return UNKNOWN
+    return f"{explanation.greedy_seconds / explanation.seconds - 1 + 0.0:+.2%}"
 
 
 def plural(count: int, noun: str) -> str:

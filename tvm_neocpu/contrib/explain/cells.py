@@ -1,0 +1,75 @@
+"""The rows of both tables as text, for whoever draws them."""
+
+from __future__ import annotations
+
+from tvm_neocpu.contrib.explain import words
+from tvm_neocpu.core.conv_graph import NodeKind
+from tvm_neocpu.global_search.explain import Explanation, NodeRow, TransformRow
+
+NODE_NOTE = (
+    f"{words.GUESSED} predicted by the cost model, not measured; whole network: the ms that it "
+    "costs more with the runner-up, all else chosen anew"
+)
+NODE_HEADINGS = (
+    "#",
+    "node",
+    "algorithm",
+    "schedule",
+    "layouts",
+    "ms",
+    "runner-up",
+    "its ms",
+    "whole network",
+)
+NODE_NUMBERS = ("#", "ms", "its ms", "whole network")
+
+TRANSFORM_NOTE = "the last two: the ms that the whole network would cost more without it"
+TRANSFORM_HEADINGS = (
+    "of",
+    "for",
+    "tensor",
+    "layouts",
+    "ms",
+    "if its source wrote the other",
+    "if its readers read the other",
+)
+TRANSFORM_NUMBERS = TRANSFORM_HEADINGS[-3:]
+
+
+def deciding(found: Explanation) -> list[NodeRow]:
+    """The nodes that have something to choose."""
+    return [row for row in found.nodes if row.node.kind is not NodeKind.BOUNDARY]
+
+
+def node_cells(number: int, row: NodeRow, found: Explanation) -> list[str]:
+    """One cell for each of ``NODE_HEADINGS``."""
+    option, other = row.option, row.runner_up
+    cells = [
+        str(number),
+        row.node.label,
+        words.algorithm(row.node, option) if option.config else "",
+        words.schedule(option.config),
+        words.layouts(option),
+        words.own_ms(row.node, option, found),
+    ]
+    if other is None:
+        return [*cells, "-" if row.candidates == 1 else words.UNKNOWN, "", ""]
+    return [
+        *cells,
+        words.choice(row.node, other.option),
+        words.own_ms(row.node, other.option, found),
+        words.extra_ms(other.network_seconds, found.seconds),
+    ]
+
+
+def transform_cells(row: TransformRow, found: Explanation) -> list[str]:
+    """One cell for each of ``TRANSFORM_HEADINGS``."""
+    return [
+        row.source.label,
+        ", ".join(target.label for target in row.targets),
+        "x".join(map(str, row.shape)),
+        f"{words.block(row.before)} -> {words.block(row.after)}",
+        words.ms(row.seconds),
+        words.extra_ms(row.if_source, found.seconds),
+        words.extra_ms(row.if_targets, found.seconds),
+    ]

@@ -1,0 +1,148 @@
+"""The network as an inline SVG: boxes in two halves (read, written), transforms on the edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from html import escape
+from itertools import pairwise
+
+from tvm_neocpu.contrib.explain import words
+from tvm_neocpu.contrib.explain.layered import Drawing, Link, Point, draw
+from tvm_neocpu.core.conv_graph import NodeKind
+from tvm_neocpu.global_search.explain import Explanation, NodeRow, TransformRow
+
+BOX = (204.0, 44.0)
+MARGIN = 16.0
+CORNER = 6.0
+# Characters of a node's first line; the rest is in its tooltip.
+LABEL_LENGTH = 30
+# A join or boundary decides little and is drawn narrower.
+NARROW = 120.0
+
+
+def network_svg(
+    found: Explanation, layout_colours: Mapping[str, str], algorithm_colours: Mapping[str, str]
+) -> str:
+    """Colours are custom properties of each box: the page's style picks one of the two."""
+    links = [(edge.src, edge.dst) for edge in found.graph.edges]
+    drawing = draw([row.node.id for row in found.nodes], links, BOX)
+    width, height = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
+    rows = {row.node.id: row for row in found.nodes}
+    moved = _transforms_by_link(found)
+    slowest = max((row.option.seconds for row in found.nodes), default=0.0)
+    parts = [
+        f'<svg id="graph" xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}"'
+        f' height="{height:.0f}" viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}">',
+        f"<title>{escape(words.plural(len(rows), 'node'))} and the tensors between them</title>",
+        *_edges(drawing, rows, layout_colours, moved),
+    ]
+    for row in found.nodes:
+        option = row.option
+        colours = {
+            "reads": layout_colours[str(option.reads)],
+            "writes": layout_colours[str(option.writes)],
+            "algorithm": algorithm_colours[words.algorithm(row.node, option)],
+        }
+        share = option.seconds / slowest if slowest else 0.0
+        parts.append(_box(row, drawing.centres[row.node.id], colours, share))
+    parts += _marks(drawing, moved)
+    return "\n".join([*parts, "</svg>"])
+
+
+def _transforms_by_link(found: Explanation) -> dict[Link, list[TransformRow]]:
+    moved: dict[Link, list[TransformRow]] = {}
+    for row in found.transforms:
+        for target in row.targets:
+            moved.setdefault((row.source.id, target.id), []).append(row)
+    return moved
+
+
+def _edges(
+    drawing: Drawing,
+    rows: Mapping[str, NodeRow],
+    colours: Mapping[str, str],
+    moved: Mapping[Link, list[TransformRow]],
+) -> Iterator[str]:
+    for link, points in drawing.routes.items():
+        colour = colours[str(rows[link[0]].option.writes)]
+        kind = "edge moved" if link in moved else "edge"
+        yield (
+            f'<path class="{kind}" data-from="{escape(link[0])}" data-to="{escape(link[1])}"'
+            f' style="--writes:{colour}" d="{_path(points)}"/>'
+        )
+
+
+def _path(points: tuple[Point, ...]) -> str:
+    """Upright where it passes a row, an S between rows."""
+    steps = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
+    for number, ((x, y), (next_x, next_y)) in enumerate(pairwise(points)):
+        if number % 2:
+            steps.append(f"V{next_y:.1f}")
+            continue
+        middle = (y + next_y) / 2
+        steps.append(f"C{x:.1f} {middle:.1f} {next_x:.1f} {middle:.1f} {next_x:.1f} {next_y:.1f}")
+    return "".join(steps)
+
+
+def _box(row: NodeRow, centre: Point, colours: Mapping[str, str], share: float) -> str:
+    node, option = row.node, row.option
+    is_conv = node.kind is NodeKind.CONV
+    width, height = (BOX[0] if is_conv else NARROW), BOX[1]
+    corner = CORNER if is_conv else height / 2
+    (x, y), left, top = centre, centre[0] - width / 2, centre[1] - height / 2
+    style = ";".join(f"--{name}:{colour}" for name, colour in colours.items())
+    shape = f'x="{left:.1f}" y="{top:.1f}" width="{width}" height="{height}" rx="{corner}"'
+    second = words.choice(node, option)
+    if option.config is not None:
+        second += f" · {words.ms(option.seconds)} ms"
+    return (
+        f'<g class="node {node.kind.value}" data-node="{escape(node.id)}" tabindex="0"'
+        f' style="{style}"><title>{escape(node.label)}</title>'
+        f'<rect class="card" {shape}/>'
+        f'<path class="reads" d="{_half(left, y, width, height / 2, corner, -1)}"/>'
+        f'<path class="writes" d="{_half(left, y, width, height / 2, corner, 1)}"/>'
+        f"{_bar(left, top + height, width, share) if is_conv else ''}"
+        f'<rect class="rim" {shape}/>'
+        f'<text x="{x:.1f}" y="{y - 6:.1f}">{escape(_short(node.label))}</text>'
+        f'<text class="small" x="{x:.1f}" y="{y + 13:.1f}">{escape(second)}</text></g>'
+    )
+
+
+def _half(left: float, y: float, width: float, height: float, r: float, side: int) -> str:
+    """The upper (-1) or lower (1) half of a box with rounded corners."""
+    r = min(r, height)
+    turn = 1 if side < 0 else 0
+    return (
+        f"M{left:.1f} {y:.1f}v{side * (height - r):.1f}"
+        f"a{r:.1f} {r:.1f} 0 0 {turn} {r:.1f} {side * r:.1f}h{width - 2 * r:.1f}"
+        f"a{r:.1f} {r:.1f} 0 0 {turn} {r:.1f} {-side * r:.1f}v{-side * (height - r):.1f}z"
+    )
+
+
+def _bar(left: float, bottom: float, width: float, share: float) -> str:
+    """How much of the slowest node's time it takes."""
+    length = (width - 2 * CORNER) * share
+    return (
+        f'<rect class="bar" x="{left + CORNER:.1f}" y="{bottom - 3:.1f}"'
+        f' width="{length:.1f}" height="3"/>'
+    )
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
+
+
+def _marks(drawing: Drawing, moved: Mapping[Link, list[TransformRow]]) -> Iterator[str]:
+    """A diamond and its microseconds where a transform stands: just before its reader."""
+    for link, transforms in moved.items():
+        x, y = drawing.routes[link][-1]
+        y -= 15
+        micros = sum(row.seconds for row in transforms) * 1e6
+        first = transforms[0]
+        what = f"{first.before} to {first.after}: {micros:.1f} microseconds"
+        yield (
+            f'<g class="transform" data-from="{escape(link[0])}" data-to="{escape(link[1])}">'
+            f"<title>{escape(what)}</title>"
+            f'<path d="M{x:.1f} {y - 7:.1f}l7 7l-7 7l-7 -7z"/>'
+            f'<text x="{x + 11:.1f}" y="{y + 4:.1f}">{micros:.0f} µs</text></g>'
+        )

@@ -1,0 +1,1 @@
+"""Kernels against the machine: every workload of a network as a share of the measured FMA peak."""

@@ -1,0 +1,106 @@
+"""What this machine can do at most, measured through TVM itself: FMA peak and read bandwidth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+import tvm
+from tvm import te
+from tvm.s_tir import Schedule
+
+from tvm_neocpu.target import CompileTarget
+
+# Reduction steps of one run of the peak kernel; a multiple of its small operands' length.
+STEPS, OPERANDS = 100_000, 100
+# Bytes that no last-level cache holds.
+STREAM_BYTES = 256 * 1024 * 1024
+# Loads in flight decide the bandwidth of one thread.
+UNROLL = 8
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """GFLOP/s of all the threads together, and GB/s that they read from memory."""
+
+    peak: float
+    bandwidth: float
+
+    def bound(self, flops: float, moved: float) -> float:
+        """The roofline: GFLOP/s that neither ceiling lets a kernel exceed."""
+        return min(self.peak, flops / moved * self.bandwidth)
+
+
+class PeakKernel:
+    """Independent vector FMAs on registers, on every thread: the ruler for all kernels."""
+
+    def __init__(self, target: CompileTarget) -> None:
+        lanes, threads = target.cpu.lanes, target.cpu.cores
+        tile = target.cpu.isa.vector_registers * 3 // 4
+        x = te.placeholder((OPERANDS, lanes), name="x")
+        y = te.placeholder((OPERANDS, tile), name="y")
+        k = te.reduce_axis((0, STEPS), name="k")
+        out = te.compute(
+            (threads, tile, lanes),
+            lambda t, i, v: te.sum(x[k % OPERANDS, v] * y[k % OPERANDS, i], axis=[k]),
+            name="fma",
+        )
+        sch = Schedule(te.create_prim_func([x, y, out]))
+        block = sch.get_sblock("fma")
+        write = sch.cache_write(block, 0, "local")
+        thread, tile_loop, lane, steps = sch.get_loops(block)
+        sch.reorder(thread, steps, tile_loop, lane)
+        sch.parallel(thread)
+        sch.reverse_compute_at(write, thread)
+        sch.unroll(tile_loop)
+        sch.vectorize(lane)
+        zero = sch.decompose_reduction(block, steps)
+        *_, tile_zero, lane_zero = sch.get_loops(zero)
+        sch.unroll(tile_zero)
+        sch.vectorize(lane_zero)
+        *_, tile_write, lane_write = sch.get_loops(write)
+        sch.unroll(tile_write)
+        sch.vectorize(lane_write)
+        self._flops = 2.0 * threads * tile * lanes * STEPS
+        self._arguments = [
+            tvm.runtime.tensor(np.full([int(extent) for extent in t.shape], 0.5, np.float32))
+            for t in (x, y, out)
+        ]
+        module = tvm.compile(sch.mod, target=target.target).jit()
+        self._timer = module.time_evaluator("main", tvm.cpu(), number=1, repeat=3)
+
+    def gflops(self) -> float:
+        """The peak now; the clock drifts, so ask again beside every kernel."""
+        return self._flops / median(self._timer(*self._arguments).results) / 1e9
+
+
+def read_bandwidth(target: CompileTarget) -> float:
+    """GB/s with which all threads sum a buffer far larger than the caches."""
+    lanes, threads = 4 * target.cpu.lanes, target.cpu.cores
+    rows = STREAM_BYTES // 4 // lanes // threads
+    data = te.placeholder((threads, rows, lanes), name="data")
+    k = te.reduce_axis((0, rows), name="k")
+    total = te.compute((threads, lanes), lambda t, v: te.sum(data[t, k, v], axis=[k]), name="total")
+    sch = Schedule(te.create_prim_func([data, total]))
+    block = sch.get_sblock("total")
+    write = sch.cache_write(block, 0, "local")
+    thread, lane, steps = sch.get_loops(block)
+    steps, unrolled = sch.split(steps, [None, UNROLL])
+    sch.reorder(thread, steps, unrolled, lane)
+    sch.parallel(thread)
+    sch.reverse_compute_at(write, thread)
+    sch.unroll(unrolled)
+    sch.vectorize(lane)
+    zero = sch.decompose_reduction(block, steps)
+    sch.vectorize(sch.get_loops(zero)[-1])
+    sch.vectorize(sch.get_loops(write)[-1])
+    module = tvm.compile(sch.mod, target=target.target).jit()
+    arguments = [
+        tvm.runtime.tensor(np.ones((threads, rows, lanes), np.float32)),
+        tvm.runtime.tensor(np.zeros((threads, lanes), np.float32)),
+    ]
+    seconds = median(
+        module.time_evaluator("main", tvm.cpu(), number=1, repeat=5)(*arguments).results
+    )
+    return 4.0 * threads * rows * lanes / seconds / 1e9

@@ -1,0 +1,128 @@
+"""Timing kernels of a network: each implementation's best config, and the cost model's choice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from statistics import median
+from typing import Any
+
+import numpy as np
+import tvm
+
+from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.target import CompileTarget
+from tvm_neocpu.topi.cost_model import ranked
+from tvm_neocpu.topi.kernel import kernel
+
+REPEAT = 7
+MIN_REPEAT_MS = 20
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """One config of one workload: seconds of a run, and the FMA peak measured right beside it.
+
+    ``predicted`` is the cost model's seconds, ``rank`` its place in the model's order.
+    """
+
+    workload: Workload
+    config: Config
+    seconds: float
+    peak: float
+    predicted: float
+    rank: int
+    occurrences: int = 1
+
+    @property
+    def gflops(self) -> float:
+        """Effective: Winograd is credited with the direct algorithm's operations."""
+        return self.workload.flops / self.seconds / 1e9
+
+    @property
+    def share_of_peak(self) -> float:
+        return self.gflops / self.peak
+
+    @property
+    def moved_bytes(self) -> int:
+        """The least it can move: data, weights and output once."""
+        return least_bytes(self.workload)
+
+
+def least_bytes(workload: Workload) -> int:
+    """Bytes of a workload's inputs, weights and outputs."""
+    if isinstance(workload, ConvWorkload):
+        shapes: Iterable[tuple[int, ...]] = (
+            workload.in_shape,
+            workload.weight_shape,
+            workload.out_shape,
+        )
+        return sum(4 * prod(shape) for shape in shapes)
+    if isinstance(workload, DenseWorkload):
+        weights = workload.in_features * workload.out_features
+        return 4 * (weights + workload.batch * (workload.in_features + workload.out_features))
+    return workload.moved_bytes
+
+
+def time_network(
+    graph: ConvGraph, target: CompileTarget, tries: int, peak: PeakKernel
+) -> Iterator[list[KernelTime]]:
+    """For each workload of a graph, the fastest of the ``tries`` best ranked configs of every
+    implementation; the cost model's own choice comes first."""
+    counts = Counter(node.workload for node in graph.convs if node.workload is not None)
+    for workload, count in counts.items():
+        yield time_workload(workload, target, tries, peak, count)
+
+
+def time_workload(
+    workload: Workload, target: CompileTarget, tries: int, peak: PeakKernel, occurrences: int = 1
+) -> list[KernelTime]:
+    """See :func:`time_network`."""
+    chosen: KernelTime | None = None
+    best: dict[str, KernelTime] = {}
+    for rank, candidate in _shortlist(workload, target.cpu, tries):
+        timed = KernelTime(
+            workload,
+            candidate.config,
+            time_kernel(workload, candidate.config, target),
+            peak.gflops(),
+            candidate.seconds,
+            rank,
+            occurrences,
+        )
+        chosen = timed if rank == 0 else chosen
+        known = best.get(timed.config.template)
+        if known is None or timed.share_of_peak > known.share_of_peak:
+            best[timed.config.template] = timed
+    first = [chosen] if chosen is not None else []
+    return first + [timed for timed in best.values() if timed is not chosen]
+
+
+def time_kernel(workload: Workload, config: Config, target: CompileTarget) -> float:
+    """Median seconds of one run on random data, caches warm."""
+    func = kernel(workload, config)
+    module = tvm.compile(func, target=target.target).jit()
+    rng = np.random.default_rng(0)
+    arguments = [
+        tvm.runtime.tensor(rng.random([int(x) for x in buffer.shape], dtype=np.float32))
+        for buffer in func.params
+    ]
+    timer = module.time_evaluator(
+        "main", tvm.cpu(), number=1, repeat=REPEAT, min_repeat_ms=MIN_REPEAT_MS
+    )
+    return median(timer(*arguments).results)
+
+
+def _shortlist(workload: Workload, cpu: Cpu, tries: int) -> Iterator[tuple[int, Any]]:
+    """(rank, candidate): the first ``tries`` of every implementation, in the model's order."""
+    taken: Counter[str] = Counter()
+    for rank, candidate in enumerate(ranked(workload, cpu)):
+        taken[candidate.config.template] += 1
+        if taken[candidate.config.template] <= tries:
+            yield rank, candidate
