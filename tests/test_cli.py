@@ -16,6 +16,7 @@ import pytest
 from tvm_neocpu import bench, cli, tune
 from tvm_neocpu.contrib.peers import table
 from tvm_neocpu.contrib.peers.compare import compare, largest_error
+from tvm_neocpu.contrib.peers.isolated import EngineError, IsolatedRunner
 from tvm_neocpu.core.errors import LogError, ShapeError
 from tvm_neocpu.tune_network import TuneSummary
 from tvm_neocpu.tuning.budget import Limits
@@ -212,16 +213,28 @@ def test_runners_take_turns() -> None:
         def __init__(self, name: str) -> None:
             self.name = name
 
-        def run(self) -> None:
+        def burst(self, count: int) -> list[float]:
             turns.append(self.name)
+            return [0.1] * count
 
         def outputs(self) -> list[np.ndarray]:
             return [np.array([1.0, 2.0])]
 
     timings = compare({"a": Fake("a"), "b": Fake("b")}, runs=7)
     assert [len(timing.seconds) for timing in timings.values()] == [7, 7]
-    order = [name for name, before in zip(turns, [None, *turns], strict=False) if name != before]
-    assert order == ["a", "b", "a", "b"]
+    assert turns == ["a", "b", "a", "b"]
+
+
+class Refuses:
+    """An engine that takes no network."""
+
+    def __init__(self) -> None:
+        raise ValueError("no such operator\nand more")
+
+
+def test_an_engine_that_refuses_a_network_says_why() -> None:
+    with pytest.raises(EngineError, match="ValueError: no such operator"):
+        IsolatedRunner(Refuses)
 
 
 def test_errors_are_relative_to_the_largest_value() -> None:

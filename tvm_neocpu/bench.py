@@ -10,6 +10,7 @@ import contextlib
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -17,13 +18,14 @@ from rich.console import Console
 from tvm_neocpu import cli, threads
 from tvm_neocpu.bench_kernels import bench_kernels
 from tvm_neocpu.contrib.peers.compare import compare
+from tvm_neocpu.contrib.peers.isolated import EngineError
 from tvm_neocpu.contrib.peers.report import Comparison, as_json, show
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES, OURS
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.onnx_model import resolve_shapes
-from tvm_neocpu.target import CompileTarget, parse_target
-from tvm_neocpu.tuning.history import apply_history_best
+from tvm_neocpu.target import parse_target
+from tvm_neocpu.tuning.log import load_log
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,15 +44,14 @@ def _bench_networks(argv: list[str]) -> int:
     count = options.threads or threads.thread_count()
     threads.pin_process(count)
     threads.use_threads(count)
-    target = parse_target(cli.target_text(options.target, flags))
+    text = cli.target_text(options.target, flags)
+    target = parse_target(text)
     if options.json:
         _check_writable(options.json)
-    shapes = cli.parse_shapes(options.shape)
-    logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
-    with logs:
-        comparisons = [
-            _compare(spec, shapes, count, target, options.runs) for spec in options.models
-        ]
+    logs = (options.log,) if options.log else ()
+    load_log(logs)  # a missing log is said before anything is built
+    settings = _Settings(cli.parse_shapes(options.shape), count, text, logs, options.runs)
+    comparisons = [_compare(spec, settings) for spec in options.models]
     console = Console()
     # Where nobody watches, a table must not be cut at the 80 columns that rich assumes.
     show(comparisons, count, console if console.is_terminal else Console(width=120))
@@ -67,26 +68,34 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
 }
 
 
-def _compare(
-    spec: str, shapes: dict[str, tuple[int, ...]], count: int, target: CompileTarget, runs: int
-) -> Comparison:
+@dataclass(frozen=True)
+class _Settings:
+    shapes: dict[str, tuple[int, ...]]
+    threads: int
+    target: str
+    logs: tuple[Path, ...]
+    runs: int
+
+
+def _compare(spec: str, settings: _Settings) -> Comparison:
     name, model = cli.load_network(spec)
-    network = Network(name, model, resolve_shapes(model.graph, shapes), count, target)
+    shapes = resolve_shapes(model.graph, settings.shapes)
+    network = Network(name, model, shapes, settings.threads, settings.target, settings.logs)
     runners: dict[str, Runner] = {}
     absent: dict[str, str] = {}
-    for engine in ENGINES:
-        if not engine.installed:
-            absent[engine.name] = "not installed"
-            continue
-        try:
-            runners[engine.name] = engine.load(network)
-        except Exception as error:  # a peer may refuse a model in any way it likes
-            if engine.name == OURS or isinstance(error, NeoCpuError):
-                raise
-            absent[engine.name] = "failed"
-            reason = str(error).strip().splitlines()[:1]
-            print(f"warning: {engine.name} cannot run {name}:", *reason, file=sys.stderr)
-    return Comparison(name, compare(runners, runs), absent)
+    with contextlib.ExitStack() as processes:
+        for engine in ENGINES:
+            if not engine.installed:
+                absent[engine.name] = "not installed"
+                continue
+            try:
+                runners[engine.name] = processes.enter_context(engine.isolate(network))
+            except EngineError as error:
+                if engine.name == OURS:
+                    raise
+                absent[engine.name] = "failed"
+                print(f"warning: {engine.name} cannot run {name}: {error}", file=sys.stderr)
+        return Comparison(name, compare(runners, settings.runs), absent)
 
 
 def _check_writable(path: Path) -> None:

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -18,6 +20,7 @@ from rich.table import Table
 from tvm_neocpu import cli, pipeline, relay, threads
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.peers.compare import Timing, compare
+from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES
@@ -30,6 +33,9 @@ from tvm_neocpu.tune_network import tune_network
 from tvm_neocpu.tuning.budget import Limits
 from tvm_neocpu.tuning.history import History, apply_history_best, current_history
 from tvm_neocpu.tuning.terminal_progress import progress_for
+
+Libraries = dict[str, Path]
+Timings = dict[str, Timing]
 
 RUNS = 50
 PEER = "ONNX Runtime"
@@ -58,21 +64,23 @@ def _demo(argv: list[str]) -> int:
     nothing = History(target.cpu.name, target.cpu.cores)
     with apply_history_best(log):
         tuned = current_history(target.cpu)
-        builds = {
-            "untuned": _build(mod, target, nothing),
-            "tuned": _build(mod, target, tuned),
+        libraries = {
+            "untuned": _export(mod, target, nothing, options.folder / "untuned.so"),
+            "tuned": _export(mod, target, tuned, options.folder / "tuned.so"),
         }
         transforms = {
             "untuned": _transforms(mod, target, nothing),
             "tuned": _transforms(mod, target, tuned),
         }
-    _report(_timings(options.model, model, target, count, builds), transforms, count)
+    _report(_timings(options.model, model, count, libraries), transforms, count)
     return 0
 
 
-def _build(mod: tvm.IRModule, target: CompileTarget, history: History) -> BuiltModule:
+def _export(mod: tvm.IRModule, target: CompileTarget, history: History, path: Path) -> Path:
+    """Build with what the history knows; the library holds code and weights."""
     info = describe_module(mod, target, "default")
-    return BuiltModule(pipeline.compile_module(mod, target, history).mod, info)
+    BuiltModule(pipeline.compile_module(mod, target, history).mod, info).export_library(path)
+    return path
 
 
 def _transforms(mod: tvm.IRModule, target: CompileTarget, history: History) -> str:
@@ -86,25 +94,21 @@ def _transforms(mod: tvm.IRModule, target: CompileTarget, history: History) -> s
     return f"{alone} -> {count_transforms(pipeline.apply_plan(folded, plan, target.cpu))}"
 
 
-def _timings(
-    name: str,
-    model: onnx.ModelProto,
-    target: CompileTarget,
-    count: int,
-    builds: dict[str, BuiltModule],
-) -> dict[str, Timing]:
+def _timings(name: str, model: onnx.ModelProto, count: int, libraries: Libraries) -> Timings:
     """Untuned, tuned and, where it is installed, ONNX Runtime: in turns, the last the reference."""
-    network = Network(name, model, {"data": model_zoo.input_shape(name)}, count, target)
-    runners: dict[str, Runner] = {
-        label: OurRunner(network, built) for label, built in builds.items()
-    }
+    network = Network(name, model, {"data": model_zoo.input_shape(name)}, count)
     peer = next(engine for engine in ENGINES if engine.name == PEER)
-    if peer.installed:
-        runners[PEER] = peer.load(network)
-    return compare(runners, RUNS)
+    with contextlib.ExitStack() as processes:
+        runners: dict[str, Runner] = {
+            label: processes.enter_context(IsolatedRunner(partial(OurRunner, network, path)))
+            for label, path in libraries.items()
+        }
+        if peer.installed:
+            runners[PEER] = processes.enter_context(peer.isolate(network))
+        return compare(runners, RUNS)
 
 
-def _report(timings: dict[str, Timing], transforms: dict[str, str], count: int) -> None:
+def _report(timings: Timings, transforms: dict[str, str], count: int) -> None:
     table = Table(title=f"median of {RUNS} runs in turns, {count} threads, float32")
     for heading in ("build", "ms", f"vs {PEER}", "largest error", "layout transforms"):
         table.add_column(heading, justify="left" if heading == "build" else "right")

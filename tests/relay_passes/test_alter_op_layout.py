@@ -19,6 +19,7 @@ from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.layout_transform import count_transforms
+from tvm_neocpu.topi import strategy
 
 op = relax.op
 
@@ -357,6 +358,15 @@ def test_a_convolution_that_no_template_takes_stays_in_nchw() -> None:
         return net.unpack(net.conv(net.pack(y, 16), W16B, 16, 16), 16)
 
     check(before, [blocks(0, 8), blocks(16, 16)], expected, SHAPE, (16, 16, 1, 1))
+
+
+def test_without_templates_every_convolution_stays_in_nchw(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(strategy._TABLE, "conv2d", [])
+    mod = module(lambda net, x: net.conv(net(op.nn.relu(net.conv(x, W16))), W16B))
+    assert not ExtractConvGraph(CPU)(mod).convs
+    tvm.ir.assert_structural_equal(altered(mod, []), mod)
 
 
 def test_operations_over_channels_stay_in_nchw() -> None:

@@ -80,6 +80,7 @@ BOUNDARIES: dict[str, relax.Expr] = {
     "sum of integers": op.add(WHOLE, WHOLE),
     "function of a constant": op.sin(const(1, 16, 6, 6)),
     "concat of batches": op.concat([X, Y], axis=0),
+    "concat of batches, counted from behind": op.concat([X, Y], axis=-4),
     "concat with a constant": op.concat([X, const(2, 4, 6, 6)], axis=1),
     "concat of a tuple": op.concat(relax.Var("t", relax.TupleType([X.ty, Y.ty])), axis=1),
     "transpose": op.permute_dims(X, [0, 2, 3, 1]),

@@ -230,7 +230,7 @@ SKETCHES = st.builds(
 
 
 @given(sketch=SKETCHES, data=st.data())
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_plan_computes_the_same(sketch: Sketch, data: st.DataObject) -> None:
     mod = sketch.module()
     graph = ExtractConvGraph(TARGET.cpu)(mod)

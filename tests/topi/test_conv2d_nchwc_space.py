@@ -11,6 +11,7 @@ from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_nchwc_space import accepts, predict_seconds, space
 from tvm_neocpu.topi.cost_model import best_per_layout
+from tvm_neocpu.topi.roofline import vector_registers
 
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 HASWELL = Cpu("haswell", AVX2, cores=4)
@@ -53,6 +54,12 @@ def test_width_of_a_tile_divides_the_output_or_hardly_overhangs() -> None:
 def test_the_kernel_is_unrolled_or_not() -> None:
     assert knob(CONV, SKYLAKE, "unroll_ker") == {True, False}
     assert knob(replace(CONV, kernel=(1, 1)), SKYLAKE, "unroll_ker") == {True}
+
+
+@pytest.mark.parametrize("cpu", [SKYLAKE, HASWELL, CORTEX], ids=lambda cpu: cpu.isa.name)
+def test_every_register_tile_fits(cpu: Cpu) -> None:
+    for config in space(CONV, cpu):
+        assert cpu.holds_tile(config.reg_m * config.reg_n, vector_registers(config.oc_bn, cpu))
 
 
 def test_only_a_first_convolution_reads_plain_nchw() -> None:

@@ -6,8 +6,7 @@ its neighbours. All prices here are of the whole network, everything else chosen
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,14 +15,11 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.global_search.conditional import restricted, solve_among
 from tvm_neocpu.global_search.cost_graph import Mask
 from tvm_neocpu.global_search.layout_graph import LayoutGraph, Option, edges_by_tensor
-from tvm_neocpu.global_search.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.min_marginals import least_cost, min_marginals
-from tvm_neocpu.global_search.problem import Costs
+from tvm_neocpu.global_search.limits import Deadline
+from tvm_neocpu.global_search.prices import Prices
 from tvm_neocpu.global_search.solution import Solution
-from tvm_neocpu.global_search.split import split_nodes
 
 # For what one pass of elimination cannot answer: graphs with a frontier too wide for tables.
 TIME_LIMIT = 10.0
@@ -117,15 +113,16 @@ def explain(
 ) -> Explanation:
     """Price what the solution did not choose. ``measured``: the schemes whose time is no guess.
 
-    Exact, in a fraction of a second, while the tables of elimination are small; beyond that nodes
-    and transforms are priced one by one for ``time_limit`` seconds.
+    Alternatives are priced all at once, in a fraction of a second, while the tables of elimination
+    are small; beyond that one by one. Then, and with transforms, it ends after ``time_limit``.
     """
-    prices = _Prices(layout_graph, Deadline.after(time_limit))
-    greedy = prices.least_among(_fastest_schemes(layout_graph))
+    prices, deadline = Prices(layout_graph), Deadline.after(time_limit)
+    first = deadline.share(0.5)
+    greedy = prices.least_among(_fastest_schemes(layout_graph), first)
     return Explanation(
         graph=layout_graph.graph,
-        transforms=tuple(_transforms(layout_graph, solution, prices)),
-        nodes=tuple(_nodes(layout_graph, solution, prices)),
+        transforms=tuple(_transforms(layout_graph, solution, prices, first)),
+        nodes=tuple(_nodes(layout_graph, solution, prices, deadline)),
         seconds=solution.cost,
         lower_bound=solution.lower_bound,
         optimal=solution.optimal,
@@ -135,65 +132,17 @@ def explain(
     )
 
 
-class _Prices:
-    """What networks cost that take only some of the options."""
-
-    def __init__(self, layout_graph: LayoutGraph, deadline: Deadline) -> None:
-        self.options = layout_graph.options
-        self.problem = layout_graph.problem
-        self.split = split_nodes(self.problem, _layouts_as_classes(layout_graph))
-        self.deadline = deadline
-
-    def of_all_options(self) -> tuple[Costs, ...] | None:
-        """For each node the best network's cost with each of its options; None if too wide."""
-        return min_marginals(self.split)
-
-    def runner_up(self, node: int, taken: int) -> tuple[Alternative, ...]:
-        """The best other option of one node; nothing if the time is over."""
-        if self.deadline.passed:
-            return ()
-        others = np.arange(len(self.options[node])) != taken
-        try:
-            best = solve_among(self.problem, {node: others}, self.deadline)
-        except SearchLimitError:
-            return ()
-        return (Alternative(self.options[node][best.choice[node]], best.cost),) if best else ()
-
-    def least_among(self, keep: Mapping[int, Mask]) -> float | None:
-        """The least cost among marked options; +inf if they exclude each other, None without time.
-
-        In graphs that are too wide for tables this is the best that was found.
-        """
-        if not all(mask.any() for mask in keep.values()):
-            return math.inf
-        exact = least_cost(restricted(self.split, keep))
-        if exact is not None or self.deadline.passed:
-            return exact
-        try:
-            best = solve_among(self.problem, keep, self.deadline)
-        except SearchLimitError:
-            return None
-        return math.inf if best is None else best.cost
-
-
-def _layouts_as_classes(layout_graph: LayoutGraph) -> dict[int, list[list[int]]]:
-    """Options that read alike, and options that write alike: no neighbour sees more of them."""
-    return {
-        i: [[o.reads.block for o in options], [o.writes.block for o in options]]
-        for i, options in enumerate(layout_graph.options)
-    }
-
-
-def _nodes(layout_graph: LayoutGraph, solution: Solution, prices: _Prices) -> Iterator[NodeRow]:
+def _nodes(
+    layout_graph: LayoutGraph, solution: Solution, prices: Prices, deadline: Deadline
+) -> Iterator[NodeRow]:
     all_prices = prices.of_all_options()
     for i, node in enumerate(layout_graph.graph.nodes):
         options, taken = layout_graph.options[i], solution.choice[i]
-        if len(options) == 1:
-            others: tuple[Alternative, ...] = ()
-        elif all_prices is not None:
+        others: tuple[Alternative, ...] = ()
+        if all_prices is not None:
             others = _ranked(options, all_prices[i].tolist(), taken)
-        else:
-            others = prices.runner_up(i, taken)
+        elif (best := prices.without(i, taken, deadline)) is not None:
+            others = (Alternative(options[best.choice[i]], best.cost),)
         yield NodeRow(node, options[taken], len(options), others)
 
 
@@ -209,7 +158,7 @@ def _ranked(
 
 
 def _transforms(
-    layout_graph: LayoutGraph, solution: Solution, prices: _Prices
+    layout_graph: LayoutGraph, solution: Solution, prices: Prices, deadline: Deadline
 ) -> Iterator[TransformRow]:
     """One row for each tensor and layout that its source does not write, unless it is free."""
     graph = layout_graph.graph
@@ -224,6 +173,8 @@ def _transforms(
             if seconds == 0:
                 continue
             targets = [reader for reader in readers if picked[reader].reads == after]
+            on_after = _agreeing(layout_graph, source, targets, after)
+            on_before = _agreeing(layout_graph, source, targets, before)
             yield TransformRow(
                 source=graph.nodes[source],
                 targets=tuple(graph.nodes[target] for target in targets),
@@ -231,8 +182,8 @@ def _transforms(
                 before=before,
                 after=after,
                 seconds=seconds,
-                if_source=prices.least_among(_agreeing(layout_graph, source, targets, after)),
-                if_targets=prices.least_among(_agreeing(layout_graph, source, targets, before)),
+                if_source=prices.least_among(on_after, deadline),
+                if_targets=prices.least_among(on_before, deadline),
             )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tvm_neocpu.contrib.explain import words
-from tvm_neocpu.core.conv_graph import NodeKind
-from tvm_neocpu.global_search.explain import Explanation, NodeRow, TransformRow
+from tvm_neocpu.core.conv_graph import GraphNode, NodeKind
+from tvm_neocpu.global_search.explain import Explanation, NodeRow
 
 NODE_NOTE = (
     f"{words.GUESSED} predicted by the cost model, not measured; whole network: the ms that it "
@@ -14,12 +14,12 @@ NODE_HEADINGS = (
     "#",
     "node",
     "algorithm",
-    "schedule",
     "layouts",
     "ms",
     "runner-up",
     "its ms",
     "whole network",
+    "schedule",
 )
 NODE_NUMBERS = ("#", "ms", "its ms", "whole network")
 
@@ -43,33 +43,45 @@ def deciding(found: Explanation) -> list[NodeRow]:
 
 def node_cells(number: int, row: NodeRow, found: Explanation) -> list[str]:
     """One cell for each of ``NODE_HEADINGS``."""
-    option, other = row.option, row.runner_up
-    cells = [
+    option = row.option
+    return [
         str(number),
         row.node.label,
         words.algorithm(row.node, option) if option.config else "",
-        words.schedule(option.config),
         words.layouts(option),
         words.own_ms(row.node, option, found),
+        *_runner_up_cells(row, found),
+        words.schedule(option.config),
     ]
+
+
+def _runner_up_cells(row: NodeRow, found: Explanation) -> list[str]:
+    other = row.runner_up
     if other is None:
-        return [*cells, "-" if row.candidates == 1 else words.UNKNOWN, "", ""]
+        return ["-" if row.candidates == 1 else words.UNKNOWN, "", ""]
     return [
-        *cells,
         words.choice(row.node, other.option),
         words.own_ms(row.node, other.option, found),
         words.extra_ms(other.network_seconds, found.seconds),
     ]
 
 
-def transform_cells(row: TransformRow, found: Explanation) -> list[str]:
-    """One cell for each of ``TRANSFORM_HEADINGS``."""
+def transform_rows(found: Explanation) -> list[list[str]]:
+    """One cell for each of ``TRANSFORM_HEADINGS``; nodes go by their number and label."""
+    numbers = {row.node.id: number for number, row in enumerate(deciding(found), 1)}
+
+    def name(node: GraphNode) -> str:
+        return f"{numbers[node.id]}: {node.label}" if node.id in numbers else node.label
+
     return [
-        row.source.label,
-        ", ".join(target.label for target in row.targets),
-        "x".join(map(str, row.shape)),
-        f"{words.block(row.before)} -> {words.block(row.after)}",
-        words.ms(row.seconds),
-        words.extra_ms(row.if_source, found.seconds),
-        words.extra_ms(row.if_targets, found.seconds),
+        [
+            name(row.source),
+            ", ".join(map(name, row.targets)),
+            "x".join(map(str, row.shape)),
+            f"{words.block(row.before)} -> {words.block(row.after)}",
+            words.ms(row.seconds),
+            words.extra_ms(row.if_source, found.seconds),
+            words.extra_ms(row.if_targets, found.seconds),
+        ]
+        for row in found.transforms
     ]

@@ -20,6 +20,8 @@ ORDER_SWEEPS = 12
 PLACE_SWEEPS = 24
 GAP_X = 22.0
 GAP_Y = 34.0
+# Beside 1 for every other node: the longest way is drawn as a straight line.
+SPINE_WEIGHT = 1e6
 # Of an edge where it passes a layer by.
 BEND_WIDTH = 10.0
 
@@ -40,20 +42,30 @@ def draw(nodes: Sequence[str], links: Iterable[Link], box: Point) -> Drawing:
     Parts that no link connects stand below one another.
     """
     unique = list(dict.fromkeys(links))
-    centres: dict[str, Point] = {}
-    routes: dict[Link, tuple[Point, ...]] = {}
-    width = height = 0.0
+    drawings: list[Drawing] = []
     for part in _parts(nodes, unique):
         inside = set(part)
         layers = _Layers.of(part, [link for link in unique if link[0] in inside])
         layers.order()
-        drawing = layers.place(box)
-        centres |= {node: (x, y + height) for node, (x, y) in drawing.centres.items()}
-        moved = drawing.routes.items()
-        routes |= {link: tuple((x, y + height) for x, y in points) for link, points in moved}
-        width = max(width, drawing.width)
-        height += drawing.height + GAP_Y
-    return Drawing(centres, routes, width, max(0.0, height - GAP_Y))
+        drawings.append(layers.place(box))
+    return _stacked(drawings)
+
+
+def _stacked(drawings: Sequence[Drawing]) -> Drawing:
+    """One below the other on one axis."""
+    whole = Drawing({}, {}, max((d.width for d in drawings), default=0.0), 0.0)
+    for drawing in drawings:
+        left = (whole.width - drawing.width) / 2
+        top = whole.height + (GAP_Y if whole.centres else 0.0)
+        centres = {node: (x + left, y + top) for node, (x, y) in drawing.centres.items()}
+        routes = {
+            link: tuple((x + left, y + top) for x, y in points)
+            for link, points in drawing.routes.items()
+        }
+        whole = Drawing(
+            whole.centres | centres, whole.routes | routes, whole.width, top + drawing.height
+        )
+    return whole
 
 
 def _parts(nodes: Sequence[str], links: Iterable[Link]) -> list[list[str]]:
@@ -143,17 +155,28 @@ class _Layers:
         return Drawing(centres, routes, right - left, total)
 
     def _columns(self, wide: dict[str, float]) -> dict[str, float]:
+        # Without a fixed line the many small bows of a deep network add up to a slant.
+        spine = self._spine()
         near = {node: self.above.get(node, []) + self.below.get(node, []) for node in wide}
         x = dict.fromkeys(wide, 0.0)
         for sweep in range(PLACE_SWEEPS):
-            # Both neighbours count in either direction: by one of them, blocks lean and add up.
             for row in self.rows if sweep % 2 == 0 else reversed(self.rows):
-                wished = [_mean([x[other] for other in near[n]], x[n]) for n in row]
-                # A bend that gives way makes two corners, a box none.
-                weights = [4.0 if node in self.bends else 1.0 for node in row]
+                wished = [
+                    0.0 if n in spine else _mean([x[other] for other in near[n]], x[n]) for n in row
+                ]
+                weights = [SPINE_WEIGHT if node in spine else 1.0 for node in row]
                 gaps = [(wide[a] + wide[b]) / 2 + GAP_X for a, b in pairwise(row)]
                 x |= zip(row, closest_with_gaps(wished, gaps, weights), strict=True)
         return x
+
+    def _spine(self) -> set[str]:
+        """The nodes of one longest way: one in every row."""
+        here = self.rows[-1][0]
+        spine = {here}
+        while any(node not in self.bends for node in self.above.get(here, ())):
+            here = next(node for node in self.above[here] if node not in self.bends)
+            spine.add(here)
+        return spine
 
     def _route(
         self, chain: list[str], centre: dict[str, Point], height: float

@@ -29,6 +29,9 @@
     });
   }
 
+  const canvas = document.querySelector(".canvas");
+  canvas.scrollLeft = (canvas.scrollWidth - canvas.clientWidth) / 2;
+
   // What a node is, and what else it could have been.
   const element = (tag, text, parent) => {
     const made = document.createElement(tag);
@@ -46,7 +49,7 @@
 
   function describe(node) {
     tip.replaceChildren();
-    element("b", node.label, tip);
+    element("b", node.label.replace("->", "→"), tip);
     const own = node.template === null ? "" : `, ${node.measured ? "" : "~"}${ms(node.seconds)} ms`;
     element("div", `${node.algorithm}, ${blocks(node)}${own}`, tip);
     if (node.schedule) element("div", node.schedule, tip);
@@ -83,10 +86,10 @@
     for (const edge of all(".edge")) {
       edge.classList.toggle("near", edge.dataset.from === id || edge.dataset.to === id);
     }
-    const elsewhere = from.closest("#graph") ? "tr" : "#graph .node";
-    const rows = all(elsewhere).filter((part) => part.dataset.node === id);
-    const last = rows[rows.length - 1];
-    if (last) last.scrollIntoView({ block: "center", inline: "center", behavior: "smooth" });
+    const inGraph = from.closest("#graph") !== null;
+    const same = all(inGraph ? "tr" : "#graph .node").filter((part) => part.dataset.node === id);
+    const inline = inGraph ? "nearest" : "center";
+    same.pop()?.scrollIntoView({ block: "center", inline, behavior: "smooth" });
   }
 
   for (const box of all("#graph .node")) {

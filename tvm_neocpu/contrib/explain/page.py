@@ -46,13 +46,13 @@ def render(network: ExplainedNetwork) -> str:
 <button type="button" data-colours="layout" aria-pressed="true">layout</button>
 <button type="button" data-colours="algorithm" aria-pressed="false">algorithm</button>
 </div>
-{_legend("layout", layouts)}
-{_legend("algorithm", algorithms)}
 <div class="zoom" role="group" aria-label="size">
 <button type="button" data-zoom="-1" aria-label="smaller">&minus;</button>
 <button type="button" data-zoom="0">1:1</button>
 <button type="button" data-zoom="1" aria-label="larger">+</button>
 </div>
+{_legend("layout", layouts)}
+{_legend("algorithm", algorithms)}
 </div>
 <div class="canvas">
 {network_svg(found, layouts, algorithms)}
@@ -116,7 +116,8 @@ def _legend(kind: str, entries: Mapping[str, str]) -> str:
 def _transforms(found: Explanation) -> str:
     if not found.transforms:
         return "<h2>No layout transform is left</h2>"
-    rows = [(row.targets[0].id, cells.transform_cells(row, found)) for row in found.transforms]
+    readers = (row.targets[0].id for row in found.transforms)
+    rows = zip(readers, cells.transform_rows(found), strict=True)
     return _table(
         "Transforms kept",
         cells.TRANSFORM_NOTE,
@@ -146,8 +147,8 @@ def _table(
         f'<tr data-node="{escape(node)}">{_row("td", classes, texts)}</tr>' for node, texts in rows
     ]
     return (
-        f'<h2>{escape(title)}</h2><p>{escape(note)}</p><div class="scroll"><table>'
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table></div>"
+        f"<h2>{escape(title)}</h2><p>{escape(note)}</p><table>"
+        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
     )
 
 

@@ -11,7 +11,7 @@ from tvm_neocpu.contrib.explain.layered import Drawing, Link, Point, draw
 from tvm_neocpu.core.conv_graph import NodeKind
 from tvm_neocpu.global_search.explain import Explanation, NodeRow, TransformRow
 
-BOX = (204.0, 44.0)
+BOX = (226.0, 44.0)
 MARGIN = 16.0
 CORNER = 6.0
 # Characters of a node's first line; the rest is in its tooltip.
@@ -92,7 +92,7 @@ def _box(row: NodeRow, centre: Point, colours: Mapping[str, str], share: float) 
     (x, y), left, top = centre, centre[0] - width / 2, centre[1] - height / 2
     style = ";".join(f"--{name}:{colour}" for name, colour in colours.items())
     shape = f'x="{left:.1f}" y="{top:.1f}" width="{width}" height="{height}" rx="{corner}"'
-    second = words.choice(node, option)
+    second = words.choice(node, option).replace("->", "→")
     if option.config is not None:
         second += f" · {words.ms(option.seconds)} ms"
     return (
@@ -129,14 +129,15 @@ def _bar(left: float, bottom: float, width: float, share: float) -> str:
 
 
 def _short(label: str) -> str:
+    label = label.replace("->", "→")
     return label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
 
 
 def _marks(drawing: Drawing, moved: Mapping[Link, list[TransformRow]]) -> Iterator[str]:
-    """A diamond and its microseconds where a transform stands: just before its reader."""
+    """A diamond where a transform stands, on the last stretch to its reader, and its time."""
     for link, transforms in moved.items():
-        x, y = drawing.routes[link][-1]
-        y -= 15
+        (from_x, from_y), (to_x, to_y) = drawing.routes[link][-2:]
+        x, y = (from_x + to_x) / 2, (from_y + to_y) / 2
         micros = sum(row.seconds for row in transforms) * 1e6
         first = transforms[0]
         what = f"{first.before} to {first.after}: {micros:.1f} microseconds"

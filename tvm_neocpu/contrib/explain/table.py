@@ -40,7 +40,7 @@ def report(network: ExplainedNetwork, lines: box.Box) -> RenderableType:
         cells.TRANSFORM_NOTE,
         cells.TRANSFORM_HEADINGS,
         cells.TRANSFORM_NUMBERS,
-        (cells.transform_cells(row, found) for row in found.transforms),
+        cells.transform_rows(found),
         lines,
     )
     tables = [nodes, transforms] if found.transforms else [nodes]
@@ -70,7 +70,7 @@ def _table(
     rows: Iterable[list[str]],
     lines: box.Box,
 ) -> Table:
-    table = Table(title=title, caption=note, box=lines)
+    table = Table(title=Text(title), caption=note, box=lines)  # a file's name is no markup
     for heading in headings:
         table.add_column(heading, justify="right" if heading in numbers else "left")
     for row in rows:

@@ -105,7 +105,8 @@ def greedy_share(explanation: Explanation) -> str:
     """What the greedy choice costs more, ``"+2.91%"``."""
     if explanation.greedy_seconds is None or not explanation.seconds:
         return UNKNOWN
-    return f"{explanation.greedy_seconds / explanation.seconds - 1 + 0.0:+.2%}"
+    share = explanation.greedy_seconds / explanation.seconds - 1
+    return f"{round(share, 4) + 0.0:+.2%}"
 
 
 def plural(count: int, noun: str) -> str:

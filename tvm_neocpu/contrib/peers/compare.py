@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.contrib.peers.runner import Runner
 
-# Timed runs in a turn, after one that wakes the engine's threads and fills the caches.
+# Timed runs in a turn.
 BURST = 5
 # Threads of the engine before spin for a while, on the cores of the next one.
 PAUSE_SECONDS = 0.1
@@ -40,7 +40,7 @@ def compare(runners: Mapping[str, Runner], runs: int) -> dict[str, Timing]:
     while min(map(len, seconds.values())) < runs:
         for name, runner in runners.items():
             time.sleep(PAUSE_SECONDS)
-            seconds[name] += _burst(runner)
+            seconds[name] += runner.burst(BURST)
     reference = list(runners.values())[-1].outputs()
     return {
         name: Timing(tuple(seconds[name][:runs]), largest_error(runner.outputs(), reference))
@@ -61,13 +61,3 @@ def _relative(found: NDArray[Any], reference: NDArray[Any]) -> float:
         return 0.0
     scale = float(np.max(np.abs(reference))) or 1.0
     return float(np.max(np.abs(found.astype(np.float64) - reference))) / scale
-
-
-def _burst(runner: Runner) -> list[float]:
-    runner.run()
-    seconds = []
-    for _ in range(BURST):
-        start = time.perf_counter()
-        runner.run()
-        seconds.append(time.perf_counter() - start)
-    return seconds

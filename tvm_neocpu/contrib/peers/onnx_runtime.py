@@ -7,12 +7,12 @@ from typing import Any
 import onnxruntime
 from numpy.typing import NDArray
 
-from tvm_neocpu.contrib.peers.runner import Network
+from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
 
 VERSION = onnxruntime.__version__
 
 
-class OnnxRuntimeRunner:
+class OnnxRuntimeRunner(TimedRuns):
     """One sequential session; outputs stay bound, so that a run allocates nothing for us."""
 
     def __init__(self, network: Network) -> None:

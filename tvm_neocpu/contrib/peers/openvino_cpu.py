@@ -10,12 +10,12 @@ from typing import Any
 import openvino
 from numpy.typing import NDArray
 
-from tvm_neocpu.contrib.peers.runner import Network
+from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
 
 VERSION = openvino.__version__.split("-")[0]
 
 
-class OpenVinoRunner:
+class OpenVinoRunner(TimedRuns):
     """One inference request in one stream."""
 
     def __init__(self, network: Network) -> None:

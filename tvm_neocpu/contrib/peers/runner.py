@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-
-from tvm_neocpu.target import CompileTarget
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -19,8 +19,8 @@ Arrays = Mapping[str, NDArray[Any]]
 class Runner(Protocol):
     """A network loaded into an engine, its inputs set."""
 
-    def run(self) -> None:
-        """Infer once, on the inputs given at the start."""
+    def burst(self, count: int) -> list[float]:
+        """Seconds of ``count`` runs in a row, after one that wakes threads and fills caches."""
         ...
 
     def outputs(self) -> list[NDArray[Any]]:
@@ -28,15 +28,37 @@ class Runner(Protocol):
         ...
 
 
+class TimedRuns:
+    """``burst`` for engines that can ``run``."""
+
+    def run(self) -> None:
+        """Infer once, on the inputs given at the start."""
+        raise NotImplementedError
+
+    def burst(self, count: int) -> list[float]:
+        """See :class:`Runner`."""
+        self.run()
+        seconds = []
+        for _ in range(count):
+            start = time.perf_counter()
+            self.run()
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+
 @dataclass(frozen=True)
 class Network:
-    """A model, its static input shapes, and the machine's share to run it on."""
+    """A model, its static input shapes, and the machine's share to run it on: plain data.
+
+    ``target`` is text, as a user writes it; ``logs`` are applied to our own build.
+    """
 
     name: str
     model: onnx.ModelProto
     shapes: Mapping[str, tuple[int, ...]]
     threads: int
-    target: CompileTarget
+    target: str = "llvm"
+    logs: tuple[Path, ...] = ()
 
     @cached_property
     def content(self) -> bytes:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
+from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 
 OURS = "tvm_neocpu"
@@ -29,9 +31,13 @@ class Engine:
         return str(import_module(self.module).VERSION)
 
     def load(self, network: Network) -> Runner:
-        """The network in this engine; raises what the engine raises."""
+        """The network in this engine, in this process; raises what the engine raises."""
         runner: Runner = getattr(import_module(self.module), self.runner)(network)
         return runner
+
+    def isolate(self, network: Network) -> IsolatedRunner:
+        """The network in this engine, in a process of its own; raises EngineError."""
+        return IsolatedRunner(partial(self.load, network))
 
 
 _HERE = "tvm_neocpu.contrib.peers"

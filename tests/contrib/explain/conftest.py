@@ -1,0 +1,50 @@
+"""A small explained network that needs neither a model nor TVM's compiler."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.config import ConvConfig, DenseConfig, WinogradConfig
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
+from tvm_neocpu.global_search import solve
+from tvm_neocpu.global_search.explain import explain
+from tvm_neocpu.global_search.layout_graph import build_layout_graph
+
+SHAPE = (1, 64, 8, 8)
+SQUARE = ConvWorkload(1, 64, 8, 8, 64, (3, 3), padding=(1, 1, 1, 1))
+POINT = ConvWorkload(1, 64, 8, 8, 64, (1, 1))
+DENSE = DenseWorkload(1, 64, 10)
+# What a careless or hostile ONNX file may call its input.
+NASTY = '<script>alert("1")</script>'
+
+
+def price(shape: Shape4, before: Layout, after: Layout) -> float:
+    return 0.0 if before == after else 5e-6
+
+
+@pytest.fixture
+def network() -> ExplainedNetwork:
+    """data -> 3x3 -> 1x1 -> add with the 3x3 -> output, and a dense layer that nothing touches."""
+    nodes = (
+        GraphNode("d", NodeKind.BOUNDARY, NASTY, SHAPE),
+        GraphNode("a", NodeKind.CONV, str(SQUARE), SHAPE, SQUARE),
+        GraphNode("b", NodeKind.CONV, str(POINT), SHAPE, POINT),
+        GraphNode("s", NodeKind.JOIN, "add", SHAPE, join_channels=(64,)),
+        GraphNode("o", NodeKind.BOUNDARY, "output", SHAPE),
+        GraphNode("f", NodeKind.CONV, str(DENSE), (1, 10, 1, 1), DENSE),
+    )
+    pairs = [("d", "a"), ("a", "b"), ("a", "s"), ("b", "s"), ("s", "o")]
+    graph = ConvGraph(nodes, tuple(GraphEdge(x, y, SHAPE, x) for x, y in pairs))
+    winograd = WinogradConfig(16, 16, 4, 7, th_bn=2, parallel_oc=True)
+    candidates = {
+        SQUARE: (Candidate(winograd, 1e-4), Candidate(ConvConfig(0, 32, 14), 2e-4)),
+        POINT: (Candidate(ConvConfig(16, 16, 14), 4e-5), Candidate(ConvConfig(32, 32, 7), 3.9e-5)),
+        DENSE: (Candidate(DenseConfig(16, unroll_k=8), 1e-5),),
+    }
+    layout_graph = build_layout_graph(graph, candidates, price)
+    explanation = explain(layout_graph, solve(layout_graph.problem), [(SQUARE, winograd)])
+    return ExplainedNetwork("tiny", "testcpu", 2, "a search", explanation)
