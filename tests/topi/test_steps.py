@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import tvm
-from tvm import tirx
+from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 
@@ -61,6 +61,20 @@ def test_vectorize_lanes_leaves_an_odd_loop_unrolled() -> None:
                         b[vn, vy, vc] = a[vn, vy, vc]
 
     assert_steps(copy_48, lambda sch: steps.vectorize_lanes(sch, copy_loops(sch)[1]), expected)
+
+
+@pytest.mark.parametrize(
+    ("extent", "loops"),
+    [(16, ["V16"]), (48, ["U3", "V16"]), (4096, ["U32", "V128"]), (1000, ["S125", "V8"])],
+)
+def test_vectorize_lanes_of_a_long_row_keeps_a_loop(extent: int, loops: list[str]) -> None:
+    """A row of 21841 outputs, unrolled, took three minutes to compile."""
+    x = te.placeholder((extent,), name="x")
+    sch = Schedule(te.create_prim_func([x, te.compute((extent,), lambda i: x[i], name="copy")]))
+    steps.vectorize_lanes(sch, copy_loops(sch)[0])
+    kinds = {0: "S", 2: "V", 3: "U"}
+    found = [sch.get(loop) for loop in copy_loops(sch)]
+    assert [f"{kinds[int(loop.kind)]}{loop.extent}" for loop in found] == loops
 
 
 def test_parallel_fused() -> None:

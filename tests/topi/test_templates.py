@@ -173,6 +173,7 @@ DENSES = {
     "one feature": DenseWorkload(1, 7, 1),
     "prime": DenseWorkload(5, 31, 67),
     "batch 16": DenseWorkload(16, 64, 48),
+    "ImageNet-21k": DenseWorkload(1, 16, 21841),
 }
 TRANSFORMS = {
     "pack": TransformWorkload(2, 24, 5, 3, 0, 8),

@@ -14,6 +14,8 @@ from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.anchor import child_blocks
 
 REDUCE_AXIS = 2  # tirx.IterVar.CommReduce
+# As many as any register tile has: eight vectors of AVX-512, and all registers one by one.
+MOST_LANES, MOST_UNROLLED = 128, 32
 
 
 def loop_extent(sch: Schedule, loop: LoopRV) -> int:
@@ -90,12 +92,14 @@ def vectorize_lanes(sch: Schedule, loop: LoopRV) -> None:
     """# for c in range(48): f(c)  ->  for v in unrolled(3): f(v * 16 + ramp(0, 1, 16)).
 
     LLVM lowers a vector whose length is no power of two element by element (60 times slower).
+    What is more than a register tile stays a loop: a row of 21841 outputs took minutes to compile.
     """
     extent = loop_extent(sch, loop)
-    lanes = extent & -extent
+    lanes = min(extent & -extent, MOST_LANES)
     if lanes < extent:
         vectors, loop = sch.split(loop, [None, lanes])
-        sch.unroll(vectors)
+        if extent // lanes <= MOST_UNROLLED:
+            sch.unroll(vectors)
     if lanes > 1:
         sch.vectorize(loop)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import TransformConfig
@@ -58,29 +59,34 @@ def transforms_of(
     graph: ConvGraph, candidates: Mapping[Workload, Sequence[Candidate]]
 ) -> tuple[TransformWorkload, ...]:
     """The transforms that plausible schemes on both ends of some edge would ask for, once each."""
+    layouts = {node.id: _plausible(node, candidates) for node in graph.nodes}
+    for join in graph.joins:
+        near = [layouts[id] for id in graph.neighbours[join] if id not in graph.joins]
+        around = {layout for reads, writes in near for layout in reads | writes}
+        layouts[join] = (around, around)
     found: dict[TransformWorkload, None] = {}
     for edge in graph.edges:
-        reads = _plausible(graph.by_id[edge.dst], candidates, "reads")
-        for before in _plausible(graph.by_id[edge.src], candidates, "writes"):
-            for after in reads:
-                found[TransformWorkload(*edge.shape, before.block, after.block)] = None
-    return tuple(
-        move
-        for move in found
-        if not move.is_free
-        and Layout(move.before).fits(move.channels)
-        and Layout(move.after).fits(move.channels)
-    )
+        _, writes = layouts[edge.src]
+        reads, _ = layouts[edge.dst]
+        for before, after in sorted(product(writes, reads)):
+            found[TransformWorkload(*edge.shape, before.block, after.block)] = None
+    return tuple(move for move in found if not move.is_free and _fits(move))
 
 
 def _plausible(
-    node: GraphNode, candidates: Mapping[Workload, Sequence[Candidate]], side: str
-) -> Iterable[Layout]:
+    node: GraphNode, candidates: Mapping[Workload, Sequence[Candidate]]
+) -> tuple[set[Layout], set[Layout]]:
+    """(layouts that good schemes read, layouts that they write); plain for a boundary."""
     if node.workload is None:
-        return [NCHW] if not node.join_channels else []
+        return {NCHW}, {NCHW}
     schemes = candidates[node.workload]
     limit = PLAUSIBLE * min(scheme.seconds for scheme in schemes)
-    return {getattr(scheme, side) for scheme in schemes if scheme.seconds <= limit}
+    good = [scheme for scheme in schemes if scheme.seconds <= limit]
+    return {scheme.reads for scheme in good}, {scheme.writes for scheme in good}
+
+
+def _fits(move: TransformWorkload) -> bool:
+    return all(Layout(block).fits(move.channels) for block in (move.before, move.after))
 
 
 def _kind(move: TransformWorkload) -> bool:
