@@ -1,0 +1,75 @@
+"""Standalone kernels: one workload with bias and ReLU, as tuning times it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+
+from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig, TransformConfig
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
+from tvm_neocpu.target import parse_target
+from tvm_neocpu.topi.kernel import data_shape, kernel
+from tvm_neocpu.topi.strategy import implementation_of
+
+TARGET = parse_target().target
+POINTWISE = ConvWorkload(2, 8, 3, 5, 12, (1, 1))
+DENSE = DenseWorkload(3, 20, 10)
+MOVE = TransformWorkload(1, 12, 3, 4, 4, 6)
+
+
+def blocked(x: np.ndarray, block: int) -> np.ndarray:
+    n, c, h, w = x.shape
+    return np.ascontiguousarray(x.reshape(n, c // block, block, h, w).transpose(0, 1, 3, 4, 2))
+
+
+def run(workload: Workload, config: Config, *arrays: np.ndarray) -> np.ndarray:
+    """``arrays`` are the inputs and a first guess of the output."""
+    tensors = [tvm.runtime.tensor(array.astype("float32")) for array in arrays]
+    tvm.compile(kernel(workload, config), target=TARGET)["main"](*tensors)
+    return tensors[-1].numpy()
+
+
+def packed(weight: np.ndarray, workload: Workload, config: Config) -> np.ndarray:
+    implementation = implementation_of(config)
+    assert implementation.pack_weight is not None and implementation.packed_shape is not None
+    array = implementation.pack_weight(weight, workload, config)
+    assert array.shape == tuple(implementation.packed_shape(workload, config))
+    return array
+
+
+def test_convolution() -> None:
+    rng, config = np.random.default_rng(0), ConvConfig(4, 6, 5)
+    x, weight = rng.normal(size=POINTWISE.in_shape), rng.normal(size=POINTWISE.weight_shape)
+    bias = rng.normal(size=(1, 12, 1, 1))
+    y = np.einsum("nchw,kc->nkhw", x, weight[:, :, 0, 0])
+    expected = blocked(np.maximum(y + bias, 0), 6)
+    assert data_shape(POINTWISE, config) == blocked(x, 4).shape
+    inputs = blocked(x, 4), packed(weight, POINTWISE, config), blocked(bias, 6)
+    got = run(POINTWISE, config, *inputs, np.zeros_like(expected))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4)
+
+
+def test_dense() -> None:
+    rng, config = np.random.default_rng(0), DenseConfig(16, 2)
+    x, weight, bias = rng.normal(size=(3, 20)), rng.normal(size=(20, 10)), rng.normal(size=10)
+    expected = np.maximum(x @ weight + bias, 0)
+    inputs = x, packed(weight, DENSE, config), bias
+    got = run(DENSE, config, *inputs, np.zeros_like(expected))
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4)
+
+
+def test_transform() -> None:
+    x = np.random.default_rng(0).normal(size=MOVE.in_shape).astype("float32")
+    expected = blocked(x, 6)
+    got = run(MOVE, TransformConfig(), blocked(x, 4), np.zeros_like(expected))
+    np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("config", [ConvConfig(4, 6, 5), ConvConfig(8, 12, 5, reg_m=3)])
+def test_a_kernel_is_a_function_of_data_weight_bias_and_output(config: Config) -> None:
+    shapes = [tuple(int(e) for e in p.shape) for p in kernel(POINTWISE, config).params]
+    blocks = 12 // config.oc_bn
+    assert shapes[0] == (2, 8 // config.ic_bn, 3, 5, config.ic_bn)
+    assert shapes[2] == (1, blocks, 1, 1, config.oc_bn)
+    assert shapes[3] == (2, blocks, 3, 5, config.oc_bn)
