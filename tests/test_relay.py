@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 import tvm_neocpu  # provides tvm.relay
 from tvm_neocpu import relay
+from tvm_neocpu.core.cpu import NEON, SSE
 from tvm_neocpu.core.errors import (
     ModelFileError,
     NeoCpuError,
@@ -20,6 +21,7 @@ from tvm_neocpu.core.errors import (
     TargetError,
     UnsupportedOperatorError,
 )
+from tvm_neocpu.target import GenericTargetWarning
 
 ort = pytest.importorskip("onnxruntime")
 MakeModel = Callable[..., onnx.ModelProto]
@@ -277,3 +279,22 @@ def test_the_modern_way_compiles_the_same_network(tiny_cnn: onnx.ModelProto) -> 
     data = image(1, 8, 6, 6)
     found = vm["main"](tvm.runtime.tensor(data)).numpy()
     np.testing.assert_allclose(found, reference(tiny_cnn, data), rtol=1e-4, atol=1e-5)
+
+
+def test_the_modern_way_warns_of_code_for_any_cpu_and_still_compiles_it(
+    tiny_cnn: onnx.ModelProto, recwarn: pytest.WarningsRecorder
+) -> None:
+    if tvm_neocpu.parse_target("llvm").cpu.isa in (SSE, NEON):
+        pytest.skip("this machine has nothing better than the baseline")
+    mod, _ = relay.frontend.from_onnx(tiny_cnn)
+    with pytest.warns(GenericTargetWarning, match="no mcpu") as caught:
+        built = tvm.compile(mod, "llvm", relax_pipeline="neocpu")
+    assert len(caught) == 1
+    assert "zmm" not in built.mod.imports[0].inspect_source("s")
+    data = image(1, 8, 6, 6)
+    found = tvm.relax.VirtualMachine(built, tvm.cpu())["main"](tvm.runtime.tensor(data)).numpy()
+    np.testing.assert_allclose(found, reference(tiny_cnn, data), rtol=1e-4, atol=1e-5)
+
+    recwarn.clear()
+    tvm.compile(mod, tvm_neocpu.parse_target("llvm").target, relax_pipeline="neocpu")
+    assert not [w for w in recwarn if w.category is GenericTargetWarning]

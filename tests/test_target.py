@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import re
+
 import pytest
 import tvm
 
@@ -9,7 +12,13 @@ from tvm_neocpu import host_cpu
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, MIB, NEON, SSE
 from tvm_neocpu.core.errors import TargetError
 from tvm_neocpu.cpu_families import FAMILIES, canonical_name
-from tvm_neocpu.target import CompileTarget, describe_target, parse_target
+from tvm_neocpu.target import (
+    CompileTarget,
+    GenericTargetWarning,
+    describe_target,
+    parse_target,
+    warn_of_generic_code,
+)
 from tvm_neocpu.target_syntax import parse_text
 
 OPTIONS = {"mcpu": "str", "mattr": "Array<str>", "num-cores": "int", "fast-math": "bool"}
@@ -173,3 +182,22 @@ def test_a_hypervisor_that_hides_avx512_is_believed(monkeypatch: pytest.MonkeyPa
     found = parse_target("llvm")
     assert found.cpu.isa == AVX2
     assert found.cpu.name == "skylake-avx512-avx2"
+
+
+def test_the_advice_of_the_warning_is_right() -> None:
+    if parse_target("llvm").cpu.isa in (SSE, NEON):
+        pytest.skip("this machine has nothing better than the baseline")
+    with pytest.warns(GenericTargetWarning) as caught:
+        warn_of_generic_code(describe_target(tvm.target.Target("llvm")))
+    config = re.search(r"Target\(({.*?})\)", str(caught[0].message))
+    assert config is not None
+    advised = tvm.target.Target(ast.literal_eval(config[1]))
+    assert describe_target(advised).cpu == parse_target("llvm").cpu
+
+
+@pytest.mark.parametrize("text", ["llvm -mcpu=x86-64", "llvm -mtriple=aarch64-linux-gnu"])
+def test_a_baseline_asked_for_is_no_mistake(text: str, recwarn: pytest.WarningsRecorder) -> None:
+    if host_cpu.arch_of(host_cpu.triple()) != "x86_64":
+        pytest.skip("x86 only")
+    warn_of_generic_code(parse_target(text))
+    assert not list(recwarn)

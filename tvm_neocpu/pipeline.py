@@ -28,7 +28,7 @@ from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplat
 from tvm_neocpu.relay_passes.run import run_passes
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
-from tvm_neocpu.target import CompileTarget, describe_target
+from tvm_neocpu.target import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.candidates import candidates_of
 from tvm_neocpu.tuning.history import History, current_history
 from tvm_neocpu.tuning.transform_costs import TransformCosts, transforms_of
@@ -83,7 +83,14 @@ def lower_altered(
     altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
 ) -> tvm.IRModule:
     """Templates computed, weights packed, epilogues fused, every function scheduled."""
-    return run_passes(altered, LowerToTemplates(cpu, configs), FuseFunctions(), ScheduleFunctions())
+    return run_passes(compute_templates(altered, configs, cpu), ScheduleFunctions())
+
+
+def compute_templates(
+    altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
+) -> tvm.IRModule:
+    """Fused functions before their schedules: each still says which workload it computes."""
+    return run_passes(altered, LowerToTemplates(cpu, configs), FuseFunctions())
 
 
 def neocpu_pipeline() -> tvm.transform.Pass:
@@ -92,7 +99,8 @@ def neocpu_pipeline() -> tvm.transform.Pass:
     @tvm.transform.module_pass(opt_level=0, name="neocpu")
     def run(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
         target = tvm.target.Target.current(allow_none=True)
-        cpu = describe_target(target or tvm.target.Target("llvm")).cpu
-        return relax.get_pipeline("default_build")(lower(mod, cpu))
+        described = describe_target(target or tvm.target.Target("llvm"))
+        warn_of_generic_code(described)
+        return relax.get_pipeline("default_build")(lower(mod, described.cpu))
 
     return run

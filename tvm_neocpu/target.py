@@ -8,6 +8,7 @@ vectors, which nobody who asks for speed wants.) With an ``-mtriple`` it is the 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -26,6 +27,10 @@ from tvm_neocpu.threads import thread_count
 # Architectures that the schedules are made for; LLVM's other back ends would only be slow.
 ARCHITECTURES = ("x86_64", "aarch64")
 _CROSS_TRIPLES = {"x86_64": "x86_64-linux-gnu", "aarch64": "aarch64-linux-gnu"}
+
+
+class GenericTargetWarning(UserWarning):
+    """Code is generated for any CPU of the architecture, though this one could do more."""
 
 
 @dataclass(frozen=True)
@@ -89,6 +94,29 @@ def describe_target(target: Target) -> CompileTarget:
     if not missing:
         cpu = _with_measured_caches(cpu)
     return CompileTarget(target, _renamed(cpu, mcpu, triple), features, missing)
+
+
+def warn_of_generic_code(found: CompileTarget) -> None:
+    """Warn, once, of a target that names no CPU where this machine has wider vectors than it uses.
+
+    TVM's own ``"llvm"`` means the architecture's baseline; ours, in :func:`parse_target`, does not.
+    Another architecture is cross-compiled for: nothing better is known of it.
+    """
+    if found.target.attrs.get("mcpu") or not found.runs_here:
+        return
+    native = parse_target()
+    if native.cpu.isa == found.cpu.isa:
+        return
+    exported = _exported(native.target)
+    config = {name: exported[name] for name in ("kind", "mcpu", "mattr") if name in exported}
+    warnings.warn(
+        f"this target has no mcpu, so the code is for any {found.cpu.name} CPU and not for this "
+        f"{native.cpu.isa.name} one: several times slower. Compile for "
+        f'tvm_neocpu.parse_target("llvm").target, that is tvm.target.Target({config}), or name '
+        "the baseline as mcpu to keep it without this warning",
+        GenericTargetWarning,
+        stacklevel=2,
+    )
 
 
 def _config_of(spec: str | Mapping[str, Any] | Target | None) -> dict[str, Any]:
