@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -27,6 +26,7 @@ from rich.table import Table
 
 from tvm_neocpu import cli, host_cpu
 from tvm_neocpu.contrib import model_zoo
+from tvm_neocpu.contrib.provenance import commit, model_name
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.global_search.choose import plan_of
@@ -207,7 +207,7 @@ def as_json(results: list[Result], cpu: Cpu) -> dict[str, Any]:
     """Everything needed to read the figures later."""
     return {
         "machine": {
-            "model": _model_name(),
+            "model": model_name(),
             "cores": os.cpu_count(),
             "load": os.getloadavg()[0],
             "llvm_name": host_cpu.cpu_name(),
@@ -215,7 +215,7 @@ def as_json(results: list[Result], cpu: Cpu) -> dict[str, Any]:
             "target": cpu.name,
         },
         "threads": cpu.cores,
-        "commit": _commit(),
+        "commit": commit(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "versions": {
             "python": platform.python_version(),
@@ -227,19 +227,6 @@ def as_json(results: list[Result], cpu: Cpu) -> dict[str, Any]:
             for r in results
         ],
     }
-
-
-def _model_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    if not cpuinfo.exists():
-        return platform.processor()
-    names = [line for line in cpuinfo.read_text().splitlines() if line.startswith("model name")]
-    return names[0].partition(":")[2].strip() if names else platform.processor()
-
-
-def _commit() -> str:
-    command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).parent)
-    return done.stdout.strip() or "unknown"
 
 
 def main() -> int:

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from tvm_neocpu import cli, threads
 from tvm_neocpu.bench_kernels import bench_kernels
+from tvm_neocpu.bench_plan import bench_plan
 from tvm_neocpu.contrib.peers.compare import compare
 from tvm_neocpu.contrib.peers.isolated import EngineError
 from tvm_neocpu.contrib.peers.report import Comparison, as_json, show
@@ -65,6 +66,7 @@ def _bench_networks(argv: list[str]) -> int:
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "networks": _bench_networks,
     "kernels": bench_kernels,
+    "plan": bench_plan,
 }
 
 

@@ -15,6 +15,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.global_search.baselines import fastest_schemes
 from tvm_neocpu.global_search.cost_graph import Mask
 from tvm_neocpu.global_search.layout_graph import LayoutGraph, Option, edges_by_tensor
 from tvm_neocpu.global_search.limits import Deadline
@@ -118,7 +119,7 @@ def explain(
     """
     prices, deadline = Prices(layout_graph), Deadline.after(time_limit)
     first = deadline.share(0.5)
-    greedy = prices.least_among(_fastest_schemes(layout_graph), first)
+    greedy = prices.least_among(fastest_schemes(layout_graph), first)
     return Explanation(
         graph=layout_graph.graph,
         transforms=tuple(_transforms(layout_graph, solution, prices, first)),
@@ -194,13 +195,3 @@ def _agreeing(
     options = layout_graph.options
     reading = {t: np.array([o.reads == layout for o in options[t]]) for t in targets}
     return reading | {source: np.array([o.writes == layout for o in options[source]])}
-
-
-def _fastest_schemes(layout_graph: LayoutGraph) -> dict[int, Mask]:
-    """Every convolution's own fastest scheme, whatever its neighbours take."""
-    problem = layout_graph.problem
-    return {
-        i: np.arange(problem.node_costs[i].size) == problem.node_costs[i].argmin()
-        for i, node in enumerate(layout_graph.graph.nodes)
-        if node.workload is not None
-    }

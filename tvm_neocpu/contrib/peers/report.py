@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import platform
-import subprocess
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tvm_neocpu import host_cpu
 from tvm_neocpu.contrib.peers.compare import Timing
 from tvm_neocpu.contrib.peers.table import ENGINES, OURS
+from tvm_neocpu.contrib.provenance import provenance
 
 _MILLI = 1e3
 
@@ -62,17 +58,8 @@ def show(comparisons: list[Comparison], threads: int, console: Console) -> None:
 def as_json(comparisons: list[Comparison], threads: int, cpu: str) -> dict[str, Any]:
     """Everything needed to read the figures later: machine, versions, commit, every run."""
     return {
-        "machine": {
-            "cpu": cpu,
-            "model": _model_name(),
-            "llvm_name": host_cpu.cpu_name(),
-            "platform": platform.platform(),
-        },
-        "threads": threads,
-        "commit": _commit(),
-        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **provenance(cpu, threads),
         "versions": {engine.name: engine.version for engine in ENGINES if engine.installed},
-        "python": platform.python_version(),
         "networks": [_as_json(comparison) for comparison in comparisons],
     }
 
@@ -108,23 +95,3 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
         "absent": dict(comparison.absent),
         "speedup_over_best_peer": comparison.speedup,
     }
-
-
-def _model_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    try:
-        lines = cpuinfo.read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
-
-
-def _commit() -> str:
-    """The checkout's commit, ``"unknown"`` for an installed package."""
-    folder = Path(__file__).parent
-    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
-    return done.stdout.strip()

@@ -1,0 +1,85 @@
+"""Build a network under each plan and time them in turns, every plan in a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tvm_neocpu.contrib.peers.compare import compare
+from tvm_neocpu.contrib.peers.runner import Network, Runner
+from tvm_neocpu.contrib.plans.result import (
+    NetworkPlans,
+    PlanResult,
+    everything_else,
+    median_calls,
+    scheme_times,
+)
+from tvm_neocpu.contrib.plans.runner import CallTime, IsolatedPlan
+from tvm_neocpu.contrib.plans.spread import PricedPlan
+from tvm_neocpu.core.cpu import allowed_cpus
+
+_IN_PLACE = "the global plan's single calls"
+
+
+def compare_plans(
+    network: Network,
+    graph: str,
+    plans: Sequence[PricedPlan],
+    runs: int,
+    prices: dict[object, float],
+) -> NetworkPlans:
+    """Time ``plans``, the global search's first; ``graph`` is the conv graph's hash.
+
+    ``prices`` are what the search was told that a (workload, config) costs, in seconds.
+    Raises EngineError for a plan that cannot be built.
+    """
+    with contextlib.ExitStack() as processes:
+        started = [processes.enter_context(plan) for plan in _build(network, plans)]
+        watched = _Watched(started[0])
+        runners: dict[str, Runner] = {
+            plan.name: process for plan, process in zip(plans, started, strict=True)
+        }
+        # Single calls are timed between the plans' runs, for the machine's speed drifts.
+        timings = compare({**runners, _IN_PLACE: watched}, runs)
+        share = min(process.core_share() for process in started)
+    calls = median_calls(watched.rounds)
+    rest = everything_else(calls)
+    results = [PlanResult(p, p.seconds + rest, timings[p.name]) for p in plans]
+    schemes = scheme_times(calls, prices)
+    return NetworkPlans(network.name, graph, tuple(results), calls, schemes, share)
+
+
+def _build(network: Network, plans: Sequence[PricedPlan]) -> list[IsolatedPlan]:
+    """As many at a time as there are cores; if one fails the others' processes are ended."""
+    built: list[IsolatedPlan] = []
+    with ThreadPoolExecutor(len(allowed_cpus()) or 1) as pool:
+        futures = [pool.submit(IsolatedPlan, network, priced.plan) for priced in plans]
+    try:
+        for future in futures:
+            built.append(future.result())
+    except BaseException:
+        for future in futures:
+            if future.exception() is None:
+                future.result().close()
+        raise
+    return built
+
+
+class _Watched:
+    """A turn of its own for the single calls of a plan that is compared as a whole, too."""
+
+    def __init__(self, process: IsolatedPlan) -> None:
+        self._process = process
+        self.rounds: list[list[CallTime]] = []
+
+    def burst(self, count: int) -> list[float]:
+        calls = self._process.call_times(count)
+        self.rounds.append(calls)
+        return [sum(call.seconds for call in calls)] * count
+
+    def outputs(self) -> list[NDArray[Any]]:
+        return self._process.outputs()

@@ -1,0 +1,113 @@
+"""The plans that are compared: the global search's, the greedy one, one layout, random ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.global_search.baselines import (
+    fastest_schemes,
+    random_schemes,
+    schemes_of_one_layout,
+    solve_marked,
+)
+from tvm_neocpu.global_search.choose import plan_of
+from tvm_neocpu.global_search.layout_graph import LayoutGraph, build_layout_graph
+from tvm_neocpu.global_search.solution import Solution
+from tvm_neocpu.global_search.solve import solve
+from tvm_neocpu.pipeline import known_costs
+from tvm_neocpu.tuning.history import History
+
+GLOBAL, GREEDY = "global", "greedy"
+
+
+@dataclass(frozen=True)
+class PricedPlan:
+    """A plan with the two parts of the search's sum, in seconds.
+
+    ``names`` are several where several ways to choose came to the same plan. ``timed_seconds`` is
+    the part of ``conv_seconds`` that was measured; the cost model said the rest.
+    """
+
+    names: tuple[str, ...]
+    plan: Plan
+    conv_seconds: float
+    timed_seconds: float
+
+    @property
+    def name(self) -> str:
+        return " = ".join(self.names)
+
+    @property
+    def seconds(self) -> float:
+        """What the search says that the plan costs."""
+        return self.plan.seconds
+
+    @property
+    def transform_seconds(self) -> float:
+        return max(0.0, self.plan.seconds - self.conv_seconds)
+
+
+def plans_of(
+    graph: ConvGraph, cpu: Cpu, history: History, randoms: int, seed: int
+) -> list[PricedPlan]:
+    """Distinct plans over the same candidates and transform costs, the global search's first.
+
+    The random plans change an ever greater share of the global one, the last all of it, so that
+    their predicted costs spread.
+    """
+    layout_graph = build_layout_graph(graph, *known_costs(graph, cpu, history))
+    optimum = solve(layout_graph.problem)
+    one = Layout(cpu.lanes)
+    marked = {
+        GREEDY: fastest_schemes(layout_graph),
+        f"all {one}": schemes_of_one_layout(layout_graph, one),
+    }
+    for k in range(1, randoms + 1):
+        share = k / randoms
+        marked[f"random {share:.0%}"] = random_schemes(layout_graph, optimum, share, seed + k)
+    solutions = {GLOBAL: optimum}
+    for name, mask in marked.items():
+        solutions[name] = solve_marked(layout_graph, mask, optimum, name)
+    timed = {
+        (record.workload, record.config)
+        for records in history.schemes(graph.workloads).values()
+        for record in records
+    }
+    priced = [_priced(name, layout_graph, s, timed) for name, s in solutions.items()]
+    return _distinct(priced)
+
+
+def _priced(
+    name: str, layout_graph: LayoutGraph, solution: Solution, timed: set[object]
+) -> PricedPlan:
+    nodes = layout_graph.graph.nodes
+    picked = list(zip(nodes, layout_graph.picked(solution.choice), strict=True))
+    return PricedPlan(
+        names=(name,),
+        plan=plan_of(layout_graph, solution),
+        conv_seconds=sum(option.seconds for _, option in picked),
+        timed_seconds=sum(o.seconds for node, o in picked if (node.workload, o.config) in timed),
+    )
+
+
+def _distinct(priced: list[PricedPlan]) -> list[PricedPlan]:
+    """Equal plans once, under all their names."""
+    found: list[PricedPlan] = []
+    for one in priced:
+        same = [k for k, other in enumerate(found) if _same(one.plan, other.plan)]
+        if not same:
+            found.append(one)
+            continue
+        known = found[same[0]]
+        found[same[0]] = PricedPlan(
+            (*known.names, *one.names), known.plan, known.conv_seconds, known.timed_seconds
+        )
+    return found
+
+
+def _same(one: Plan, other: Plan) -> bool:
+    return (one.configs, one.joins) == (other.configs, other.joins)

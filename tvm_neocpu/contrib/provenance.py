@@ -1,0 +1,68 @@
+"""Where and when figures were taken: what every report says beside them."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from tvm_neocpu import host_cpu
+from tvm_neocpu.version import __version__
+
+
+def provenance(cpu: str, threads: int, packages: Iterable[str] = ()) -> dict[str, Any]:
+    """Machine, threads, commit, time (UTC) and versions; ``cpu`` is the target's name.
+
+    ``load`` is the machine's average over the last minute: above ``threads`` others were at work.
+    """
+    return {
+        "machine": {
+            "cpu": cpu,
+            "model": model_name(),
+            "llvm_name": host_cpu.cpu_name(),
+            "cores": os.cpu_count(),
+            "load": os.getloadavg()[0],
+            "platform": platform.platform(),
+        },
+        "threads": threads,
+        "commit": commit(),
+        "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "versions": {"tvm_neocpu": __version__, **_versions(packages)},
+        "python": platform.python_version(),
+    }
+
+
+def model_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """The CPU as its maker calls it, as far as the system tells."""
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def commit() -> str:
+    """The checkout's commit, ``"unknown"`` for an installed package."""
+    folder = Path(__file__).parent
+    command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()
+
+
+def _versions(packages: Iterable[str]) -> dict[str, str]:
+    found = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found
