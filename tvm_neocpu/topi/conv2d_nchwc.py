@@ -16,6 +16,7 @@ from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.pad import pad_spatial
+from tvm_neocpu.topi.prefetch import prefetch_next_panel
 
 PAD, ACCUMULATE, STORE = "conv2d_pad", "conv2d_acc", "conv2d_store"
 
@@ -79,6 +80,7 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
         steps.unroll_all(sch, reduction[2])
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, pixels=2)
+    prefetch_next_panel(sch, reduction[-1])
     steps.hold_tile_in_registers(sch, acc, reduction[0])
     place_padding(sch, chunk, fused_over_channels=config.parallel_oc)
     return output

@@ -22,6 +22,7 @@ from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.pad import pad_spatial
+from tvm_neocpu.topi.prefetch import prefetch_next_panel
 
 PAD, ROWS, PACK = "winograd_pad", "winograd_rows", "winograd_pack"
 PRODUCT, COLUMNS, INVERSE, STORE = (
@@ -174,6 +175,7 @@ def block_product(
     steps.unroll_and_vectorize(sch, write, pixels=2)
     steps.unroll_all(sch, tyi, txi)
     steps.vectorize_lanes(sch, c)
+    prefetch_next_panel(sch, ici)
     zero = sch.decompose_reduction(product, ico)
     steps.unroll_and_vectorize(sch, zero, pixels=2)
 

@@ -14,6 +14,8 @@ from tvm_neocpu.topi.generic import (
     schedule_block,
     schedule_generic,
 )
+from tvm_neocpu.topi.outline_chunks import outline_chunks
+from tvm_neocpu.topi.prefetch import plant_prefetches
 from tvm_neocpu.topi.strategy import implementation_of
 
 _LOG = logging.getLogger("tvm_neocpu")
@@ -25,7 +27,7 @@ def schedule_function(func: tirx.PrimFunc) -> tirx.PrimFunc:
     One that cannot be scheduled (symbolic shapes, opaque bodies) is returned as TVM wrote it.
     """
     try:
-        scheduled = _scheduled(Schedule(func))
+        scheduled = outline_chunks(plant_prefetches(_scheduled(Schedule(func))))
     except ScheduleError as error:
         _LOG.debug("left unscheduled: %s", error)
         return func

@@ -1,0 +1,51 @@
+"""Rewriting the loops of a scheduled function, which TVM's Python offers no visitor for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tvm import tirx
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.tirx import For, SeqStmt, Stmt
+
+# (loop, its body already rewritten, the loops around it from the outermost) -> the new loop
+Rule = Callable[[For, Stmt, tuple[For, ...]], For]
+
+
+def rewrite_loops(func: tirx.PrimFunc, rule: Rule) -> tirx.PrimFunc:
+    """The function with every loop replaced by what ``rule`` makes of it, inner loops first."""
+    return func.with_body(_rewritten(func.body, rule, ()))
+
+
+def with_body(loop: For, body: Stmt, annotations: Mapping[str, Any] | None = None) -> For:
+    """The loop around another body; its annotations stay unless others are given."""
+    notes = loop.annotations if annotations is None else annotations
+    return For(
+        loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, notes, loop.step
+    )
+
+
+def _rewritten(stmt: Stmt, rule: Rule, outer: tuple[For, ...]) -> Stmt:
+    if isinstance(stmt, For):
+        return rule(stmt, _rewritten(stmt.body, rule, (*outer, stmt)), outer)
+    if isinstance(stmt, SeqStmt):
+        return SeqStmt([_rewritten(part, rule, outer) for part in stmt])
+    if isinstance(stmt, SBlockRealize):
+        block = _block_with_body(stmt.block, _rewritten(stmt.block.body, rule, outer))
+        return SBlockRealize(stmt.iter_values, stmt.predicate, block)
+    return stmt
+
+
+def _block_with_body(block: SBlock, body: Stmt) -> SBlock:
+    return SBlock(
+        block.iter_vars,
+        block.reads,
+        block.writes,
+        block.name_hint,
+        body,
+        block.init,
+        block.alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
