@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from tvm import tirx
 from tvm.ir import StringImm
-from tvm.tirx import AttrStmt, For, ForKind, Stmt
+from tvm.tirx import AttrStmt, Evaluate, For, ForKind, SeqStmt, Stmt
 
-from tvm_neocpu.topi.rewrite_loops import rewrite_loops, with_body
+from tvm_neocpu.topi.rewrite_loops import opaque, rewrite_loops, with_body
 
 # tirx::attr::compute_scope
 COMPUTE_SCOPE = "compute_scope"
@@ -23,9 +23,18 @@ def outline_chunks(func: tirx.PrimFunc) -> tirx.PrimFunc:
     return rewrite_loops(func, _outlined)
 
 
-def _outlined(loop: For, body: Stmt, outer: tuple[For, ...]) -> For:
+def _outlined(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
     # A loop of one iteration vanishes, and with it the function around the outlined one.
     if loop.kind != ForKind.PARALLEL or int(loop.extent) == 1:
         return with_body(loop, body)
     scope = AttrStmt(tirx.const(0, "int32"), COMPUTE_SCOPE, StringImm("chunk"), body)
-    return with_body(loop, scope)
+    return SeqStmt([with_body(loop, scope), opaque("chunks_end", _nothing())])
+
+
+def _nothing() -> Stmt:
+    """What ends the loop for LLVM's debug information.
+
+    TVM's code generator leaves the outlined function's position behind, and the verifier refuses
+    it on the next instruction; any statement sets a new one, and this one costs none.
+    """
+    return Evaluate(tirx.call_llvm_intrin("void", "llvm.donothing"))

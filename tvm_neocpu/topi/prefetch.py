@@ -16,12 +16,12 @@ from math import ceil, prod
 
 from tvm import tirx
 from tvm.ir import Expr
-from tvm.s_tir import SBlock, SBlockRealize, Schedule
+from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import Evaluate, For, SeqStmt, Stmt
 from tvm.tirx.analysis import undefined_vars
 
-from tvm_neocpu.topi.rewrite_loops import rewrite_loops, with_body
+from tvm_neocpu.topi.rewrite_loops import opaque, rewrite_loops, with_body
 from tvm_neocpu.topi.steps import REDUCE_AXIS
 
 PREFETCH_KEY = "neocpu.prefetch"
@@ -98,7 +98,7 @@ def _request(walk: _Walk, line: Expr) -> Stmt:
     call = tirx.call_intrin(
         "void", "tirx.prefetch", tirx.address_of(element), read, keep_close, data_cache
     )
-    return SBlockRealize([], True, SBlock([], [], [], "prefetch", Evaluate(call)))
+    return opaque("prefetch", Evaluate(call))
 
 
 def _walk_of(update: SBlockRealize, loops: tuple[For, ...]) -> _Walk | None:

@@ -7,10 +7,10 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm.tirx import For, SeqStmt, Stmt
+from tvm.tirx import AttrStmt, For, SeqStmt, Stmt
 
-# (loop, its body already rewritten, the loops around it from the outermost) -> the new loop
-Rule = Callable[[For, Stmt, tuple[For, ...]], For]
+# (loop, its body already rewritten, the loops around it from the outermost) -> what replaces it
+Rule = Callable[[For, Stmt, tuple[For, ...]], Stmt]
 
 
 def rewrite_loops(func: tirx.PrimFunc, rule: Rule) -> tirx.PrimFunc:
@@ -26,11 +26,18 @@ def with_body(loop: For, body: Stmt, annotations: Mapping[str, Any] | None = Non
     )
 
 
+def opaque(name: str, stmt: Stmt) -> SBlockRealize:
+    """A statement as a block of its own, which lowering asks for among other blocks."""
+    return SBlockRealize([], True, SBlock([], [], [], name, stmt))
+
+
 def _rewritten(stmt: Stmt, rule: Rule, outer: tuple[For, ...]) -> Stmt:
     if isinstance(stmt, For):
         return rule(stmt, _rewritten(stmt.body, rule, (*outer, stmt)), outer)
     if isinstance(stmt, SeqStmt):
         return SeqStmt([_rewritten(part, rule, outer) for part in stmt])
+    if isinstance(stmt, AttrStmt):
+        return AttrStmt(stmt.node, stmt.attr_key, stmt.value, _rewritten(stmt.body, rule, outer))
     if isinstance(stmt, SBlockRealize):
         block = _block_with_body(stmt.block, _rewritten(stmt.block.body, rule, outer))
         return SBlockRealize(stmt.iter_values, stmt.predicate, block)
