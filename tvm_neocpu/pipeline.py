@@ -21,12 +21,15 @@ from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.fuse import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
+from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
 from tvm_neocpu.relay_passes.run import run_passes
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.target import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.candidates import candidates_of
@@ -53,7 +56,16 @@ def lower(mod: tvm.IRModule, cpu: Cpu, history: History | None = None) -> tvm.IR
 
 def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
     """Constants evaluated, importer's detours straightened, linear operations folded (CDUCA)."""
-    return run_passes(mod, FoldConstants(), Canonicalize(), FoldLinearOps(), WidenGroups(cpu))
+    return run_passes(
+        mod,
+        FoldConstants(),
+        Canonicalize(),
+        MarkChannelMoves(),
+        FoldLinearOps(),
+        SubPixelTranspose(),
+        WidenGroups(cpu),
+        FoldChannelShuffle(),
+    )
 
 
 def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> Plan:

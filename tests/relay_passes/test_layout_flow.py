@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from tvm import relax
 
+from tvm_neocpu.relay_passes.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.layout_flow import (
     BINARY,
     POOLS,
@@ -52,6 +53,7 @@ ALONE: list[tuple[relax.Expr, FlowKind]] = [
     (op.multiply(const(1, 16, 1, 1), X), FlowKind.FOLLOW),
     (op.multiply(X, const()), FlowKind.FOLLOW),
     (op.multiply(X, const(1, 1, 1, 1)), FlowKind.FOLLOW),
+    (op.strided_slice(X, [2, -1], [1, 0], [5, 6], [1, 2]), FlowKind.FOLLOW),
 ]
 BOUNDARIES: dict[str, relax.Expr] = {
     "weight that is no constant": op.nn.conv2d(X, WEIGHT),
@@ -84,6 +86,12 @@ BOUNDARIES: dict[str, relax.Expr] = {
     "concat with a constant": op.concat([X, const(2, 4, 6, 6)], axis=1),
     "concat of a tuple": op.concat(relax.Var("t", relax.TupleType([X.ty, Y.ty])), axis=1),
     "transpose": op.permute_dims(X, [0, 2, 3, 1]),
+    "slice of batches": op.strided_slice(X, [0, 1], [0, 0], [1, 8]),
+    "every other channel": op.strided_slice(X, [1], [0], [16], [2]),
+    "channels backwards": op.strided_slice(X, [1], [15], [3], [-1]),
+    "no channel": op.strided_slice(X, [1], [4], [4]),
+    "slice of integers": op.strided_slice(WHOLE, [1], [0], [8]),
+    "image to NHWC": op.layout_transform(X, lambda n, c, y, x: (n, y, x, c)),
 }
 JOINS: dict[str, tuple[relax.Expr, tuple[relax.Var, ...], tuple[int, ...]]] = {
     "sum": (op.add(X, Y), (X, Y), (16,)),
@@ -92,6 +100,11 @@ JOINS: dict[str, tuple[relax.Expr, tuple[relax.Var, ...], tuple[int, ...]]] = {
     "mask": (op.multiply(MASK, X), (MASK, X), (16,)),
     "masks": (op.add(MASK, MASK), (MASK, MASK), (1,)),
     "concat": (op.concat([X, NARROW, Y], axis=1), (X, NARROW, Y), (4, 16)),
+    "leading channels": (op.strided_slice(X, [1], [0], [4]), (X,), (4, 16)),
+    "channels in between": (op.strided_slice(X, [1, 2], [4, 0], [10, 3]), (X,), (4, 10, 16)),
+    "last channels": (op.strided_slice(X, [-3], [-2], [99]), (X,), (14, 16)),
+    "interleave": (channel_move(X, Interleave(2, 2)), (X,), (4,)),
+    "channel shuffle": (channel_move(X, Shuffle(2)), (X,), (16,)),
     "concat of columns": (op.concat([X, Y], axis=-1), (X, Y), (16,)),
     # A single channel that is concatenated does not broadcast.
     "concat of a single channel": (op.concat([X, MASK], axis=1), (X, MASK), (1, 16)),

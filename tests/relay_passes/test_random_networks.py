@@ -22,6 +22,7 @@ from tvm_neocpu.core.workload import TransformWorkload
 from tvm_neocpu.global_search.choose import choose_layouts
 from tvm_neocpu.pipeline import apply_plan, lower_altered
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
+from tvm_neocpu.relay_passes.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.layout_transform import transform_workload
 from tvm_neocpu.relay_passes.rebuild import bindings_of
@@ -136,6 +137,28 @@ def mask(net: Network, x: relax.Var, step: Step) -> relax.Expr:
     return op.multiply(net.emit(net.conv(x, 1)), x)
 
 
+def part(net: Network, x: relax.Var, step: Step) -> relax.Expr:
+    channels = shape_of(x)[1]
+    begin = min(step.of * 4, channels - 1)
+    return op.strided_slice(x, [1], [begin], [max(begin + 1, min(step.channels, channels))])
+
+
+def crop(net: Network, x: relax.Var, step: Step) -> relax.Expr:
+    return op.strided_slice(x, [2, 3], [0, 0], [max(1, shape_of(x)[2] - 1), 9], [1, 2])
+
+
+def shuffle(net: Network, x: relax.Var, step: Step) -> relax.Expr:
+    channels = shape_of(x)[1]
+    groups = [count for count in factors(channels) if 1 < count < channels]
+    return channel_move(x, Shuffle(groups[step.other % len(groups)])) if groups else op.nn.relu(x)
+
+
+def interleave(net: Network, x: relax.Var, step: Step) -> relax.Expr:
+    rows, columns = (2, 2) if step.flag else (1, 3)
+    wide = net.emit(net.conv(x, rows * columns * step.channels))
+    return channel_move(wide, Interleave(rows, columns))
+
+
 KINDS: dict[str, Callable[[Network, relax.Var, Step], relax.Expr]] = {
     "conv": lambda net, x, step: net.conv(x, step.channels, 3 if step.flag else 1),
     "grouped": grouped,
@@ -151,6 +174,10 @@ KINDS: dict[str, Callable[[Network, relax.Var, Step], relax.Expr]] = {
     "pad": pad,
     "gate": gate,
     "mask": mask,
+    "part": part,
+    "crop": crop,
+    "shuffle": shuffle,
+    "interleave": interleave,
     # Knows plain NCHW only.
     "softmax": lambda net, x, step: op.nn.softmax(x, axis=1),
 }

@@ -70,8 +70,13 @@ CASES: dict[str, tuple[Build, list[tuple[int, ...]]]] = {
     "softmax over channels": (lambda x: op.nn.softmax(x, axis=1), [PLAIN]),
     "concat": (lambda x, y: op.concat([x, y, x], axis=1), [PLAIN, (2, 1, 13, 11)]),
     "concat, blocked": (lambda x, y: op.concat([x, y], axis=1), [BLOCKED, BLOCKED]),
+    "unequal concat, blocked": (
+        lambda x, y: op.concat([x, y], axis=1),
+        [BLOCKED, (1, 5, 13, 11, 16)],
+    ),
     "resize": (lambda x: op.image.resize2d(x, (20, 31), method="linear"), [PLAIN]),
     "transpose": (lambda x: op.permute_dims(x, [0, 2, 3, 1]), [PLAIN]),
+    "slice of blocks": (lambda x: op.strided_slice(x, [1], [1], [3]), [BLOCKED]),
     "slice": (lambda x: op.strided_slice(x, [2, 3], [1, 2], [9, 11], [2, 1]), [PLAIN]),
     "elementwise chain": (lambda x: op.tanh(op.multiply(op.nn.relu(x), HALF)), [BLOCKED]),
     "broadcast sum": (lambda x, y: op.nn.relu(op.add(x, y)), [PLAIN, (1, 6, 1, 1)]),
@@ -94,13 +99,27 @@ def test_answers_are_tvms(name: str) -> None:
 
 
 # What the code generator would otherwise run as one thread's scalar loops.
-@pytest.mark.parametrize("name", ["max pool, blocked", "average pool, blocked", "concat, blocked"])
+@pytest.mark.parametrize(
+    "name",
+    ["max pool, blocked", "average pool, blocked", "concat, blocked", "slice of blocks"],
+)
 def test_blocked_layouts_run_in_parallel_vectors(name: str) -> None:
     build, shapes = CASES[name]
     large = [(1, 16, 40, 30, 16) for _ in shapes]
     text = ScheduleFunctions()(fused(build, *large)).script()
     assert "T.parallel(" in text
     assert "T.vectorized(T.int64(16))" in text
+
+
+def test_a_row_is_a_loop_of_its_own() -> None:
+    text = ScheduleFunctions()(fused(op.nn.relu, (1, 4, 20, 30, 16))).script()
+    assert "in T.parallel(T.int64(80)):" in text
+    assert "in range(T.int64(30)):" in text
+
+
+def test_a_few_long_rows_are_shared_out() -> None:
+    text = ScheduleFunctions()(fused(op.nn.relu, (1, 1, 1, 3000, 16))).script()
+    assert "in T.parallel(T.int64(3000)):" in text
 
 
 def test_little_work_is_not_worth_a_fork() -> None:

@@ -10,7 +10,9 @@ from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.relay_passes.call_workload import op_name, static_shape
+from tvm_neocpu.relay_passes.channel_moves import channel_move, read_channel_move
 from tvm_neocpu.relay_passes.layout_flow import POOLS, REDUCTIONS
+from tvm_neocpu.relay_passes.slices import blocked_slice
 
 
 def blocked_conv2d(call: relax.Call, data: relax.Expr, before: Layout, after: Layout) -> relax.Expr:
@@ -32,7 +34,12 @@ def blocked_conv2d(call: relax.Call, data: relax.Expr, before: Layout, after: La
 def blocked_join(
     call: relax.Call, old: Sequence[relax.Expr], new: Sequence[relax.Expr], layout: Layout
 ) -> relax.Expr:
-    """add, multiply, concat... over operands that are all stored in ``layout``."""
+    """add, concat, shuffles, slices... over operands that are all stored in ``layout``."""
+    if op_name(call) == "relax.strided_slice":
+        return blocked_slice(call, new[0], layout)
+    move = read_channel_move(call)
+    if move is not None:
+        return channel_move(new[0], move)
     if op_name(call) == "relax.concat":
         return relax.op.concat(list(new), axis=int(call.attrs.axis) % 4)
     replaced = dict(zip(old, new, strict=True))
@@ -60,6 +67,8 @@ def blocked_follow(
         return _pad(call, data)
     if name == "relax.reshape":
         return relax.op.reshape(data, static_shape(call))
+    if name == "relax.strided_slice":
+        return blocked_slice(call, data, layout)
     args = [data if arg.same_as(operand) else blocked_constant(arg, layout) for arg in call.args]
     return relax.Call(call.op, args, call.attrs, call.ty_args)
 

@@ -13,6 +13,8 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_neocpu.relay_passes.call_workload import call_workload, op_name, static_shape
+from tvm_neocpu.relay_passes.channel_moves import read_channel_move
+from tvm_neocpu.relay_passes.slices import channel_range, read_slice
 
 # fmt: off
 UNARY = frozenset(f"relax.{name}" for name in (
@@ -79,6 +81,10 @@ def _flow_by_operator(call: relax.Expr) -> Flow:
         return Flow(FlowKind.FOLLOW, (call.args[0],))
     if name == "relax.reshape" and squeezes_pixel(call):
         return Flow(FlowKind.FOLLOW, (call.args[0],))
+    if name == "relax.strided_slice" and is_feature_map(call.args[0]):
+        return _slice_flow(call)
+    if name == "relax.layout_transform" and is_feature_map(call.args[0]):
+        return _channel_move_flow(call)
     return _BOUNDARY
 
 
@@ -119,6 +125,28 @@ def _concat_flow(call: relax.Call) -> Flow:
     if call.attrs.axis is None or int(call.attrs.axis) % 4 == 0:
         return _BOUNDARY
     return Flow(FlowKind.JOIN, fields, tuple(sorted({_channels(field) for field in fields})))
+
+
+def _slice_flow(call: relax.Call) -> Flow:
+    """A part of the image follows; a part of the channels keeps blocks that its bounds keep."""
+    ranges = read_slice(call)
+    if ranges is None or any(part.axis == 0 for part in ranges):
+        return _BOUNDARY
+    part = channel_range(ranges)
+    if part is None:
+        return Flow(FlowKind.FOLLOW, (call.args[0],))
+    if part.step != 1 or part.begin == part.end:
+        return _BOUNDARY
+    bounds = {_channels(call.args[0]), part.begin, part.end} - {0}
+    return Flow(FlowKind.JOIN, (call.args[0],), tuple(sorted(bounds)))
+
+
+def _channel_move_flow(call: relax.Call) -> Flow:
+    move = read_channel_move(call)
+    if move is None:
+        return _BOUNDARY
+    divided = move.channels_to_divide(_channels(call.args[0]))
+    return Flow(FlowKind.JOIN, (call.args[0],), (divided,))
 
 
 def _binary_flow(call: relax.Call) -> Flow:

@@ -69,7 +69,7 @@ def count_transforms(mod: object) -> int:
 
     def visit(expr: relax.Expr) -> None:
         nonlocal found
-        if op_name(expr) == TRANSFORM and not isinstance(expr.args[0], GenericConst):
+        if transform_layouts(expr) is not None and not isinstance(expr.args[0], GenericConst):
             found += 1
 
     for func in mod.functions.values():  # type: ignore[attr-defined]

@@ -18,8 +18,9 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.call_workload import conv_layouts, conv_workload, dense_workload
+from tvm_neocpu.relay_passes.channel_moves import Interleave, read_channel_move
 from tvm_neocpu.relay_passes.layout_transform import TRANSFORM, transform_workload
-from tvm_neocpu.topi import layout_transform
+from tvm_neocpu.topi import channel_moves, layout_transform
 from tvm_neocpu.topi.cost_model import best_config
 from tvm_neocpu.topi.strategy import implementation_of
 
@@ -63,7 +64,7 @@ class LowerToTemplates:
     def _transform(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         move = transform_workload(call)
         if move is None:
-            return call
+            return self._channel_move(builder, call)
 
         def compute(x: te.Tensor) -> te.Tensor:
             return layout_transform.compute(x, move, TransformConfig())
@@ -74,6 +75,19 @@ class LowerToTemplates:
             primfunc_name_hint="layout_transform",
             primfunc_attrs={"op_pattern": OPAQUE},
         )
+
+    def _channel_move(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        move = read_channel_move(call)
+        if move is None:
+            return call
+
+        def compute(x: te.Tensor) -> te.Tensor:
+            if isinstance(move, Interleave):
+                return channel_moves.interleave(x, move.rows, move.columns)
+            return channel_moves.shuffle(x, move.groups)
+
+        hint, attrs = type(move).__name__.lower(), {"op_pattern": INJECTIVE}
+        return builder.call_te(compute, call.args[0], primfunc_name_hint=hint, primfunc_attrs=attrs)
 
     def _emit(
         self, builder: relax.BlockBuilder, call: relax.Call, key: LayoutKey, hint: str
@@ -97,8 +111,9 @@ class LowerToTemplates:
         )
 
 
-# relax.OpPatternKind. kOutEWiseFusable: elementwise consumers may be fused, producers may not.
-OPAQUE, OUT_ELEMWISE_FUSABLE = 8, 4
+# relax.OpPatternKind. kOutEWiseFusable: elementwise consumers may be fused, producers may not;
+# kInjective: both may.
+OPAQUE, OUT_ELEMWISE_FUSABLE, INJECTIVE = 8, 4, 2
 
 
 def _all_but(legalized: Mapping[str, object]) -> list[str]:

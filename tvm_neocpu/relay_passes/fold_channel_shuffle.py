@@ -1,0 +1,143 @@
+"""Shuffle channels at compile time: in the weights of the convolutions around a channel shuffle.
+
+What works on every channel alike commutes with a permutation of channels, so that a shuffle can
+travel to the next dense convolution, upstream or downstream, and vanish into its weight.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import GenericConst
+
+from tvm_neocpu.relay_passes.call_workload import conv_workload, static_shape
+from tvm_neocpu.relay_passes.channel_moves import Shuffle, read_channel_move
+from tvm_neocpu.relay_passes.layout_flow import FlowKind, flow_of, is_feature_map
+from tvm_neocpu.relay_passes.rewrite import count_uses, rewrite_blocks, tidy, variables
+
+INPUTS = 1  # of a weight in OIHW
+
+Changed = dict[relax.Var, relax.Expr]
+
+
+@dataclass(frozen=True)
+class FoldChannelShuffle:
+    """Removes the shuffles that a producer nobody else reads, or every consumer, can absorb.
+
+    Grouped convolutions cannot: a shuffle between them carries channels from group to group.
+    """
+
+    name: ClassVar[str] = "fold-channel-shuffle"
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        def rewrite(function: relax.Function, block: relax.BindingBlock) -> list[relax.Binding]:
+            return _Block(block, count_uses(function)).fold()
+
+        return tidy(rewrite_blocks(mod, rewrite))
+
+
+@dataclass
+class _Block:
+    """The bindings of one block, replaced as shuffles are absorbed."""
+
+    block: relax.BindingBlock
+    uses: Counter[relax.Var]
+    values: Changed = field(default_factory=dict)
+    readers: dict[relax.Var, list[relax.Var]] = field(default_factory=lambda: defaultdict(list))
+
+    def fold(self) -> list[relax.Binding]:
+        for binding in self.block.bindings:
+            if isinstance(binding, relax.VarBinding):
+                self._enter(binding)
+        for var in list(self.values):
+            move = read_channel_move(self.values[var])
+            if isinstance(move, Shuffle) and is_feature_map(var):
+                self._absorb(var, move)
+        return [
+            relax.VarBinding(b.var, self.values[b.var]) if b.var in self.values else b
+            for b in self.block.bindings
+        ]
+
+    def _enter(self, binding: relax.VarBinding) -> None:
+        self.values[binding.var] = binding.value
+        for var in variables(binding.value):
+            self.readers[var].append(binding.var)
+
+    def _absorb(self, var: relax.Var, move: Shuffle) -> None:
+        source = self.values[var].args[0]
+        order = shuffled_order(static_shape(var)[1], move.groups)
+        changed = self._upstream(source, order) or self._downstream(var, np.argsort(order))
+        if changed is not None:
+            self.values.update(changed)
+            self.values[var] = source
+
+    def _upstream(self, var: relax.Var, order: np.ndarray) -> Changed | None:
+        """What to bind anew so that ``var`` holds its channels in ``order``."""
+        value = self.values.get(var)
+        if value is None or self.uses[var] != 1:
+            return None
+        conv = conv_workload(value)
+        if conv is not None and conv.groups == 1:
+            return {var: with_weight(value, value.args[1].value.numpy()[order])}
+        alike = in_order(value, order)
+        further = self._upstream(flow_of(value).operands[0], order) if alike is not None else None
+        return None if further is None else {**further, var: alike}
+
+    def _downstream(self, var: relax.Var, order: np.ndarray) -> Changed | None:
+        """What to bind anew if ``var`` holds its channels in ``order`` instead of their own."""
+        readers = self.readers[var]
+        if not readers or self.uses[var] != len(readers):
+            return None
+        changed: Changed = {}
+        for reader in readers:
+            further = self._in_reader(reader, order)
+            if further is None:
+                return None
+            changed.update(further)
+        return changed
+
+    def _in_reader(self, reader: relax.Var, order: np.ndarray) -> Changed | None:
+        value = self.values[reader]
+        conv = conv_workload(value)
+        if conv is not None and conv.groups == 1:
+            weight = value.args[1].value.numpy().take(order, axis=INPUTS)
+            return {reader: with_weight(value, weight)}
+        alike = in_order(value, order)
+        further = self._downstream(reader, order) if alike is not None else None
+        return None if further is None else {reader: alike, **further}
+
+
+def shuffled_order(channels: int, groups: int) -> np.ndarray:
+    """Which channel stands at each place after a shuffle."""
+    return np.arange(channels).reshape(groups, -1).T.reshape(-1)
+
+
+def in_order(value: relax.Expr, order: np.ndarray) -> relax.Expr | None:
+    """The call for an operand with its channels in ``order``; ``None`` if it mixes channels."""
+    conv = conv_workload(value)
+    if conv is not None and conv.is_depthwise and conv.out_channels == conv.in_channels:
+        return with_weight(value, value.args[1].value.numpy()[order])
+    if flow_of(value).kind is not FlowKind.FOLLOW or not is_feature_map(value):
+        return None
+    args = [_constant_in_order(arg, order) for arg in value.args]
+    return relax.Call(value.op, args, value.attrs, value.ty_args, ret_ty=value.ty)
+
+
+def _constant_in_order(arg: relax.Expr, order: np.ndarray) -> relax.Expr:
+    if not isinstance(arg, GenericConst) or arg.value.numpy().size == 1:
+        return arg
+    return relax.const(arg.value.numpy().take(order, axis=-3))
+
+
+def with_weight(call: relax.Call, weight: np.ndarray) -> relax.Expr:
+    """The convolution with another weight."""
+    args = [call.args[0], relax.const(np.ascontiguousarray(weight), "float32")]
+    return relax.Call(call.op, args, call.attrs, call.ty_args, ret_ty=call.ty)
+
+
+__all__ = ["FoldChannelShuffle", "shuffled_order"]
