@@ -18,13 +18,14 @@ from tvm_neocpu.tuning.candidates import candidates_of
 from tvm_neocpu.tuning.history import History
 from tvm_neocpu.tuning.log import TuningLog
 from tvm_neocpu.tuning.meta_schedule_measurer import MetaScheduleMeasurer, Timing
+from tvm_neocpu.tuning.network_caches import touched_bytes
 from tvm_neocpu.tuning.progress import NoProgress, Progress, TuningResult
 from tvm_neocpu.tuning.session import TunerFactory, grid, tune_tasks
 from tvm_neocpu.tuning.tasks import tasks_of, transform_tasks
 from tvm_neocpu.tuning.transform_costs import transforms_of
 
-# Weights come from memory in a network: other layers have used the caches since the last run.
-COLD_WEIGHTS = Timing(number=1, repeat=12, min_repeat_ms=0, flush_cache=True)
+# One run at a time: before each, the caches are filled as other layers of the network fill them.
+ONE_BY_ONE = Timing(number=1, repeat=12, min_repeat_ms=0)
 # Share of the time budget that is kept for timing layout transforms.
 TRANSFORM_SHARE = 0.1
 
@@ -62,8 +63,9 @@ def tune_network(
     journal = TuningLog(log)
     journal.check_writable()
     graph = ExtractConvGraph(cpu)(fold(mod, cpu))
+    timing = replace(ONE_BY_ONE, touched=touched_bytes(graph))
     start = time.monotonic()
-    with MetaScheduleMeasurer(target.target, cpu.name, cpu.cores, COLD_WEIGHTS) as measurer:
+    with MetaScheduleMeasurer(target.target, cpu.name, cpu.cores, timing) as measurer:
         local = tune_tasks(
             tasks_of(graph, cpu),
             measurer,

@@ -13,6 +13,7 @@ import tvm
 from tvm.support.popen_pool import PopenWorker
 
 from tvm_neocpu.core.config import DenseConfig
+from tvm_neocpu.core.cpu import MIB
 from tvm_neocpu.core.workload import DenseWorkload
 from tvm_neocpu.tuning.budget import Limits
 from tvm_neocpu.tuning.build_worker import worker_initializer
@@ -154,3 +155,17 @@ def test_a_workers_pool_has_as_many_threads_as_told(threads, tmp_path, task) -> 
     # The calling thread is one of them.
     assert worker.recv() == threads
     worker.kill()
+
+
+def test_between_other_layers_data_a_candidate_takes_longer(task) -> None:
+    """A small product of operands that stay in L1 when it is run again and again."""
+
+    def seconds(touched: int) -> float:
+        timing = Timing(number=1, repeat=15, min_repeat_ms=0, touched=touched)
+        target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
+        with MetaScheduleMeasurer(target, "testcpu", 1, timing) as measurer:
+            (result,) = measurer.measure(task, [DenseConfig(16)])
+        assert len(result.costs) == 15
+        return result.seconds
+
+    assert seconds(64 * MIB) > 1.15 * seconds(0)

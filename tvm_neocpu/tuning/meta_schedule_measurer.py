@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -21,6 +22,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import physical_cores
 from tvm_neocpu.tuning.build_worker import Built, build_candidate
 from tvm_neocpu.tuning.measure import Measured, MeasureErrorNo
+from tvm_neocpu.tuning.network_caches import time_in_network
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.workers import Scratch, WorkerPool, call_interruptibly
 
@@ -29,15 +31,15 @@ from tvm_neocpu.tuning.workers import Scratch, WorkerPool, call_interruptibly
 class Timing:
     """How a candidate is timed: ``repeat`` costs, each the mean of ``number`` runs or more.
 
-    A cost lasts at least ``min_repeat_ms``. ``flush_cache`` empties the caches of weights before
-    each cost, as other layers would; it needs ``number`` 1 and ``min_repeat_ms`` 0. Time limits
-    are seconds for one candidate.
+    A cost lasts at least ``min_repeat_ms``. ``touched`` bytes of other data go through the caches
+    before each cost, as those of other layers would; that needs ``number`` 1 and
+    ``min_repeat_ms`` 0. Time limits are seconds for one candidate.
     """
 
     number: int = 2
     repeat: int = 5
     min_repeat_ms: int = 10
-    flush_cache: bool = False
+    touched: int = 0
     build_timeout: float = 60.0
     run_timeout: float = 20.0
 
@@ -133,12 +135,12 @@ class MetaScheduleMeasurer:
 
     def _make_runner(self) -> Any:
         timing = self.timing
-        evaluator = EvaluatorConfig(
-            timing.number, timing.repeat, timing.min_repeat_ms, timing.flush_cache
-        )
+        evaluator = EvaluatorConfig(timing.number, timing.repeat, timing.min_repeat_ms)
+        in_network = partial(time_in_network, timing.touched, self.threads)
         return LocalRunner(
             timeout_sec=timing.run_timeout,
             evaluator_config=evaluator,
+            f_run_evaluator=in_network if timing.touched else None,
             initializer=self._scratch.initializer(self._environment),
         )
 
