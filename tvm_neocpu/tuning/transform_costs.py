@@ -1,10 +1,17 @@
-"""What layout transforms cost: measured where a log has it, else scaled by bytes."""
+"""What layout transforms cost: measured where a log has it, else interpolated by bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
+from math import log
+from statistics import fmean
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import TransformConfig
@@ -17,6 +24,10 @@ from tvm_neocpu.topi.cost_model import predict_seconds
 
 # Schemes slower than this share of a convolution's best do not decide which transforms to time.
 PLAUSIBLE = 1.25
+
+# (out of blocks, into blocks).
+Kind: TypeAlias = tuple[bool, bool]
+Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -44,12 +55,26 @@ class TransformCosts:
         return self._predicted(move) * self._correction(move)
 
     def _correction(self, move: TransformWorkload) -> float:
-        """Measured over predicted of the transform of the same kind that is nearest in bytes."""
-        alike = [known for known in self.measured if _kind(known) == _kind(move)]
-        if not alike:
+        """Measured over predicted, between those of the transforms next in bytes of its kind.
+
+        Outside the measured sizes the correction is that of the nearest one.
+        """
+        if _kind(move) not in self._corrections:
             return 1.0
-        nearest = min(alike, key=lambda known: abs(known.moved_bytes - move.moved_bytes))
-        return self.measured[nearest] / self._predicted(nearest)
+        sizes, factors = self._corrections[_kind(move)]
+        return float(np.exp(np.interp(np.log(move.moved_bytes), sizes, factors)))
+
+    @cached_property
+    def _corrections(self) -> dict[Kind, tuple[Floats, Floats]]:
+        """By kind, logarithms of the measured sizes, ascending, and of the mean factor at each."""
+        factors: dict[Kind, dict[int, list[float]]] = {}
+        for move, seconds in self.measured.items():
+            at = factors.setdefault(_kind(move), {}).setdefault(move.moved_bytes, [])
+            at.append(log(seconds / self._predicted(move)))
+        return {
+            kind: (np.log(sorted(by_size)), np.array([fmean(by_size[n]) for n in sorted(by_size)]))
+            for kind, by_size in factors.items()
+        }
 
     def _predicted(self, move: TransformWorkload) -> float:
         return predict_seconds(move, TransformConfig(), self.cpu)
@@ -89,6 +114,6 @@ def _fits(move: TransformWorkload) -> bool:
     return all(Layout(block).fits(move.channels) for block in (move.before, move.after))
 
 
-def _kind(move: TransformWorkload) -> bool:
-    """Between blocks vectors move; to or from plain NCHW single elements do."""
-    return bool(move.before and move.after)
+def _kind(move: TransformWorkload) -> Kind:
+    """Between blocks vectors move; into or out of plain NCHW single elements do."""
+    return bool(move.before), bool(move.after)
