@@ -1,0 +1,159 @@
+"""One page of what `python -m tvm_neocpu.bench plan` wrote, a network a file.
+
+    python -m tvm_neocpu.bench plan resnet50 --json benchmarks/results/plan_resnet50.json
+    python benchmarks/plan.py
+
+reads benchmarks/results/plan_*.json (or the files that are named) and writes plan.md beside them.
+Exit code 1 if a prediction is off by more than LIMIT or greedy choice was clearly faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+LIMIT = 0.15
+HEADINGS = (
+    "network",
+    "predicted ms",
+    "measured ms",
+    "error",
+    "rank correlation",
+    "global over greedy",
+    "half of the pairs",
+    "predicted gain",
+    "one layout over global",
+    "threads",
+    "commit",
+)
+NOTE = (
+    "Predicted is the search's sum (convolutions, dense layers and layout transforms) plus "
+    "everything else (pooling, concats, softmax), timed once inside the network of the global plan; "
+    "measured is the median of runs interleaved with those of the other plans, each in a process "
+    "of its own. "
+    "Rank correlation is Spearman's, over all plans: global, greedy, one layout for all, random. "
+    "Above 1 global is faster."
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("files", nargs="*", type=Path, help="default: results/plan_*.json")
+    parser.add_argument("--markdown", type=Path, default=RESULTS / "plan.md", metavar="F")
+    options = parser.parse_args()
+    files = options.files or sorted(RESULTS.glob("plan_*.json"))
+    if not files:
+        parser.error("there is no plan_*.json; the docstring says what writes them")
+    reports = [json.loads(path.read_text()) for path in files]
+    options.markdown.write_text(page(reports))
+    networks = [network for report in reports for network in report["networks"]]
+    off = [n["network"] for n in networks if abs(n["error"]) > LIMIT]
+    # A gain below 1 counts if three quarters of the interleaved pairs of runs agree with it.
+    slower = [n["network"] for n in networks if n["gain"] < 1 and n["gain_quartiles"][1] < 1]
+    print(f"predicted more than {LIMIT:.0%} off: {', '.join(off) or 'none'}")
+    print(f"global slower than greedy: {', '.join(slower) or 'none'}")
+    return 1 if off or slower else 0
+
+
+def page(reports: list[dict[str, Any]]) -> str:
+    """All reports as Markdown: machine, one row a network, then each network's plans."""
+    parts = ["# Predicted and measured plans", _machine(reports[0]), NOTE, summary(reports)]
+    for report in reports:
+        for network in report["networks"]:
+            parts += [f"## {network['network']}", plans(network), details(network)]
+    return "\n\n".join(parts) + "\n"
+
+
+def summary(reports: list[dict[str, Any]]) -> str:
+    rows = [
+        [
+            network["network"],
+            *_times(find(network, "global")),
+            "-" if network["spearman"] is None else f"{network['spearman']:.2f}",
+            f"{network['gain']:.3f}x",
+            "{:.3f}-{:.3f}".format(*network["gain_quartiles"]),
+            f"{network['predicted_gain']:.3f}x",
+            f"{_over_global(network):.3f}x",
+            str(report["threads"]),
+            report["commit"],
+        ]
+        for report in reports
+        for network in report["networks"]
+    ]
+    return table(HEADINGS, rows)
+
+
+def plans(network: dict[str, Any]) -> str:
+    rows = [
+        [
+            " = ".join(plan["names"]),
+            f"{plan['convolutions_ms']:.3f}",
+            f"{plan['transforms_ms']:.3f}",
+            f"{network['everything_else_ms']:.3f}",
+            *_times(plan),
+        ]
+        for plan in network["plans"]
+    ]
+    parts = ("plan", "convolutions", "transforms", "everything else", *HEADINGS[1:4])
+    return table(parts, rows)
+
+
+def details(network: dict[str, Any]) -> str:
+    """Where the global plan's prediction is off most, in one sentence each."""
+    ours, inside = find(network, "global"), network["in_network"]
+    lines = [
+        "Inside the network the global plan's convolutions took "
+        f"{inside['convolutions_ms']:.3f} ms ({ours['of_it_from_log_ms'] / ours['convolutions_ms']:.0%} of their predicted time is "
+        f"from the log), its transforms {inside['transforms_ms']:.3f} ms."
+    ]
+    if network["core_share"] < 0.95:
+        lines.append(f"**Disturbed: the runs got {network['core_share']:.0%} of their core.**")
+    worst = sorted(network["schemes"], key=_deviation, reverse=True)[:5]
+    lines.append(
+        "Largest deviations: "
+        + "; ".join(
+            f"{s['workload']} ({s['calls']} calls) {s['predicted_ms']:.3f} predicted, "
+            f"{s['in_network_ms']:.3f} in place"
+            for s in worst
+        )
+        + "."
+    )
+    return " ".join(lines)
+
+
+def find(network: dict[str, Any], name: str) -> dict[str, Any]:
+    """The plan of that name."""
+    return next(plan for plan in network["plans"] if name in plan["names"])
+
+
+def table(headings: tuple[str, ...], rows: list[list[str]]) -> str:
+    return "\n".join(f"| {' | '.join(r)} |" for r in [headings, ["---"] * len(headings), *rows])
+
+
+def _times(plan: dict[str, Any]) -> list[str]:
+    return [f"{plan['predicted_ms']:.3f}", f"{plan['measured_ms']:.3f}", f"{plan['error']:+.1%}"]
+
+
+def _over_global(network: dict[str, Any]) -> float:
+    one = next(p for p in network["plans"] for name in p["names"] if name.startswith("all "))
+    return float(one["measured_ms"] / find(network, "global")["measured_ms"])
+
+
+def _deviation(scheme: dict[str, Any]) -> float:
+    return abs(float(scheme["predicted_ms"] - scheme["in_network_ms"]))
+
+
+def _machine(report: dict[str, Any]) -> str:
+    machine = report["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in report["versions"].items())
+    return (
+        f"Machine: {machine['model']} ({machine['cpu']}), {machine['cores']} cores; {versions}, "
+        f"{report['time']}."
+    )
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
