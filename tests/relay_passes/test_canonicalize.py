@@ -155,7 +155,21 @@ IMPORTED: dict[str, tuple[onnx.ModelProto, Build]] = {
     ),
     "SiLU": (
         onnx_model([node("Sigmoid", "x", "s"), node("Mul", "x,s")]),
-        lambda x: op.multiply(x, op.sigmoid(x)),
+        lambda x: op.nn.silu(x),
+    ),
+    "SiLU, gate first": (
+        onnx_model([node("Sigmoid", "x", "s"), node("Mul", "s,x")]),
+        lambda x: op.nn.silu(x),
+    ),
+    "another's gate": (
+        onnx_model([node("Relu", "x", "r"), node("Sigmoid", "r", "s"), node("Mul", "x,s")]),
+        lambda x: op.multiply(x, op.sigmoid(op.nn.relu(x))),
+    ),
+    "hard swish": (
+        onnx_model([node("HardSwish", "x")], opset=14),
+        lambda x: op.multiply(
+            x, op.multiply(op.clip(op.add(x, const(3)), 0, 6), const(np.float32(1 / 6)))
+        ),
     ),
     "global average": (
         onnx_model([node("GlobalAveragePool", "x")]),

@@ -116,6 +116,15 @@ def _vector_operand(scope: Scope, call: Call) -> Array | None:
     return array.astype("float64")
 
 
+def _silu_or_constant_to_the_right(scope: Scope, call: Call) -> relax.Expr | None:
+    """``x * sigmoid(x) -> silu(x)``, an activation that a convolution's register tile can take."""
+    for x, gate in (call.args, reversed(call.args)):
+        sigmoid = call_of(scope.definition(gate), "relax.sigmoid")
+        if sigmoid is not None and scope.resolve(sigmoid.args[0]).same_as(scope.resolve(x)):
+            return relax.op.nn.silu(x)
+    return _constant_to_the_right(scope, call)
+
+
 def _relu_from_maximum(scope: Scope, call: Call) -> relax.Expr | None:
     """``maximum(x, 0) -> relu(x)``; a bound that binds nothing goes."""
     bound = _scalar_bound(scope, call)
@@ -256,7 +265,7 @@ RULES: dict[str, CallRule] = {
     "relax.mean": _mean_of_stacked,
     "relax.min": _combine_stacked(relax.op.minimum),
     "relax.minimum": _clip_from_minimum,
-    "relax.multiply": _constant_to_the_right,
+    "relax.multiply": _silu_or_constant_to_the_right,
     "relax.nn.conv2d": _padding_into_conv,
     "relax.permute_dims": _skip_identity_permutation,
     "relax.reshape": _skip_first_reshape,

@@ -8,6 +8,8 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
+from tvm_neocpu.relay_passes.vector_legalize import vector_legalization
+
 
 @dataclass(frozen=True)
 class FuseFunctions:
@@ -17,7 +19,7 @@ class FuseFunctions:
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         passes = (
-            relax.transform.LegalizeOps(),
+            relax.transform.LegalizeOps(vector_legalization()),
             relax.transform.RewriteDataflowReshape(),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FuseOps(),
