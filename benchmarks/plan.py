@@ -31,8 +31,8 @@ HEADINGS = (
 )
 NOTE = (
     "Predicted is the search's sum (convolutions, dense layers and layout transforms) plus "
-    "everything else (pooling, concats, softmax), timed once inside the network of the global plan; "
-    "measured is the median of runs interleaved with those of the other plans, each in a process "
+    "everything else (pooling, concats, softmax), timed once inside the network of the global "
+    "plan; measured is the median of runs interleaved with those of the other plans, each in a process "
     "of its own. "
     "Rank correlation is Spearman's, over all plans: global, greedy, one layout for all, random. "
     "Above 1 global is faster."
@@ -104,10 +104,11 @@ def plans(network: dict[str, Any]) -> str:
 def details(network: dict[str, Any]) -> str:
     """Where the global plan's prediction is off most, in one sentence each."""
     ours, inside = find(network, "global"), network["in_network"]
+    known = ours["of_it_from_log_ms"] / ours["convolutions_ms"]
     lines = [
         "Inside the network the global plan's convolutions took "
-        f"{inside['convolutions_ms']:.3f} ms ({ours['of_it_from_log_ms'] / ours['convolutions_ms']:.0%} of their predicted time is "
-        f"from the log), its transforms {inside['transforms_ms']:.3f} ms."
+        f"{inside['convolutions_ms']:.3f} ms ({known:.0%} of their predicted time is from the "
+        f"log), its transforms {inside['transforms_ms']:.3f} ms."
     ]
     if network["core_share"] < 0.95:
         lines.append(f"**Disturbed: the runs got {network['core_share']:.0%} of their core.**")
