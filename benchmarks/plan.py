@@ -32,8 +32,8 @@ HEADINGS = (
 NOTE = (
     "Predicted is the search's sum (convolutions, dense layers and layout transforms) plus "
     "everything else (pooling, concats, softmax), timed once inside the network of the global "
-    "plan; measured is the median of runs interleaved with those of the other plans, each in a process "
-    "of its own. "
+    "plan; measured is the median of runs interleaved with those of the other plans, each in a "
+    "process of its own. "
     "Rank correlation is Spearman's, over all plans: global, greedy, one layout for all, random. "
     "Above 1 global is faster."
 )
