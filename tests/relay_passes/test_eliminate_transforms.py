@@ -129,3 +129,21 @@ def test_transforms_are_counted_but_not_those_of_constants() -> None:
         return emit(op.add(emit(pack(x, 16)), emit(pack(weight, 16))))
 
     assert count_transforms(module(build)) == 1
+
+
+def test_a_move_of_a_constant_is_a_constant() -> None:
+    values = np.random.default_rng(0).normal(size=(2, 48, 3, 5)).astype("float32")
+    blocked = np.ascontiguousarray(values.reshape(2, 3, 16, 3, 5).transpose(0, 1, 3, 4, 2))
+    check(
+        lambda emit, x: emit(op.add(emit(pack(x, 16)), emit(pack(relax.const(values), 16)))),
+        lambda emit, x: emit(op.add(emit(pack(x, 16)), relax.const(blocked))),
+    )
+    check(
+        lambda emit, x: emit(op.add(x, emit(unpack(relax.const(blocked), 16)))),
+        lambda emit, x: emit(op.add(x, relax.const(values))),
+    )
+    twice = np.ascontiguousarray(values.reshape(2, 6, 8, 3, 5).transpose(0, 1, 3, 4, 2))
+    check(
+        lambda emit, x: emit(op.add(emit(pack(x, 8)), emit(repack(relax.const(blocked), 16, 8)))),
+        lambda emit, x: emit(op.add(emit(pack(x, 8)), relax.const(twice))),
+    )

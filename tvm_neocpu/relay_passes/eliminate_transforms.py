@@ -1,4 +1,7 @@
-"""Remove layout transforms that undo each other, repeat each other or move constants."""
+"""Remove layout transforms that undo each other, repeat each other or move constants.
+
+A constant is moved at compile time.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,19 @@ from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.relay_passes.call_workload import static_shape
-from tvm_neocpu.relay_passes.layout_transform import transform, transform_layouts
+from tvm_neocpu.relay_passes.constants import array_of, constant_of
+from tvm_neocpu.relay_passes.layout_transform import (
+    stored_in,
+    transform,
+    transform_layouts,
+)
 from tvm_neocpu.relay_passes.rebuild import Emit, rebuild_main
 
 
 @dataclass(frozen=True)
 class EliminateTransforms:
-    """NCHW16c -> NCHW -> NCHW16c is nothing; a -> b -> c is a -> c; twins are one.
+    """NCHW16c -> NCHW -> NCHW16c is nothing; a -> b -> c is a -> c; twins are one;
+    a constant that is moved is another constant.
 
     What a removed transform alone used is removed with it.
     """
@@ -60,6 +69,9 @@ class _Rewriter:
         return value
 
     def _transform(self, data: relax.Expr, before: Layout, after: Layout, emit: Emit) -> relax.Expr:
+        constant = array_of(data)
+        if constant is not None:
+            return constant_of(stored_in(constant, before, after))
         source, first = self.origin.get(data, (data, before))
         if first == after:
             return source

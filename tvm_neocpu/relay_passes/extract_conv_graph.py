@@ -13,13 +13,16 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.relay_passes.call_workload import call_workload, op_name, static_shape
 from tvm_neocpu.relay_passes.layout_flow import Flow, FlowKind, flow_of, is_feature_map
 from tvm_neocpu.relay_passes.node_identity import IdentityTable
-from tvm_neocpu.relay_passes.rebuild import bindings_of
+from tvm_neocpu.relay_passes.rebuild import bindings_of, is_straight_line
 from tvm_neocpu.topi.strategy import implementations
 
 
 @dataclass(frozen=True)
 class ExtractConvGraph:
-    """The network's layout decisions and the tensors between them; changes nothing."""
+    """The network's layout decisions and the tensors between them; changes nothing.
+
+    A ``main`` with branches or casts has none: it is compiled in the layout it came in.
+    """
 
     name: ClassVar[str] = "extract-conv-graph"
     cpu: Cpu
@@ -27,6 +30,8 @@ class ExtractConvGraph:
     def __call__(self, mod: tvm.IRModule) -> ConvGraph:
         walk = _Walk(self.cpu)
         func = mod["main"]
+        if not is_straight_line(func):
+            return ConvGraph((), ())
         for parameter in func.params:
             walk.enter(parameter)
         for var, value in bindings_of(func):

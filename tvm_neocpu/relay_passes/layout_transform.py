@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import GenericConst
@@ -32,6 +33,18 @@ def transform(
     if is_free(logical, before, after):
         return relax.op.reshape(data, after.shape_of(logical))
     return relax.op.layout_transform(data, _index_map(before, after))
+
+
+def stored_in(array: np.ndarray, before: Layout, after: Layout) -> np.ndarray:
+    """A feature map stored in ``before`` as a view or copy that is stored in ``after``."""
+    if before.is_blocked:
+        logical = before.logical_shape(array.shape)
+        array = array.transpose(0, 1, 4, 2, 3).reshape(logical)
+    if not after.is_blocked:
+        return array
+    batch, channels, height, width = array.shape
+    blocks = array.reshape(batch, channels // after.block, after.block, height, width)
+    return blocks.transpose(0, 1, 3, 4, 2)
 
 
 def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:

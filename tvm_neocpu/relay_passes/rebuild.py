@@ -17,6 +17,21 @@ def bindings_of(func: relax.Function) -> Iterator[tuple[relax.Var, relax.Expr]]:
             yield binding.var, binding.value
 
 
+def is_straight_line(func: relax.Function) -> bool:
+    """Whether ``func`` is a pure list of calls, tuples and names: what layouts can flow through.
+
+    Branches, local functions and casts of shapes (MatchCast) are not.
+    """
+    if not func.is_pure or not isinstance(func.body, relax.SeqExpr):
+        return False
+    bindings = [binding for block in func.body.blocks for binding in block.bindings]
+    return all(
+        isinstance(binding, relax.VarBinding)
+        and not isinstance(binding.value, relax.If | relax.Function | relax.SeqExpr)
+        for binding in bindings
+    )
+
+
 def rebuild_main(
     mod: tvm.IRModule,
     visit: Callable[[relax.Var, relax.Expr, Emit], None],
@@ -26,9 +41,11 @@ def rebuild_main(
 
     ``visit(var, value, emit)`` emits whatever takes the binding's place and remembers it;
     ``result`` makes the function's result from the old one. Parameters, attributes and the other
-    functions are kept.
+    functions are kept. A ``main`` that is no straight line stays as it is.
     """
     func = mod["main"]
+    if not is_straight_line(func):
+        return mod
     builder = relax.BlockBuilder()
     with builder.function("main", list(func.params), attrs=dict(func.attrs or {})):
         with builder.dataflow():
