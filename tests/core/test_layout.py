@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.layout import NCHW, Layout, factors
+from tvm_neocpu.core.layout import NCHW, Layout, factors, largest_factor
 
 
 @pytest.mark.parametrize(
@@ -64,3 +64,10 @@ def test_logical_shape_undoes_shape_of(layout: Layout, shape: tuple[int, int, in
     stored = layout.shape_of(logical)
     assert math.prod(stored) == math.prod(logical)
     assert layout.logical_shape(stored) == logical
+
+
+@pytest.mark.parametrize(
+    ("number", "at_most", "factor"), [(12, 5, 4), (12, 12, 12), (13, 5, 1), (7, 0, 1)]
+)
+def test_largest_factor(number: int, at_most: int, factor: int) -> None:
+    assert largest_factor(number, at_most) == factor

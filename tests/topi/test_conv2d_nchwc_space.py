@@ -9,7 +9,7 @@ import pytest
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_nchwc_space import accepts, predict_seconds, space
+from tvm_neocpu.topi.conv2d_nchwc_space import accepts, out_blocks, predict_seconds, space
 from tvm_neocpu.topi.cost_model import best_per_layout
 from tvm_neocpu.topi.roofline import vector_registers
 
@@ -78,10 +78,33 @@ def test_prime_channels_have_a_space() -> None:
     assert space(replace(CONV, in_channels=127, out_channels=131), HASWELL)
 
 
-def test_depthwise_is_left_to_its_own_template_unless_it_multiplies_channels() -> None:
-    depthwise = replace(CONV, groups=64)
-    assert not accepts(depthwise, SKYLAKE)
-    assert accepts(replace(depthwise, out_channels=128), SKYLAKE)
+@pytest.mark.parametrize(
+    ("channels", "blocks"),
+    [
+        (64, {(f, 0) for f in (1, 2, 4, 8, 16, 32, 64)}),  # vectors divide them: nothing to fill
+        (13, {(1, 0), (13, 0), (13, 16)}),
+        (3, {(1, 0), (3, 0), (3, 16)}),  # mostly filling, but there is no wider block
+        (255, {(f, 0) for f in (1, 3, 5, 15, 17, 51)} | {(15, 16), (17, 32), (51, 64), (85, 96)}),
+        (131, {(1, 0), (131, 144)}),  # a prime number wider than six vectors
+    ],
+)
+def test_blocks_are_filled_up_to_whole_vectors(channels: int, blocks: set[tuple[int, int]]) -> None:
+    found = out_blocks(replace(CONV, out_channels=channels), SKYLAKE)
+    assert set(found) == {(f, lanes) for f, lanes in blocks}
+    assert len(found) == len(set(found))
+
+
+def test_odd_channels_run_in_whole_vectors() -> None:
+    for channels in (13, 59, 126, 131, 255, 1000):
+        conv = replace(CONV, out_channels=channels)
+        best = min(space(conv, SKYLAKE), key=lambda c: predict_seconds(conv, c, SKYLAKE))
+        assert best.tile_channels % SKYLAKE.lanes == 0
+        assert best.oc_bn / best.tile_channels > 0.75
+
+
+def test_depthwise_is_left_to_its_own_template() -> None:
+    assert not accepts(replace(CONV, groups=64), SKYLAKE)
+    assert not accepts(replace(CONV, groups=64, out_channels=128), SKYLAKE)
     assert accepts(CONV, SKYLAKE)
 
 

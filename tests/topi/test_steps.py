@@ -259,10 +259,3 @@ def test_looking_at_blocks() -> None:
     assert [steps.loop_extent(sch, loop) for loop in sch.get_loops(acc)] == [6, 2, 4, 8]
     copy = Schedule(copy_48)
     assert not steps.is_reduction(copy, copy.get_sblock("copy"))
-
-
-@pytest.mark.parametrize(
-    ("number", "at_most", "factor"), [(12, 5, 4), (12, 12, 12), (13, 5, 1), (7, 0, 1)]
-)
-def test_largest_factor(number: int, at_most: int, factor: int) -> None:
-    assert steps.largest_factor(number, at_most) == factor

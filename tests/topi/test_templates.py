@@ -162,6 +162,10 @@ CONVS = {
     "dilation": ConvWorkload(1, 8, 11, 11, 8, (3, 3), (1, 1), (2, 3, 2, 3), (2, 3)),
     "groups": ConvWorkload(2, 24, 7, 7, 36, (3, 3), (2, 2), (1, 1, 1, 1), groups=3),
     "channel multiplier": ConvWorkload(1, 6, 6, 6, 18, (3, 3), padding=(1, 1, 1, 1), groups=6),
+    "multiplier, unpadded": ConvWorkload(2, 16, 7, 9, 32, (3, 2), (2, 1), groups=16),
+    "multiplier, narrow": ConvWorkload(1, 2, 5, 5, 160, (3, 3), padding=(1, 1, 1, 1), groups=2),
+    "filled vectors": ConvWorkload(1, 16, 9, 7, 59, (3, 3), padding=(1, 0, 1, 0)),
+    "filled vectors, groups": ConvWorkload(1, 8, 5, 6, 126, (1, 1), groups=2),
     "depthwise": ConvWorkload(2, 24, 9, 7, 24, (3, 3), (2, 1), (0, 1, 1, 1), (1, 2), groups=24),
     "depthwise, prime": ConvWorkload(1, 19, 5, 5, 19, (5, 5), padding=(2, 2, 2, 2), groups=19),
     "depthwise, one pixel": ConvWorkload(1, 32, 1, 1, 32, (3, 3), padding=(1, 1, 1, 1), groups=32),
@@ -235,7 +239,9 @@ DENSE_CONVS = convolutions(st.tuples(st.just(1), CHANNELS, CHANNELS))
 GROUPED = convolutions(
     st.tuples(st.integers(2, 4), st.sampled_from([1, 3, 8]), st.sampled_from([1, 2, 5, 16]))
 )
-DEPTHWISE = convolutions(st.tuples(CHANNELS.filter(lambda c: c > 1), st.just(1), st.just(1)))
+DEPTHWISE = convolutions(
+    st.tuples(CHANNELS.filter(lambda c: c > 1), st.just(1), st.sampled_from([1, 1, 2, 3]))
+)
 PLAIN_3X3 = st.builds(
     lambda channels, sides, batch, padding: ConvWorkload(
         batch, channels[0], *sides, channels[1], (3, 3), padding=padding

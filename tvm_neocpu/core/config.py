@@ -14,7 +14,9 @@ class ConvConfig:
     plain NCHW (the first convolution). ``reg_n``: output pixels of a row held in registers.
     ``unroll_ker``: unroll the kernel's width. Ours: ``reg_m`` output rows in the register tile,
     ``oh_bn`` output rows (or, for a 1x1 kernel, tiles of ``reg_n`` pixels) that one parallel chunk
-    covers, ``parallel_oc`` whether chunks are also split over the output's channel blocks.
+    covers, ``parallel_oc`` whether chunks are also split over the output's channel blocks,
+    ``oc_lanes`` the channels that a block is computed with where no vector divides ``oc_bn`` (0:
+    just those), so that 13 or 59 or 126 channels run in whole vectors.
     """
 
     template: ClassVar[str] = "conv2d_NCHWc"
@@ -26,13 +28,20 @@ class ConvConfig:
     reg_m: int = 1
     oh_bn: int = 1
     parallel_oc: bool = False
+    oc_lanes: int = 0
+
+    @property
+    def tile_channels(self) -> int:
+        """Channels of a register tile: ``oc_bn`` and what fills its last vector."""
+        return self.oc_lanes or self.oc_bn
 
 
 @dataclass(frozen=True, order=True)
 class DepthwiseConfig:
-    """Depthwise NCHW[x]c: input and output share the block ``oc_bn``, a multiple of lanes.
+    """Depthwise NCHW[x]c: output blocks of ``oc_bn`` channels, from inputs of ``ic_bn``.
 
-    ``reg_n`` output pixels of a row are held in registers, ``reg_m`` rows of them.
+    ``reg_n`` output pixels of a row are held in registers, ``reg_m`` rows of them; a chunk covers
+    ``oh_bn`` rows of tiles (0: all). Every input channel makes ``multiplier`` output channels.
     """
 
     template: ClassVar[str] = "depthwise_conv2d_NCHWc"
@@ -41,10 +50,12 @@ class DepthwiseConfig:
     reg_n: int
     unroll_ker: bool = True
     reg_m: int = 1
+    oh_bn: int = 0
+    multiplier: int = 1
 
     @property
     def ic_bn(self) -> int:
-        return self.oc_bn
+        return self.oc_bn // self.multiplier
 
 
 @dataclass(frozen=True, order=True)

@@ -16,6 +16,11 @@ def factors(number: int) -> tuple[int, ...]:
     return tuple(sorted({*small, *(number // d for d in small)}))
 
 
+def largest_factor(number: int, at_most: int) -> int:
+    """The largest divisor of ``number`` that is at most ``at_most`` (and at least 1)."""
+    return max(d for d in factors(number) if d <= max(1, at_most))
+
+
 @dataclass(frozen=True, order=True)
 class Layout:
     """A feature-map layout; ``block`` channels lie innermost, ``block == 0`` is plain NCHW.

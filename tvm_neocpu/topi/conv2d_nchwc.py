@@ -12,6 +12,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.config import ConvConfig
+from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
@@ -27,7 +28,7 @@ def compute(
     """The convolution over blocked tensors.
 
     ``data``: (N, C/ic_bn, H, W, ic_bn), or (N, C, H, W) when ``ic_bn == 0``.
-    ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, ic_bn, oc_bn) as :func:`pack_weight` makes it.
+    ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, ic_bn, tile_channels) of :func:`pack_weight`.
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
     tile_rows, tile_cols = tiles(conv, config)
@@ -59,7 +60,7 @@ def compute(
             conv.out_channels // config.oc_bn,
             tile_rows * config.reg_m,
             tile_cols * config.reg_n,
-            config.oc_bn,
+            config.tile_channels,
         ),
         lambda n, o, y, x, c: te.sum(
             pixel(n, o, y, x) * weight[o, ico, kh, kw, ici, c], axis=[ico, kh, kw, ici]
@@ -97,7 +98,7 @@ def tile_output(
     n, o, y, x, c, *reduction = sch.get_loops(acc)
     y, yi = steps.split_off(sch, y, config.reg_m)
     xo, xi = steps.split_off(sch, x, config.reg_n)
-    yb, yo = steps.split_off(sch, y, steps.largest_factor(steps.loop_extent(sch, y), config.oh_bn))
+    yb, yo = steps.split_off(sch, y, largest_factor(steps.loop_extent(sch, y), config.oh_bn))
     order = (n, o, yb) if config.parallel_oc else (n, yb, o)
     sch.reorder(*order, yo, xo, *reduction, yi, xi, c)
     chunk = steps.parallel_fused(sch, *(order if config.parallel_oc else order[:2]))
@@ -120,20 +121,25 @@ def place_padding(sch: Schedule, chunk: LoopRV, fused_over_channels: bool) -> No
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: ConvConfig) -> np.ndarray:
-    """(K, C/groups, R, S) -> (K/oc_bn, C/groups/ic_bn, R, S, ic_bn, oc_bn), contiguous."""
+    """(K, C/groups, R, S) -> (K/oc_bn, C/groups/ic_bn, R, S, ic_bn, tile_channels), contiguous.
+
+    Channels that only fill a vector are zero.
+    """
     ic_bn = config.ic_bn or conv.in_channels
     out_channels, in_channels, height, width = weight.shape
     blocked = weight.reshape(
         out_channels // config.oc_bn, config.oc_bn, in_channels // ic_bn, ic_bn, height, width
     )
-    return np.ascontiguousarray(blocked.transpose(0, 2, 4, 5, 3, 1))
+    packed = np.zeros(packed_shape(conv, config), weight.dtype)
+    packed[..., : config.oc_bn] = blocked.transpose(0, 2, 4, 5, 3, 1)
+    return packed
 
 
 def packed_shape(conv: ConvWorkload, config: ConvConfig) -> tuple[int, ...]:
     """The shape that :func:`pack_weight` returns."""
     ic_bn = config.ic_bn or conv.in_channels
     blocks = (conv.out_channels // config.oc_bn, conv.in_channels // conv.groups // ic_bn)
-    return (*blocks, *conv.kernel, ic_bn, config.oc_bn)
+    return (*blocks, *conv.kernel, ic_bn, config.tile_channels)
 
 
 def tiles(conv: ConvWorkload, config: ConvConfig) -> tuple[int, int]:

@@ -7,7 +7,7 @@ from itertools import product
 
 from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.layout import factors, largest_factor
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi.roofline import Work, seconds, tile_step_cycles, vector_registers
 
@@ -17,7 +17,7 @@ PAPER_REG_N = (32, 16, 8, 4, 2)
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     """Everything but depthwise, which has no reduction over channels to block."""
-    return not conv.is_depthwise or conv.out_channels != conv.in_channels
+    return not conv.is_depthwise
 
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
@@ -25,10 +25,10 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
     unroll = (True, False) if conv.kernel[1] > 1 else (True,)
     tiles = [(m, n, oh) for m, n in register_tiles(conv, cpu) for oh in chunk_heights(conv, m, cpu)]
     return tuple(
-        ConvConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc)
-        for oc_bn in out_blocks(conv, cpu)
+        ConvConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc, oc_lanes)
+        for oc_bn, oc_lanes in out_blocks(conv, cpu)
         for reg_m, reg_n, oh_bn in tiles
-        if cpu.holds_tile(reg_m * reg_n, vector_registers(oc_bn, cpu))
+        if cpu.holds_tile(reg_m * reg_n, vector_registers(oc_lanes or oc_bn, cpu))
         for ic_bn, unroll_ker, parallel_oc in product(in_blocks(conv), unroll, (False, True))
     )
 
@@ -39,10 +39,21 @@ def in_blocks(conv: ConvWorkload) -> tuple[int, ...]:
     return (0, *blocks) if conv.in_channels <= 4 and conv.groups == 1 else blocks
 
 
-def out_blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[int, ...]:
-    """Factors of the output channels of a group, up to four vectors."""
-    limit = 4 * cpu.lanes
-    return tuple(f for f in factors(conv.out_channels // conv.groups) if f <= limit)
+def out_blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
+    """(oc_bn, oc_lanes): factors of a group's output channels, up to four vectors.
+
+    A factor that no vector divides is offered filled up to whole vectors too, up to six of them,
+    unless more than half would be filling: 255 channels are 3 blocks of 85 in 96 lanes. Where no
+    other factor is left (131), a tile of one pixel takes half of the registers.
+    """
+    blocks = factors(conv.out_channels // conv.groups)
+    plain = [(f, 0) for f in blocks if f <= 4 * cpu.lanes]
+    filled = [(f, math.ceil(f / cpu.lanes) * cpu.lanes) for f in blocks if f % cpu.lanes]
+    widest = (cpu.isa.vector_registers // 2 - 1) * cpu.lanes
+    dense = [(f, lanes) for f, lanes in filled if 2 * f > lanes and lanes <= 6 * cpu.lanes]
+    if dense or any(f % cpu.lanes == 0 for f, _ in plain):
+        return (*plain, *dense)
+    return (*plain, *[(f, lanes) for f, lanes in filled if lanes <= widest][-1:])
 
 
 def register_tiles(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
@@ -70,16 +81,12 @@ def chunk_heights(conv: ConvWorkload, reg_m: int, cpu: Cpu) -> tuple[int, ...]:
     """Tile rows a parallel chunk may cover: one, or what gives each core 1, 2 or 4 chunks."""
     rows = math.ceil(conv.out_height / reg_m)
     wanted = (1, *(rows // (cpu.cores * share) for share in (1, 2, 4)))
-    return tuple(sorted({_largest_factor(rows, at_most) for at_most in wanted}))
-
-
-def _largest_factor(number: int, at_most: int) -> int:
-    return max(f for f in factors(number) if f <= max(1, at_most))
+    return tuple(sorted({largest_factor(rows, at_most) for at_most in wanted}))
 
 
 def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     """CDUCA's model over this template's loops."""
-    vectors = vector_registers(config.oc_bn, cpu)
+    vectors = vector_registers(config.tile_channels, cpu)
     pixels = config.reg_m * config.reg_n
     steps = conv.kernel[0] * conv.kernel[1] * (conv.in_channels // conv.groups)
     tile_rows = math.ceil(conv.out_height / config.reg_m)
@@ -89,7 +96,7 @@ def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     per_tile = steps * per_step + 2.0 * pixels * vectors + 20
     padded = any(conv.padding) or overhang(conv, config.reg_m, config.reg_n) > 1
     pad_bytes = 4 * math.prod(conv.in_shape) if padded else 0
-    row_chunks = tile_rows // _largest_factor(tile_rows, config.oh_bn)
+    row_chunks = tile_rows // largest_factor(tile_rows, config.oh_bn)
     chunks = (
         conv.batch * row_chunks * (conv.out_channels // config.oc_bn if config.parallel_oc else 1)
     )

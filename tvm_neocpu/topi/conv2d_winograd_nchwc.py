@@ -17,6 +17,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.config import WinogradConfig
+from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.winograd import Matrix, winograd_matrices
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
@@ -140,7 +141,7 @@ def tile_inverse(
     ty, yi = steps.split_off(sch, y, config.tile)
     tx, xi = steps.split_off(sch, x, config.tile)
     extent = steps.loop_extent(sch, ty)
-    yb, ty = steps.split_off(sch, ty, steps.largest_factor(extent, config.th_bn))
+    yb, ty = steps.split_off(sch, ty, largest_factor(extent, config.th_bn))
     cv, cl = steps.split_off(sch, c, _lanes(config.oc_bn))
     sch.reorder(n, *((o, yb) if config.parallel_oc else (yb, o)), ty, tx, cv, yi, xi, cl)
     steps.unroll_all(sch, yi, xi)
@@ -164,11 +165,9 @@ def block_product(
     """# for u, v: for ty, tx: (acc = 0; for ico, ici: tile of reg_m x reg_n x oc_bn)."""
     sch.compute_at(product, per_block, preserve_unit_loops=True)
     *_, u, v, ty, tx, c, ico, ici = sch.get_loops(product)
-    reg_m = steps.largest_factor(steps.loop_extent(sch, ty), config.reg_m)
+    reg_m = largest_factor(steps.loop_extent(sch, ty), config.reg_m)
     ty, tyi = steps.split_off(sch, ty, reg_m)
-    tx, txi = steps.split_off(
-        sch, tx, steps.largest_factor(steps.loop_extent(sch, tx), config.reg_n)
-    )
+    tx, txi = steps.split_off(sch, tx, largest_factor(steps.loop_extent(sch, tx), config.reg_n))
     sch.reorder(u, v, ty, tx, ico, ici, tyi, txi, c)
     write = sch.cache_write(product, 0, "local")
     sch.reverse_compute_at(write, tx, preserve_unit_loops=True)

@@ -12,6 +12,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.config import DenseConfig
+from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.workload import DenseWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
@@ -43,8 +44,8 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
     acc, dense, config = anchor.block, anchor.workload, anchor.config
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     b, o, c, k = sch.get_loops(acc)
-    bo, bi = steps.split_off(sch, b, steps.largest_factor(dense.batch, config.reg_n))
-    ko, ki = steps.split_off(sch, k, steps.largest_factor(dense.in_features, config.unroll_k))
+    bo, bi = steps.split_off(sch, b, largest_factor(dense.batch, config.reg_n))
+    ko, ki = steps.split_off(sch, k, largest_factor(dense.in_features, config.unroll_k))
     sch.reorder(o, bo, ko, ki, bi, c)
     steps.unroll_all(sch, ki, bi)
     steps.vectorize_lanes(sch, c)

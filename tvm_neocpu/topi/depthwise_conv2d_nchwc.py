@@ -1,7 +1,8 @@
-"""Depthwise convolution in NCHW[x]c, channel multiplier 1: a vector of channels a pixel.
+"""Depthwise convolution in NCHW[x]c: a vector of channels a pixel.
 
 Nothing is reduced over channels, so each tap multiplies a loaded pixel vector with a weight vector
-that stays in a register; the tile of ``reg_m`` x ``reg_n`` pixels reuses both.
+that stays in a register; the tile of ``reg_m`` x ``reg_n`` pixels reuses both. Where an input
+channel makes several outputs, the padding stage repeats it: the taps still load whole vectors.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.config import DepthwiseConfig
+from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
@@ -23,13 +25,16 @@ PAD, ACCUMULATE, STORE = "depthwise_pad", "depthwise_acc", "depthwise_store"
 def compute(
     data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: DepthwiseConfig
 ) -> te.Tensor:
-    """``data``: (N, C/x, H, W, x), ``weight``: (C/x, 1, R, S, 1, x) -> (N, C/x, OH, OW, x)."""
+    """``data``: (N, C/i, H, W, i), ``weight``: (K/x, 1, R, S, 1, x) -> (N, K/x, OH, OW, x).
+
+    K is C times the multiplier, and x is i times it.
+    """
     tile_rows = -(-conv.out_height // config.reg_m)
     tile_cols = -(-conv.out_width // config.reg_n)
     reach = [conv.dilation[axis] * (conv.kernel[axis] - 1) + 1 for axis in (0, 1)]
     rows = (tile_rows * config.reg_m - 1) * conv.stride[0] + reach[0]
     cols = (tile_cols * config.reg_n - 1) * conv.stride[1] + reach[1]
-    padded = pad_spatial(data, conv.padding, (rows, cols), PAD)
+    padded = pad_spatial(data, conv.padding, (rows, cols), PAD, repeat=config.multiplier)
     kh = te.reduce_axis((0, conv.kernel[0]), name="kh")
     kw = te.reduce_axis((0, conv.kernel[1]), name="kw")
 
@@ -50,14 +55,16 @@ def compute(
 
 
 def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
-    """# parallel for n_o: pad; for yo, xo: (kh, kw unrolled): tile of yi, xi, c in registers."""
+    """# parallel for n_o_yb: pad; for yo, xo: (kh, kw unrolled): tile of yi, xi, c in registers."""
     acc, config = anchor.block, anchor.config
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     n, o, y, x, c, kh, kw = sch.get_loops(acc)
-    yo, yi = steps.split_off(sch, y, config.reg_m)
+    y, yi = steps.split_off(sch, y, config.reg_m)
     xo, xi = steps.split_off(sch, x, config.reg_n)
-    sch.reorder(n, o, yo, xo, kh, kw, yi, xi, c)
-    chunk = steps.parallel_fused(sch, n, o)
+    rows = steps.loop_extent(sch, y)
+    yb, yo = steps.split_off(sch, y, largest_factor(rows, config.oh_bn or rows))
+    sch.reorder(n, o, yb, yo, xo, kh, kw, yi, xi, c)
+    chunk = steps.parallel_fused(sch, n, o, yb)
     if config.unroll_ker:
         steps.unroll_all(sch, kh, kw)
     sch.reverse_compute_at(output, xo, preserve_unit_loops=True)
@@ -71,7 +78,7 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: DepthwiseConfig) -> np.ndarray:
-    """(C, 1, R, S) -> (C/x, 1, R, S, 1, x), contiguous."""
+    """(K, 1, R, S) -> (K/x, 1, R, S, 1, x), contiguous."""
     channels, _, height, width = weight.shape
     blocked = weight.reshape(channels // config.oc_bn, config.oc_bn, 1, height, width)
     return np.ascontiguousarray(blocked.transpose(0, 2, 3, 4, 1))[:, :, :, :, None, :]

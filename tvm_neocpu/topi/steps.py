@@ -10,7 +10,6 @@ from __future__ import annotations
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.anchor import child_blocks
 
 REDUCE_AXIS = 2  # tirx.IterVar.CommReduce
@@ -68,11 +67,6 @@ def _names_upstream(sch: Schedule, block: SBlockRV) -> set[str]:
     for producer in sch.get_producers(block):
         names |= {block_name(sch, producer)} | _names_upstream(sch, producer)
     return names
-
-
-def largest_factor(number: int, at_most: int) -> int:
-    """The largest divisor of ``number`` that is at most ``at_most`` (and at least 1)."""
-    return max(d for d in factors(number) if d <= max(1, at_most))
 
 
 def split_off(sch: Schedule, loop: LoopRV, inner: int) -> tuple[LoopRV, LoopRV]:
