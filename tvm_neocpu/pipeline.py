@@ -27,6 +27,7 @@ from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.fuse import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
+from tvm_neocpu.relay_passes.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.run import run_passes
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
@@ -65,6 +66,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         SubPixelTranspose(),
         WidenGroups(cpu),
         FoldChannelShuffle(),
+        PadChannels(cpu),
     )
 
 

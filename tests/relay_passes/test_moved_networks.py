@@ -166,6 +166,7 @@ MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
     "ShuffleNet-v1, narrow groups": lambda: shuffle_net_v1(4, 20, batch=2),
     "ShuffleNet-v2": shuffle_net_v2,
     "ShuffleNet-v2, prime halves": lambda: shuffle_net_v2(13, batch=2),
+    "ShuffleNet-v2, dead channels": lambda: shuffle_net_v2(29, units=1),
     "dense shuffle": dense_shuffle,
     "CSP block": csp_block,
     "uneven slices": uneven_slices,

@@ -1,0 +1,143 @@
+"""PadChannels, Before -> Expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.relax.op import add, concat, divide, multiply, sigmoid, strided_slice
+from tvm.relax.op.nn import conv2d, max_pool2d, relu, softmax
+
+from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.relay_passes.pad_channels import PadChannels, padded_channels
+
+Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
+
+CPU = Cpu("test", AVX512, 2)
+IMAGE = (1, 3, 4, 4)
+WIDE, DEAD = 20, 12
+
+
+def module(build: Build) -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(IMAGE, "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(build(builder, x))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return (np.arange(np.prod(shape)).reshape(shape) + 1).astype("float32")
+
+
+def const(array: np.ndarray) -> relax.Expr:
+    return relax.const(np.ascontiguousarray(array, "float32"))
+
+
+def longer(array: np.ndarray, axis: int, fill: float = 0) -> np.ndarray:
+    widths = [(0, DEAD if place == axis else 0) for place in range(array.ndim)]
+    return np.pad(array, widths, constant_values=fill)
+
+
+def alive(x: relax.Expr) -> relax.Expr:
+    return strided_slice(x, [1], [0], [WIDE], [1])
+
+
+def assert_becomes(before: Build, expected: Build) -> None:
+    mod = module(before)
+    fingerprint = mod.script()
+    tvm.ir.assert_structural_equal(PadChannels(CPU)(mod), module(expected))
+    assert mod.script() == fingerprint, "the pass changed its argument"
+
+
+FIRST, SECOND = numbers(WIDE, 3, 3, 3), numbers(8, WIDE, 1, 1)
+WINDOWS, VECTOR = numbers(WIDE, 1, 3, 3), numbers(1, WIDE, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("channels", "lanes", "padded"),
+    [
+        (58, 16, 64),  # ShuffleNet-v2: vectors of 2
+        (116, 16, 128),
+        (27, 16, 32),
+        (20, 16, 32),
+        (24, 16, 24),  # half vectors are no worse than a quarter of zeros
+        (17, 16, 32),
+        (64, 16, 64),
+        (12, 16, 12),  # less than a vector
+        (20, 8, 20),
+        (27, 8, 32),
+        (58, 8, 64),
+        (1000, 16, 1000),
+    ],
+)
+def test_zeros_must_gain_twice_what_they_cost(channels: int, lanes: int, padded: int) -> None:
+    assert padded_channels(channels, lanes) == padded
+
+
+def test_dead_channels_go_as_far_as_the_next_dense_convolution() -> None:
+    def build(
+        first: np.ndarray, windows: np.ndarray, vector: np.ndarray, last: np.ndarray
+    ) -> Build:
+        def emit(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+            y = b.emit(relu(b.emit(conv2d(x, const(first), padding=1))))
+            y = b.emit(conv2d(y, const(windows), padding=1, groups=len(windows)))
+            y = b.emit(max_pool2d(b.emit(add(y, const(vector))), [2, 2]))
+            y = b.emit(multiply(y, relax.const(np.float32(2))))
+            return conv2d(b.emit(multiply(y, b.emit(sigmoid(y)))), const(last))
+
+        return emit
+
+    wide = (longer(FIRST, 0), longer(WINDOWS, 0), longer(VECTOR, 1, 1), longer(SECOND, 1))
+    assert_becomes(build(FIRST, WINDOWS, VECTOR, SECOND), build(*wide))
+
+
+def test_whoever_else_reads_has_them_sliced_off_once() -> None:
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(relu(b.emit(conv2d(x, const(FIRST), padding=1))))
+        both = b.emit(concat([y, x], axis=1))
+        dense = b.emit(conv2d(y, const(SECOND)))
+        return concat([both, dense, b.emit(softmax(y, axis=1))], axis=1)
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        wide = b.emit(relu(b.emit(conv2d(x, const(longer(FIRST, 0)), padding=1))))
+        y = b.emit(alive(wide))
+        both = b.emit(concat([y, x], axis=1))
+        dense = b.emit(conv2d(wide, const(longer(SECOND, 1))))
+        return concat([both, dense, b.emit(softmax(y, axis=1))], axis=1)
+
+    assert_becomes(before, expected)
+
+
+def test_a_result_has_its_own_channels() -> None:
+    assert_becomes(
+        lambda b, x: conv2d(x, const(FIRST)),
+        lambda b, x: alive(b.emit(conv2d(x, const(longer(FIRST, 0))))),
+    )
+
+
+def test_zeros_are_not_divided_by() -> None:
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(FIRST)))
+        return conv2d(b.emit(divide(y, y)), const(SECOND))
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(alive(b.emit(conv2d(x, const(longer(FIRST, 0))))))
+        return conv2d(b.emit(divide(y, y)), const(SECOND))
+
+    assert_becomes(before, expected)
+
+
+def test_convolutions_that_fill_their_vectors_stay() -> None:
+    def build(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(numbers(24, 3, 1, 1))))
+        y = b.emit(conv2d(y, const(numbers(24, 12, 1, 1)), groups=2))
+        return relu(b.emit(conv2d(y, const(numbers(32, 24, 1, 1)))))
+
+    mod = module(build)
+    tvm.ir.assert_structural_equal(PadChannels(CPU)(mod), mod)
