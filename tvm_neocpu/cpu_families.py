@@ -57,7 +57,7 @@ FAMILIES: dict[str, Family] = {
         1 * MIB,
         32 * MIB,
         ghz=3.9,
-        l2_bytes_per_cycle=48.0,
+        l2_bytes_per_cycle=32.0,
         l3_bytes_per_cycle=16.0,
         dram_bytes_per_cycle=10.0,
         dram_total_bytes_per_cycle=12.0,

@@ -9,7 +9,15 @@ from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors, largest_factor
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi.roofline import Work, seconds, tile_step_cycles, vector_registers
+from tvm_neocpu.topi.prefetch import LEAST_BYTES
+from tvm_neocpu.topi.roofline import (
+    PANEL_SHARE,
+    Work,
+    seconds,
+    streamed,
+    tile_step_cycles,
+    vector_registers,
+)
 
 # NeoCPU, section 3.3.1, lists 32, 16, 8, 4, 2; ours adds every divisor of the output width.
 PAPER_REG_N = (32, 16, 8, 4, 2)
@@ -92,7 +100,10 @@ def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     tile_rows = math.ceil(conv.out_height / config.reg_m)
     tiles = tile_rows * math.ceil(conv.out_width / config.reg_n)
     out_blocks_total = conv.batch * conv.out_channels // config.oc_bn
-    per_step = tile_step_cycles(pixels, vectors, cpu) + _loop_overhead(conv, config, vectors)
+    row_bytes = 4.0 * config.tile_channels
+    from_l2 = streamed(steps * row_bytes, row_bytes, cpu)
+    per_step = tile_step_cycles(pixels, vectors, cpu, from_l2)
+    per_step += _loop_overhead(conv, config, vectors)
     per_tile = steps * per_step + 2.0 * pixels * vectors + 20
     padded = any(conv.padding) or overhang(conv, config.reg_m, config.reg_n) > 1
     pad_bytes = 4 * math.prod(conv.in_shape) if padded else 0
@@ -124,8 +135,8 @@ def _halo(conv: ConvWorkload, config: ConvConfig, row_chunks: int) -> float:
 
 def _traffic(
     conv: ConvWorkload, config: ConvConfig, cpu: Cpu, row_chunks: int, tiles: int
-) -> tuple[float, float, float]:
-    """Bytes into L1, into L2 and from memory.
+) -> tuple[float, float, float, float]:
+    """Bytes into L1, into L2, from memory, and from memory by prefetch.
 
     A tile walks the weights of its channel block; a block's weights stay in L1 only if they fit.
     A chunk walks all blocks (or one), over the input rows that it covers.
@@ -135,9 +146,10 @@ def _traffic(
     weight_bytes = 4 * math.prod(conv.weight_shape)
     blocks = conv.out_channels // config.oc_bn
     block_bytes = weight_bytes / blocks
-    reads_of_weights = conv.batch * tiles if block_bytes > 0.6 * cpu.l1 else conv.batch * row_chunks
+    # A panel that every tile takes from L2 anew is a matter of the tile's steps.
+    reads_of_weights = 0 if block_bytes > PANEL_SHARE * cpu.l1 else conv.batch * row_chunks
     input_tile = in_bytes / conv.batch / tiles * conv.kernel[0]
-    reads_of_input = blocks if input_tile + block_bytes > 0.6 * cpu.l1 else 1
+    reads_of_input = blocks if input_tile + block_bytes > PANEL_SHARE * cpu.l1 else 1
     from_l2 = weight_bytes * reads_of_weights + in_bytes * reads_of_input + out_bytes
     chunk_input = in_bytes / conv.batch / row_chunks
     chunk_weights = block_bytes if config.parallel_oc else weight_bytes
@@ -156,5 +168,6 @@ def _traffic(
         + out_bytes
     )
     resident = in_bytes + out_bytes + weight_bytes < 0.5 * cpu.l3
-    from_dram = weight_bytes if resident else weight_bytes + in_bytes + out_bytes
-    return from_l2, from_l3, from_dram
+    from_dram = 0.0 if resident else in_bytes + out_bytes
+    prefetched = weight_bytes if weight_bytes >= LEAST_BYTES else 0.0
+    return from_l2, from_l3, from_dram + weight_bytes - prefetched, prefetched

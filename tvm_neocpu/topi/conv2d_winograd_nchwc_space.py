@@ -11,7 +11,15 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.winograd import winograd_matrices
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi.roofline import FORK_JOIN, Work, seconds, tile_step_cycles, vector_registers
+from tvm_neocpu.topi.prefetch import LEAST_BYTES
+from tvm_neocpu.topi.roofline import (
+    FORK_JOIN,
+    Work,
+    seconds,
+    streamed,
+    tile_step_cycles,
+    vector_registers,
+)
 
 # Largest tile: 0 turns Winograd off, 6 trades a digit of precision (1e-3 relative) for speed.
 TILE_LIMIT = "TVM_NEOCPU_WINOGRAD_TILE"
@@ -78,7 +86,9 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
     out_blocks = conv.out_channels // config.oc_bn
     vectors = vector_registers(config.oc_bn, cpu)
     pixels = config.reg_m * config.reg_n
-    step = tile_step_cycles(pixels, vectors, cpu) + 0.25 + 4.0 / config.ic_bn
+    row_bytes = 4.0 * config.oc_bn
+    from_l2 = streamed(conv.in_channels * row_bytes, row_bytes, cpu)
+    step = tile_step_cycles(pixels, vectors, cpu, from_l2) + 0.25 + 4.0 / config.ic_bn
     per_register_tile = conv.in_channels * step + 2.0 * pixels * vectors + 20
     cycles = alpha**2 * (tiles / pixels) * out_blocks * per_register_tile
     cycles += tiles * _input_cycles(config, cpu) * conv.in_channels / config.ic_bn
@@ -107,8 +117,8 @@ def _output_cycles(config: WinogradConfig, cpu: Cpu) -> float:
 
 def _traffic(
     conv: ConvWorkload, config: WinogradConfig, cpu: Cpu, tiles: int, row_chunks: int
-) -> tuple[float, float, float]:
-    """Bytes into L1, into L2 and from memory.
+) -> tuple[float, float, float, float]:
+    """Bytes into L1, into L2, from memory, and from memory by prefetch.
 
     Every block of output channels walks the packed input again; every chunk walks the weights.
     """
@@ -127,9 +137,9 @@ def _traffic(
     spilled_products = 2 * products if private_products > 0.6 * cpu.l2 else 0.0
     from_l3 = weights * weight_walks + packed * packed_walks + spilled_products
     from_l3 += in_bytes + out_bytes
-    from_dram = weights
+    from_dram = 0.0 if weights >= LEAST_BYTES else weights
     if in_bytes + out_bytes > 0.5 * cpu.l3:
         from_dram += in_bytes + out_bytes
     if config.parallel_oc and packed > 0.5 * cpu.l3:
         from_dram += packed * (1 + blocks)
-    return from_l2, from_l3, from_dram
+    return from_l2, from_l3, from_dram, weights if weights >= LEAST_BYTES else 0.0
