@@ -212,6 +212,28 @@ def test_pooling_takes_the_layout_and_keeps_its_attributes() -> None:
     check(before, [blocks(0, 8)], expected)
 
 
+@pytest.mark.parametrize("method", ["linear", "nearest_neighbor"])
+def test_resizing_takes_the_layout_and_keeps_its_attributes(method: str) -> None:
+    attributes = {
+        "roi": (0.0, 0.0, 1.0, 1.0),
+        "method": method,
+        "coordinate_transformation_mode": "asymmetric",
+        "rounding_method": "floor",
+        "cubic_alpha": -0.5,
+        "cubic_exclude": 1,
+        "extrapolation_value": 2.0,
+    }
+
+    def before(net: Net, x: relax.Var) -> relax.Var:
+        return net(op.image.resize2d(net.conv(x, W16), (9, 11), **attributes))
+
+    def expected(net: Net, x: relax.Var) -> relax.Var:
+        y = net.conv(x, W16, 0, 8)
+        return net.unpack(net(op.image.resize2d(y, (9, 11), layout="NCHW8c", **attributes)), 8)
+
+    check(before, [blocks(0, 8)], expected)
+
+
 def test_padding() -> None:
     def before(net: Net, x: relax.Var) -> relax.Var:
         return net(op.nn.pad(net.conv(x, W16), [0, 0, 0, 0, 1, 2, 0, 3], "constant", 0.5))

@@ -65,6 +65,12 @@ CASES: dict[str, tuple[Build, list[tuple[int, ...]]]] = {
     "everything to a scalar": (op.mean, [PLAIN]),
     "over channels": (lambda x: op.sum(x, axis=[1]), [PLAIN]),
     "over the vector": (lambda x: op.sum(x, axis=[1, 4]), [BLOCKED]),
+    "along rows": (lambda x: op.sum(x, axis=[-1]), [(3, 5, 48)]),
+    "along rows and others": (lambda x: op.max(x, axis=[1, 3]), [(2, 5, 3, 64)]),
+    "along one row": (lambda x: op.sum(x, axis=[0]), [(1000,)]),
+    "along odd rows": (lambda x: op.sum(x, axis=[1]), [(3, 1001)]),
+    "arg max of rows": (lambda x: op.argmax(x, axis=-1), [(3, 64)]),
+    "over channels of wide images": (lambda x: op.max(x, axis=[1]), [(1, 7, 5, 128)]),
     "arg max": (lambda x: op.argmax(x, axis=1), [PLAIN]),
     "softmax": (lambda x: op.nn.softmax(x, axis=-1), [(3, 1000)]),
     "softmax over channels": (lambda x: op.nn.softmax(x, axis=1), [PLAIN]),
@@ -120,6 +126,11 @@ def test_a_row_is_a_loop_of_its_own() -> None:
 def test_a_few_long_rows_are_shared_out() -> None:
     text = ScheduleFunctions()(fused(op.nn.relu, (1, 1, 1, 3000, 16))).script()
     assert "in T.parallel(T.int64(3000)):" in text
+
+
+def test_rows_are_summed_in_vectors() -> None:
+    text = ScheduleFunctions()(fused(lambda x: op.sum(x, axis=[1]), (3, 1000))).script()
+    assert "T.vectorized(T.int64(8))" in text
 
 
 def test_little_work_is_not_worth_a_fork() -> None:

@@ -63,6 +63,8 @@ def blocked_follow(
         return _pool(call, data, layout)
     if name in REDUCTIONS:
         return _reduce_space(call, data, emit)
+    if name == "relax.image.resize2d":
+        return _resize(call, data, layout)
     if name == "relax.nn.pad":
         return _pad(call, data)
     if name == "relax.reshape":
@@ -112,6 +114,22 @@ def _reduce_space(
     if bool(call.attrs.keepdims):
         return kept
     return relax.op.reshape(emit(kept), static_shape(call))
+
+
+def _resize(call: relax.Call, data: relax.Expr, layout: Layout) -> relax.Expr:
+    attrs = call.attrs
+    return relax.op.image.resize2d(
+        data,
+        call.args[1],
+        roi=[float(bound) for bound in attrs.roi],
+        layout=str(layout),
+        method=attrs.method,
+        coordinate_transformation_mode=attrs.coordinate_transformation_mode,
+        rounding_method=attrs.rounding_method,
+        cubic_alpha=float(attrs.cubic_alpha),
+        cubic_exclude=int(attrs.cubic_exclude),
+        extrapolation_value=float(attrs.extrapolation_value),
+    )
 
 
 def _pad(call: relax.Call, data: relax.Expr) -> relax.Expr:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
+from tvm_neocpu.relay_passes.resize_legalize import RESIZE, legalize_resize
 from tvm_neocpu.relay_passes.vector_legalize import vector_legalization
 
 
@@ -19,7 +20,7 @@ class FuseFunctions:
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         passes = (
-            relax.transform.LegalizeOps(vector_legalization()),
+            relax.transform.LegalizeOps({**vector_legalization(), RESIZE: legalize_resize}),
             relax.transform.RewriteDataflowReshape(),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FuseOps(),

@@ -79,6 +79,8 @@ def _flow_by_operator(call: relax.Expr) -> Flow:
         return Flow(FlowKind.FOLLOW, (call.args[0],))
     if name == "relax.nn.pad" and is_feature_map(call.args[0]) and _pads_space_with_constant(call):
         return Flow(FlowKind.FOLLOW, (call.args[0],))
+    if name == "relax.image.resize2d" and is_feature_map(call.args[0]) and _resizes_nchw(call):
+        return Flow(FlowKind.FOLLOW, (call.args[0],))
     if name == "relax.reshape" and squeezes_pixel(call):
         return Flow(FlowKind.FOLLOW, (call.args[0],))
     if name == "relax.strided_slice" and is_feature_map(call.args[0]):
@@ -176,6 +178,11 @@ def _reduces_space(call: relax.Call) -> bool:
 def _pads_space_with_constant(call: relax.Call) -> bool:
     widths = [int(width) for width in call.attrs.pad_width]
     return not any(widths[:4]) and str(call.attrs.pad_mode) == "constant"
+
+
+def _resizes_nchw(call: relax.Call) -> bool:
+    """By a method that reads each channel alone, to a shape that is known."""
+    return str(call.attrs.layout) == "NCHW" and is_feature_map(call)
 
 
 def _channels(expr: relax.Expr) -> int:

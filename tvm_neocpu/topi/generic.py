@@ -88,7 +88,13 @@ def _schedule_reduction(sch: Schedule, block: SBlockRV) -> None:
     reduction = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced]
     if not spatial:
         return
+    if _reads_along_last_reduction(sch, block) and _reduce_in_lanes(sch, block, reduction[-1]):
+        return
     lanes = spatial[-1]
+    extent = steps.loop_extent(sch, lanes)
+    if extent > MAX_LANES and extent % MAX_LANES == 0 and len(spatial) > 1:
+        spatial[-1:] = sch.split(lanes, [None, MAX_LANES])
+        lanes = spatial[-1]
     blocked = 1 < steps.loop_extent(sch, lanes) <= MAX_LANES and len(spatial) > 1
     if not blocked:
         sch.reorder(*spatial, *reduction)
@@ -108,15 +114,53 @@ def _schedule_reduction(sch: Schedule, block: SBlockRV) -> None:
     steps.vectorize_lanes(sch, sch.get_loops(zero)[-1])
 
 
+def _reads_along_last_reduction(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether the elements that the innermost reduction combines lie side by side."""
+    axes = sch.get(block).iter_vars
+    if int(axes[-1].iter_type) != steps.REDUCE_AXIS:
+        return False
+    innermost = [read.region[-1].min for read in sch.get(block).reads if len(read.region)]
+    return any(axes[-1].var.same_as(index) for index in innermost)
+
+
+def _reduce_in_lanes(sch: Schedule, block: SBlockRV, last: LoopRV) -> bool:
+    """# for n, k: y[n] += x[n, k]  ->  for n: for k: v[0:16] += x[n, k * 16 + 0:16]; y[n] = sum(v).
+
+    Declines rows of which less than four vectors can be made.
+    """
+    extent = steps.loop_extent(sch, last)
+    width = min(extent & -extent, VECTOR)
+    if width < 4 or extent < 4 * width or len(sch.get_loops(block)) < 2:
+        return False
+    rank = len(steps.output_shape(sch, block))
+    _, lanes = sch.split(last, [None, width])
+    partial = sch.rfactor(lanes, rank)
+    *outer, across = sch.get_loops(block)
+    work = math.prod(steps.loop_extent(sch, loop) for loop in sch.get_loops(partial))
+    sch.compute_at(partial, outer[-1], preserve_unit_loops=True)
+    sch.set_scope(partial, 0, "local")
+    # The lanes are the new block's first axis.
+    vector, *inner = sch.get_loops(partial)[len(outer) :]
+    sch.reorder(*inner, vector)
+    steps.vectorize_lanes(sch, vector)
+    zero = sch.decompose_reduction(partial, inner[0])
+    steps.vectorize_lanes(sch, sch.get_loops(zero)[-1])
+    steps.unroll_all(sch, across)
+    sch.decompose_reduction(block, across)
+    _parallel(sch, outer, work)
+    return True
+
+
 def _vectorize_last(sch: Schedule, loop: LoopRV) -> list[LoopRV]:
     """Vectorise the innermost loop; returns what is left of it outside the vector."""
     extent = steps.loop_extent(sch, loop)
     if extent <= MAX_LANES:
         steps.vectorize_lanes(sch, loop)
         return []
-    if extent % VECTOR:
+    width = min(extent & -extent, VECTOR)
+    if width < 4:
         return [loop]
-    outer, lanes = sch.split(loop, [None, VECTOR])
+    outer, lanes = sch.split(loop, [None, width])
     steps.vectorize_lanes(sch, lanes)
     return [outer]
 

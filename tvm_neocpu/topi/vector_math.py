@@ -56,6 +56,7 @@ def _lower_multiply_add(call: tirx.Call) -> Expr:
 def _register_multiply_add() -> None:
     tvm.ir.register_op_attr(MULTIPLY_ADD, "TCallEffectKind", _READS_STATE)
     tvm.ir.register_op_attr(MULTIPLY_ADD, "TVectorizable", True)
+    tvm.ir.register_op_attr(MULTIPLY_ADD, "TScriptPrinterName", MULTIPLY_ADD.removeprefix("tirx."))
     register_intrin_lowering(MULTIPLY_ADD, "llvm", f=_lower_multiply_add, level=99)
 
 
