@@ -12,7 +12,8 @@ from tvm.s_tir import Schedule
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.relay_passes.fuse import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
-from tvm_neocpu.topi.anchor import find_anchor
+from tvm_neocpu.topi.anchor import child_blocks, find_anchor
+from tvm_neocpu.topi.schedule_function import schedule_function
 
 op = relax.op
 Epilogue = Callable[..., relax.Expr]
@@ -52,6 +53,25 @@ BIAS = relax.const(np.zeros((1, 2, 1, 1, 8), "float32"))
 def test_an_elementwise_epilogue_is_fused(epilogue: Epilogue) -> None:
     (func,) = fused(epilogue)
     assert find_anchor(Schedule(func)) is not None
+
+
+def hard_swish(emit: Callable, y: relax.Var, other: relax.Var) -> relax.Var:
+    biased = emit(op.add(y, BIAS))
+    gate = emit(op.clip(emit(op.add(biased, relax.const(3.0))), 0, 6))
+    return emit(op.multiply(biased, gate))
+
+
+@pytest.mark.parametrize(
+    "epilogue",
+    [hard_swish, lambda emit, y, other: emit(op.nn.relu(hard_swish(emit, y, other)))],
+    ids=["hard swish", "ReLU of hard swish"],
+)
+def test_what_branches_and_meets_again_is_one_store(epilogue: Epilogue) -> None:
+    (func,) = fused(epilogue)
+    scheduled = Schedule(schedule_function(func))
+    blocks = [str(scheduled.get(block).name_hint) for block in child_blocks(scheduled)]
+    stores = [name for name in blocks if not name.startswith("conv2d_")]
+    assert len([name for name in stores if name != "chunks_end"]) == 1
 
 
 def test_what_feeds_a_template_is_not_fused_into_it() -> None:

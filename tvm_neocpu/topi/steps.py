@@ -49,16 +49,34 @@ def inline_epilogue(sch: Schedule, store: SBlockRV) -> SBlockRV:
     """
     domain = output_shape(sch, store)
     tail = store
-    while len(consumers := sch.get_consumers(tail)) == 1:
-        if output_shape(sch, consumers[0]) != domain or is_reduction(sch, consumers[0]):
-            break
-        tail = consumers[0]
+    while (meeting := _where_readers_meet(sch, tail, domain)) is not None:
+        tail = meeting
     before_store = _names_upstream(sch, store)
     before_tail = _names_upstream(sch, tail)
     for block in child_blocks(sch):
         if block_name(sch, block) in before_tail - before_store:
             sch.compute_inline(block)
     return tail
+
+
+def _where_readers_meet(sch: Schedule, block: SBlockRV, domain: tuple[int, ...]) -> SBlockRV | None:
+    """The nearest elementwise block that all that reads ``block`` leads to: x * clip(x) for x.
+
+    ``None`` where a reader is not elementwise over ``domain``, or is an output before they meet.
+    """
+    order = [block_name(sch, each) for each in child_blocks(sch)]
+    readers = {block_name(sch, reader): reader for reader in sch.get_consumers(block)}
+    while readers:
+        nearest = readers.pop(min(readers, key=order.index))
+        if output_shape(sch, nearest) != domain or is_reduction(sch, nearest):
+            return None
+        if not readers:
+            return nearest
+        further = sch.get_consumers(nearest)
+        if not further:
+            return None
+        readers |= {block_name(sch, reader): reader for reader in further}
+    return None
 
 
 def _names_upstream(sch: Schedule, block: SBlockRV) -> set[str]:
