@@ -43,7 +43,8 @@ SQRT_HALF_BITS = 0x3F3504F3
 
 
 # A multiply-add of our own. TVM's simplifier writes every pure ``Let`` out again, and the nested
-# polynomials of tanh(softplus(x)) took it minutes; what is not pure it leaves alone.
+# polynomials of tanh(softplus(x)) took it minutes; what is not pure it leaves alone. The LLVM code
+# generator still does it: three such functions of one another take it most of a minute.
 MULTIPLY_ADD = "tirx.neocpu_multiply_add"
 _READS_STATE = 2  # tirx.CallEffectKind.ReadState
 
