@@ -8,7 +8,7 @@ from tvm_neocpu.core.config import DepthwiseConfig
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors, largest_factor
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi.roofline import Work, seconds, vector_registers
+from tvm_neocpu.topi.roofline import PANEL_SHARE, Work, seconds, vector_registers
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
@@ -38,11 +38,28 @@ def _fits(pixels: int, block: int, cpu: Cpu) -> bool:
 
 
 def chunk_heights(conv: ConvWorkload, reg_m: int, block: int, cpu: Cpu) -> tuple[int, ...]:
-    """Rows of tiles in a chunk: all, or a half where channel blocks alone leave a core idle."""
+    """Rows of tiles in a chunk: all (0); so few that what a chunk pads stays in L1, or in L2.
+
+    Fewer too where the blocks of channels alone would leave a core idle.
+    """
     rows = math.ceil(conv.out_height / reg_m)
+    parts = [f for f in factors(rows) if f < rows]
+    found = {0}
+    for cache in (cpu.l1 / 2, cpu.l2 / 4):
+        small = [f for f in parts if padded_bytes(conv, reg_m * f, block) <= cache]
+        if small and padded_bytes(conv, conv.out_height, block) > cache:
+            found.add(small[-1])
     blocks = conv.batch * conv.out_channels // block
-    halves = [f for f in factors(rows) if f < rows and rows // f <= 2 * cpu.cores]
-    return (0, *halves) if blocks % cpu.cores and blocks < 8 * cpu.cores else (0,)
+    if blocks % cpu.cores and blocks < 8 * cpu.cores:
+        found |= {f for f in parts if rows // f <= 2 * cpu.cores}
+    return tuple(sorted(found))
+
+
+def padded_bytes(conv: ConvWorkload, out_rows: int, block: int) -> int:
+    """Input of one block of channels for so many output rows, as the padding stage stores it."""
+    _, left, _, right = conv.padding
+    rows = (out_rows - 1) * conv.stride[0] + conv.dilation[0] * (conv.kernel[0] - 1) + 1
+    return 4 * block * rows * (conv.width + left + right)
 
 
 def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float:
@@ -57,14 +74,23 @@ def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> fl
     fmas = pixels * vectors * taps
     loads = fmas + (0 if live <= cpu.isa.vector_registers else taps * vectors)
     control = 0 if config.unroll_ker else 2 * taps
-    per_tile = loads / cpu.load_per_cycle + spilled * taps + control + pixels * vectors + 8
+    per_tile = loads / cpu.load_per_cycle + spilled * taps + control + 1.0 * pixels * vectors + 6
     blocks = conv.batch * conv.out_channels // config.oc_bn
-    row_chunks = rows // largest_factor(rows, config.oh_bn or rows)
+    chunk_rows = largest_factor(rows, config.oh_bn or rows)
+    chunks = blocks * (rows // chunk_rows)
+    cycles = rows * cols * blocks * per_tile
     in_bytes, out_bytes = 4 * math.prod(conv.in_shape), 4 * math.prod(conv.out_shape)
-    padding = (in_bytes / 4 / cpu.lanes * 3) if any(conv.padding) else 0
-    # Repeated channels are gathered one by one.
-    padding = padding if config.multiplier == 1 else 2 * config.multiplier * in_bytes / 4
-    cycles = rows * cols * blocks * per_tile + padding
+    from_l2 = float(in_bytes + out_bytes)
+    # What the layer before wrote is still in L2 where it fits.
+    from_l3 = from_l2 if from_l2 > PANEL_SHARE * cpu.l2 * cpu.cores else 0.0
+    if any(conv.padding) or config.multiplier > 1:
+        a_chunk = padded_bytes(conv, config.reg_m * chunk_rows, config.oc_bn)
+        copied = float(a_chunk * chunks)
+        # Repeated channels are gathered one by one.
+        width = 4 * cpu.lanes if config.multiplier == 1 else 4
+        cycles += 1.5 * copied / width
+        from_l2 += copied if a_chunk > cpu.l1 / 2 else 0.0
+        from_l3 += 2 * copied if a_chunk > PANEL_SHARE * cpu.l2 else 0.0
     resident = in_bytes + out_bytes < 0.5 * cpu.l3
-    moved = in_bytes + out_bytes
-    return seconds(Work(cycles, blocks * row_chunks, moved, moved, 0 if resident else moved), cpu)
+    from_dram = 0.0 if resident else float(in_bytes + out_bytes)
+    return seconds(Work(cycles, chunks, from_l2, from_l3, from_dram), cpu)
