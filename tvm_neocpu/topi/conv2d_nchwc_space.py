@@ -119,9 +119,9 @@ def _loop_overhead(conv: ConvWorkload, config: ConvConfig, vectors: int) -> floa
     """Cycles a step loses to loop control, and to broadcasts kept alive by too much unrolling."""
     inner = config.ic_bn or conv.in_channels
     unrolled = conv.kernel[1] if config.unroll_ker else 1
-    # Few input channels innermost are unrolled by LLVM: it then keeps pixels that taps share in
-    # registers and spills (measured: 121 against 243 GFLOP/s on ResNet's 7x7 stem).
-    crowded = inner <= 4 and unrolled > 3 and config.reg_n * config.reg_m * vectors > 14
+    # Few input channels innermost are unrolled by LLVM: beside unrolled taps it then keeps pixels
+    # that taps share in registers and spills (VGG's first layer: 107 against 207 GFLOP/s).
+    crowded = inner <= 4 and unrolled > 1 and config.reg_n * config.reg_m * vectors > 14
     return 0.25 + 4.0 / inner + (8.0 if crowded else 0.0) - (0.05 if config.unroll_ker else 0)
 
 
