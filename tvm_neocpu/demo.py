@@ -58,7 +58,7 @@ def _demo(argv: list[str]) -> int:
     limits = Limits(seconds=options.seconds)
     summary = tune_network(mod, target, log, limits=limits, progress=progress_for(sys.stdout))
     print(summary, flush=True)
-    if summary.local.interrupted:
+    if summary.interrupted:
         return cli.INTERRUPTED
 
     nothing = History(target.cpu.name, target.cpu.cores)

@@ -35,7 +35,7 @@ from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.target import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.candidates import candidates_of
 from tvm_neocpu.tuning.history import History, current_history
-from tvm_neocpu.tuning.transform_costs import TransformCosts, transforms_of
+from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 Schemes = Mapping[Workload, Sequence[Candidate]]
 
@@ -83,9 +83,8 @@ def search_plan(graph: ConvGraph, cpu: Cpu, history: History) -> Plan:
 
 def known_costs(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Schemes, TransformCosts]:
     """Schemes and transforms with their times: measured, the cost model's where none was."""
-    candidates = candidates_of(graph, cpu, history.schemes(graph.workloads))
-    moves = history.schemes(transforms_of(graph, candidates))
-    return candidates, TransformCosts.from_records(cpu, moves)
+    candidates = candidates_of(graph, cpu, history.tried(graph.workloads))
+    return candidates, TransformCosts.from_records(cpu, history.transforms(graph))
 
 
 def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:

@@ -50,7 +50,7 @@ def _tune(argv: list[str]) -> int:
             progress=progress_for(sys.stdout),
         )
         print(f"{name}: {summary}", flush=True)
-        if summary.local.interrupted:
+        if summary.interrupted:
             return cli.INTERRUPTED
     return 0
 

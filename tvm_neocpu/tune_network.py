@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import tvm
 
-from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.pipeline import fold, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
@@ -19,6 +19,7 @@ from tvm_neocpu.tuning.history import History
 from tvm_neocpu.tuning.log import TuningLog
 from tvm_neocpu.tuning.meta_schedule_measurer import MetaScheduleMeasurer, Timing
 from tvm_neocpu.tuning.network_caches import touched_bytes
+from tvm_neocpu.tuning.plan_rounds import ROUNDS, PlanRounds, measure_plan
 from tvm_neocpu.tuning.progress import NoProgress, Progress, TuningResult
 from tvm_neocpu.tuning.session import TunerFactory, grid, tune_tasks
 from tvm_neocpu.tuning.tasks import tasks_of, transform_tasks
@@ -26,23 +27,32 @@ from tvm_neocpu.tuning.transform_costs import transforms_of
 
 # One run at a time: before each, the caches are filled as other layers of the network fill them.
 ONE_BY_ONE = Timing(number=1, repeat=12, min_repeat_ms=0)
-# Share of the time budget that is kept for timing layout transforms.
+# Shares of the time budget kept for timing layout transforms, and what the plan takes unmeasured.
 TRANSFORM_SHARE = 0.1
+PLAN_SHARE = 0.15
 
 
 @dataclass(frozen=True)
 class TuneSummary:
-    """What tuning one network came to; ``plan`` is ``None`` if it was interrupted before."""
+    """What tuning one network came to; what an interrupt kept from beginning is ``None``."""
 
     local: TuningResult
     transforms: TuningResult | None
-    plan: Plan | None
+    search: PlanRounds | None
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.search.plan if self.search else None
+
+    @property
+    def interrupted(self) -> bool:
+        parts = (self.local, self.transforms, self.search)
+        return any(part.interrupted for part in parts if part is not None)
 
     def __str__(self) -> str:
         if self.plan is None:
             return f"{self.local}; no plan yet, run again to go on"
-        proof = "optimal" if self.plan.optimal else f"at least {self.plan.lower_bound * 1e3:.3f} ms"
-        return f"{self.local}; plan of {self.plan.seconds * 1e3:.3f} ms predicted ({proof})"
+        return f"{self.local}; {self.search}"
 
 
 def tune_network(
@@ -54,41 +64,58 @@ def tune_network(
     tuner: TunerFactory = grid,
     resume: bool = True,
     progress: Progress | None = None,
+    rounds: int = ROUNDS,
 ) -> TuneSummary:
     """Tune ``mod`` for ``target`` on ``target.cpu.cores`` threads and append all to ``log``.
 
-    Raises LogError, before anything is measured, if the log cannot be written.
+    ``limits`` on trials are the local search's. What the plan takes of schemes and transforms that
+    were not measured by then is measured afterwards, in at most ``rounds`` rounds. Raises LogError,
+    before anything is measured, if the log cannot be written.
     """
     cpu, limits, progress = target.cpu, limits or Limits(), progress or NoProgress()
     journal = TuningLog(log)
     journal.check_writable()
     graph = ExtractConvGraph(cpu)(fold(mod, cpu))
     timing = replace(ONE_BY_ONE, touched=touched_bytes(graph))
-    start = time.monotonic()
+    start, since = time.monotonic(), 0.0 if resume else time.time()
     with MetaScheduleMeasurer(target.target, cpu.name, cpu.cores, timing) as measurer:
         local = tune_tasks(
             tasks_of(graph, cpu),
             measurer,
             journal,
             tuner=tuner,
-            limits=_seconds(limits, share=1 - TRANSFORM_SHARE),
+            limits=_seconds(limits, share=1 - TRANSFORM_SHARE - PLAN_SHARE),
             resume=resume,
             progress=progress,
         )
         if local.interrupted:
             return TuneSummary(local, None, None)
-        schemes = _history(journal, cpu).schemes(graph.workloads)
-        moves = transforms_of(graph, candidates_of(graph, cpu, schemes))
+        tried = History(cpu.name, cpu.cores, (journal.load(),)).tried(graph.workloads)
+        moves = transforms_of(graph, candidates_of(graph, cpu, tried))
+        spent = time.monotonic() - start
         transforms = tune_tasks(
             transform_tasks(moves, cpu),
             measurer,
             journal,
-            limits=_seconds(limits, spent=time.monotonic() - start),
+            limits=_seconds(limits, share=1 - PLAN_SHARE, spent=spent),
             resume=resume,
         )
-    plan = search_plan(graph, cpu, _history(journal, cpu))
-    journal.append_plan(plan, graph, cpu.name, cpu.cores)
-    return TuneSummary(local, transforms, plan)
+        if transforms.interrupted:
+            return TuneSummary(local, transforms, None)
+        found = measure_plan(
+            graph,
+            cpu,
+            partial(search_plan, graph, cpu),
+            measurer,
+            journal,
+            rounds=rounds,
+            seconds=_seconds(limits, spent=time.monotonic() - start).seconds,
+            since=since,
+            progress=progress,
+        )
+    if found.plan is not None:
+        journal.append_plan(found.plan, graph, cpu.name, cpu.cores)
+    return TuneSummary(local, transforms, found)
 
 
 def _seconds(limits: Limits, share: float = 1.0, spent: float = 0.0) -> Limits:
@@ -96,8 +123,3 @@ def _seconds(limits: Limits, share: float = 1.0, spent: float = 0.0) -> Limits:
     if limits.seconds is None:
         return limits
     return replace(limits, seconds=max(1.0, limits.seconds * share - spent))
-
-
-def _history(journal: TuningLog, cpu: Cpu) -> History:
-    """What this log alone knows: a plan is made of what was measured for it."""
-    return History(cpu.name, cpu.cores, (journal.load(),))

@@ -104,6 +104,15 @@ def test_schemes_are_for_known_workloads_only(tmp_path, make_record, conv) -> No
     assert other not in schemes
 
 
+def test_failures_are_known_but_no_schemes(tmp_path, make_record, conv) -> None:
+    failed = make_record(B, costs=(), error_no=4)
+    with apply_history_best(log_of(tmp_path / "x.log", failed, make_record(A))):
+        known = current_history(CPU)
+        assert [record.config for record in known.tried([conv])[conv]] == [A, B]
+        assert [record.config for record in known.schemes([conv])[conv]] == [A]
+        assert known.tried([replace(conv, out_channels=128)]) == {}
+
+
 def test_a_plan_is_for_its_graph_cpu_and_thread_count(tmp_path, graph, plan) -> None:
     log = TuningLog(tmp_path / "x.log")
     log.append_plan(plan, graph, "testcpu", 2)

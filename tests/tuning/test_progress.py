@@ -65,6 +65,32 @@ def test_a_terminal_gets_a_bar_and_a_line_for_each_task(result) -> None:
     assert "\x1b[" in text
 
 
+def test_a_phase_is_a_line_of_its_own(result) -> None:
+    plain = io.StringIO()
+    PlainProgress(plain).phase("round 1")
+    assert plain.getvalue() == "round 1\n"
+    terminal = io.StringIO()
+    console = Console(file=terminal, force_terminal=True, width=120)
+    TerminalProgress(console).phase("round 1 [of 8]")
+    assert "round 1 [of 8]" in terminal.getvalue()
+
+
+def test_a_second_session_draws_one_bar_only(result) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=120)
+    progress = TerminalProgress(console)
+    tell(progress, result, result.best)
+    first = stream.tell()
+    progress.phase("round 1")
+    tell(progress, replace(result, name="other", planned=40), result.best)
+    stream.seek(first)
+    text = stream.read()
+    assert "other: 12/40" in text
+    assert "done: 8 measured" in text
+    assert "24/24" not in text
+    assert "20/20" not in text
+
+
 def test_ending_without_a_beginning_is_fine(result) -> None:
     stream = io.StringIO()
     TerminalProgress(Console(file=stream, force_terminal=True)).end(TuningResult((), 0.0))

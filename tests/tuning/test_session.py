@@ -25,6 +25,9 @@ class RecordingProgress:
     def __init__(self) -> None:
         self.heard: list[tuple] = []
 
+    def phase(self, title) -> None:
+        self.heard.append(("phase", title))
+
     def begin(self, tasks) -> None:
         self.heard.append(("begin", tuple(tasks)))
 
@@ -136,6 +139,16 @@ def test_trials_count_what_is_known(log, make_task, scripted) -> None:
     limits = Limits(trials=10)
     tune_tasks([make_task()], scripted(seconds_of), log, limits=limits)
     assert tune_tasks([make_task()], scripted(seconds_of), log, limits=limits).measured == 0
+
+
+def test_knowing_more_than_is_planned_is_not_less_than_nothing_to_do(
+    log, make_task, scripted
+) -> None:
+    tune_tasks([make_task()], scripted(seconds_of), log, limits=Limits(trials=10))
+    progress = RecordingProgress()
+    tune_tasks([make_task()], scripted(seconds_of), log, limits=Limits(trials=4), progress=progress)
+    (((begun,),),) = progress.of("begin")
+    assert (begun.planned, begun.known) == (10, 10)
 
 
 def test_not_resuming_measures_again(log, make_task, scripted) -> None:

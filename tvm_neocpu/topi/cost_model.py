@@ -28,20 +28,24 @@ def ranked(workload: Workload, cpu: Cpu) -> list[Candidate]:
     return _sorted(workload, space_of(workload, cpu), cpu)
 
 
-def best_per_layout(workload: Workload, cpu: Cpu) -> tuple[Candidate, ...]:
+def best_per_layout(
+    workload: Workload, cpu: Cpu, without: frozenset[Config] = frozenset()
+) -> tuple[Candidate, ...]:
     """The cheapest config of every (input, output) layout pair worth considering, ascending.
 
     Blocks that fill whole vectors are considered, or the widest ones where no such factor exists.
+    ``without`` are configs that are known not to work.
     """
-    return _best_per_layout(workload, cpu, implementations(workload, cpu))
+    return _best_per_layout(workload, cpu, without, implementations(workload, cpu))
 
 
 @lru_cache(maxsize=4096)
 def _best_per_layout(
-    workload: Workload, cpu: Cpu, _: tuple[Implementation, ...]
+    workload: Workload, cpu: Cpu, without: frozenset[Config], _: tuple[Implementation, ...]
 ) -> tuple[Candidate, ...]:
     """Remembered for as long as the same implementations are registered."""
-    space = _favoured(space_of(workload, cpu), cpu)
+    favoured = _favoured(space_of(workload, cpu), cpu)
+    space = [config for config in favoured if config not in without]
     best: dict[tuple[Layout, Layout], Candidate] = {}
     for candidate in _sorted(workload, space, cpu):
         best.setdefault(layouts_of(candidate.config), candidate)

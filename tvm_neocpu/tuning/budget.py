@@ -71,8 +71,10 @@ class TaskState:
         return max(0, self.result.planned - self.result.known)
 
     def resume(self, record: Record) -> None:
-        """Take into account what the log knows."""
-        self._learn(record, replace(self.result, resumed=self.result.resumed + 1))
+        """Take into account what the log knows, were it more than is planned."""
+        resumed = self.result.resumed + 1
+        planned = max(self.result.planned, self.result.measured + resumed)
+        self._learn(record, replace(self.result, resumed=resumed, planned=planned))
 
     def hear(self, record: Record, error: str) -> None:
         """Take a new measurement into account."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
+from statistics import median
 
 from tvm_neocpu.core.candidate import Candidate, layouts_of
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost_model import best_per_layout, predict_seconds
@@ -19,24 +22,24 @@ UNMEASURED_PENALTY = 1.05
 
 
 def candidates_of(
-    graph: ConvGraph, cpu: Cpu, measured: Mapping[Workload, Sequence[Record]]
+    graph: ConvGraph, cpu: Cpu, records: Mapping[Workload, Sequence[Record]]
 ) -> dict[Workload, tuple[Candidate, ...]]:
-    """Schemes for every workload of the graph; ``measured`` holds one record per layout pair."""
+    """Schemes for every workload of the graph; ``records`` are all of a workload's, ascending."""
     return {
-        workload: _schemes(workload, cpu, measured.get(workload, ()))
-        for workload in graph.workloads
+        workload: _schemes(workload, cpu, records.get(workload, ())) for workload in graph.workloads
     }
 
 
 def _schemes(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> tuple[Candidate, ...]:
-    predicted = best_per_layout(workload, cpu)
-    known = {layouts_of(record.config): record for record in records if record.ok}
-    if not known:
+    worked = [record for record in records if record.ok]
+    predicted = _not_failed(workload, cpu, records)
+    if not worked:
         return _worth_keeping(list(predicted))
-    fastest = min(known.values(), key=lambda record: record.seconds)
-    # The model ranks well but has its own scale: tie it to what was measured.
-    scale = fastest.seconds / predict_seconds(workload, fastest.config, cpu)
-    floor = fastest.seconds * UNMEASURED_PENALTY
+    known: dict[tuple[Layout, Layout], Record] = {}
+    for record in sorted(worked, key=lambda record: record.seconds):
+        known.setdefault(layouts_of(record.config), record)
+    scale = _scale(workload, cpu, worked)
+    floor = min(record.seconds for record in worked) * UNMEASURED_PENALTY
     schemes = [Candidate(record.config, record.seconds) for record in known.values()]
     schemes += [
         Candidate(c.config, max(c.seconds * scale, floor))
@@ -44,6 +47,22 @@ def _schemes(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> tuple[C
         if layouts_of(c.config) not in known
     ]
     return _worth_keeping(schemes)
+
+
+def _scale(workload: Workload, cpu: Cpu, worked: Sequence[Record]) -> float:
+    """Measured over predicted seconds, the median of all records.
+
+    Not the fastest one's: it may be the fastest because the model was too pessimistic there.
+    """
+    pairs = [(r.seconds, predict_seconds(workload, r.config, cpu)) for r in worked]
+    ratios = [seconds / guess for seconds, guess in pairs if 0 < guess < inf]
+    return median(ratios) if ratios else 1.0
+
+
+def _not_failed(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> tuple[Candidate, ...]:
+    failed = frozenset(record.config for record in records if not record.ok)
+    # Where all has failed there must be something to build nevertheless.
+    return best_per_layout(workload, cpu, failed) or best_per_layout(workload, cpu)
 
 
 def _worth_keeping(schemes: list[Candidate]) -> tuple[Candidate, ...]:

@@ -37,6 +37,11 @@ class BestRecords:
         """Those with at least one usable record."""
         return tuple(workload for workload in self._measured if self.ascending(workload))
 
+    @property
+    def attempted(self) -> tuple[Workload, ...]:
+        """Those with any record, failures too."""
+        return tuple(self._measured)
+
     def ascending(self, workload: Workload) -> tuple[Record, ...]:
         """Every config that worked, the fastest first (NeoCPU, section 3.3.1)."""
         if workload not in self._ascending:
@@ -54,6 +59,12 @@ class BestRecords:
         for record in self.ascending(workload):
             best.setdefault(layouts_of(record.config), record)
         return tuple(best.values())
+
+    def all_of(self, workload: Workload) -> tuple[Record, ...]:
+        """The records that answer for the workload, ascending; failures, under this very thread
+        count, come last."""
+        failed = (record for record in self.measured(workload).values() if not record.ok)
+        return (*self.ascending(workload), *failed)
 
     def measured(self, workload: Workload) -> dict[Config, Record]:
         """Everything tried under exactly this thread count, failures too: what resuming skips."""

@@ -21,7 +21,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.workload import TransformWorkload, Workload
 from tvm_neocpu.tuning.database import BestRecords
 from tvm_neocpu.tuning.log import LogContents, PathLike, TuningLogWarning, load_log
 from tvm_neocpu.tuning.log_plan import PlanKey
@@ -73,6 +73,20 @@ class History:
         """One record per layout pair, ascending, for each of the workloads that has any."""
         found = {workload: self.best_records.candidates(workload) for workload in workloads}
         return {workload: records for workload, records in found.items() if records}
+
+    def tried(self, workloads: Iterable[Workload]) -> dict[Workload, tuple[Record, ...]]:
+        """Every record of the workloads that have any, ascending, what failed last."""
+        found = {workload: self.best_records.all_of(workload) for workload in workloads}
+        return {workload: records for workload, records in found.items() if records}
+
+    def transforms(self, graph: ConvGraph) -> dict[Workload, tuple[Record, ...]]:
+        """The records of every timed layout transform of a tensor as large as one of the graph."""
+        shapes = {edge.shape for edge in graph.edges}
+        return self.schemes(
+            workload
+            for workload in self.best_records.attempted
+            if isinstance(workload, TransformWorkload) and workload.in_shape in shapes
+        )
 
     @cached_property
     def best_records(self) -> BestRecords:

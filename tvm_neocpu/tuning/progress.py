@@ -67,7 +67,13 @@ class TuningResult:
 
 
 class Progress(Protocol):
-    """Hears what a session does; calls come from one thread, ``begin`` first and ``end`` last."""
+    """Hears what sessions do, one after another; calls come from one thread.
+
+    A session's first call is ``begin`` and its last ``end``; ``phase`` may come before it.
+    """
+
+    def phase(self, title: str) -> None:
+        """What the next session is for, where it is not the tuning itself."""
 
     def begin(self, tasks: Sequence[TaskResult]) -> None:
         """The session starts; the log has been read."""
@@ -84,6 +90,9 @@ class Progress(Protocol):
 
 class NoProgress:
     """Says nothing."""
+
+    def phase(self, title: str) -> None:
+        pass
 
     def begin(self, tasks: Sequence[TaskResult]) -> None:
         pass
@@ -105,6 +114,9 @@ class PlainProgress:
         self._stream = stream
         self._every = every
         self._spoke = time.monotonic()
+
+    def phase(self, title: str) -> None:
+        self._say(title)
 
     def begin(self, tasks: Sequence[TaskResult]) -> None:
         resumed = sum(task.resumed for task in tasks)

@@ -38,22 +38,27 @@ class TerminalProgress:
             transient=True,
         )
         self._bar: bars.TaskID | None = None
+        self._total = 0
+
+    def phase(self, title: str) -> None:
+        self._bars.console.print(escape(title), highlight=False)
 
     def begin(self, tasks: Sequence[TaskResult]) -> None:
-        total = sum(task.planned for task in tasks)
+        self._total = sum(task.planned for task in tasks)
         known = sum(task.known for task in tasks)
         state = f"tuning {len(tasks)} tasks"
-        self._bar = self._bars.add_task("", total=total, completed=known, state=state, left="")
+        self._bar = self._bars.add_task(
+            "", total=self._total, completed=known, state=state, left=""
+        )
         self._bars.start()
 
     def measured(self, task: TaskResult, record: Record, seconds_left: float | None) -> None:
         if self._bar is None:
             return
-        current = f"{record.gflops:.1f}" if record.ok else "failed"
         failed = f" [red]{task.failed} failed[/]" if task.failed else ""
         state = (
-            f"[bold]{escape(task.name)}[/] best [green]{task.gflops:.1f}[/] "
-            f"now {current} GFLOP/s{failed}"
+            f"[bold]{escape(task.name)}[/] best [green]{_speed(task.best)}[/] "
+            f"now {_speed(record)}{failed}"
         )
         left = f"{clock_text(seconds_left)} left" if seconds_left is not None else ""
         self._bars.update(self._bar, advance=1, state=state, left=left)
@@ -62,13 +67,23 @@ class TerminalProgress:
         self._bars.console.print(escape(f"{task_text(task)} ({why})"), highlight=False)
         if self._bar is not None:
             # What the task did not need is no longer to be waited for.
-            total = self._bars.tasks[self._bar].total or 0
-            unused = task.planned - task.known
-            self._bars.update(self._bar, total=total - unused)
+            self._total -= task.planned - task.known
+            self._bars.update(self._bar, total=self._total)
 
     def end(self, result: TuningResult) -> None:
         self._bars.stop()
+        if self._bar is not None:
+            # The next session draws a bar of its own.
+            self._bars.remove_task(self._bar)
+            self._bar = None
         self._bars.console.print(escape(str(result)), highlight=False)
+
+
+def _speed(record: Record | None) -> str:
+    if record is None or not record.ok:
+        return "failed"
+    # A layout transform computes nothing.
+    return f"{record.gflops:.1f} GFLOP/s" if record.gflops else f"{record.seconds * 1e3:.3g} ms"
 
 
 def progress_for(stream: TextIO | None = None) -> Progress:

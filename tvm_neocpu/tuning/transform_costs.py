@@ -13,11 +13,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.candidate import Candidate, layouts_of
 from tvm_neocpu.core.config import TransformConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import TransformWorkload, Workload
 from tvm_neocpu.topi.cost_model import predict_seconds
@@ -96,6 +97,31 @@ def transforms_of(
         for before, after in sorted(product(writes, reads)):
             found[TransformWorkload(*edge.shape, before.block, after.block)] = None
     return tuple(move for move in found if not move.is_free and _fits(move))
+
+
+def transforms_in(graph: ConvGraph, plan: Plan) -> tuple[TransformWorkload, ...]:
+    """The transforms that a plan pays for, once each."""
+    shapes: dict[tuple[str, str], Shape4] = {}
+    found: dict[TransformWorkload, None] = {}
+    for edge in graph.edges:
+        # Consumers of one tensor share its transforms, which sit where the first one reads it.
+        shape = shapes.setdefault((edge.src, edge.tensor), edge.shape)
+        _, before = _layouts_in(graph.by_id[edge.src], plan)
+        after, _ = _layouts_in(graph.by_id[edge.dst], plan)
+        found[TransformWorkload(*shape, before.block, after.block)] = None
+    return tuple(move for move in found if _moves(move))
+
+
+def _layouts_in(node: GraphNode, plan: Plan) -> tuple[Layout, Layout]:
+    """(layout that a node reads, layout that it writes) under a plan."""
+    if node.id in plan.joins:
+        return plan.joins[node.id], plan.joins[node.id]
+    return layouts_of(plan.configs[node.id]) if node.id in plan.configs else (NCHW, NCHW)
+
+
+def _moves(move: TransformWorkload) -> bool:
+    """A single channel broadcasts over any block just as it is stored."""
+    return not move.is_free and move.channels > 1 and _fits(move)
 
 
 def _plausible(
