@@ -9,8 +9,9 @@ import tvm
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
+from tvm.tirx import ForKind
 
-from tvm_neocpu.topi import steps
+from tvm_neocpu.topi import steps, vector_math
 
 
 def assert_steps(
@@ -259,3 +260,20 @@ def test_looking_at_blocks() -> None:
     assert [steps.loop_extent(sch, loop) for loop in sch.get_loops(acc)] == [6, 2, 4, 8]
     copy = Schedule(copy_48)
     assert not steps.is_reduction(copy, copy.get_sblock("copy"))
+
+
+@pytest.mark.parametrize(
+    ("activation", "kinds"),
+    [(lambda x: tirx.max(x, tirx.const(0, "float32")), "uv"), (vector_math.silu, "sv")],
+    ids=["short", "long"],
+)
+def test_long_epilogues_stay_loops_over_pixels(
+    activation: Callable[[tirx.Expr], tirx.Expr], kinds: str
+) -> None:
+    x = te.placeholder((7, 16), name="x")
+    y = te.compute((7, 16), lambda i, c: activation(x[i, c]), name="y")
+    sch = Schedule(te.create_prim_func([x, y]))
+    steps.unroll_and_vectorize(sch, sch.get_sblock("y"), pixels=1)
+    found = [int(sch.get(loop).kind) for loop in sch.get_loops(sch.get_sblock("y"))]
+    names = {ForKind.SERIAL: "s", ForKind.VECTORIZED: "v", ForKind.UNROLLED: "u"}
+    assert "".join(names[ForKind(kind)] for kind in found) == kinds

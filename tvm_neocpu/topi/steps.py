@@ -140,10 +140,20 @@ def hold_tile_in_registers(sch: Schedule, acc: SBlockRV, first_reduction: LoopRV
 
 
 def unroll_and_vectorize(sch: Schedule, block: SBlockRV, pixels: int) -> None:
-    """Unroll the ``pixels`` loops outside a block's innermost one and vectorise that one."""
+    """Unroll the ``pixels`` loops outside a block's innermost one and vectorise that one.
+
+    An epilogue of many steps (SiLU's polynomial) stays a loop over pixels: LLVM would interleave
+    all of them and spill.
+    """
     *_, lanes = loops = sch.get_loops(block)
-    unroll_all(sch, *loops[-1 - pixels : -1])
+    if not is_long(sch, block):
+        unroll_all(sch, *loops[-1 - pixels : -1])
     vectorize_lanes(sch, lanes)
+
+
+def is_long(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether a block's value names intermediate results, as approximated functions do."""
+    return "T.Let(" in str(sch.get(block).body)
 
 
 def parallel_and_vectorize(sch: Schedule, block: SBlockRV) -> None:
