@@ -271,7 +271,7 @@ def test_long_epilogues_stay_loops_over_pixels(
     activation: Callable[[tirx.Expr], tirx.Expr], kinds: str
 ) -> None:
     x = te.placeholder((7, 16), name="x")
-    y = te.compute((7, 16), lambda i, c: activation(x[i, c]), name="y")
+    y = te.compute((7, 16), lambda i, c: activation(x(i, c)), name="y")
     sch = Schedule(te.create_prim_func([x, y]))
     steps.unroll_and_vectorize(sch, sch.get_sblock("y"), pixels=1)
     found = [int(sch.get(loop).kind) for loop in sch.get_loops(sch.get_sblock("y"))]
