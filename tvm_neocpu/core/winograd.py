@@ -2,7 +2,9 @@
 
     Y = A^T [(G g) . (B^T d)]        (one dimension; nested for two)
 
-Interpolation points are small powers of two, which keeps fp32 errors small.
+Interpolation points are small powers of two, which keeps fp32 errors small, taken as x beside -1/x
+(Barabasz et al. 2020, "Error analysis and improving the accuracy of Winograd convolution"): F(4, 3)
+with 1/2 and -2 errs by a third of what it does with 2 and -2, at the same speed.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ Matrix = tuple[tuple[Fraction, ...], ...]
 
 # As many points as F(m, 3) needs (m + 1), in the order that loses least precision.
 _POINTS = tuple(
-    Fraction(n, d) for n, d in ((0, 1), (1, 1), (-1, 1), (2, 1), (-2, 1), (1, 2), (-1, 2))
+    Fraction(n, d) for n, d in ((0, 1), (1, 1), (-1, 1), (1, 2), (-2, 1), (2, 1), (-1, 2))
 )
 
 

@@ -4,6 +4,9 @@ Four fused parts: the kernel transform happens at compile time; input tiles are 
 of channels at a time and written once, straight into the order in which the product reads them;
 alpha^2 products are blocked like the direct template; the inverse transform writes the output with
 the epilogue. Every transform is a constant-matrix product written out, zeros and ones for free.
+
+Largest error over the largest output, unit-variance data, 512 input channels: F(2x2) 2e-6 (as the
+direct template), F(4x4) 2e-5, F(6x6) 1e-4; a test holds these bounds.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from tvm_neocpu.core.winograd import Matrix, winograd_matrices
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
-from tvm_neocpu.topi.pad import pad_spatial
+from tvm_neocpu.topi.pad import pad_spatial, place_padding
 from tvm_neocpu.topi.prefetch import prefetch_next_panel
 
 PAD, ROWS, PACK = "winograd_pad", "winograd_rows", "winograd_pack"
@@ -195,14 +198,7 @@ def pack_input(sch: Schedule, chunk: LoopRV, config: WinogradConfig) -> None:
     steps.unroll_all(sch, u, v)
     steps.vectorize_lanes(sch, cl)
     expand_transform(sch, sch.get_sblock(ROWS), cv)
-    pad = steps.find_block(sch, PAD)
-    if pad is None:
-        return
-    if config.parallel_oc:
-        steps.parallel_and_vectorize(sch, pad)
-        return
-    sch.compute_at(pad, chunk, preserve_unit_loops=True)
-    steps.vectorize_lanes(sch, sch.get_loops(pad)[-1])
+    place_padding(sch, PAD, None if config.parallel_oc else chunk)
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) -> np.ndarray:
