@@ -116,13 +116,15 @@ def test_zero_rounds_measure_no_more_than_the_tuning_did(
 
 
 def test_an_interrupt_anywhere_is_said_and_resumed(mod: Any, target: Any, tmp_path: Path) -> None:
-    tune_network(mod, target, tmp_path / "whole.log", limits=FEW)
+    whole = tune_network(mod, target, tmp_path / "whole.log", limits=FEW)
+    before_search = whole.local.measured + whole.transforms.measured
     for stop in range(len(Modelled.asked)):
         log = tmp_path / f"{stop}.log"
         Modelled.asked, Modelled.stop_at = [], stop
         cut = tune_network(mod, target, log, limits=FEW)
         assert cut.interrupted
         assert cut.plan is None
+        assert (cut.search is None) == (stop < before_search)
         assert str(cut).endswith("run again to go on")
         assert len(TuningLog(log).load().records) == stop
         Modelled.stop_at = None

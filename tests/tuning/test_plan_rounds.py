@@ -197,6 +197,7 @@ def test_no_time_left_means_no_round(graph, search, log, scripted) -> None:
     measurer = scripted(as_predicted)
     found = run(graph, search, measurer, log, seconds=0.5, clock=lambda: float(next(ticks)))
     assert measurer.asked == []
+    assert found.rounds == ()
     assert found.plan is not None
 
 

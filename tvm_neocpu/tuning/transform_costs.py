@@ -109,7 +109,8 @@ def transforms_in(graph: ConvGraph, plan: Plan) -> tuple[TransformWorkload, ...]
         _, before = _layouts_in(graph.by_id[edge.src], plan)
         after, _ = _layouts_in(graph.by_id[edge.dst], plan)
         found[TransformWorkload(*shape, before.block, after.block)] = None
-    return tuple(move for move in found if _moves(move))
+    # A single channel fits no block: it broadcasts over any just as it is stored.
+    return tuple(move for move in found if not move.is_free and _fits(move))
 
 
 def _layouts_in(node: GraphNode, plan: Plan) -> tuple[Layout, Layout]:
@@ -117,11 +118,6 @@ def _layouts_in(node: GraphNode, plan: Plan) -> tuple[Layout, Layout]:
     if node.id in plan.joins:
         return plan.joins[node.id], plan.joins[node.id]
     return layouts_of(plan.configs[node.id]) if node.id in plan.configs else (NCHW, NCHW)
-
-
-def _moves(move: TransformWorkload) -> bool:
-    """A single channel broadcasts over any block just as it is stored."""
-    return not move.is_free and move.channels > 1 and _fits(move)
 
 
 def _plausible(
