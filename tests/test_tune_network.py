@@ -104,6 +104,7 @@ def test_resuming_measures_nothing_again(mod: Any, target: Any, tmp_path: Path) 
     assert again.plan == plan
     tune_network(mod, target, log, limits=FEW, resume=False)
     assert {name for name, _ in Modelled.asked} >= {task.name for task in again.local.tasks}
+    assert {config for _, config in Modelled.asked} >= set(plan.configs.values())
 
 
 def test_zero_rounds_measure_no_more_than_the_tuning_did(
