@@ -39,6 +39,10 @@ class ConfigError(NeoCpuError, ValueError):
     """A schedule configuration that does not fit its workload."""
 
 
+class WorkloadTextError(NeoCpuError, ValueError):
+    """A text that describes no workload."""
+
+
 class PlanError(NeoCpuError):
     """A layout plan that does not belong to the network it is applied to."""
 

@@ -37,6 +37,6 @@ def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> floa
     weight_bytes = 4.0 * blocks * config.oc_bn * dense.in_features
     block_bytes = weight_bytes / blocks
     passes = rows if block_bytes > 0.7 * cpu.l2 else 1
-    from_dram = weight_bytes
-    work = Work(cycles, blocks, weight_bytes * rows, weight_bytes * passes, from_dram)
-    return seconds(work, cpu)
+    # Read in order, weights come as fast as memory gives them, and multiply meanwhile.
+    later = weight_bytes * (rows - 1), weight_bytes * (passes - 1)
+    return seconds(Work(cycles, blocks, *later, from_dram=0.0, prefetched=weight_bytes), cpu)

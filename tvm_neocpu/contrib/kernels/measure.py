@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from statistics import median
@@ -14,7 +14,6 @@ import tvm
 
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
 from tvm_neocpu.target import CompileTarget
@@ -70,20 +69,21 @@ def least_bytes(workload: Workload) -> int:
     return workload.moved_bytes
 
 
-def time_network(
-    graph: ConvGraph, target: CompileTarget, tries: int, peak: PeakKernel
+def time_workloads(
+    workloads: Mapping[Workload, int], target: CompileTarget, tries: int, peak: PeakKernel
 ) -> Iterator[list[KernelTime]]:
-    """For each workload of a graph, the fastest of the ``tries`` best ranked configs of every
-    implementation; the cost model's own choice comes first."""
-    counts = Counter(node.workload for node in graph.convs if node.workload is not None)
-    for workload, count in counts.items():
+    """For each workload, the fastest of the ``tries`` best ranked configs of every implementation.
+
+    The cost model's own choice comes first; ``workloads`` says how often each occurs.
+    """
+    for workload, count in workloads.items():
         yield time_workload(workload, target, tries, peak, count)
 
 
 def time_workload(
     workload: Workload, target: CompileTarget, tries: int, peak: PeakKernel, occurrences: int = 1
 ) -> list[KernelTime]:
-    """See :func:`time_network`."""
+    """See :func:`time_workloads`."""
     chosen: KernelTime | None = None
     best: dict[str, KernelTime] = {}
     for rank, candidate in _shortlist(workload, target.cpu, tries):

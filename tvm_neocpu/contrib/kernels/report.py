@@ -20,7 +20,7 @@ def show(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings, console: Co
     )
     for heading in ("workload", "x", "implementation", "config"):
         table.add_column(heading)
-    for heading in ("us", "GFLOP/s", "of peak", "MB", "roofline", "predicted us"):
+    for heading in ("us", "GFLOP/s", "of peak", "MB", "roofline", "of it", "predicted us"):
         table.add_column(heading, justify="right")
     for group in groups:
         for index, timed in enumerate(group):
@@ -85,5 +85,6 @@ def _cells(timed: KernelTime, ceilings: Ceilings, chosen: bool) -> list[str]:
         f"{timed.share_of_peak:.0%}",
         f"{timed.moved_bytes / 1e6:.1f}",
         f"{roofline:.0f}",
+        f"{timed.gflops / roofline:.0%}",
         f"{timed.predicted * 1e6:.1f}",
     ]
