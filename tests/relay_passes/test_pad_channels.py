@@ -73,7 +73,10 @@ WINDOWS, VECTOR = numbers(WIDE, 1, 3, 3), numbers(1, WIDE, 1, 1)
         (20, 8, 20),
         (27, 8, 32),
         (58, 8, 64),
-        (1000, 16, 1000),
+        (72, 16, 80),  # half vectors, few zeros
+        (40, 16, 40),
+        (1000, 16, 1008),
+        (1000, 8, 1000),
     ],
 )
 def test_zeros_must_gain_twice_what_they_cost(channels: int, lanes: int, padded: int) -> None:
