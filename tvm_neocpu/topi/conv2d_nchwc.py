@@ -16,7 +16,7 @@ from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
-from tvm_neocpu.topi.pad import pad_spatial
+from tvm_neocpu.topi.pad import pad_spatial, place_padding
 from tvm_neocpu.topi.prefetch import prefetch_next_panel
 
 PAD, ACCUMULATE, STORE = "conv2d_pad", "conv2d_acc", "conv2d_store"
@@ -83,7 +83,7 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
     steps.unroll_and_vectorize(sch, output, pixels=2)
     prefetch_next_panel(sch, reduction[-1])
     steps.hold_tile_in_registers(sch, acc, reduction[0])
-    place_padding(sch, chunk, fused_over_channels=config.parallel_oc)
+    place_padding(sch, PAD, None if config.parallel_oc else chunk)
     return output
 
 
@@ -103,21 +103,6 @@ def tile_output(
     sch.reorder(*order, yo, xo, *reduction, yi, xi, c)
     chunk = steps.parallel_fused(sch, *(order if config.parallel_oc else order[:2]))
     return chunk, xo, reduction
-
-
-def place_padding(sch: Schedule, chunk: LoopRV, fused_over_channels: bool) -> None:
-    """Pad the rows that a chunk reads just before it reads them, while they fit the cache.
-
-    Where chunks also split the output channels each would pad the same rows again: then one pass.
-    """
-    pad = steps.find_block(sch, PAD)
-    if pad is None:
-        return
-    if fused_over_channels:
-        steps.parallel_and_vectorize(sch, pad)
-        return
-    sch.compute_at(pad, chunk, preserve_unit_loops=True)
-    steps.vectorize_lanes(sch, sch.get_loops(pad)[-1])
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: ConvConfig) -> np.ndarray:

@@ -17,7 +17,7 @@ from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
-from tvm_neocpu.topi.pad import pad_spatial
+from tvm_neocpu.topi.pad import pad_spatial, place_padding
 
 PAD, ACCUMULATE, STORE = "depthwise_pad", "depthwise_acc", "depthwise_store"
 
@@ -70,10 +70,7 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
     sch.reverse_compute_at(output, xo, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, pixels=2)
     steps.hold_tile_in_registers(sch, acc, kh)
-    pad = steps.find_block(sch, PAD)
-    if pad is not None:
-        sch.compute_at(pad, chunk, preserve_unit_loops=True)
-        steps.vectorize_lanes(sch, sch.get_loops(pad)[-1])
+    place_padding(sch, PAD, chunk)
     return output
 
 

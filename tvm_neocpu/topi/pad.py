@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from tvm import te, tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
 
 from tvm_neocpu.core.workload import Padding
+from tvm_neocpu.topi import steps
+from tvm_neocpu.topi.prologue import take_parts
+
+# More channel blocks than this would be a lot of code for one stage.
+MOST_UNROLLED_BLOCKS = 64
 
 
 def pad_spatial(
@@ -18,13 +25,15 @@ def pad_spatial(
     """Pad H and W of (N, C, H, W[, c]) by (top, left, bottom, right).
 
     The result has at least ``at_least`` rows and columns, so that tiles may overhang the output,
-    and every channel of a block ``repeat`` times. Returns ``data`` where there is nothing to do.
+    and every channel of a block ``repeat`` times. Returns ``data`` where there is nothing to do and
+    it lies in memory: what is computed (a prologue) needs the stage as its place.
     """
     top, left, bottom, right = padding
     height, width = int(data.shape[2]), int(data.shape[3])
     rows = max(height + top + bottom, at_least[0])
     cols = max(width + left + right, at_least[1])
-    if (rows, cols) == (height, width) and repeat == 1:
+    stored = isinstance(data.op, te.PlaceholderOp)
+    if (rows, cols) == (height, width) and repeat == 1 and stored:
         return data
 
     def padded(n, c, y, x, *lane):
@@ -45,3 +54,25 @@ def pad_spatial(
 
     shape = (*data.shape[:2], rows, cols, *(extent * repeat for extent in data.shape[4:]))
     return te.compute(shape, padded, name=name)
+
+
+def place_padding(sch: Schedule, name: str, chunk: LoopRV | None) -> None:
+    """Pad the rows that a chunk reads just before it reads them, while they fit the cache.
+
+    Where chunks also split the output channels each would pad the same rows again: then, without a
+    ``chunk``, one pass. A concat in front is unrolled by blocks, so that each knows its part.
+    """
+    pad = steps.find_block(sch, name)
+    if pad is None:
+        return
+    parts = take_parts(sch, pad)
+    if chunk is None:
+        steps.parallel_and_vectorize(sch, pad)
+        return
+    sch.compute_at(pad, chunk, preserve_unit_loops=True)
+    *_, lanes = loops = sch.get_loops(pad)
+    rank = len(steps.output_shape(sch, pad))
+    blocks = loops[1 - rank]
+    if parts > 1 and steps.loop_extent(sch, blocks) <= MOST_UNROLLED_BLOCKS:
+        steps.unroll_all(sch, blocks)
+    steps.vectorize_lanes(sch, lanes)

@@ -16,6 +16,7 @@ from tvm_neocpu.topi.generic import (
 )
 from tvm_neocpu.topi.outline_chunks import outline_chunks
 from tvm_neocpu.topi.prefetch import plant_prefetches
+from tvm_neocpu.topi.prologue import melt_prologue
 from tvm_neocpu.topi.strategy import implementation_of
 
 _LOG = logging.getLogger("tvm_neocpu")
@@ -39,6 +40,7 @@ def _scheduled(sch: Schedule) -> tirx.PrimFunc:
     if anchor is None:
         schedule_generic(sch)
         return sch.mod["main"]
+    melt_prologue(sch)
     output = implementation_of(anchor.config).schedule(sch, anchor)
     rest = downstream(sch, output)
     inline_elementwise(sch, rest)

@@ -59,7 +59,8 @@ class Implementation:
     that writes the output; ``pack_weight(weight, workload, config)`` prepares the constant at
     compile time to ``packed_shape(workload, config)``; ``cost(workload, config, cpu)`` predicts
     seconds on ``cpu.cores`` threads. An operator without a weight has ``None`` for both, and
-    ``compute(data, workload, config)``.
+    ``compute(data, workload, config)``. ``takes_prologue``: its schedule finds a place for data
+    that are computed, not stored (:mod:`tvm_neocpu.topi.prologue`).
     """
 
     name: str
@@ -72,6 +73,7 @@ class Implementation:
     packed_shape: Callable[[Any, Any], tuple[int, ...]] | None
     cost: Callable[[Any, Any, Cpu], float]
     isas: tuple[str, ...] = ()
+    takes_prologue: bool = False
 
     def accepts(self, workload: Workload, cpu: Cpu) -> bool:
         return (not self.isas or cpu.isa.name in self.isas) and self.guard(workload, cpu)
@@ -147,6 +149,7 @@ for _operator, _implementation in (
             pack_weight=conv2d_nchwc.pack_weight,
             packed_shape=conv2d_nchwc.packed_shape,
             cost=conv2d_nchwc_space.predict_seconds,
+            takes_prologue=True,
         ),
     ),
     (
@@ -161,6 +164,7 @@ for _operator, _implementation in (
             pack_weight=depthwise_conv2d_nchwc.pack_weight,
             packed_shape=depthwise_conv2d_nchwc.packed_shape,
             cost=depthwise_conv2d_nchwc_space.predict_seconds,
+            takes_prologue=True,
         ),
     ),
     (
@@ -175,6 +179,7 @@ for _operator, _implementation in (
             pack_weight=conv2d_winograd_nchwc.pack_weight,
             packed_shape=conv2d_winograd_nchwc.packed_shape,
             cost=conv2d_winograd_nchwc_space.predict_seconds,
+            takes_prologue=True,
         ),
     ),
     (
