@@ -9,7 +9,13 @@ import pytest
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_nchwc_space import accepts, out_blocks, predict_seconds, space
+from tvm_neocpu.topi.conv2d_nchwc_space import (
+    accepts,
+    computed_columns,
+    out_blocks,
+    predict_seconds,
+    space,
+)
 from tvm_neocpu.topi.cost_model import best_per_layout
 from tvm_neocpu.topi.roofline import vector_registers
 
@@ -136,3 +142,17 @@ def test_every_layout_pair_of_whole_vectors_has_one_candidate() -> None:
     assert len(set(layouts)) == len(layouts)
     assert set(layouts) == {(x, y) for x in (16, 32, 64) for y in (16, 32, 64)}
     assert [c.seconds for c in found] == sorted(c.seconds for c in found)
+
+
+@pytest.mark.parametrize(
+    ("width", "reg_n", "columns"),
+    [
+        (14, 7, 14),  # divided
+        (17, 9, 17),  # a pair, 9 and 8
+        (19, 10, 19),
+        (13, 14, 14),  # one tile overhangs
+        (35, 12, 36),  # three tiles overhang
+    ],
+)
+def test_a_pair_of_tiles_computes_no_column_in_vain(width: int, reg_n: int, columns: int) -> None:
+    assert computed_columns(width, reg_n) == columns

@@ -9,6 +9,7 @@ from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig, DepthwiseConfig
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.kernel import kernel
 
 CONV = ConvWorkload(1, 16, 14, 14, 64, (3, 3), padding=(1, 1, 1, 1))
@@ -52,6 +53,16 @@ DIRECT = [
 def test_direct(config: ConvConfig, expected: str) -> None:
     conv = replace(CONV, out_channels=48) if config.oc_bn == 48 else CONV
     assert nest(conv, config, "conv2d_acc_update") == expected
+
+
+def test_a_pair_of_tiles_is_written_out() -> None:
+    """Seventeen columns in tiles of nine: the second tile's loop knows that it has eight."""
+    conv = replace(CONV, height=17, width=17)
+    config = ConvConfig(ic_bn=8, oc_bn=16, reg_n=9, oh_bn=1)
+    expected = "parallel 17, 4, unroll 2, 2, 3, unroll 3, 8, unroll 9, vector 16"
+    assert nest(conv, config, "conv2d_acc_update") == expected
+    sch = Schedule(kernel(conv, config))
+    assert steps.output_shape(sch, sch.get_sblock("conv2d_acc_update"))[3] == 17
 
 
 # Channel blocks; rows and columns of tiles; the kernel; a tile.

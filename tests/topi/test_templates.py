@@ -164,6 +164,7 @@ CONVS = {
     "channel multiplier": ConvWorkload(1, 6, 6, 6, 18, (3, 3), padding=(1, 1, 1, 1), groups=6),
     "multiplier, unpadded": ConvWorkload(2, 16, 7, 9, 32, (3, 2), (2, 1), groups=16),
     "multiplier, narrow": ConvWorkload(1, 2, 5, 5, 160, (3, 3), padding=(1, 1, 1, 1), groups=2),
+    "a pair of tiles": ConvWorkload(1, 32, 5, 17, 48, (3, 3), padding=(1, 1, 1, 1)),
     "filled vectors": ConvWorkload(1, 16, 9, 7, 59, (3, 3), padding=(1, 0, 1, 0)),
     "filled vectors, groups": ConvWorkload(1, 8, 5, 6, 126, (1, 1), groups=2),
     "depthwise": ConvWorkload(2, 24, 9, 7, 24, (3, 3), (2, 1), (0, 1, 1, 1), (1, 2), groups=24),

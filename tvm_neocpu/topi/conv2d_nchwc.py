@@ -16,6 +16,7 @@ from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.conv2d_nchwc_space import computed_columns
 from tvm_neocpu.topi.pad import pad_spatial, place_padding
 from tvm_neocpu.topi.prefetch import prefetch_next_panel
 
@@ -31,9 +32,9 @@ def compute(
     ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, ic_bn, tile_channels) of :func:`pack_weight`.
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    tile_rows, tile_cols = tiles(conv, config)
+    tile_rows, _ = tiles(conv, config)
     reach_h = (tile_rows * config.reg_m - 1) * conv.stride[0] + _reach(conv, 0)
-    reach_w = (tile_cols * config.reg_n - 1) * conv.stride[1] + _reach(conv, 1)
+    reach_w = (columns(conv, config) - 1) * conv.stride[1] + _reach(conv, 1)
     padded = pad_spatial(data, conv.padding, (reach_h, reach_w), PAD)
 
     ic_bn = config.ic_bn or conv.in_channels
@@ -59,7 +60,7 @@ def compute(
             conv.batch,
             conv.out_channels // config.oc_bn,
             tile_rows * config.reg_m,
-            tile_cols * config.reg_n,
+            columns(conv, config),
             config.tile_channels,
         ),
         lambda n, o, y, x, c: te.sum(
@@ -94,14 +95,20 @@ def tile_output(
 
     # for n, o, y, x, c, ico, kh, kw, ici  ->
     # parallel for n_yb: for o, yo, xo: for ico, kh, kw, ici: for yi, xi, c
+
+    Two tiles that do not divide the columns are written out one after the other, 9 and 8 of 17:
+    what the second lacks is then known and no pixel is computed in vain.
     """
     n, o, y, x, c, *reduction = sch.get_loops(acc)
     y, yi = steps.split_off(sch, y, config.reg_m)
+    width = steps.loop_extent(sch, x)
     xo, xi = steps.split_off(sch, x, config.reg_n)
     yb, yo = steps.split_off(sch, y, largest_factor(steps.loop_extent(sch, y), config.oh_bn))
     order = (n, o, yb) if config.parallel_oc else (n, yb, o)
     sch.reorder(*order, yo, xo, *reduction, yi, xi, c)
     chunk = steps.parallel_fused(sch, *(order if config.parallel_oc else order[:2]))
+    if width % config.reg_n:
+        steps.unroll_all(sch, xo)
     return chunk, xo, reduction
 
 
@@ -130,6 +137,11 @@ def packed_shape(conv: ConvWorkload, config: ConvConfig) -> tuple[int, ...]:
 def tiles(conv: ConvWorkload, config: ConvConfig) -> tuple[int, int]:
     """Register tiles down and across the output; the last ones may overhang it."""
     return -(-conv.out_height // config.reg_m), -(-conv.out_width // config.reg_n)
+
+
+def columns(conv: ConvWorkload, config: ConvConfig) -> int:
+    """Columns computed: just the output's where two tiles cover them, else those of whole tiles."""
+    return computed_columns(conv.out_width, config.reg_n)
 
 
 def _reach(conv: ConvWorkload, axis: int) -> int:

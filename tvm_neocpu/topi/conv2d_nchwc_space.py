@@ -79,10 +79,16 @@ def register_tiles(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
 
 
 def overhang(conv: ConvWorkload, reg_m: int, reg_n: int) -> float:
-    """Pixels computed over pixels wanted."""
+    """Pixels of whole tiles over pixels wanted."""
     rows = math.ceil(conv.out_height / reg_m) * reg_m
     cols = math.ceil(conv.out_width / reg_n) * reg_n
     return rows * cols / (conv.out_height * conv.out_width)
+
+
+def computed_columns(width: int, reg_n: int) -> int:
+    """The width where tiles divide it or are a pair (9 and 8 of 17), else that of whole tiles."""
+    across = math.ceil(width / reg_n)
+    return width if across == 2 else across * reg_n
 
 
 def chunk_heights(conv: ConvWorkload, reg_m: int, cpu: Cpu) -> tuple[int, ...]:
@@ -105,7 +111,11 @@ def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     per_step = tile_step_cycles(pixels, vectors, cpu, from_l2)
     per_step += _loop_overhead(conv, config, vectors)
     per_tile = steps * per_step + 2.0 * pixels * vectors + 20
-    padded = any(conv.padding) or overhang(conv, config.reg_m, config.reg_n) > 1
+    # The second of a pair is smaller.
+    across = math.ceil(conv.out_width / config.reg_n) * config.reg_n
+    per_tile *= computed_columns(conv.out_width, config.reg_n) / across
+    computed = tile_rows * config.reg_m, computed_columns(conv.out_width, config.reg_n)
+    padded = any(conv.padding) or computed != (conv.out_height, conv.out_width)
     pad_bytes = 4 * math.prod(conv.in_shape) if padded else 0
     row_chunks = tile_rows // largest_factor(tile_rows, config.oh_bn)
     chunks = (
