@@ -13,7 +13,10 @@ from tvm_neocpu.global_search.limits import Deadline
 from tvm_neocpu.global_search.linear_program import linearise
 from tvm_neocpu.global_search.lower_bound import affordable, independent_minima, tighten
 
-SOON = Deadline.after(60)
+
+def soon() -> Deadline:
+    """A minute from now: counted from the import, it might be over when a test begins."""
+    return Deadline.after(60)
 
 
 def random_places(graph, seed):
@@ -31,7 +34,7 @@ def consistent(problem):
 def test_every_choice_costs_what_it_did(shape, forbidden, random_problem):
     graph = consistent(random_problem(shape, seed=6, forbidden=forbidden))
     moved = graph.copy()
-    tighten(moved, SOON, rounds=5)
+    tighten(moved, soon(), rounds=5)
     for seed in range(5):
         places = random_places(graph, seed)
         assert moved.cost(places) == pytest.approx(graph.cost(places))
@@ -41,7 +44,7 @@ def test_every_choice_costs_what_it_did(shape, forbidden, random_problem):
 def test_the_bound_grows_and_never_exceeds_the_optimum(shape, forbidden, random_problem):
     problem = random_problem(shape, seed=6, forbidden=forbidden)
     graph = consistent(problem)
-    bounds = [independent_minima(graph)] + [tighten(graph, SOON, rounds=1) for _ in range(4)]
+    bounds = [independent_minima(graph)] + [tighten(graph, soon(), rounds=1) for _ in range(4)]
     assert all(b >= a - 1e-12 for a, b in itertools.pairwise(bounds))
     assert bounds[-1] > bounds[0]
     assert bounds[-1] <= solve(problem, "brute").cost + 1e-12
@@ -50,14 +53,14 @@ def test_the_bound_grows_and_never_exceeds_the_optimum(shape, forbidden, random_
 @pytest.mark.parametrize("edges", [[(0, 1), (1, 2), (2, 3)], [(0, 1), (0, 2), (0, 3), (3, 4)]])
 def test_one_round_is_exact_on_trees(edges, random_problem):
     problem = random_problem(edges, seed=1)
-    bound = tighten(consistent(problem), SOON, rounds=1)
+    bound = tighten(consistent(problem), soon(), rounds=1)
     assert bound == pytest.approx(solve(problem, "brute").cost)
 
 
 def test_the_original_arrays_are_not_written_to(random_problem, clique):
     graph = consistent(random_problem(clique(4), seed=0))
     before = graph.edges[0][1].copy()
-    tighten(graph.copy(), SOON, rounds=3)
+    tighten(graph.copy(), soon(), rounds=3)
     np.testing.assert_array_equal(graph.edges[0][1], before)
 
 
@@ -66,7 +69,7 @@ def test_candidates_of_the_optimum_are_affordable(seed, random_problem, clique):
     problem = random_problem(clique(5), seed, most=6)
     best = solve(problem, "brute")
     graph = consistent(problem)
-    bound = tighten(graph, SOON, rounds=20)
+    bound = tighten(graph, soon(), rounds=20)
     masks = {i: affordable(graph, i, bound, best.cost + 1e-9) for i in graph.costs}
     assert all(masks[i][best.choice[i]] for i in masks)
     assert not all(mask.all() for mask in masks.values())
@@ -76,7 +79,7 @@ def test_candidates_of_the_optimum_are_affordable(seed, random_problem, clique):
 def test_what_is_not_affordable_costs_more(slack, shape, random_problem):
     problem = random_problem(shape, seed=0, most=3)
     graph = consistent(problem)
-    bound = tighten(graph, SOON, rounds=20)
+    bound = tighten(graph, soon(), rounds=20)
     budget = solve(problem, "brute").cost * slack
     refused = 0
     for node, costs in enumerate(problem.node_costs):
@@ -94,5 +97,5 @@ def test_the_bound_comes_close_to_that_of_linear_programming(random_problem, gri
     relaxed = optimize.linprog(
         program.objective, A_eq=program.matrix, b_eq=program.sums, bounds=(0, 1)
     )
-    bound = tighten(graph, SOON, rounds=50)
+    bound = tighten(graph, soon(), rounds=50)
     assert 0.99 < bound / (relaxed.fun + program.offset) <= 1 + 1e-9
