@@ -21,6 +21,7 @@ from tvm_neocpu.core.config import (
     ConvConfig,
     DenseConfig,
     DepthwiseConfig,
+    Im2colConfig,
     TransformConfig,
 )
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
@@ -171,6 +172,8 @@ CONVS = {
     "depthwise, prime": ConvWorkload(1, 19, 5, 5, 19, (5, 5), padding=(2, 2, 2, 2), groups=19),
     "depthwise, one pixel": ConvWorkload(1, 32, 1, 1, 32, (3, 3), padding=(1, 1, 1, 1), groups=32),
     "batch": ConvWorkload(3, 16, 6, 5, 32, (3, 3), padding=(1, 1, 1, 1)),
+    "batch of pixels": ConvWorkload(8, 40, 1, 1, 72, (1, 1)),
+    "batch of tiny images": ConvWorkload(5, 13, 3, 4, 37, (3, 2), (2, 2), (1, 1, 0, 1), (1, 2)),
     "ResNet's last": ConvWorkload(1, 64, 7, 7, 96, (3, 3), padding=(1, 1, 1, 1)),
 }
 DENSES = {
@@ -252,6 +255,26 @@ PLAIN_3X3 = st.builds(
     st.integers(1, 2),
     st.tuples(*[st.integers(0, 2)] * 4),
 )
+TINY_IMAGES = st.builds(
+    lambda batch, channels, kernel, sides, padding, dilation: ConvWorkload(
+        batch,
+        channels[0],
+        *(
+            max(1, sides[i] + dilation * (kernel[i] - 1) - padding[i] - padding[i + 2])
+            for i in (0, 1)
+        ),
+        channels[1],
+        kernel,
+        padding=padding,
+        dilation=(dilation, dilation),
+    ),
+    st.integers(3, 11),
+    st.tuples(CHANNELS, CHANNELS),
+    st.sampled_from([(1, 1), (2, 3), (3, 3), (5, 1)]),
+    st.sampled_from([(1, 1), (1, 2), (2, 1)]),
+    st.tuples(*[st.integers(0, 1)] * 4),
+    st.integers(1, 2),
+)
 FEATURES = st.integers(1, 40) | st.sampled_from([64, 67, 128])
 LAYERS = st.builds(DenseWorkload, st.integers(1, 17), FEATURES, FEATURES)
 MOVES = CHANNELS.flatmap(
@@ -270,6 +293,7 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     ConvConfig.template: DENSE_CONVS | GROUPED,
     DepthwiseConfig.template: DEPTHWISE,
     DenseConfig.template: LAYERS,
+    Im2colConfig.template: TINY_IMAGES,
     TransformConfig.template: MOVES.filter(lambda move: move.before != move.after),
 }
 

@@ -16,6 +16,7 @@ from tvm_neocpu.core.config import (
     ConvConfig,
     DenseConfig,
     DepthwiseConfig,
+    Im2colConfig,
     TransformConfig,
     WinogradConfig,
 )
@@ -70,7 +71,7 @@ def records(draw):
     elif workload.is_depthwise:
         kinds = [DepthwiseConfig, ConvConfig]
     else:
-        kinds = [ConvConfig, WinogradConfig]
+        kinds = [ConvConfig, WinogradConfig, Im2colConfig]
     kind = draw(st.sampled_from(kinds))
     hints = get_type_hints(kind)
     knobs = {int: st.integers(0, 1024), bool: st.booleans()}

@@ -92,18 +92,50 @@ class WinogradConfig:
 
 
 @dataclass(frozen=True, order=True)
+class Im2colConfig:
+    """im2col and one matrix product, in NCHW[x]c: batch, rows and columns are one axis of pixels.
+
+    ``reg_n`` pixels are held in registers; a chunk covers ``tiles`` such tiles. ``ic_bn``,
+    ``oc_bn``, ``parallel_oc`` and ``oc_lanes`` are those of :class:`ConvConfig`.
+    """
+
+    template: ClassVar[str] = "conv2d_NCHWc_im2col"
+
+    ic_bn: int
+    oc_bn: int
+    reg_n: int
+    tiles: int = 1
+    parallel_oc: bool = False
+    oc_lanes: int = 0
+
+    @property
+    def tile_channels(self) -> int:
+        """Channels of a register tile: ``oc_bn`` and what fills its last vector."""
+        return self.oc_lanes or self.oc_bn
+
+
+@dataclass(frozen=True, order=True)
 class TransformConfig:
     """A layout transform has one schedule: its widest contiguous run of channels is a vector."""
 
     template: ClassVar[str] = "layout_transform"
 
 
-Config = ConvConfig | DepthwiseConfig | DenseConfig | WinogradConfig | TransformConfig
+Config = (
+    ConvConfig | DepthwiseConfig | DenseConfig | WinogradConfig | Im2colConfig | TransformConfig
+)
 
 # Every template's config type, by template name; a new template adds its line.
 CONFIG_TYPES: dict[str, type[Config]] = {
     kind.template: kind
-    for kind in (ConvConfig, DepthwiseConfig, DenseConfig, WinogradConfig, TransformConfig)
+    for kind in (
+        ConvConfig,
+        DepthwiseConfig,
+        DenseConfig,
+        WinogradConfig,
+        Im2colConfig,
+        TransformConfig,
+    )
 }
 
 

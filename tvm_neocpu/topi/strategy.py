@@ -29,6 +29,7 @@ from tvm_neocpu.core.config import (
     ConvConfig,
     DenseConfig,
     DepthwiseConfig,
+    Im2colConfig,
     TransformConfig,
     WinogradConfig,
 )
@@ -36,6 +37,8 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
 from tvm_neocpu.topi import (
+    conv2d_im2col_nchwc,
+    conv2d_im2col_nchwc_space,
     conv2d_nchwc,
     conv2d_nchwc_space,
     conv2d_winograd_nchwc,
@@ -180,6 +183,20 @@ for _operator, _implementation in (
             packed_shape=conv2d_winograd_nchwc.packed_shape,
             cost=conv2d_winograd_nchwc_space.predict_seconds,
             takes_prologue=True,
+        ),
+    ),
+    (
+        "conv2d",
+        Implementation(
+            name=Im2colConfig.template,
+            config_type=Im2colConfig,
+            guard=conv2d_im2col_nchwc_space.accepts,
+            space=conv2d_im2col_nchwc_space.space,
+            compute=conv2d_im2col_nchwc.compute,
+            schedule=conv2d_im2col_nchwc.schedule,
+            pack_weight=conv2d_im2col_nchwc.pack_weight,
+            packed_shape=conv2d_im2col_nchwc.packed_shape,
+            cost=conv2d_im2col_nchwc_space.predict_seconds,
         ),
     ),
     (

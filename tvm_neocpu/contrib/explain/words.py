@@ -10,6 +10,7 @@ from tvm_neocpu.core.config import (
     ConvConfig,
     DenseConfig,
     DepthwiseConfig,
+    Im2colConfig,
     WinogradConfig,
 )
 from tvm_neocpu.core.conv_graph import GraphNode
@@ -21,6 +22,7 @@ from tvm_neocpu.global_search.layout_graph import Option
 _ALGORITHMS: dict[str, str] = {
     ConvConfig.template: "direct",
     DepthwiseConfig.template: "depthwise",
+    Im2colConfig.template: "im2col",
     DenseConfig.template: "dense",
     WinogradConfig.template: "winograd",
 }
