@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from tvm.target import Target, TargetKind, codegen, list_tags
 
 from tvm_neocpu import host_cpu
+from tvm_neocpu.calibration import calibrated
 from tvm_neocpu.core.cpu import Cpu, cache_sizes, isa_of
 from tvm_neocpu.core.errors import TargetError
 from tvm_neocpu.cpu_families import canonical_name, with_family
@@ -54,11 +55,12 @@ class CompileTarget:
 TargetLike: TypeAlias = str | Mapping[str, Any] | Target | CompileTarget | None
 
 
-def parse_target(spec: TargetLike = None) -> CompileTarget:
+def parse_target(spec: TargetLike = None, *, measured: bool = True) -> CompileTarget:
     """A target as a user writes it: classic string, dictionary, JSON, tag, TVM target or nothing.
 
     ``None``, ``"native"`` and ``"llvm"`` are this machine. Raises TargetError, with one line, for
     anything that TVM or LLVM would not understand (they would fall back to a slow generic CPU).
+    ``measured`` as for :func:`describe_target`.
     """
     if isinstance(spec, CompileTarget):
         return spec
@@ -77,14 +79,17 @@ def parse_target(spec: TargetLike = None) -> CompileTarget:
     if int(target.attrs.get("num-cores", 1)) < 1:
         raise TargetError(f"-num-cores={config['num-cores']}: a CPU has at least one core")
     try:
-        return describe_target(target)
+        return describe_target(target, measured=measured)
     except RuntimeError as error:
         # LLVM's own limits, which TVM does not check before it asks: a negative -vector-width.
         raise TargetError(_refusal(config, error)) from error
 
 
-def describe_target(target: Target) -> CompileTarget:
-    """A TVM target exactly as it is, for a pipeline whose caller generates the code with it."""
+def describe_target(target: Target, *, measured: bool = True) -> CompileTarget:
+    """A TVM target exactly as it is, for a pipeline whose caller generates the code with it.
+
+    ``measured``: take this machine's calibration, if it has one and the target is its own CPU.
+    """
     triple = str(target.attrs.get("mtriple", "") or host_cpu.triple())
     mcpu = str(target.attrs.get("mcpu", "generic"))
     features = _features(target)
@@ -93,7 +98,15 @@ def describe_target(target: Target) -> CompileTarget:
     cpu = with_family(Cpu(canonical_name(mcpu), isa_of(features), cores))
     if not missing:
         cpu = _with_measured_caches(cpu)
-    return CompileTarget(target, _renamed(cpu, mcpu, triple), features, missing)
+    cpu = _renamed(cpu, mcpu, triple)
+    if measured and not missing and is_host_cpu(mcpu):
+        cpu = calibrated(cpu)
+    return CompileTarget(target, cpu, features, missing)
+
+
+def is_host_cpu(mcpu: str) -> bool:
+    """Whether an LLVM name is that of this machine's CPU; a compatible CPU's is not."""
+    return canonical_name(mcpu) == canonical_name(_native_name())
 
 
 def warn_of_generic_code(found: CompileTarget) -> None:
@@ -170,14 +183,17 @@ def _wants_native(config: Mapping[str, Any]) -> bool:
 
 def _native(config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration for this machine; what its hypervisor hides is switched off."""
-    name = host_cpu.cpu_name()
-    if not codegen.llvm_is_valid_cpu(name, host_cpu.triple()):
-        name = "generic"
+    name = _native_name()
     model = Target({"kind": KIND, "mcpu": name})
     hidden = host_cpu.missing_features(_features(model), host_cpu.triple())
     attributes = [*(f"-{feature}" for feature in hidden), *config.get("mattr", ())]
     native = {**config, "mcpu": name}
     return {**native, "mattr": attributes} if attributes else native
+
+
+def _native_name() -> str:
+    name = host_cpu.cpu_name()
+    return name if codegen.llvm_is_valid_cpu(name, host_cpu.triple()) else "generic"
 
 
 def _check_cpu(name: str, triple: str) -> None:

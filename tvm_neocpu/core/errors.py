@@ -31,6 +31,10 @@ class TargetError(NeoCpuError, ValueError):
     """A target that TVM or LLVM would not understand."""
 
 
+class CalibrationError(NeoCpuError):
+    """A calibration file that is broken, not one, or cannot be written."""
+
+
 class LogError(NeoCpuError):
     """A tuning log that cannot be written, or a named one that cannot be read."""
 

@@ -16,8 +16,9 @@ from tvm_neocpu.target import CompileTarget
 STEPS, OPERANDS = 100_000, 100
 # Bytes that no last-level cache holds.
 STREAM_BYTES = 256 * 1024 * 1024
-# Loads in flight decide the bandwidth of one thread.
-UNROLL = 8
+# Loads in flight decide the bandwidth of one thread; vectors of a row, each with a sum of its own,
+# hide the latency of addition.
+UNROLL, ACCUMULATORS = 4, 8
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ class PeakKernel:
         write = sch.cache_write(block, 0, "local")
         thread, tile_loop, lane, steps = sch.get_loops(block)
         sch.reorder(thread, steps, tile_loop, lane)
-        sch.parallel(thread)
+        if threads > 1:
+            sch.parallel(thread)
         sch.reverse_compute_at(write, thread)
         sch.unroll(tile_loop)
         sch.vectorize(lane)
@@ -75,32 +77,49 @@ class PeakKernel:
         return self._flops / median(self._timer(*self._arguments).results) / 1e9
 
 
+class ReadKernel:
+    """Every thread sums its part of a buffer, again and again, with as few other instructions.
+
+    ``size`` is the buffer's bytes, all threads' parts together, rounded to whole steps; a run reads
+    it ``passes`` times, so that a small buffer's run is long against its call.
+    """
+
+    def __init__(self, target: CompileTarget, size: int, passes: int = 1) -> None:
+        lanes, threads = ACCUMULATORS * target.cpu.lanes, target.cpu.cores
+        rows = max(1, size // (4 * lanes * threads * UNROLL)) * UNROLL
+        data = te.placeholder((threads, rows, lanes), name="data")
+        again = te.reduce_axis((0, passes), name="again")
+        k = te.reduce_axis((0, rows), name="k")
+        total = te.compute(
+            (threads, lanes), lambda t, v: te.sum(data[t, k, v], axis=[again, k]), name="total"
+        )
+        sch = Schedule(te.create_prim_func([data, total]))
+        block = sch.get_sblock("total")
+        write = sch.cache_write(block, 0, "local")
+        thread, lane, again, steps = sch.get_loops(block)
+        steps, unrolled = sch.split(steps, [None, UNROLL])
+        sch.reorder(thread, again, steps, unrolled, lane)
+        if threads > 1:
+            sch.parallel(thread)
+        sch.reverse_compute_at(write, thread)
+        sch.unroll(unrolled)
+        sch.vectorize(lane)
+        zero = sch.decompose_reduction(block, again)
+        sch.vectorize(sch.get_loops(zero)[-1])
+        sch.vectorize(sch.get_loops(write)[-1])
+        self.read_bytes = 4.0 * threads * rows * lanes * passes
+        self.arguments = [
+            tvm.runtime.tensor(np.ones((threads, rows, lanes), np.float32)),
+            tvm.runtime.tensor(np.zeros((threads, lanes), np.float32)),
+        ]
+        module = tvm.compile(sch.mod, target=target.target).jit()
+        self._timer = module.time_evaluator("main", tvm.cpu(), number=1, repeat=3)
+
+    def bytes_per_second(self) -> float:
+        """What the threads read together, now."""
+        return self.read_bytes / median(self._timer(*self.arguments).results)
+
+
 def read_bandwidth(target: CompileTarget) -> float:
     """GB/s with which all threads sum a buffer far larger than the caches."""
-    lanes, threads = 4 * target.cpu.lanes, target.cpu.cores
-    rows = STREAM_BYTES // 4 // lanes // threads
-    data = te.placeholder((threads, rows, lanes), name="data")
-    k = te.reduce_axis((0, rows), name="k")
-    total = te.compute((threads, lanes), lambda t, v: te.sum(data[t, k, v], axis=[k]), name="total")
-    sch = Schedule(te.create_prim_func([data, total]))
-    block = sch.get_sblock("total")
-    write = sch.cache_write(block, 0, "local")
-    thread, lane, steps = sch.get_loops(block)
-    steps, unrolled = sch.split(steps, [None, UNROLL])
-    sch.reorder(thread, steps, unrolled, lane)
-    sch.parallel(thread)
-    sch.reverse_compute_at(write, thread)
-    sch.unroll(unrolled)
-    sch.vectorize(lane)
-    zero = sch.decompose_reduction(block, steps)
-    sch.vectorize(sch.get_loops(zero)[-1])
-    sch.vectorize(sch.get_loops(write)[-1])
-    module = tvm.compile(sch.mod, target=target.target).jit()
-    arguments = [
-        tvm.runtime.tensor(np.ones((threads, rows, lanes), np.float32)),
-        tvm.runtime.tensor(np.zeros((threads, lanes), np.float32)),
-    ]
-    seconds = median(
-        module.time_evaluator("main", tvm.cpu(), number=1, repeat=5)(*arguments).results
-    )
-    return 4.0 * threads * rows * lanes / seconds / 1e9
+    return ReadKernel(target, STREAM_BYTES).bytes_per_second() / 1e9

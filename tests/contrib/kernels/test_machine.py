@@ -1,0 +1,102 @@
+"""Measuring the machine: which buffers, and what becomes of the figures; kernels in miniature."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tvm_neocpu.contrib.kernels import machine
+from tvm_neocpu.contrib.kernels.ceilings import ReadKernel
+from tvm_neocpu.contrib.kernels.machine import Buffers, buffers_of, measure, parameters, probes
+from tvm_neocpu.core.cpu import AVX2, KIB, MIB, Cpu
+from tvm_neocpu.target import parse_target
+
+CPU = Cpu("haswell", AVX2, 4, l2=256 * KIB, l3=8 * MIB, fma_per_cycle=2)
+BUFFERS = Buffers(1, (20, 30, 40), 99)
+
+
+def a_round(clock: float, l3: tuple[float, float, float] = (16, 16, 16)) -> dict[str, float]:
+    """What a machine of so many GHz would show: 32, ``l3`` by size, 4 and 6 bytes per cycle."""
+    per_cycle = {"l2": 32.0, "dram": 4.0, "dram of all cores": 6.0}
+    per_cycle.update({f"l3 {size}": rate for size, rate in zip(BUFFERS.l3, l3, strict=True)})
+    return {"peak": clock * 32, **{name: x * clock * 1e9 for name, x in per_cycle.items()}}
+
+
+def test_buffers_of_a_desktop() -> None:
+    found = buffers_of(CPU)
+    assert found.l2 == 128 * KIB
+    assert found.l3 == tuple(n * MIB for n in (2, 3, 4, 5, 6, 7, 8))
+    assert found.dram == 64 * MIB
+
+
+def test_l3_buffers_are_no_l2_buffers() -> None:
+    assert buffers_of(replace(CPU, l2=768 * KIB)).l3 == tuple(n * MIB for n in (3, 4, 5, 6, 7, 8))
+    assert buffers_of(replace(CPU, l2=2 * MIB)).l3 == ()
+    assert buffers_of(replace(CPU, l2=512 * KIB, l3=512 * KIB)).l3 == ()
+
+
+def test_the_memory_buffer_outgrows_every_cache() -> None:
+    assert buffers_of(replace(CPU, l3=384 * MIB)).dram == 8 * 384 * MIB
+
+
+def test_bytes_per_cycle_are_of_the_rounds_own_clock() -> None:
+    rounds = [a_round(clock) for clock in (3.0, 1.5, 2.0)]
+    assert parameters(rounds, BUFFERS, CPU) == {
+        "ghz": 2.0,
+        "l2_bytes_per_cycle": 32.0,
+        "l3_bytes_per_cycle": 16.0,
+        "l3": 40,
+        "dram_bytes_per_cycle": 4.0,
+        "dram_total_bytes_per_cycle": 6.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rates", "held"),
+    [((16, 12, 11.3), 40), ((16, 12, 11), 30), ((16, 11, 11), 20), ((16, 11, 16), 20)],
+)
+def test_the_l3_ends_where_reads_slow_down(rates: tuple[float, float, float], held: int) -> None:
+    assert parameters([a_round(2.0, rates)], BUFFERS, CPU)["l3"] == held
+
+
+@pytest.mark.parametrize("outlier", [(1, 1, 30), (30, 1, 1)])
+def test_an_outlier_counts_for_nothing(outlier: tuple[float, float, float]) -> None:
+    rounds = [a_round(2.0), a_round(2.0, outlier), a_round(2.0)]
+    assert parameters(rounds, BUFFERS, CPU) == parameters([a_round(2.0)], BUFFERS, CPU)
+
+
+def test_what_cannot_be_measured_is_left_out() -> None:
+    found = a_round(2.0)
+    del found["dram of all cores"]
+    measured = parameters([found], Buffers(1, (), 99), CPU)
+    assert list(measured) == ["ghz", "l2_bytes_per_cycle", "dram_bytes_per_cycle"]
+
+
+def test_rounds_interleave_the_probes() -> None:
+    asked = []
+    fakes = {name: lambda name=name: asked.append(name) or 1.0 for name in "abc"}
+    assert measure(fakes, rounds=2) == [{"a": 1.0, "b": 1.0, "c": 1.0}] * 2
+    assert asked == list("abcabc")
+
+
+def test_probes_measure_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "RUN_BYTES", MIB)
+    target = parse_target("llvm")
+    target = replace(target, cpu=target.cpu.with_cores(2))
+    buffers = Buffers(64 * KIB, (256 * KIB,), MIB)
+    rounds = measure(probes(target, buffers), rounds=1)
+    measured = parameters(rounds, buffers, target.cpu)
+    assert measured["l3"] == 256 * KIB
+    assert set(measured) == set(parameters([a_round(2.0)], BUFFERS, CPU))
+    assert all(value > 0 for value in measured.values())
+
+
+@pytest.mark.parametrize(("cores", "size", "passes"), [(1, 5000, 3), (2, 100_000, 1), (1, 1, 2)])
+def test_a_read_kernel_reads_every_byte_of_every_pass(cores: int, size: int, passes: int) -> None:
+    target = parse_target("llvm")
+    kernel = ReadKernel(replace(target, cpu=target.cpu.with_cores(cores)), size, passes)
+    assert kernel.bytes_per_second() > 0
+    data, total = (argument.numpy() for argument in kernel.arguments)
+    assert total.sum() == data.size * passes
+    assert kernel.read_bytes == data.nbytes * passes

@@ -1,0 +1,183 @@
+"""This machine's calibration file: measured parameters that replace the family's in the cost model.
+
+`python -m tvm_neocpu.calibrate` writes it, a description of this machine's CPU reads it. Without a
+file nothing changes, so a build depends on no measurement that nobody asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.errors import CalibrationError
+
+VARIABLE = "TVM_NEOCPU_CALIBRATION"
+OFF = "off"
+VERSION = 1
+
+# What may be measured, fields of `Cpu`; every bandwidth is in cycles of the measured clock.
+CLOCK, L3_SIZE = "ghz", "l3"
+PARAMETERS = (
+    CLOCK,
+    L3_SIZE,
+    "l2_bytes_per_cycle",
+    "l3_bytes_per_cycle",
+    "dram_bytes_per_cycle",
+    "dram_total_bytes_per_cycle",
+)
+# No machine's clock, bytes a cycle or cache bytes; a file that says more was not measured.
+_BEYOND_ANY = 2.0**40
+
+_LOG = logging.getLogger("tvm_neocpu")
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Measured fields of a :class:`Cpu`; what is missing could not be measured and stays as it is.
+
+    ``provenance`` says where and when: `contrib.provenance`.
+    """
+
+    parameters: Mapping[str, float]
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+    def applied_to(self, cpu: Cpu) -> Cpu:
+        """The CPU with what was measured; all cores together get what one core alone gets."""
+        found = replace(cpu, **dict(self.parameters))  # type: ignore[arg-type]
+        total = max(found.dram_total_bytes_per_cycle, found.dram_bytes_per_cycle)
+        return replace(found, dram_total_bytes_per_cycle=total)
+
+
+def chosen_path(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The file that builds read and calibrating writes; ``None`` when it is switched off."""
+    text = environment.get(VARIABLE, "").strip()
+    if text.lower() == OFF:
+        return None
+    try:
+        if text:
+            return Path(text).expanduser()
+        folder = environment.get("XDG_CACHE_HOME", "")
+        # The XDG specification: a relative path there is invalid and to be ignored.
+        cached = Path(folder) if os.path.isabs(folder) else Path.home() / ".cache"
+    except RuntimeError:  # no home directory
+        return None
+    return cached / "tvm_neocpu" / "calibration.json"
+
+
+def calibrated(cpu: Cpu, environment: Mapping[str, str] = os.environ) -> Cpu:
+    """The CPU as measured on this machine, where there is a file that knows it.
+
+    The caller answers for ``cpu`` being this machine's. A file that is no use is one warning.
+    """
+    path = chosen_path(environment)
+    if path is None:
+        return cpu
+    named = bool(environment.get(VARIABLE, "").strip())
+    found = _known(path, cpu.name, _stamp(path), named)
+    return found.applied_to(cpu) if found else cpu
+
+
+def load(path: Path) -> dict[str, Calibration]:
+    """What a file holds, by CPU name. Raises CalibrationError, FileNotFoundError."""
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CalibrationError(f"cannot read the calibration {path}: {error.strerror}") from error
+    except (CalibrationError, UnicodeDecodeError) as error:
+        raise CalibrationError(f"{path} is no calibration: {error}") from error
+
+
+def parse(text: str) -> dict[str, Calibration]:
+    """A file's text, by CPU name. Raises CalibrationError on anything that we would not write."""
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CalibrationError(f"broken JSON ({error})") from error
+    if not isinstance(content, dict) or not isinstance(content.get("cpus"), dict):
+        raise CalibrationError('no "cpus" in it')
+    if content.get("version") != VERSION:
+        raise CalibrationError(f"version {content.get('version')!r}, expected {VERSION}")
+    return {name: _entry(name, entry) for name, entry in content["cpus"].items()}
+
+
+def save(path: Path, cpu: str, calibration: Calibration) -> None:
+    """Set one CPU's entry and keep the others'. Raises CalibrationError."""
+    try:
+        entries = load(path)
+    except FileNotFoundError:
+        entries = {}
+    entries[cpu] = calibration
+    cpus = {
+        name: {"parameters": dict(entry.parameters), "provenance": dict(entry.provenance)}
+        for name, entry in sorted(entries.items())
+    }
+    text = json.dumps({"version": VERSION, "cpus": cpus}, indent=2) + "\n"
+    # Renamed into place: a build that reads meanwhile sees the old file or the new one.
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        unfinished.write_text(text, encoding="utf-8")
+        unfinished.replace(path)
+    except OSError as error:
+        unfinished.unlink(missing_ok=True)
+        raise CalibrationError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _entry(name: str, entry: Any) -> Calibration:
+    if not isinstance(entry, dict) or not isinstance(entry.get("parameters"), dict):
+        raise CalibrationError(f"{name}: no parameters")
+    parameters, provenance = entry["parameters"], entry.get("provenance", {})
+    if not isinstance(provenance, dict):
+        raise CalibrationError(f"{name}: the provenance is no object")
+    for key, value in parameters.items():
+        _check(name, key, value)
+    if CLOCK not in parameters:
+        raise CalibrationError(f"{name}: no {CLOCK}, which its bandwidths are relative to")
+    return Calibration(parameters, provenance)
+
+
+def _check(name: str, key: str, value: Any) -> None:
+    if key not in PARAMETERS:
+        raise CalibrationError(f"{name}: unknown parameter {key!r}")
+    wanted = int if key == L3_SIZE else (int, float)
+    if isinstance(value, bool) or not isinstance(value, wanted):
+        kind = "a whole number" if key == L3_SIZE else "a number"
+        raise CalibrationError(f"{name}: {key} is {kind}, not {json.dumps(value)[:40]}")
+    if not 0 < value < _BEYOND_ANY:  # false of NaN, too
+        raise CalibrationError(f"{name}: {key} cannot be {json.dumps(value)[:40]}")
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    """What changes when the file does; ``None`` without a file."""
+    try:
+        status = path.stat()
+    except (OSError, ValueError):
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+@cache
+def _known(path: Path, cpu: str, stamp: tuple[int, int] | None, named: bool) -> Calibration | None:
+    """The file's entry for a CPU; cached by ``stamp``, so that a bad file warns once."""
+    try:
+        entries = load(path)
+    except FileNotFoundError:
+        if named:
+            _LOG.warning("%s: there is no file %s; nothing is calibrated", VARIABLE, path)
+        return None
+    except CalibrationError as error:
+        _LOG.warning("%s; nothing is calibrated", error)
+        return None
+    if cpu not in entries and named:
+        known = ", ".join(entries) or "no CPU"
+        _LOG.warning("%s calibrates %s, not %s", path, known, cpu)
+    return entries.get(cpu)

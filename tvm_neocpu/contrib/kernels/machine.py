@@ -1,0 +1,104 @@
+"""The cost model's machine parameters, measured: clock, bytes per cycle of each level, L3 share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from statistics import median
+
+from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, ReadKernel
+from tvm_neocpu.core.cpu import MIB, Cpu
+from tvm_neocpu.target import CompileTarget
+
+ROUNDS = 9
+# Bytes that a run reads at least: milliseconds, long against the call and the clock's ticks.
+RUN_BYTES = 64 * MIB
+# A buffer is still in the L3 while it reads at this share of a quarter of the L3's rate.
+STILL_L3 = 0.7
+# Eighths of the L3 that are tried: a virtual machine shares its L3 with others.
+EIGHTHS = (2, 3, 4, 5, 6, 7, 8)
+# A buffer so many times the L2 hardly profits from it, one so many times the L3 not from that.
+BEYOND_L2, BEYOND_L3 = 4, 8
+
+PEAK, L2, DRAM, DRAM_ALL = "peak", "l2", "dram", "dram of all cores"
+Probes = Mapping[str, Callable[[], float]]
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """Bytes to read for each level; ``l3`` rises from what surely fits, empty without an L3."""
+
+    l2: int
+    l3: tuple[int, ...]
+    dram: int
+
+
+def buffers_of(cpu: Cpu) -> Buffers:
+    """Buffers for a CPU's caches as the kernel reports them."""
+    smallest = max(EIGHTHS[0] * cpu.l3 // 8, BEYOND_L2 * cpu.l2)
+    sizes = {smallest, *(n * cpu.l3 // 8 for n in EIGHTHS)}
+    fitting = tuple(sorted(size for size in sizes if smallest <= size <= cpu.l3))
+    # An L3 little larger than L2 cannot be told from it.
+    has_l3 = smallest <= cpu.l3 // 2
+    return Buffers(cpu.l2 // 2, fitting if has_l3 else (), BEYOND_L3 * max(cpu.l3, 8 * MIB))
+
+
+def probes(target: CompileTarget, buffers: Buffers) -> dict[str, Callable[[], float]]:
+    """What to measure: GFLOP/s of one core's FMAs, bytes per second of reads, by name."""
+    one = replace(target, cpu=target.cpu.with_cores(1))
+
+    def reader(size: int, on: CompileTarget = one) -> Callable[[], float]:
+        passes = max(1, min(RUN_BYTES, buffers.dram) // size)
+        return ReadKernel(on, size, passes).bytes_per_second
+
+    found = {PEAK: PeakKernel(one).gflops, L2: reader(buffers.l2)}
+    found.update((_l3(size), reader(size)) for size in buffers.l3)
+    found[DRAM] = reader(buffers.dram)
+    if target.cpu.cores > 1:
+        found[DRAM_ALL] = reader(buffers.dram, target)
+    return found
+
+
+def measure(probes: Probes, rounds: int = ROUNDS) -> list[dict[str, float]]:
+    """Every probe once a round: the clock drifts, so what is compared is measured together."""
+    return [{name: probe() for name, probe in probes.items()} for _ in range(rounds)]
+
+
+def parameters(rounds: list[dict[str, float]], buffers: Buffers, cpu: Cpu) -> dict[str, float]:
+    """Fields of :class:`Cpu` from the rounds: medians, bytes per cycle of each round's own clock.
+
+    The clock is the peak over the FMAs a cycle that the CPU's family has: where those are wrong,
+    clock and bytes per cycle are so by the same factor, and predicted times stay right.
+    """
+    clocks = [found[PEAK] / (2 * cpu.lanes * cpu.fma_per_cycle) for found in rounds]
+
+    def per_cycle(probe: str) -> float:
+        ratios = (found[probe] / (clock * 1e9) for found, clock in zip(rounds, clocks, strict=True))
+        return round(median(ratios), 2)
+
+    measured: dict[str, float] = {
+        "ghz": round(median(clocks), 3),
+        "l2_bytes_per_cycle": per_cycle(L2),
+    }
+    if buffers.l3:
+        rates = [per_cycle(_l3(size)) for size in buffers.l3]
+        measured["l3_bytes_per_cycle"] = rates[0]
+        measured["l3"] = _effective(buffers.l3, rates)
+    measured["dram_bytes_per_cycle"] = per_cycle(DRAM)
+    if DRAM_ALL in rounds[0]:
+        measured["dram_total_bytes_per_cycle"] = per_cycle(DRAM_ALL)
+    return measured
+
+
+def _effective(sizes: tuple[int, ...], rates: list[float]) -> int:
+    """The largest size before the first that reads much slower than the smallest."""
+    held = sizes[0]
+    for size, rate in zip(sizes, rates, strict=True):
+        if rate < STILL_L3 * rates[0]:
+            break
+        held = size
+    return held
+
+
+def _l3(size: int) -> str:
+    return f"l3 {size}"
