@@ -21,6 +21,7 @@ from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.flatten_concats import FlattenConcats
 from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
@@ -103,7 +104,7 @@ def compute_templates(
     altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
 ) -> tvm.IRModule:
     """Fused functions before their schedules: each still says which workload it computes."""
-    return run_passes(altered, LowerToTemplates(cpu, configs), FuseFunctions())
+    return run_passes(altered, FlattenConcats(), LowerToTemplates(cpu, configs), FuseFunctions())
 
 
 def neocpu_pipeline() -> tvm.transform.Pass:

@@ -1,5 +1,7 @@
 """Replace convolutions and dense layers by their templates' computation, weights packed.
 
+A convolution takes the elementwise chain in front of it along where nothing else reads that.
+
 What no template takes is left to TVM's own legalisation, which follows this pass.
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import tvm
@@ -20,6 +23,8 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.call_workload import conv_layouts, conv_workload, dense_workload
 from tvm_neocpu.relay_passes.channel_moves import Interleave, read_channel_move
 from tvm_neocpu.relay_passes.layout_transform import TRANSFORM, transform_workload
+from tvm_neocpu.relay_passes.read_prologue import Prologue, read_prologue
+from tvm_neocpu.relay_passes.rewrite import count_uses
 from tvm_neocpu.topi import channel_moves, layout_transform
 from tvm_neocpu.topi.cost_model import best_config
 from tvm_neocpu.topi.strategy import implementation_of
@@ -43,17 +48,21 @@ class LowerToTemplates:
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         legalize = {
-            "relax.nn.conv2d": self._conv2d,
+            "relax.nn.conv2d": partial(self._conv2d, count_uses(mod["main"])),
             "relax.matmul": self._matmul,
             TRANSFORM: self._transform,
         }
-        return relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)
+        lowered = relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)
+        return relax.transform.DeadCodeElimination(["main"])(lowered)
 
-    def _conv2d(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    def _conv2d(
+        self, uses: Mapping[relax.Var, int], builder: relax.BlockBuilder, call: relax.Call
+    ) -> relax.Expr:
         workload, layouts = conv_workload(call), conv_layouts(call)
         if workload is None or layouts is None:
             return call
-        return self._emit(builder, call, (workload, *layouts), "conv2d")
+        before = read_prologue(call.args[0], builder.lookup_binding, uses)
+        return self._emit(builder, call, (workload, *layouts), "conv2d", before)
 
     def _matmul(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         workload = dense_workload(call)
@@ -90,7 +99,12 @@ class LowerToTemplates:
         return builder.call_te(compute, call.args[0], primfunc_name_hint=hint, primfunc_attrs=attrs)
 
     def _emit(
-        self, builder: relax.BlockBuilder, call: relax.Call, key: LayoutKey, hint: str
+        self,
+        builder: relax.BlockBuilder,
+        call: relax.Call,
+        key: LayoutKey,
+        hint: str,
+        before: Prologue | None = None,
     ) -> relax.Expr:
         config = self.configs.get(key) or best_config(*key, self.cpu)
         if config is None:
@@ -101,13 +115,19 @@ class LowerToTemplates:
         assert implementation.pack_weight is not None
         packed = implementation.pack_weight(weight.value.numpy(), workload, config)
 
-        def compute(x: te.Tensor, w: te.Tensor) -> te.Tensor:
-            return implementation.compute(x, w, workload, config)
+        if before is None or not implementation.takes_prologue:
+            before = Prologue((data,), ())
 
-        attrs = {"op_pattern": OUT_ELEMWISE_FUSABLE}
-        constant = relax.const(packed, "float32")
+        def compute(parts: list[te.Tensor], operands: list[te.Tensor], w: te.Tensor) -> te.Tensor:
+            return implementation.compute(before.compute(parts, operands), w, workload, config)
+
         return builder.call_te(
-            compute, data, constant, primfunc_name_hint=hint, primfunc_attrs=attrs
+            compute,
+            list(before.parts),
+            list(before.operands),
+            relax.const(packed, "float32"),
+            primfunc_name_hint=hint,
+            primfunc_attrs={"op_pattern": OUT_ELEMWISE_FUSABLE},
         )
 
 
