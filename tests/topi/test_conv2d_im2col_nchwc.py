@@ -71,6 +71,11 @@ CASES = {
     "plain, a batch": (replace(STEM, batch=2, stride=(1, 3)), Im2colConfig(0, 16, 5, 8)),
     "blocked, padded": (STEM, Im2colConfig(3, 16, 13, 4)),
     "blocked, columns in one pass": (STEM, Im2colConfig(3, 16, 13, 4, True)),
+    "dilated": (
+        ConvWorkload(2, 8, 9, 11, 16, (3, 2), (1, 2), (2, 1, 1, 2), (2, 3)),
+        Im2colConfig(8, 16, 9, 3),
+    ),
+    "plain, dilated": (replace(STEM, kernel=(3, 4), dilation=(3, 2)), Im2colConfig(0, 16, 9, 8)),
     "in place": (PIXELS, Im2colConfig(16, 48, 8)),
     "in place over images": (replace(PIXELS, height=3), Im2colConfig(16, 16, 6, 2, True)),
     "overhanging the batch": (PIXELS, Im2colConfig(16, 48, 5)),
@@ -104,6 +109,12 @@ def test_a_matrix_product_over_pixels_copies_nothing() -> None:
     assert not reads_in_place(replace(PIXELS, stride=(2, 2)), config)
     assert not reads_in_place(PIXELS, replace(config, reg_n=3))
     assert "im2col_columns" not in kernel(PIXELS, config).script()
+
+
+def test_a_tile_that_overhangs_the_batch_reads_no_pixel_beyond_it() -> None:
+    """What it reads there is never stored, so that no value could tell."""
+    exact, over = (kernel(PIXELS, Im2colConfig(16, 48, reg_n)).script() for reg_n in (8, 5))
+    assert "T.min(" in over and "T.min(" not in exact
 
 
 def test_only_the_last_tile_overhangs() -> None:

@@ -24,6 +24,8 @@ from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.prefetch import prefetch_next_panel
 
+# s_tir::attr::pragma_loop_partition_hint
+LOOP_PARTITION_HINT = "pragma_loop_partition_hint"
 PAD, COLUMNS, PRODUCT, STORE = "im2col_pad", "im2col_columns", "im2col_product", "im2col_store"
 
 
@@ -91,8 +93,9 @@ def _padded_phases(data: te.Tensor, conv: ConvWorkload) -> Callable[..., tirx.Ex
 
     def phased(n, c, y, phase, x):
         row, col = y - top, x * stride + phase - left
-        inside = tirx.all(row >= 0, row < conv.height, col >= 0, col < conv.width)
-        return tirx.if_then_else(inside, data[n, c, row, col], tirx.const(0, data.dtype))
+        zero = tirx.const(0, data.dtype)
+        value = tirx.if_then_else(tirx.all(col >= 0, col < conv.width), data[n, c, row, col], zero)
+        return tirx.if_then_else(tirx.all(row >= 0, row < conv.height), value, zero)
 
     shape = (conv.batch, conv.in_channels, conv.height + top + bottom, stride, width)
     phases = te.compute(shape, phased, name=PAD)
@@ -169,10 +172,16 @@ def place_columns(sch: Schedule, chunk: LoopRV, conv: ConvWorkload, config: Im2c
     """Copy a chunk's columns just before it; all of them at once where chunks split channels.
 
     # blocked: for f: for block, kh, kw: vectors of ici;  plain: for c, kh, kw, row: vectors of x
+
+    Padding's loop over x is cut where the image begins and ends: LLVM vectorises what is between
+    (3x224x224 to 32, 3x3, stride 2: 300 us before, 230 after).
     """
     pad = steps.find_block(sch, PAD)
     if pad is not None:
-        steps.parallel_fused(sch, *sch.get_loops(pad)[:3])
+        *rows, phase, x = sch.get_loops(pad)
+        steps.unroll_all(sch, phase)
+        sch.annotate(x, LOOP_PARTITION_HINT, 1)
+        steps.parallel_fused(sch, *rows)
     columns = steps.find_block(sch, COLUMNS)
     if columns is None:
         return

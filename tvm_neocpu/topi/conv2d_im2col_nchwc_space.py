@@ -127,7 +127,7 @@ def predict_seconds(conv: ConvWorkload, config: Im2colConfig, cpu: Cpu) -> float
     if not reads_in_place(conv, config):
         cycles += row_chunks * pixels * steps * _copy_cycles(conv, config, cpu)
         if config.ic_bn == 0:
-            cycles += 2.0 * math.prod(conv.in_shape)
+            cycles += 1.0 * math.prod(conv.in_shape)
     chunks = row_chunks * (out_blocks_total if config.parallel_oc else 1)
     work = Work(cycles, chunks, *_traffic(conv, config, cpu))
     return seconds(work, cpu) + FORK_JOIN * len(list(_passes_before(conv, config)))
