@@ -21,6 +21,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.chdir(tmp_path)
     for name in ("TVM_NUM_THREADS", "TVM_BIND_THREADS"):
         monkeypatch.setenv(name, os.environ.get(name, "1"))
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.2, 0.2, 0.2))
 
 
 @pytest.fixture
@@ -119,6 +120,25 @@ def test_bad_input_is_one_line_and_measures_nothing(
     assert len(complaint.splitlines()) == 1
     assert fakes == []
     assert Path("notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("load", "threads", "lines"), [(0.2, "4", 0), (0.6, "4", 1), (2.0, "2", 0), (2.6, "2", 1)]
+)
+def test_a_busy_machine_is_a_warning(
+    load: float,
+    threads: str,
+    lines: int,
+    fakes: list[Cpu],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    assert calibrate.main(["--threads", threads, "--output", "c.json"]) == 0
+    complaint = capsys.readouterr().err.splitlines()
+    assert len(complaint) == lines
+    assert all(f"load {load}" in line for line in complaint)
 
 
 def test_a_file_of_other_cpus_keeps_them(fakes: list[Cpu]) -> None:

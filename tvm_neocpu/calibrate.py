@@ -7,6 +7,8 @@ table of CPU families. TVM_NEOCPU_CALIBRATION=off ignores it, =FILE reads anothe
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -21,6 +23,8 @@ from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError, TargetError
 from tvm_neocpu.target import CompileTarget, is_host_cpu, parse_target
 
+# What an idle machine's load average may be.
+BACKGROUND_LOAD = 0.5
 _WORDS = {
     "ghz": "clock, GHz (from the FMA peak)",
     "l2_bytes_per_cycle": "from L2, bytes per cycle and core",
@@ -49,6 +53,7 @@ def _calibrate(argv: list[str]) -> int:
     if path is None:
         raise CalibrationError(f"{calibration.VARIABLE}=off: name a file with --output")
     _check_file(path)
+    _warn_of_others(target.cpu.cores)
     buffers = machine.buffers_of(target.cpu)
     rounds = machine.measure(machine.probes(target, buffers))
     measured = machine.parameters(rounds, buffers, target.cpu)
@@ -76,6 +81,17 @@ def _check_file(path: Path) -> None:
         return
     except CalibrationError as error:
         raise CalibrationError(f"{error}; remove it or name another with --output") from error
+
+
+def _warn_of_others(count: int) -> None:
+    """Say so where the machine has not ``count`` cores to spare: others' reads are not ours."""
+    load = os.getloadavg()[0]
+    if load + count > (os.cpu_count() or 1) + BACKGROUND_LOAD:
+        print(
+            f"warning: others are at work (load {load:.1f}): bandwidths will come out too low; "
+            "calibrate again when the machine is idle",
+            file=sys.stderr,
+        )
 
 
 def _show(cpu: Cpu, measured: Mapping[str, float], console: Console) -> None:
