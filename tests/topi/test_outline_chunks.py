@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import tvm
-from tvm.tirx import AttrStmt, For, ForKind, Stmt
+from tvm import tirx
+from tvm.tirx import AttrStmt, For, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.workload import ConvWorkload
@@ -17,26 +19,32 @@ CONV = ConvWorkload(1, 256, 14, 14, 256, (1, 1))
 CONFIG = ConvConfig(64, 32, 14, True, 1, 1, True)
 
 
-def outlined(config: ConvConfig) -> dict[ForKind, set[bool]]:
-    """Whether loops of each kind hold an outlined body."""
-    found: dict[ForKind, set[bool]] = {}
+def outlined(func: tirx.PrimFunc) -> list[str]:
+    """The outlined loops: parallel ones by their bodies, serial ones whole."""
+    found: list[str] = []
 
     def look(loop: For, body: Stmt, outer: tuple[For, ...]) -> For:
-        found.setdefault(ForKind(int(loop.kind)), set()).add(isinstance(body, AttrStmt))
+        if isinstance(body, AttrStmt):
+            found.append(f"body of {ForKind(int(loop.kind)).name} at {len(outer)}")
         return with_body(loop, body)
 
-    rewrite_loops(kernel(CONV, config), look)
+    rewrite_loops(func, look)
+    root = func.body.block.body
+    parts = list(root) if isinstance(root, SeqStmt) else [root]
+    found += ["whole loop" for part in parts if isinstance(part, AttrStmt)]
     return found
 
 
-def test_parallel_loops_and_no_others() -> None:
-    kinds = outlined(CONFIG)
-    assert kinds.pop(ForKind.PARALLEL) == {True}
-    assert set.union(*kinds.values()) == {False}
-
-
-def test_without_a_parallel_loop_nothing_is_outlined() -> None:
-    assert True not in set.union(*outlined(replace(CONFIG, parallel_oc=False, oh_bn=14)).values())
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (CONFIG, ["body of PARALLEL at 0"]),
+        (replace(CONFIG, parallel_oc=False, oh_bn=14), ["whole loop"]),
+    ],
+    ids=["parallel", "serial"],
+)
+def test_outermost_loops_and_no_others(config: ConvConfig, expected: list[str]) -> None:
+    assert outlined(kernel(CONV, config)) == expected
 
 
 def test_the_accumulator_stays_in_registers_beside_a_prefetch() -> None:

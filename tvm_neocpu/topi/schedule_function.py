@@ -28,7 +28,7 @@ def schedule_function(func: tirx.PrimFunc) -> tirx.PrimFunc:
     One that cannot be scheduled (symbolic shapes, opaque bodies) is returned as TVM wrote it.
     """
     try:
-        scheduled = outline_chunks(plant_prefetches(_scheduled(Schedule(func))))
+        scheduled = _scheduled(Schedule(func))
     except ScheduleError as error:
         _LOG.debug("left unscheduled: %s", error)
         return func
@@ -39,7 +39,7 @@ def _scheduled(sch: Schedule) -> tirx.PrimFunc:
     anchor = find_anchor(sch)
     if anchor is None:
         schedule_generic(sch)
-        return sch.mod["main"]
+        return outline_chunks(sch.mod["main"])
     melt_prologue(sch)
     output = implementation_of(anchor.config).schedule(sch, anchor)
     rest = downstream(sch, output)
@@ -47,4 +47,4 @@ def _scheduled(sch: Schedule) -> tirx.PrimFunc:
     for block in rest[-1:]:
         schedule_block(sch, block)
     forget_anchor(sch)
-    return sch.mod["main"]
+    return outline_chunks(plant_prefetches(sch.mod["main"]), serial_too=True)
