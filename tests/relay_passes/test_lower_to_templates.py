@@ -143,3 +143,15 @@ def test_what_no_template_takes_is_left(name: str) -> None:
     build, shapes = UNTOUCHED[name]
     mod = module(build, *shapes)
     tvm.ir.assert_structural_equal(lowered(mod), mod)
+
+
+def test_a_tensor_in_memory_is_read_where_it_is() -> None:
+    """A 1x1 convolution needs no padding: its function has no stage that copies the input."""
+    weight = relax.const(RNG.normal(size=(16, 16, 1, 1)).astype("float32"))
+    blocked = {"data_layout": "NCHW8c", "out_layout": "NCHW8c", "kernel_layout": "OIHW"}
+    mod = module(lambda emit, x: op.nn.conv2d(x, weight, **blocked), (1, 2, 6, 6, 8))
+    lowered = LowerToTemplates(CPU)(mod)
+    (function,) = [f for f in lowered.functions.values() if isinstance(f, tirx.PrimFunc)]
+    sch = Schedule(function)
+    blocks = [sch.get(b).name_hint for b in sch.get_child_blocks(sch.get_sblock("root"))]
+    assert blocks == ["conv2d_acc", "conv2d_store"]
