@@ -107,7 +107,9 @@ def test_the_block_of_a_pre_activation_resnet(kind: str, shape: tuple[int, ...])
     y = net.conv(net.normalised(x, 26), 26, 26, **attributes)
     shortcut = net.conv(x, 26, 26, strides=[2, 2]) if "strides" in attributes else x
     model = net.model(net("Add", y, shortcut), shape)
-    assert standalone(functions(model)) == []
+    # Single pixels go to the im2col template, which reads its data from memory.
+    if shape[2:] != (1, 1):
+        assert standalone(functions(model)) == []
     check(model, shape)
 
 
