@@ -103,40 +103,40 @@ def _request(walk: _Walk, line: Expr) -> Stmt:
 
 def _walk_of(update: SBlockRealize, loops: tuple[For, ...]) -> _Walk | None:
     """``None`` for weights that are small or not walked in the order in which they lie."""
-    weight = update.block.reads[-1]
-    shape = [int(extent) for extent in weight.source.shape]
-    if prod(shape) * FLOAT_BYTES < LEAST_BYTES:
+    weight = update.block.reads[-1].source
+    shape = [int(extent) for extent in weight.shape]
+    axes = _bound_axes(update)
+    if prod(shape) * FLOAT_BYTES < LEAST_BYTES or axes is None:
         return None
-    bound = dict(
-        zip((axis.var for axis in update.block.iter_vars), update.iter_values, strict=True)
-    )
-    reduced = {a.var for a in update.block.iter_vars if int(a.iter_type) == REDUCE_AXIS}
-    axes = [extent.min for extent in weight.region]
+    panel_index, walked = axes
+    reduction = [loop for loop in loops if loop.loop_var in walked]
+    if not reduction:
+        return None
+    *steps, inner = reduction
+    panels = [at for at, loop in enumerate(loops) if any(_uses(i, loop) for i in panel_index)]
+    inside = loops[max(panels, default=-1) + 1 :]
+    tile, tiles = _position([loop for loop in inside if loop.loop_var not in walked])
+    for chunk, chunks in filter(None, map(_shared_by, panel_index)):
+        tile, tiles = chunk * tiles + tile, chunks * tiles
+    panel_bytes = prod(shape[len(panel_index) :]) * FLOAT_BYTES
+    last = inner.loop_var, int(inner.extent)
+    return _Walk(weight, panel_index, panel_bytes, tile, tiles, *_position(steps), *last)
+
+
+def _bound_axes(update: SBlockRealize) -> tuple[tuple[Expr, ...], set[Expr]] | None:
+    """(index of the panel, what walks through it) of the weights that an update reads last.
+
+    ``None`` unless the reduction's axes are the inner ones, but for the vector.
+    """
+    iters = update.block.iter_vars
+    bound = {axis.var: value for axis, value in zip(iters, update.iter_values, strict=True)}
+    reduced = {axis.var for axis in iters if int(axis.iter_type) == REDUCE_AXIS}
+    axes = [extent.min for extent in update.block.reads[-1].region]
     outside = next((at for at, axis in enumerate(axes) if axis in reduced), 0)
     if not outside or any(axis not in reduced for axis in axes[outside:-1]):
         return None
     panel_index = tuple(bound.get(axis, axis) for axis in axes[:outside])
-    walked = {bound[axis] for axis in axes[outside:-1]}
-    *steps, inner = [loop for loop in loops if loop.loop_var in walked]
-    panels = [at for at, loop in enumerate(loops) if any(_uses(i, loop) for i in panel_index)]
-    tiles = [loop for loop in loops[max(panels, default=-1) + 1 :] if loop.loop_var not in walked]
-    tile, tile_count = _position(tiles)
-    shared = next((split for i in panel_index if (split := _shared_by(i)) is not None), None)
-    if shared is not None:
-        tile, tile_count = shared[0] * tile_count + tile, shared[1] * tile_count
-    step, step_count = _position(steps)
-    panel_bytes = prod(shape[outside:]) * FLOAT_BYTES
-    return _Walk(
-        weight.source,
-        panel_index,
-        panel_bytes,
-        tile,
-        tile_count,
-        step,
-        step_count,
-        inner.loop_var,
-        int(inner.extent),
-    )
+    return panel_index, {bound[axis] for axis in axes[outside:-1]}
 
 
 def _position(loops: list[For]) -> tuple[Expr, int]:
