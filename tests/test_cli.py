@@ -244,3 +244,16 @@ def test_errors_are_relative_to_the_largest_value() -> None:
     assert largest_error(one, other) == pytest.approx(0.1)
     assert largest_error(one, one) == 0
     assert largest_error(one, [np.zeros(3)]) == float("inf")
+
+
+@pytest.mark.parametrize("command", [["kernels"], ["plan", "lenet"], ["lenet"]], ids=lambda c: c[0])
+def test_every_benchmark_tries_its_file_before_it_measures(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    loaded: list[Any] = []
+    monkeypatch.setattr(cli, "load_network", loaded.append)
+    assert bench.main([*command, "--json", "no/such/folder.json"]) == cli.USER_ERROR
+    assert capfd.readouterr().err == (
+        "error: cannot write no/such/folder.json: No such file or directory\n"
+    )
+    assert loaded == []

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
 
 from tvm_neocpu import cli, threads
 from tvm_neocpu.bench_kernels import bench_kernels
@@ -23,7 +20,6 @@ from tvm_neocpu.contrib.peers.isolated import EngineError
 from tvm_neocpu.contrib.peers.report import Comparison, as_json, show
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES, OURS
-from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.onnx_model import resolve_shapes
 from tvm_neocpu.target import parse_target
 from tvm_neocpu.tuning.log import load_log
@@ -42,23 +38,17 @@ def _dispatch(argv: list[str]) -> int:
 def _bench_networks(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     options = _parser().parse_args(words)
-    count = options.threads or threads.thread_count()
-    threads.pin_process(count)
-    threads.use_threads(count)
+    count = threads.take_cores(options.threads)
     text = cli.target_text(options.target, flags)
     target = parse_target(text)
     if options.json:
-        _check_writable(options.json)
+        cli.check_writable(options.json)
     logs = (options.log,) if options.log else ()
     load_log(logs)  # a missing log is said before anything is built
     settings = _Settings(cli.parse_shapes(options.shape), count, text, logs, options.runs)
     comparisons = [_compare(spec, settings) for spec in options.models]
-    console = Console()
-    # Where nobody watches, a table must not be cut at the 80 columns that rich assumes.
-    show(comparisons, count, console if console.is_terminal else Console(width=120))
-    if options.json:
-        report = as_json(comparisons, count, target.cpu.name)
-        options.json.write_text(json.dumps(report, indent=2) + "\n")
+    show(comparisons, count, cli.console(width=120))
+    cli.write_report(options.json, as_json(comparisons, count, target.cpu.name))
     return 0
 
 
@@ -98,14 +88,6 @@ def _compare(spec: str, settings: _Settings) -> Comparison:
                 absent[engine.name] = "failed"
                 print(f"warning: {engine.name} cannot run {name}: {error}", file=sys.stderr)
         return Comparison(name, compare(runners, settings.runs), absent)
-
-
-def _check_writable(path: Path) -> None:
-    try:
-        with path.open("a"):
-            pass
-    except OSError as error:
-        raise NeoCpuError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _parser() -> argparse.ArgumentParser:

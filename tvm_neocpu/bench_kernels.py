@@ -6,12 +6,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import Counter
 from pathlib import Path
 from statistics import median
-
-from rich.console import Console
 
 from tvm_neocpu import cli, pipeline, threads
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel, read_bandwidth
@@ -29,23 +26,21 @@ def bench_kernels(argv: list[str]) -> int:
     """The ``kernels`` subcommand of the benchmark command; returns its exit code."""
     words, flags = cli.split_target_flags(argv)
     options = _parser().parse_args(words)
-    count = options.threads or threads.thread_count()
-    threads.pin_process(count)
-    threads.use_threads(count)
+    count = threads.take_cores(options.threads)
     target = parse_target(cli.target_text(options.target, flags))
+    if options.json:
+        cli.check_writable(options.json)
     workloads = Counter(map(parse_workload, options.workload)) or _workloads_of(options, target)
     peak = PeakKernel(target)
     groups = list(time_workloads(workloads, target, options.tries, peak))
     peaks = [timed.peak for group in groups for timed in group]
     ceilings = Ceilings(median(peaks), read_bandwidth(target))
-    console = Console()
-    show(groups, ceilings, console if console.is_terminal else Console(width=190))
-    if options.json:
-        about = {
-            "network": None if options.workload else options.network,
-            **provenance(target.cpu.name, count),
-        }
-        options.json.write_text(json.dumps({**about, **as_json(groups, ceilings)}, indent=2) + "\n")
+    show(groups, ceilings, cli.console(width=190))
+    about = {
+        "network": None if options.workload else options.network,
+        **provenance(target.cpu.name, count),
+    }
+    cli.write_report(options.json, {**about, **as_json(groups, ceilings)})
     return 0
 
 

@@ -7,11 +7,8 @@ fastest scheme), one layout for all, and some random ones; predicts and measures
 from __future__ import annotations
 
 import contextlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
 
 from tvm_neocpu import cli, pipeline, threads
 from tvm_neocpu.contrib.peers.runner import Network
@@ -44,19 +41,16 @@ def bench_plan(argv: list[str]) -> int:
     """The ``plan`` subcommand of the benchmark command; returns its exit code."""
     words, flags = cli.split_target_flags(argv)
     options = _parser().parse_args(words)
-    count = options.threads or threads.thread_count()
-    threads.pin_process(count)
-    threads.use_threads(count)
+    count = threads.take_cores(options.threads)
     text = cli.target_text(options.target, flags)
     target = parse_target(text)
     if not target.runs_here:
         raise TargetError(f"cannot run code for {target.cpu.name}: no {', '.join(target.missing)}")
     if options.json:
-        cli.prepare_log(options.json)
+        cli.check_writable(options.json)
     shapes = cli.parse_shapes(options.shape)
     settings = _Settings(shapes, count, text, options.runs, options.random, options.seed)
-    console = Console()
-    console = console if console.is_terminal else Console(width=120)
+    console = cli.console(width=120)
     report = provenance(target.cpu.name, count, PACKAGES) | {"networks": []}
     logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
     with logs:
@@ -65,8 +59,7 @@ def bench_plan(argv: list[str]) -> int:
             show([network], count, console)
             _check_answers(network)
             report["networks"].append(as_json(network))
-            if options.json:
-                options.json.write_text(json.dumps(report, indent=2) + "\n")
+            cli.write_report(options.json, report)
     return 0
 
 

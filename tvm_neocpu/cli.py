@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rich.console import Console
 
 from tvm_neocpu.core.errors import LogError, NeoCpuError, ShapeError, UnknownModelError
 
@@ -136,6 +139,27 @@ def prepare_log(path: Path) -> Path:
     except OSError as error:
         raise LogError(f"cannot write the log {path}: {error.strerror}") from error
     return path
+
+
+def check_writable(path: Path) -> None:
+    """Raises NeoCpuError before minutes of measuring, not after."""
+    try:
+        with path.open("a"):
+            pass
+    except OSError as error:
+        raise NeoCpuError(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_report(path: Path | None, report: dict[str, Any]) -> None:
+    """Leave what was measured as JSON, where a file was asked for."""
+    if path:
+        path.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def console(width: int) -> Console:
+    """The terminal's own; where nobody watches, ``width`` wide: rich would cut tables at 80."""
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=width)
 
 
 def default_log(target: CompileTarget, model: str) -> Path:

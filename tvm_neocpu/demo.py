@@ -14,7 +14,6 @@ from pathlib import Path
 
 import onnx
 import tvm
-from rich.console import Console
 from rich.table import Table
 
 from tvm_neocpu import cli, pipeline, relay, threads
@@ -118,8 +117,7 @@ def _report(timings: Timings, transforms: dict[str, str], count: int) -> None:
         error = f"{timing.error:.1e}" if peer else "-"
         row = (f"{timing.median * 1e3:.2f}", ratio, error, transforms.get(label, "-"))
         table.add_row(label, *row)
-    console = Console()
-    (console if console.is_terminal else Console(width=100)).print(table)
+    cli.console(width=100).print(table)
 
 
 def _parser() -> argparse.ArgumentParser:

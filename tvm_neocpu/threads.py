@@ -76,6 +76,17 @@ def pin_process(count: int) -> None:
         os.sched_setaffinity(0, chosen)
 
 
+def take_cores(wanted: int | None) -> int:
+    """Pin this process to ``wanted`` cores (default: what it would run on), and run on them.
+
+    Returns how many. For benchmarks, before anything has run in parallel.
+    """
+    count = wanted or thread_count()
+    pin_process(count)
+    use_threads(count)
+    return count
+
+
 def _positive(text: str) -> int | None:
     try:
         count = int(text)

@@ -25,7 +25,7 @@ from tvm_neocpu.relay_passes.extract_conv_graph import decided_flow
 from tvm_neocpu.relay_passes.layout_flow import Flow, FlowKind, is_feature_map
 from tvm_neocpu.relay_passes.layout_transform import transform
 from tvm_neocpu.relay_passes.node_identity import IdentityTable
-from tvm_neocpu.relay_passes.rebuild import Emit, rebuild_main
+from tvm_neocpu.relay_passes.rebuild import Emit, over_variables, rebuild_main
 
 
 @dataclass(frozen=True)
@@ -130,18 +130,12 @@ class _Rewriter:
 
     def _plain(self, value: relax.Expr, emit: Emit) -> relax.Expr:
         """The expression with every variable replaced by its plain NCHW form."""
-        if isinstance(value, relax.Var):
-            if value not in self.stored:
-                return value
-            return self.in_layout(value, NCHW, emit)
-        if isinstance(value, relax.Tuple):
-            return relax.Tuple([self._plain(item, emit) for item in value])
-        if isinstance(value, relax.TupleGetItem):
-            return relax.TupleGetItem(self._plain(value.tuple_value, emit), value.index)
-        if isinstance(value, relax.Call):
-            args = [self._plain(arg, emit) for arg in value.args]
-            return relax.Call(value.op, args, value.attrs, value.ty_args)
-        return value
+
+        def plain(variable: relax.Var) -> relax.Expr:
+            known = variable in self.stored
+            return self.in_layout(variable, NCHW, emit) if known else variable
+
+        return over_variables(value, plain)
 
 
 def _config_of(configs: Mapping[str, Config], identity: str, call: relax.Call) -> Config:

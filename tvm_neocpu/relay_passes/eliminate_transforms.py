@@ -19,7 +19,7 @@ from tvm_neocpu.relay_passes.layout_transform import (
     transform,
     transform_layouts,
 )
-from tvm_neocpu.relay_passes.rebuild import Emit, rebuild_main
+from tvm_neocpu.relay_passes.rebuild import Emit, over_variables, rebuild_main
 
 
 @dataclass(frozen=True)
@@ -55,18 +55,9 @@ class _Rewriter:
             return
         self.renamed[var] = self._transform(self.replace(value.args[0], emit), *layouts, emit)
 
-    def replace(self, value: relax.Expr, emit: Emit) -> relax.Expr:
+    def replace(self, value: relax.Expr, _: Emit) -> relax.Expr:
         """The expression over the new variables."""
-        if isinstance(value, relax.Var):
-            return self.renamed.get(value, value)
-        if isinstance(value, relax.Tuple):
-            return relax.Tuple([self.replace(item, emit) for item in value])
-        if isinstance(value, relax.TupleGetItem):
-            return relax.TupleGetItem(self.replace(value.tuple_value, emit), value.index)
-        if isinstance(value, relax.Call):
-            args = [self.replace(arg, emit) for arg in value.args]
-            return relax.Call(value.op, args, value.attrs, value.ty_args)
-        return value
+        return over_variables(value, lambda variable: self.renamed.get(variable, variable))
 
     def _transform(self, data: relax.Expr, before: Layout, after: Layout, emit: Emit) -> relax.Expr:
         constant = array_of(data)

@@ -21,7 +21,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.relay_passes.call_workload import conv_workload, op_name, static_shape
 from tvm_neocpu.relay_passes.layout_flow import BINARY, FlowKind, flow_of, is_feature_map
-from tvm_neocpu.relay_passes.rebuild import Emit, bindings_of, rebuild_main
+from tvm_neocpu.relay_passes.rebuild import Emit, bindings_of, over_variables, rebuild_main
 from tvm_neocpu.relay_passes.rewrite import tidy
 from tvm_neocpu.relay_passes.slices import CHANNELS, Range, slice_of
 
@@ -81,19 +81,14 @@ class _Rewriter:
 
     def narrow(self, value: relax.Expr, emit: Emit) -> relax.Expr:
         """The expression over new variables without dead channels."""
-        if isinstance(value, relax.Var):
-            if value in self.widened and value not in self.narrowed:
-                part = Range(CHANNELS, 0, _channels(value))
-                self.narrowed[value] = emit(slice_of(self.widened[value], [part]))
-            return self.narrowed.get(value, value)
-        if isinstance(value, relax.Tuple):
-            return relax.Tuple([self.narrow(item, emit) for item in value])
-        if isinstance(value, relax.TupleGetItem):
-            return relax.TupleGetItem(self.narrow(value.tuple_value, emit), value.index)
-        if isinstance(value, relax.Call):
-            args = [self.narrow(arg, emit) for arg in value.args]
-            return relax.Call(value.op, args, value.attrs, value.ty_args)
-        return value
+
+        def narrowed(variable: relax.Var) -> relax.Expr:
+            if variable in self.widened and variable not in self.narrowed:
+                part = Range(CHANNELS, 0, _channels(variable))
+                self.narrowed[variable] = emit(slice_of(self.widened[variable], [part]))
+            return self.narrowed.get(variable, variable)
+
+        return over_variables(value, narrowed)
 
     def _wide(self, value: relax.Expr, emit: Emit) -> relax.Expr | None:
         """The call for wider operands or a wider result; ``None`` if it has neither."""

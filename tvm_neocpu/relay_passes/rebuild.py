@@ -56,3 +56,17 @@ def rebuild_main(
     functions = dict(mod.functions)
     functions[mod.get_global_var("main")] = builder.get()["main"]
     return tvm.IRModule(functions)
+
+
+def over_variables(value: relax.Expr, renamed: Callable[[relax.Var], relax.Expr]) -> relax.Expr:
+    """The expression with every variable replaced; calls and tuples around them are made anew."""
+    if isinstance(value, relax.Var):
+        return renamed(value)
+    if isinstance(value, relax.Tuple):
+        return relax.Tuple([over_variables(item, renamed) for item in value])
+    if isinstance(value, relax.TupleGetItem):
+        return relax.TupleGetItem(over_variables(value.tuple_value, renamed), value.index)
+    if isinstance(value, relax.Call):
+        args = [over_variables(arg, renamed) for arg in value.args]
+        return relax.Call(value.op, args, value.attrs, value.ty_args)
+    return value

@@ -18,13 +18,7 @@ Index = tuple[tirx.Expr, ...]
 def softmax(x: te.Tensor, axis: int) -> te.Tensor:
     """exp(x - max) / sum of exp(x - max) over ``axis``; float32 of any rank from 1."""
     axis %= len(x.shape)
-    largest = _reduced(x, axis, te.max, "softmax_max")
-    powers = te.compute(
-        x.shape,
-        lambda *index: vector_math.exp_of_negative(x[index] - largest[_without(index, axis)]),
-        name="softmax_exp",
-    )
-    total = _reduced(powers, axis, te.sum, "softmax_sum")
+    _, powers, total = _powers(x, axis, "softmax")
     one = tirx.const(1.0, "float32")
     reciprocal = te.compute(total.shape, lambda *i: one / total(*i), name="softmax_reciprocal")
     return te.compute(
@@ -37,13 +31,7 @@ def softmax(x: te.Tensor, axis: int) -> te.Tensor:
 def log_softmax(x: te.Tensor, axis: int) -> te.Tensor:
     """x - max - log(sum of exp(x - max)) over ``axis``; float32 of any rank from 1."""
     axis %= len(x.shape)
-    largest = _reduced(x, axis, te.max, "log_softmax_max")
-    powers = te.compute(
-        x.shape,
-        lambda *index: vector_math.exp_of_negative(x[index] - largest[_without(index, axis)]),
-        name="log_softmax_exp",
-    )
-    total = _reduced(powers, axis, te.sum, "log_softmax_sum")
+    largest, _, total = _powers(x, axis, "log_softmax")
     logarithm = te.compute(
         total.shape, lambda *i: vector_math.log(total(*i)), name="log_softmax_log"
     )
@@ -53,6 +41,17 @@ def log_softmax(x: te.Tensor, axis: int) -> te.Tensor:
         return x[index] - largest[row] - logarithm[row]
 
     return te.compute(x.shape, shifted, name="log_softmax")
+
+
+def _powers(x: te.Tensor, axis: int, name: str) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
+    """The maximum, e to what each element lacks of it, and the sum of these powers."""
+    largest = _reduced(x, axis, te.max, f"{name}_max")
+    powers = te.compute(
+        x.shape,
+        lambda *index: vector_math.exp_of_negative(x[index] - largest[_without(index, axis)]),
+        name=f"{name}_exp",
+    )
+    return largest, powers, _reduced(powers, axis, te.sum, f"{name}_sum")
 
 
 def _reduced(x: te.Tensor, axis: int, combine: Callable[..., tirx.Expr], name: str) -> te.Tensor:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -139,93 +140,36 @@ def _by_name() -> dict[str, Implementation]:
     return {entry.name: entry for entries in _TABLE.values() for entry in entries}
 
 
+def _built_in(
+    config_type: type[Any], template: ModuleType, space: ModuleType, takes_prologue: bool = False
+) -> Implementation:
+    """Of modules whose functions are named as here; a template may have its space beside it."""
+    return Implementation(
+        name=config_type.template,
+        config_type=config_type,
+        guard=space.accepts,
+        space=space.space,
+        compute=template.compute,
+        schedule=template.schedule,
+        pack_weight=getattr(template, "pack_weight", None),
+        packed_shape=getattr(template, "packed_shape", None),
+        cost=space.predict_seconds,
+        takes_prologue=takes_prologue,
+    )
+
+
+# fmt: off
 for _operator, _implementation in (
-    (
-        "conv2d",
-        Implementation(
-            name=ConvConfig.template,
-            config_type=ConvConfig,
-            guard=conv2d_nchwc_space.accepts,
-            space=conv2d_nchwc_space.space,
-            compute=conv2d_nchwc.compute,
-            schedule=conv2d_nchwc.schedule,
-            pack_weight=conv2d_nchwc.pack_weight,
-            packed_shape=conv2d_nchwc.packed_shape,
-            cost=conv2d_nchwc_space.predict_seconds,
-            takes_prologue=True,
-        ),
-    ),
-    (
-        "conv2d",
-        Implementation(
-            name=DepthwiseConfig.template,
-            config_type=DepthwiseConfig,
-            guard=depthwise_conv2d_nchwc_space.accepts,
-            space=depthwise_conv2d_nchwc_space.space,
-            compute=depthwise_conv2d_nchwc.compute,
-            schedule=depthwise_conv2d_nchwc.schedule,
-            pack_weight=depthwise_conv2d_nchwc.pack_weight,
-            packed_shape=depthwise_conv2d_nchwc.packed_shape,
-            cost=depthwise_conv2d_nchwc_space.predict_seconds,
-            takes_prologue=True,
-        ),
-    ),
-    (
-        "conv2d",
-        Implementation(
-            name=WinogradConfig.template,
-            config_type=WinogradConfig,
-            guard=conv2d_winograd_nchwc_space.accepts,
-            space=conv2d_winograd_nchwc_space.space,
-            compute=conv2d_winograd_nchwc.compute,
-            schedule=conv2d_winograd_nchwc.schedule,
-            pack_weight=conv2d_winograd_nchwc.pack_weight,
-            packed_shape=conv2d_winograd_nchwc.packed_shape,
-            cost=conv2d_winograd_nchwc_space.predict_seconds,
-            takes_prologue=True,
-        ),
-    ),
-    (
-        "conv2d",
-        Implementation(
-            name=Im2colConfig.template,
-            config_type=Im2colConfig,
-            guard=conv2d_im2col_nchwc_space.accepts,
-            space=conv2d_im2col_nchwc_space.space,
-            compute=conv2d_im2col_nchwc.compute,
-            schedule=conv2d_im2col_nchwc.schedule,
-            pack_weight=conv2d_im2col_nchwc.pack_weight,
-            packed_shape=conv2d_im2col_nchwc.packed_shape,
-            cost=conv2d_im2col_nchwc_space.predict_seconds,
-        ),
-    ),
-    (
-        "dense",
-        Implementation(
-            name=DenseConfig.template,
-            config_type=DenseConfig,
-            guard=dense_pack_space.accepts,
-            space=dense_pack_space.space,
-            compute=dense_pack.compute,
-            schedule=dense_pack.schedule,
-            pack_weight=dense_pack.pack_weight,
-            packed_shape=dense_pack.packed_shape,
-            cost=dense_pack_space.predict_seconds,
-        ),
-    ),
-    (
-        "layout_transform",
-        Implementation(
-            name=TransformConfig.template,
-            config_type=TransformConfig,
-            guard=layout_transform.accepts,
-            space=layout_transform.space,
-            compute=layout_transform.compute,
-            schedule=layout_transform.schedule,
-            pack_weight=None,
-            packed_shape=None,
-            cost=layout_transform.predict_seconds,
-        ),
-    ),
+    ("conv2d", _built_in(ConvConfig, conv2d_nchwc, conv2d_nchwc_space, takes_prologue=True)),
+    ("conv2d", _built_in(
+        DepthwiseConfig, depthwise_conv2d_nchwc, depthwise_conv2d_nchwc_space, takes_prologue=True
+    )),
+    ("conv2d", _built_in(
+        WinogradConfig, conv2d_winograd_nchwc, conv2d_winograd_nchwc_space, takes_prologue=True
+    )),
+    ("conv2d", _built_in(Im2colConfig, conv2d_im2col_nchwc, conv2d_im2col_nchwc_space)),
+    ("dense", _built_in(DenseConfig, dense_pack, dense_pack_space)),
+    ("layout_transform", _built_in(TransformConfig, layout_transform, layout_transform)),
 ):
     register_implementation(_operator, _implementation)
+# fmt: on
