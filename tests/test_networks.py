@@ -11,8 +11,8 @@ import onnx
 import onnx.backend.test
 import pytest
 import tvm
-from numpy.typing import NDArray
 from onnx import numpy_helper
+from onnx_net import assert_close, reference, run
 
 import tvm_neocpu
 from tvm_neocpu import pipeline, relay
@@ -27,36 +27,13 @@ from tvm_neocpu.topi.cost_model import best_per_layout
 from tvm_neocpu.topi.strategy import space_of
 from tvm_neocpu.tuning.log import TuningLog
 
-ort = pytest.importorskip("onnxruntime")
-Array = NDArray[np.float32]
-
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 LIGHT_MODELS = sorted(LIGHT.glob("*.onnx"))
-TOLERANCE = 1e-4
 
 
 @lru_cache(maxsize=1)
 def zoo_model(name: str) -> onnx.ModelProto:
     return model_zoo.build(name)
-
-
-def reference(model: onnx.ModelProto, data: Array) -> Array:
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    session = ort.InferenceSession(model.SerializeToString(), options)
-    return session.run(None, {session.get_inputs()[0].name: data})[0]
-
-
-def outputs_of(lib: tvm_neocpu.BuiltModule, data: Array) -> Array:
-    module = lib["default"](tvm.cpu())
-    module.set_input(0, data)
-    module.run()
-    return module.get_output(0).numpy()
-
-
-def assert_close(found: Array, expected: Array) -> None:
-    assert found.shape == expected.shape
-    assert np.abs(found - expected).max() <= TOLERANCE * np.abs(expected).max()
 
 
 @pytest.mark.slow
@@ -69,12 +46,12 @@ def test_a_zoo_network_before_and_after_tuning_and_export(name: str, tmp_path: P
     mod, params = relay.frontend.from_onnx(model)
 
     untuned = relay.build(mod, target=None, params=params)
-    assert_close(outputs_of(untuned, data), expected)
+    assert_close(run(untuned, data), expected)
     with tvm_neocpu.apply_history_best(arbitrary_log(mod, tmp_path / "tuned.log")):
         tuned = relay.build(mod, target=None, params=params)
-    assert_close(outputs_of(tuned, data), expected)
+    assert_close(run(tuned, data), expected)
     tuned.export_library(tmp_path / "network.so")
-    assert_close(outputs_of(tvm_neocpu.load(tmp_path / "network.so"), data), expected)
+    assert_close(run(tvm_neocpu.load(tmp_path / "network.so"), data), expected)
 
 
 def arbitrary_log(mod: tvm.IRModule, path: Path) -> Path:
@@ -109,7 +86,7 @@ def test_an_onnx_file_of_the_onnx_package(path: Path) -> None:
     # The expected outputs were made with this input (onnx/backend/test/runner).
     data = (np.arange(np.prod(shape)).reshape(shape) / np.prod(shape)).astype(np.float32)
     expected = onnx.TensorProto.FromString(path.with_name(f"{path.stem}_output_0.pb").read_bytes())
-    assert_close(outputs_of(lib, data), numpy_helper.to_array(expected))
+    assert_close(run(lib, data), numpy_helper.to_array(expected))
 
 
 def test_all_nine_light_models_are_there() -> None:

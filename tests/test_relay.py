@@ -10,6 +10,7 @@ import onnx
 import pytest
 import tvm
 from onnx import TensorProto, helper
+from onnx_net import reference, run
 
 import tvm_neocpu  # provides tvm.relay
 from tvm_neocpu import relay
@@ -23,7 +24,6 @@ from tvm_neocpu.core.errors import (
 )
 from tvm_neocpu.target import GenericTargetWarning
 
-ort = pytest.importorskip("onnxruntime")
 MakeModel = Callable[..., onnx.ModelProto]
 
 
@@ -31,20 +31,8 @@ def node(kind: str, *inputs: str, out: str = "out", name: str = "", **attributes
     return helper.make_node(kind, list(inputs), [out], name, **attributes)
 
 
-def reference(model: onnx.ModelProto, data: np.ndarray) -> np.ndarray:
-    session = ort.InferenceSession(model.SerializeToString())
-    return session.run(None, {session.get_inputs()[0].name: data})[0]
-
-
 def image(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
-
-
-def run(lib: tvm_neocpu.BuiltModule, data: np.ndarray) -> np.ndarray:
-    module = lib["default"](tvm.cpu())
-    module.set_input(0, data)
-    module.run()
-    return module.get_output(0).numpy()
 
 
 def test_tvm_has_relay() -> None:

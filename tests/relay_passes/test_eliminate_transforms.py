@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import tvm
+from relax_net import pack, repack, unpack
 from tvm import relax
 
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
@@ -29,21 +30,6 @@ def module(build: Build, shape: tuple[int, ...] = (2, 48, 3, 5)) -> tvm.IRModule
 def check(before: Build, expected: Build, shape: tuple[int, ...] = (2, 48, 3, 5)) -> None:
     after = EliminateTransforms()(module(before, shape))
     tvm.ir.assert_structural_equal(after, module(expected, shape))
-
-
-def pack(x: relax.Var, b: int) -> relax.Expr:
-    return op.layout_transform(x, lambda n, c, h, w: (n, c // b, h, w, c % b))
-
-
-def unpack(x: relax.Var, b: int) -> relax.Expr:
-    return op.layout_transform(x, lambda n, o, h, w, i: (n, o * b + i, h, w))
-
-
-def repack(x: relax.Var, a: int, b: int) -> relax.Expr:
-    def index_map(n, o, h, w, i):
-        return n, (o * a + i) // b, h, w, (o * a + i) % b
-
-    return op.layout_transform(x, index_map)
 
 
 def test_there_and_back_is_nothing() -> None:
