@@ -1,6 +1,8 @@
-"""The precision of every Winograd tile size, and the option that caps it."""
+"""The precision of Winograd by kernel and tile size, and the option that caps it."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -18,38 +20,58 @@ from tvm_neocpu.topi.kernel import kernel
 Doubles = npt.NDArray[np.float64]
 CHANNELS, FILTERS, SIDE = 512, 16, 12
 CONV = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (3, 3), padding=(1, 1, 1, 1))
+ROW = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (1, 7), padding=(0, 3, 0, 3))
+FIVE = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (5, 5), padding=(2, 2, 2, 2))
+STRIDED = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (3, 3), (2, 2), (1, 1, 1, 1))
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 
 
-def largest_error(tile: int) -> float:
+def largest_error(conv: ConvWorkload, tile: int) -> float:
     """Of the template on unit-variance data, over the largest output."""
     config = WinogradConfig(ic_bn=16, oc_bn=16, tile=tile, reg_n=2, reg_m=2, th_bn=2)
     rng = np.random.default_rng(0)
     x = np.abs(rng.normal(size=(CHANNELS, SIDE, SIDE))).astype("float32")
-    weight = rng.normal(size=(FILTERS, CHANNELS, 3, 3)).astype("float32") / 68
-    expected = np.maximum(convolved(x, weight), 0)
+    weight = rng.normal(size=conv.weight_shape).astype("float32") / 68
+    expected = np.maximum(convolved(x, weight, conv), 0)
     stored = x.reshape(1, CHANNELS // 16, 16, SIDE, SIDE).transpose(0, 1, 3, 4, 2)
     no_bias = np.zeros((1, 1, 1, 1, FILTERS), "float32")
-    output = tvm.runtime.tensor(np.zeros((1, 1, SIDE, SIDE, FILTERS), "float32"))
-    tensors = [np.ascontiguousarray(stored), pack_weight(weight, CONV, config), no_bias]
-    module = tvm.compile(kernel(CONV, config), target=parse_target().target)
+    out_shape = (1, 1, conv.out_height, conv.out_width, FILTERS)
+    output = tvm.runtime.tensor(np.zeros(out_shape, "float32"))
+    tensors = [np.ascontiguousarray(stored), pack_weight(weight, conv, config), no_bias]
+    module = tvm.compile(kernel(conv, config), target=parse_target().target)
     module["main"](*map(tvm.runtime.tensor, tensors), output)
     found = output.numpy()[0, 0].transpose(2, 0, 1)
     return float(np.max(np.abs(found - expected)) / np.max(expected))
 
 
-def convolved(x: npt.NDArray[np.float32], weight: npt.NDArray[np.float32]) -> Doubles:
-    padded = np.pad(x.astype("float64"), ((0, 0), (1, 1), (1, 1)))
-    total = np.zeros((FILTERS, SIDE, SIDE))
-    for row, column in np.ndindex(3, 3):
-        pixels = padded[:, row : row + SIDE, column : column + SIDE]
+def convolved(
+    x: npt.NDArray[np.float32], weight: npt.NDArray[np.float32], conv: ConvWorkload
+) -> Doubles:
+    top, left, bottom, right = conv.padding
+    padded = np.pad(x.astype("float64"), ((0, 0), (top, bottom), (left, right)))
+    total = np.zeros((FILTERS, conv.out_height, conv.out_width))
+    for row, column in np.ndindex(*conv.kernel):
+        pixels = padded[:, row :: conv.stride[0], column :: conv.stride[1]]
+        pixels = pixels[:, : conv.out_height, : conv.out_width]
         total += np.einsum("chw,kc->khw", pixels, weight[:, :, row, column].astype("float64"))
     return total
 
 
-@pytest.mark.parametrize(("tile", "bound"), [(2, 2e-6), (4, 2e-5), (6, 1e-4)])
-def test_errors_stay_within_the_stated_bounds(tile: int, bound: float) -> None:
-    error = largest_error(tile)
+BOUNDS = [
+    pytest.param(CONV, 2, 2e-6, id="F(2x2, 3x3)"),
+    pytest.param(CONV, 4, 2e-5, id="F(4x4, 3x3)"),
+    pytest.param(CONV, 6, 1e-4, id="F(6x6, 3x3)"),
+    pytest.param(ROW, 2, 1e-5, id="F(1x2, 1x7)"),
+    pytest.param(ROW, 3, 4e-5, id="F(1x3, 1x7)"),
+    pytest.param(FIVE, 2, 2e-5, id="F(2x2, 5x5)"),
+    pytest.param(STRIDED, 2, 2e-6, id="F(2x2, 3x3) of stride 2"),
+    pytest.param(STRIDED, 4, 2e-5, id="F(4x4, 3x3) of stride 2"),
+]
+
+
+@pytest.mark.parametrize(("conv", "tile", "bound"), BOUNDS)
+def test_errors_stay_within_the_stated_bounds(conv: ConvWorkload, tile: int, bound: float) -> None:
+    error = largest_error(conv, tile)
     assert error < bound
     assert error > bound / 100, "the bound says nothing"
 
@@ -68,3 +90,21 @@ def test_an_option_caps_the_tile(
 def test_the_largest_tile_must_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TILE_LIMIT, raising=False)
     assert tiles_allowed(CONV) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("conv", "tiles"),
+    [
+        pytest.param(ROW, (2, 3), id="one dimension bears more points"),
+        pytest.param(FIVE, (2,), id="5x5"),
+        pytest.param(STRIDED, (2, 3, 4), id="stride 2"),
+        pytest.param(replace(STRIDED, kernel=(2, 2)), (), id="nothing to save"),
+        pytest.param(replace(CONV, kernel=(1, 1)), (), id="1x1"),
+        pytest.param(replace(CONV, kernel=(7, 7)), (), id="7x7: too many points"),
+        pytest.param(replace(CONV, height=2, width=2), (2,), id="a tiny image"),
+        pytest.param(replace(ROW, height=1), (2, 3), id="a single row"),
+    ],
+)
+def test_tiles_by_kernel(conv: ConvWorkload, tiles: tuple[int, ...]) -> None:
+    assert tiles_allowed(conv) == tiles
+    assert accepts(conv, SKYLAKE) == bool(tiles)

@@ -23,9 +23,11 @@ from tvm_neocpu.core.config import (
     DepthwiseConfig,
     Im2colConfig,
     TransformConfig,
+    WinogradConfig,
 )
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
 from tvm_neocpu.core.layout import Layout, factors
+from tvm_neocpu.core.winograd import conv_matrices
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
 from tvm_neocpu.target import parse_target
 from tvm_neocpu.topi import strategy
@@ -174,6 +176,11 @@ CONVS = {
     "batch": ConvWorkload(3, 16, 6, 5, 32, (3, 3), padding=(1, 1, 1, 1)),
     "batch of pixels": ConvWorkload(8, 40, 1, 1, 72, (1, 1)),
     "batch of tiny images": ConvWorkload(5, 13, 3, 4, 37, (3, 2), (2, 2), (1, 1, 0, 1), (1, 2)),
+    "one row of taps": ConvWorkload(2, 16, 5, 17, 32, (1, 7), padding=(0, 3, 0, 3)),
+    "one column of taps": ConvWorkload(1, 24, 17, 6, 16, (7, 1), padding=(3, 0, 2, 0)),
+    "five by five": ConvWorkload(1, 16, 11, 9, 24, (5, 5), padding=(2, 2, 2, 2)),
+    "stride 2": ConvWorkload(1, 16, 15, 18, 32, (3, 3), (2, 2), (1, 0, 0, 1)),
+    "stride 2 of seven": ConvWorkload(1, 8, 17, 14, 16, (7, 7), (2, 2), (3, 3, 3, 3)),
     "ResNet's last": ConvWorkload(1, 64, 7, 7, 96, (3, 3), padding=(1, 1, 1, 1)),
 }
 DENSES = {
@@ -246,12 +253,14 @@ GROUPED = convolutions(
 DEPTHWISE = convolutions(
     st.tuples(CHANNELS.filter(lambda c: c > 1), st.just(1), st.sampled_from([1, 1, 2, 3]))
 )
-PLAIN_3X3 = st.builds(
-    lambda channels, sides, batch, padding: ConvWorkload(
-        batch, channels[0], *sides, channels[1], (3, 3), padding=padding
+UNDILATED = st.builds(
+    lambda channels, sides, kernel, stride, batch, padding: ConvWorkload(
+        batch, channels[0], *sides, channels[1], kernel, stride, padding
     ),
-    st.tuples(st.sampled_from([8, 12, 16, 24, 32]), st.sampled_from([8, 13, 16, 40, 48])),
-    st.tuples(st.integers(3, 11), st.integers(3, 11)),
+    st.tuples(st.sampled_from([8, 12, 16, 24, 32]), st.sampled_from([8, 12, 16, 40, 48])),
+    st.tuples(st.integers(7, 13), st.integers(7, 13)),
+    st.sampled_from([(3, 3), (3, 3), (5, 5), (1, 7), (7, 1), (1, 3), (3, 2), (4, 4), (7, 7)]),
+    st.sampled_from([(1, 1), (1, 1), (2, 2), (1, 2), (2, 1)]),
     st.integers(1, 2),
     st.tuples(*[st.integers(0, 2)] * 4),
 )
@@ -299,7 +308,7 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
 
 
 def draw_workload(data: st.DataObject, template: str, cpu: Cpu) -> Workload:
-    drawn = DRAWN.get(template, PLAIN_3X3 | DENSE_CONVS)
+    drawn = DRAWN.get(template, UNDILATED | DENSE_CONVS)
     accepts = TEMPLATES[template].accepts
     return data.draw(drawn.filter(lambda workload: accepts(workload, cpu)), "workload")
 
@@ -331,7 +340,7 @@ def test_a_space_is_sane(template: str, data: st.DataObject) -> None:
         price = predict_seconds(workload, config, cpu)
         assert math.isfinite(price)
         is_free = isinstance(workload, TransformWorkload) and workload.is_free
-        assert price >= workload.flops * share_of_products(config) / peak
+        assert price >= workload.flops * share_of_products(workload, config) / peak
         assert price > 0 or is_free
 
 
@@ -342,7 +351,12 @@ def knobs_fit(workload: Workload, config: Config) -> bool:
     return before.fits(workload.in_channels) and after.fits(workload.out_channels)
 
 
-def share_of_products(config: Config) -> float:
-    """Winograd needs (tile + 2)^2 products for the 9 tile^2 of a direct convolution."""
-    tile = getattr(config, "tile", None)
-    return 1 if tile is None else (tile + 2) ** 2 / (9 * tile**2)
+def share_of_products(workload: Workload, config: Config) -> float:
+    """Winograd F(4x4, 3x3) needs 36 products for the 144 of a direct convolution."""
+    if not isinstance(config, WinogradConfig):
+        return 1
+    matrices = conv_matrices(workload, config.tile)
+    shares = [
+        m.products / (m.outputs * taps) for m, taps in zip(matrices, workload.kernel, strict=True)
+    ]
+    return math.prod(shares)

@@ -2,6 +2,10 @@
 
     Y = A^T [(G g) . (B^T d)]        (one dimension; nested for two)
 
+A stride s splits taps and pixels into s phases, each of them a convolution of stride 1 whose
+results add up: their algorithms stand side by side, and A^T sums (3 taps, stride 2: 4 outputs from
+F(4, 2) and F(4, 1), 9 products for 12). A single tap has nothing to save: the identity.
+
 Interpolation points are small powers of two, which keeps fp32 errors small, taken as x beside -1/x
 (Barabasz et al. 2020, "Error analysis and improving the accuracy of Winograd convolution"): F(4, 3)
 with 1/2 and -2 errs by a third of what it does with 2 and -2, at the same speed.
@@ -14,26 +18,83 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-Matrix = tuple[tuple[Fraction, ...], ...]
+from tvm_neocpu.core.workload import ConvWorkload
 
-# As many points as F(m, 3) needs (m + 1), in the order that loses least precision.
+Row = tuple[Fraction, ...]
+Matrix = tuple[Row, ...]
+
+# As many points as F(6, 3) and F(3, 7) need, in the order that loses least precision.
 _POINTS = tuple(
-    Fraction(n, d) for n, d in ((0, 1), (1, 1), (-1, 1), (1, 2), (-2, 1), (2, 1), (-1, 2))
+    Fraction(n, d) for n, d in ((0, 1), (1, 1), (-1, 1), (1, 2), (-2, 1), (2, 1), (-1, 2), (4, 1))
 )
 
 
 @dataclass(frozen=True)
 class WinogradMatrices:
-    """``a``: A^T (m x n), ``g``: G (n x r), ``b``: B^T (n x n), with n = m + r - 1."""
+    """``a``: A^T (m x n), ``g``: G (n x r), ``b``: B^T (n x l): n products, l pixels read.
+
+    With stride 1, n = l = m + r - 1.
+    """
 
     a: Matrix
     g: Matrix
     b: Matrix
 
+    @property
+    def products(self) -> int:
+        return len(self.g)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.a)
+
+    @property
+    def pixels(self) -> int:
+        return len(self.b[0])
+
+
+def conv_matrices(conv: ConvWorkload, tile: int) -> tuple[WinogradMatrices, WinogradMatrices]:
+    """Down and across, for tiles of ``tile`` outputs; of one output where the kernel has one tap.
+
+    Raises ValueError where the points do not suffice.
+    """
+    down, across = (
+        winograd_matrices(tile if taps > 1 else 1, taps, stride)
+        for taps, stride in zip(conv.kernel, conv.stride, strict=True)
+    )
+    return down, across
+
 
 @cache
-def winograd_matrices(tile: int, kernel: int = 3) -> WinogradMatrices:
+def winograd_matrices(tile: int, kernel: int = 3, stride: int = 1) -> WinogradMatrices:
     """The matrices of F(tile, kernel); raises ValueError where the points do not suffice."""
+    phases = [
+        (phase, _unit_stride(tile, len(range(phase, kernel, stride))))
+        for phase in range(min(stride, kernel))
+    ]
+    pixels = (tile - 1) * stride + kernel
+    return WinogradMatrices(
+        a=tuple(
+            tuple(factor for _, part in phases for factor in part.a[row]) for row in range(tile)
+        ),
+        g=tuple(_spread(row, p, stride, kernel) for p, part in phases for row in part.g),
+        b=tuple(_spread(row, p, stride, pixels) for p, part in phases for row in part.b),
+    )
+
+
+def _spread(
+    row: tuple[Fraction, ...], phase: int, stride: int, length: int
+) -> tuple[Fraction, ...]:
+    """The row's entries at ``phase``, ``phase + stride``, ...; zeros between."""
+    spread = [Fraction(0)] * length
+    spread[phase : phase + len(row) * stride : stride] = row
+    return tuple(spread)
+
+
+def _unit_stride(tile: int, kernel: int) -> WinogradMatrices:
+    if kernel == 1:
+        identity = tuple(tuple(Fraction(i == j) for j in range(tile)) for i in range(tile))
+        return WinogradMatrices(identity, ((Fraction(1),),) * tile, identity)
     count = tile + kernel - 2
     if not 0 < count <= len(_POINTS):
         raise ValueError(f"F({tile}, {kernel}) needs {count} points; {len(_POINTS)} are known")

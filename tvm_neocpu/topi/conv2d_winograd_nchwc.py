@@ -1,12 +1,16 @@
 """Winograd convolution in NCHW[x]c with the fused scatter-pack (Wang et al. 2020).
 
+F(m x m, r x r), for 1xN and Nx1 kernels F(1 x m, 1 x r) in one dimension; a stride is several
+phases side by side (:mod:`tvm_neocpu.core.winograd`).
+
 Four fused parts: the kernel transform happens at compile time; input tiles are transformed a vector
 of channels at a time and written once, straight into the order in which the product reads them;
-alpha^2 products are blocked like the direct template; the inverse transform writes the output with
+the products are blocked like the direct template; the inverse transform writes the output with
 the epilogue. Every transform is a constant-matrix product written out, zeros and ones for free.
 
-Largest error over the largest output, unit-variance data, 512 input channels: F(2x2) 2e-6 (as the
-direct template), F(4x4) 2e-5, F(6x6) 1e-4; a test holds these bounds.
+Largest error over the largest output, unit-variance data, 512 input channels: F(2x2, 3x3) 2e-6 (as
+the direct template), F(4x4, 3x3) 2e-5, F(6x6, 3x3) 1e-4, F(1x2, 1x7) 1e-5, F(1x3, 1x7) 4e-5,
+F(2x2, 5x5) 2e-5; with stride 2 the 3x3 ones lose less. A test holds these bounds.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.config import WinogradConfig
 from tvm_neocpu.core.layout import largest_factor
-from tvm_neocpu.core.winograd import Matrix, winograd_matrices
+from tvm_neocpu.core.winograd import Matrix, conv_matrices
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
@@ -40,35 +44,35 @@ PRODUCT, COLUMNS, INVERSE, STORE = (
 def compute(
     data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: WinogradConfig
 ) -> te.Tensor:
-    """``data``: (N, C/x, H, W, x); ``weight``: (K/y, a, a, C/x, x, y) with a = tile + 2.
+    """``data``: (N, C/x, H, W, x); ``weight``: (K/y, a, b, C/x, x, y) for a x b products a tile.
 
     Returns (N, K/y, OH, OW, y).
     """
-    tile, alpha = config.tile, config.tile + 2
-    rows, cols = tile_grid(conv, config)
-    matrices = winograd_matrices(tile)
-    padded = pad_spatial(data, conv.padding, (rows * tile + 2, cols * tile + 2), PAD)
+    grid = tile_grid(conv, config)
+    down, across = conv_matrices(conv, config.tile)
+    alpha = (down.products, across.products)
+    # Rows and columns from one tile to the next.
+    hop = (down.outputs * conv.stride[0], across.outputs * conv.stride[1])
+    reach = [(g - 1) * h + m.pixels for g, h, m in zip(grid, hop, (down, across), strict=True)]
+    padded = pad_spatial(data, conv.padding, (reach[0], reach[1]), PAD)
     in_blocks = conv.in_channels // config.ic_bn
     out_blocks = conv.out_channels // config.oc_bn
-    grid = (rows, cols)
     half = te.compute(
-        (conv.batch, in_blocks, *grid, alpha, alpha, config.ic_bn),
+        (conv.batch, in_blocks, *grid, alpha[0], across.pixels, config.ic_bn),
         lambda n, i, ty, tx, u, x, c: _combine(
-            matrices.b, u, lambda y: padded[n, i, ty * tile + y, tx * tile + x, c]
+            down.b, u, lambda y: padded[n, i, ty * hop[0] + y, tx * hop[1] + x, c]
         ),
         name=ROWS,
     )
     packed = te.compute(
-        (conv.batch, alpha, alpha, in_blocks, *grid, config.ic_bn),
-        lambda n, u, v, i, ty, tx, c: _combine(
-            matrices.b, v, lambda x: half[n, i, ty, tx, u, x, c]
-        ),
+        (conv.batch, *alpha, in_blocks, *grid, config.ic_bn),
+        lambda n, u, v, i, ty, tx, c: _combine(across.b, v, lambda x: half[n, i, ty, tx, u, x, c]),
         name=PACK,
     )
     ico = te.reduce_axis((0, in_blocks), name="ico")
     ici = te.reduce_axis((0, config.ic_bn), name="ici")
     product = te.compute(
-        (conv.batch, out_blocks, alpha, alpha, *grid, config.oc_bn),
+        (conv.batch, out_blocks, *alpha, *grid, config.oc_bn),
         lambda n, o, u, v, ty, tx, c: te.sum(
             packed[n, u, v, ico, ty, tx, ici] * weight[o, u, v, ico, ici, c], axis=[ico, ici]
         ),
@@ -76,16 +80,15 @@ def compute(
         attrs=anchor_attrs(conv, config),
     )
     columns = te.compute(
-        (conv.batch, out_blocks, *grid, tile, alpha, config.oc_bn),
-        lambda n, o, ty, tx, y, v, c: _combine(
-            matrices.a, y, lambda u: product[n, o, u, v, ty, tx, c]
-        ),
+        (conv.batch, out_blocks, *grid, down.outputs, alpha[1], config.oc_bn),
+        lambda n, o, ty, tx, y, v, c: _combine(down.a, y, lambda u: product[n, o, u, v, ty, tx, c]),
         name=COLUMNS,
     )
+    high, wide = down.outputs, across.outputs
     inverse = te.compute(
-        (conv.batch, out_blocks, rows * tile, cols * tile, config.oc_bn),
+        (conv.batch, out_blocks, grid[0] * high, grid[1] * wide, config.oc_bn),
         lambda n, o, y, x, c: _combine(
-            matrices.a, x % tile, lambda v: columns[n, o, y // tile, x // tile, y % tile, v, c]
+            across.a, x % wide, lambda v: columns[n, o, y // high, x // wide, y % high, v, c]
         ),
         name=INVERSE,
     )
@@ -124,7 +127,7 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
     config = anchor.config
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     inverse = sch.get_sblock(INVERSE)
-    chunk, per_block, vector = tile_inverse(sch, inverse, config)
+    chunk, per_block, vector = tile_inverse(sch, inverse, anchor.workload, config)
     sch.reverse_compute_at(output, vector, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, pixels=2)
     expand_transform(sch, sch.get_sblock(COLUMNS), vector)
@@ -134,15 +137,16 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
 
 
 def tile_inverse(
-    sch: Schedule, inverse: SBlockRV, config: WinogradConfig
+    sch: Schedule, inverse: SBlockRV, conv: ConvWorkload, config: WinogradConfig
 ) -> tuple[LoopRV, LoopRV, LoopRV]:
     """Returns the parallel loop, the loop over output blocks, the loop over one tile's vectors.
 
     # for n, o, y, x, c  ->  parallel n_yb: for o: for ty, tx, cv: (yi, xi unrolled): cl
     """
     n, o, y, x, c = sch.get_loops(inverse)
-    ty, yi = steps.split_off(sch, y, config.tile)
-    tx, xi = steps.split_off(sch, x, config.tile)
+    down, across = conv_matrices(conv, config.tile)
+    ty, yi = steps.split_off(sch, y, down.outputs)
+    tx, xi = steps.split_off(sch, x, across.outputs)
     extent = steps.loop_extent(sch, ty)
     yb, ty = steps.split_off(sch, ty, largest_factor(extent, config.th_bn))
     cv, cl = steps.split_off(sch, c, _lanes(config.oc_bn))
@@ -202,32 +206,28 @@ def pack_input(sch: Schedule, chunk: LoopRV, config: WinogradConfig) -> None:
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) -> np.ndarray:
-    """(K, C, 3, 3) -> G g G^T as (K/y, a, a, C/x, x, y), computed in double precision."""
-    g = np.array(winograd_matrices(config.tile).g, dtype=np.float64)
-    transformed = np.einsum("ur,kcrs,vs->uvkc", g, weight.astype(np.float64), g, optimize=True)
-    alpha, out_channels, in_channels = len(g), conv.out_channels, conv.in_channels
-    blocked = transformed.astype(np.float32).reshape(
-        alpha,
-        alpha,
-        out_channels // config.oc_bn,
-        config.oc_bn,
-        in_channels // config.ic_bn,
-        config.ic_bn,
-    )
+    """(K, C, KH, KW) -> G g G^T as (K/y, a, b, C/x, x, y), computed in double precision."""
+    down, across = (np.array(m.g, dtype=np.float64) for m in conv_matrices(conv, config.tile))
+    taps = weight.astype(np.float64)
+    transformed = np.einsum("ur,kcrs,vs->uvkc", down, taps, across, optimize=True)
+    out_blocks, a, b, in_blocks, ic_bn, oc_bn = packed_shape(conv, config)
+    blocked = transformed.astype(np.float32).reshape(a, b, out_blocks, oc_bn, in_blocks, ic_bn)
     return np.ascontiguousarray(blocked.transpose(2, 0, 1, 4, 5, 3))
 
 
 def packed_shape(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, ...]:
     """The shape that :func:`pack_weight` returns."""
-    alpha = config.tile + 2
+    down, across = conv_matrices(conv, config.tile)
     out_blocks, in_blocks = conv.out_channels // config.oc_bn, conv.in_channels // config.ic_bn
-    return (out_blocks, alpha, alpha, in_blocks, config.ic_bn, config.oc_bn)
+    products = down.products, across.products
+    return (out_blocks, *products, in_blocks, config.ic_bn, config.oc_bn)
 
 
 def tile_grid(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, int]:
     """Tiles down and across; rounded up so that register tiles divide them."""
-    rows = -(-conv.out_height // config.tile)
-    cols = -(-conv.out_width // config.tile)
+    down, across = conv_matrices(conv, config.tile)
+    rows = -(-conv.out_height // down.outputs)
+    cols = -(-conv.out_width // across.outputs)
     return -(-rows // config.reg_m) * config.reg_m, -(-cols // config.reg_n) * config.reg_n
 
 

@@ -9,7 +9,7 @@ from itertools import product
 from tvm_neocpu.core.config import WinogradConfig
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.core.winograd import winograd_matrices
+from tvm_neocpu.core.winograd import Matrix, conv_matrices
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi.prefetch import LEAST_BYTES
 from tvm_neocpu.topi.roofline import (
@@ -21,25 +21,58 @@ from tvm_neocpu.topi.roofline import (
     vector_registers,
 )
 
-# Largest tile: 0 turns Winograd off, 6 trades a digit of precision (1e-3 relative) for speed.
+# Largest tile of a 3x3 kernel: 0 turns Winograd off, 6 trades a digit of precision (1e-3 relative)
+# for speed. Other kernels may be as imprecise as that one.
 TILE_LIMIT = "TVM_NEOCPU_WINOGRAD_TILE"
 DEFAULT_TILE_LIMIT = 4
-TILES = (2, 4, 6)
+TILES = (2, 3, 4, 6)
+MOST_TAPS, MOST_STRIDE = 7, 2
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
-    """3x3, stride 1, undilated, one group, channels that fill vectors and pay for transforms."""
-    plain = conv.kernel == (3, 3) and conv.stride == conv.dilation == (1, 1) and conv.groups == 1
+    """Undilated, one group, channels that fill vectors and pay for transforms, products saved."""
+    plain = conv.dilation == (1, 1) and conv.groups == 1
+    known = max(conv.kernel) <= MOST_TAPS and max(conv.stride) <= MOST_STRIDE
     roomy = min(conv.in_channels, conv.out_channels) >= 8
     roomy = roomy and conv.in_channels % 4 == conv.out_channels % 4 == 0
-    return plain and roomy and bool(tiles_allowed(conv))
+    return plain and known and roomy and bool(tiles_allowed(conv))
 
 
 def tiles_allowed(conv: ConvWorkload) -> tuple[int, ...]:
-    """Tile sizes up to the limit that are not larger than the output."""
+    """Tile sizes that are precise enough, save products and are not larger than the output."""
     limit = int(os.environ.get(TILE_LIMIT, DEFAULT_TILE_LIMIT))
-    smallest = min(conv.out_height, conv.out_width)
-    return tuple(tile for tile in TILES if tile <= min(limit, max(smallest, 2)))
+    sides = zip((conv.out_height, conv.out_width), conv.kernel, strict=True)
+    smallest = min((side for side, taps in sides if taps > 1), default=0)
+    allowed = [
+        tile
+        for tile in TILES
+        if tile <= max(smallest, 2)
+        and _points(conv, tile) <= _most_points(conv, limit)
+        and _products(conv, tile) < math.prod(conv.kernel) * _outputs(conv, tile)
+    ]
+    # With stride 1, 3 is worth trying only where 4 is not precise enough.
+    return tuple(t for t in allowed if t != 3 or 4 not in allowed or max(conv.stride) > 1)
+
+
+def _points(conv: ConvWorkload, tile: int) -> int:
+    """Of the larger dimension: of the phase with most taps, where there is a stride."""
+    taps = (math.ceil(k / s) for k, s in zip(conv.kernel, conv.stride, strict=True))
+    return tile + max(taps) - 1
+
+
+def _most_points(conv: ConvWorkload, limit: int) -> int:
+    """Those of F(limit, 3); in one dimension half as many again lose no more precision."""
+    points = limit + 2 if limit else 0
+    return points if min(conv.kernel) > 1 else points * 3 // 2
+
+
+def _products(conv: ConvWorkload, tile: int) -> int:
+    """Multiplications of a tile, of one channel."""
+    return math.prod(m.products for m in conv_matrices(conv, tile))
+
+
+def _outputs(conv: ConvWorkload, tile: int) -> int:
+    return math.prod(m.outputs for m in conv_matrices(conv, tile))
 
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[WinogradConfig, ...]:
@@ -59,7 +92,7 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[WinogradConfig, ...]:
 
 def register_tiles(conv: ConvWorkload, tile: int) -> tuple[tuple[int, int], ...]:
     """(reg_m, reg_n) that round the grid of tiles up by at most a seventh."""
-    rows, cols = math.ceil(conv.out_height / tile), math.ceil(conv.out_width / tile)
+    rows, cols = _tiles(conv, tile)
     found = [
         (m, n)
         for m, n in product((1, 2, 4, 7), range(1, min(cols, 28) + 1))
@@ -72,16 +105,16 @@ def register_tiles(conv: ConvWorkload, tile: int) -> tuple[tuple[int, int], ...]
 
 def chunkings(conv: ConvWorkload, tile: int, reg_m: int) -> tuple[tuple[int, bool], ...]:
     """(tile rows a chunk covers, split over output channels instead)."""
-    rows = math.ceil(math.ceil(conv.out_height / tile) / reg_m) * reg_m
+    rows = math.ceil(_tiles(conv, tile)[0] / reg_m) * reg_m
     heights = [f for f in factors(rows) if f % reg_m == 0 and f <= max(reg_m, 16)]
     return (*((height, False) for height in heights), (rows, True))
 
 
 def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float:
     """CDUCA's model over the four parts; the kernel transform is paid at compile time."""
-    alpha = config.tile + 2
-    rows = math.ceil(math.ceil(conv.out_height / config.tile) / config.reg_m) * config.reg_m
-    cols = math.ceil(math.ceil(conv.out_width / config.tile) / config.reg_n) * config.reg_n
+    down, across = _tiles(conv, config.tile)
+    rows = math.ceil(down / config.reg_m) * config.reg_m
+    cols = math.ceil(across / config.reg_n) * config.reg_n
     tiles = conv.batch * rows * cols
     out_blocks = conv.out_channels // config.oc_bn
     vectors = vector_registers(config.oc_bn, cpu)
@@ -90,9 +123,9 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
     from_l2 = streamed(conv.in_channels * row_bytes, row_bytes, cpu)
     step = tile_step_cycles(pixels, vectors, cpu, from_l2) + 0.25 + 4.0 / config.ic_bn
     per_register_tile = conv.in_channels * step + 2.0 * pixels * vectors + 20
-    cycles = alpha**2 * (tiles / pixels) * out_blocks * per_register_tile
-    cycles += tiles * _input_cycles(config, cpu) * conv.in_channels / config.ic_bn
-    cycles += tiles * _output_cycles(config, cpu) * out_blocks
+    cycles = _products(conv, config.tile) * (tiles / pixels) * out_blocks * per_register_tile
+    cycles += tiles * _input_cycles(conv, config, cpu) * conv.in_channels / config.ic_bn
+    cycles += tiles * _output_cycles(conv, config, cpu) * out_blocks
     row_chunks = rows // max(f for f in factors(rows) if f <= config.th_bn)
     chunks = conv.batch * (out_blocks if config.parallel_oc else row_chunks)
     work = Work(cycles, chunks, *_traffic(conv, config, cpu, tiles, row_chunks))
@@ -100,19 +133,32 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
     return seconds(work, cpu) + (phases - 1) * FORK_JOIN
 
 
-def _input_cycles(config: WinogradConfig, cpu: Cpu) -> float:
+def _tiles(conv: ConvWorkload, tile: int) -> tuple[int, int]:
+    """Tiles down and across that cover the output."""
+    down, across = conv_matrices(conv, tile)
+    return math.ceil(conv.out_height / down.outputs), math.ceil(conv.out_width / across.outputs)
+
+
+def _input_cycles(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float:
     """B^T d B of one tile and one block of channels: arithmetic, loads, scattered stores."""
-    alpha = config.tile + 2
-    nonzeros = sum(c != 0 for row in winograd_matrices(config.tile).b for c in row)
-    return vector_registers(config.ic_bn, cpu) * (alpha * nonzeros + 2.0 * alpha**2)
+    down, across = conv_matrices(conv, config.tile)
+    arithmetic = (across.pixels * _adds(down.b) + down.products * _adds(across.b)) / 2
+    products = down.products * across.products
+    return vector_registers(config.ic_bn, cpu) * (arithmetic + 2.0 * products)
 
 
-def _output_cycles(config: WinogradConfig, cpu: Cpu) -> float:
+def _output_cycles(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float:
     """A^T M A of one tile and one block of channels, and the store."""
-    alpha, tile = config.tile + 2, config.tile
-    nonzeros = sum(c != 0 for row in winograd_matrices(tile).a for c in row)
-    arithmetic = (alpha + tile) * nonzeros / 2
-    return vector_registers(config.oc_bn, cpu) * (arithmetic + 1.5 * alpha**2 + 2.0 * tile**2)
+    down, across = conv_matrices(conv, config.tile)
+    arithmetic = (across.products * _adds(down.a) + down.outputs * _adds(across.a)) / 2
+    products, outputs = down.products * across.products, down.outputs * across.outputs
+    return vector_registers(config.oc_bn, cpu) * (arithmetic + 1.5 * products + 2.0 * outputs)
+
+
+def _adds(matrix: Matrix) -> int:
+    """Multiply-adds of a product with a vector; a row of one entry is a copy."""
+    terms = [sum(factor != 0 for factor in row) for row in matrix]
+    return sum(count for count in terms if count > 1)
 
 
 def _traffic(
@@ -122,7 +168,7 @@ def _traffic(
 
     Every block of output channels walks the packed input again; every chunk walks the weights.
     """
-    spread = 4.0 * (config.tile + 2) ** 2
+    spread = 4.0 * _products(conv, config.tile)
     packed = spread * tiles * conv.in_channels
     products = spread * tiles * conv.out_channels
     weights = spread * conv.in_channels * conv.out_channels

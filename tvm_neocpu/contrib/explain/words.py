@@ -15,6 +15,8 @@ from tvm_neocpu.core.config import (
 )
 from tvm_neocpu.core.conv_graph import GraphNode
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.winograd import conv_matrices
+from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.global_search.explain import Explanation
 from tvm_neocpu.global_search.layout_graph import Option
 
@@ -40,8 +42,10 @@ def algorithm(node: GraphNode, option: Option) -> str:
     if config is None:
         return node.kind.value
     name = _ALGORITHMS.get(config.template, config.template)
-    tile = getattr(config, "tile", None)
-    return name if tile is None else f"{name} F({tile}x{tile})"
+    if not isinstance(config, WinogradConfig) or not isinstance(node.workload, ConvWorkload):
+        return name
+    down, across = conv_matrices(node.workload, config.tile)
+    return f"{name} F({down.outputs}x{across.outputs})"
 
 
 def schedule(config: Config | None) -> str:
