@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +14,13 @@ from tvm_neocpu.core.config import WinogradConfig
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.target import parse_target
-from tvm_neocpu.topi.conv2d_winograd_nchwc import pack_weight
-from tvm_neocpu.topi.conv2d_winograd_nchwc_space import TILE_LIMIT, accepts, tiles_allowed
+from tvm_neocpu.topi.conv2d_winograd_nchwc import pack_weight, packed_shape
+from tvm_neocpu.topi.conv2d_winograd_nchwc_space import (
+    TILE_LIMIT,
+    accepts,
+    space,
+    tiles_allowed,
+)
 from tvm_neocpu.topi.kernel import kernel
 
 Doubles = npt.NDArray[np.float64]
@@ -23,17 +29,20 @@ CONV = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (3, 3), padding=(1, 1, 1, 
 ROW = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (1, 7), padding=(0, 3, 0, 3))
 FIVE = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (5, 5), padding=(2, 2, 2, 2))
 STRIDED = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (3, 3), (2, 2), (1, 1, 1, 1))
+STEM = ConvWorkload(1, 3, SIDE, SIDE, FILTERS, (7, 7), (2, 2), (3, 3, 3, 3))
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 
 
 def largest_error(conv: ConvWorkload, tile: int) -> float:
     """Of the template on unit-variance data, over the largest output."""
-    config = WinogradConfig(ic_bn=16, oc_bn=16, tile=tile, reg_n=2, reg_m=2, th_bn=2)
+    ic_bn = 16 if conv.in_channels % 16 == 0 else 0
+    config = WinogradConfig(ic_bn, oc_bn=16, tile=tile, reg_n=2, reg_m=2, th_bn=2)
     rng = np.random.default_rng(0)
-    x = np.abs(rng.normal(size=(CHANNELS, SIDE, SIDE))).astype("float32")
+    x = np.abs(rng.normal(size=(conv.in_channels, SIDE, SIDE))).astype("float32")
     weight = rng.normal(size=conv.weight_shape).astype("float32") / 68
     expected = np.maximum(convolved(x, weight, conv), 0)
-    stored = x.reshape(1, CHANNELS // 16, 16, SIDE, SIDE).transpose(0, 1, 3, 4, 2)
+    stored = x.reshape(1, -1, ic_bn or 1, SIDE, SIDE).transpose(0, 1, 3, 4, 2)
+    stored = stored if ic_bn else x[None]
     no_bias = np.zeros((1, 1, 1, 1, FILTERS), "float32")
     out_shape = (1, 1, conv.out_height, conv.out_width, FILTERS)
     output = tvm.runtime.tensor(np.zeros(out_shape, "float32"))
@@ -66,6 +75,7 @@ BOUNDS = [
     pytest.param(FIVE, 2, 2e-5, id="F(2x2, 5x5)"),
     pytest.param(STRIDED, 2, 2e-6, id="F(2x2, 3x3) of stride 2"),
     pytest.param(STRIDED, 4, 2e-5, id="F(4x4, 3x3) of stride 2"),
+    pytest.param(STEM, 4, 2e-5, id="F(4x4, 4x4) over phases"),
 ]
 
 
@@ -98,6 +108,7 @@ def test_the_largest_tile_must_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
         pytest.param(ROW, (2, 3), id="one dimension bears more points"),
         pytest.param(FIVE, (2,), id="5x5"),
         pytest.param(STRIDED, (2, 3, 4), id="stride 2"),
+        pytest.param(STEM, (2, 4), id="few channels bear one point more"),
         pytest.param(replace(STRIDED, kernel=(2, 2)), (), id="nothing to save"),
         pytest.param(replace(CONV, kernel=(1, 1)), (), id="1x1"),
         pytest.param(replace(CONV, kernel=(7, 7)), (), id="7x7: too many points"),
@@ -108,3 +119,15 @@ def test_the_largest_tile_must_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
 def test_tiles_by_kernel(conv: ConvWorkload, tiles: tuple[int, ...]) -> None:
     assert tiles_allowed(conv) == tiles
     assert accepts(conv, SKYLAKE) == bool(tiles)
+
+
+@pytest.mark.parametrize("limit", ["2", "4", "6"])
+@pytest.mark.parametrize("taps", [1, 2, 3, 4, 5, 6, 7])
+@pytest.mark.parametrize("channels", [3, 16, 512])
+def test_tiles_offered_have_matrices(
+    monkeypatch: pytest.MonkeyPatch, limit: str, taps: int, channels: int
+) -> None:
+    monkeypatch.setenv(TILE_LIMIT, limit)
+    for kernel_shape, stride in product(((1, taps), (taps, taps)), ((1, 1), (2, 2))):
+        conv = replace(CONV, in_channels=channels, kernel=kernel_shape, stride=stride)
+        assert all(packed_shape(conv, config) for config in space(conv, SKYLAKE))

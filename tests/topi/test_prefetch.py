@@ -12,8 +12,9 @@ from tvm.tirx import For, Stmt
 from tvm_neocpu.core.config import Config, ConvConfig, WinogradConfig
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi.kernel import kernel
-from tvm_neocpu.topi.prefetch import LEAST_BYTES, LINE_BYTES
+from tvm_neocpu.topi.prefetch import LEAST_BYTES
 from tvm_neocpu.topi.rewrite_loops import rewrite_loops, with_body
+from tvm_neocpu.topi.steps import LINE_BYTES
 from tvm_neocpu.topi.strategy import implementation_of
 
 DEEP = ConvWorkload(1, 64, 6, 6, 128, (3, 3), padding=(1, 1, 1, 1))

@@ -14,7 +14,7 @@ from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.target import parse_target
 from tvm_neocpu.topi import prologue, steps
 from tvm_neocpu.topi.kernel import data_shape
-from tvm_neocpu.topi.schedule_function import schedule_function
+from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
 from tvm_neocpu.topi.strategy import implementation_of
 
 Floats = npt.NDArray[np.float32]
@@ -61,9 +61,9 @@ def output(
     packed = template.pack_weight(weight, conv, config)
     w = te.placeholder(packed.shape, name="w")
     result = template.compute(data, w, conv, config)
-    func = schedule_function(te.create_prim_func([*given, w, result]))
-    assert steps.find_block(Schedule(func), prologue.PROLOGUE) is None
-    compiled = tvm.compile(func, target=parse_target().target)
+    func = te.create_prim_func([*given, w, result])
+    assert steps.find_block(Schedule(schedule_blocks(func)), prologue.PROLOGUE) is None
+    compiled = tvm.compile(schedule_function(func), target=parse_target().target)
     out = tvm.runtime.tensor(np.full([int(e) for e in result.shape], np.nan, "float32"))
     compiled(*[tvm.runtime.tensor(array) for array in (*inputs, packed)], out)
     return out.numpy()
@@ -100,7 +100,7 @@ def nest(config: ConvConfig, parts: int) -> str:
     packed = implementation_of(config).packed_shape(conv, config)
     w = te.placeholder(packed, name="w")
     result = implementation_of(config).compute(data, w, conv, config)
-    sch = Schedule(schedule_function(te.create_prim_func([*stages, w, result])))
+    sch = Schedule(schedule_blocks(te.create_prim_func([*stages, w, result])))
     pad = sch.get_sblock("conv2d_pad")
     assert prologue.PARTS_KEY not in sch.get(pad).annotations
     kinds = {0: "", 1: "parallel ", 2: "vector ", 3: "unroll "}

@@ -28,6 +28,9 @@ _POINTS = tuple(
     Fraction(n, d) for n, d in ((0, 1), (1, 1), (-1, 1), (1, 2), (-2, 1), (2, 1), (-1, 2), (4, 1))
 )
 
+# Infinity is one too.
+MOST_POINTS = len(_POINTS) + 1
+
 
 @dataclass(frozen=True)
 class WinogradMatrices:

@@ -22,10 +22,9 @@ from tvm_neocpu.core.config import Im2colConfig
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.pad import cut_at_borders
 from tvm_neocpu.topi.prefetch import prefetch_next_panel
 
-# s_tir::attr::pragma_loop_partition_hint
-LOOP_PARTITION_HINT = "pragma_loop_partition_hint"
 PAD, COLUMNS, PRODUCT, STORE = "im2col_pad", "im2col_columns", "im2col_product", "im2col_store"
 
 
@@ -180,7 +179,7 @@ def place_columns(sch: Schedule, chunk: LoopRV, conv: ConvWorkload, config: Im2c
     if pad is not None:
         *rows, phase, x = sch.get_loops(pad)
         steps.unroll_all(sch, phase)
-        sch.annotate(x, LOOP_PARTITION_HINT, 1)
+        cut_at_borders(sch, x)
         steps.parallel_fused(sch, *rows)
     columns = steps.find_block(sch, COLUMNS)
     if columns is None:

@@ -1,7 +1,8 @@
 """Winograd convolution in NCHW[x]c with the fused scatter-pack (Wang et al. 2020).
 
 F(m x m, r x r), for 1xN and Nx1 kernels F(1 x m, 1 x r) in one dimension; a stride is several
-phases side by side (:mod:`tvm_neocpu.core.winograd`).
+phases side by side (:mod:`tvm_neocpu.core.winograd`). A first convolution reads plain NCHW and has
+its phases made channels instead (:mod:`tvm_neocpu.topi.stride_phases`).
 
 Four fused parts: the kernel transform happens at compile time; input tiles are transformed a vector
 of channels at a time and written once, straight into the order in which the product reads them;
@@ -10,7 +11,8 @@ the epilogue. Every transform is a constant-matrix product written out, zeros an
 
 Largest error over the largest output, unit-variance data, 512 input channels: F(2x2, 3x3) 2e-6 (as
 the direct template), F(4x4, 3x3) 2e-5, F(6x6, 3x3) 1e-4, F(1x2, 1x7) 1e-5, F(1x3, 1x7) 4e-5,
-F(2x2, 5x5) 2e-5; with stride 2 the 3x3 ones lose less. A test holds these bounds.
+F(2x2, 5x5) 2e-5; with stride 2 the 3x3 ones lose less. 2e-5 also for F(4x4, 4x4) over 12 phases.
+A test holds these bounds.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from tvm_neocpu.core.config import WinogradConfig
 from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.winograd import Matrix, conv_matrices
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi import steps
+from tvm_neocpu.topi import steps, stride_phases
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.pad import pad_spatial, place_padding
 from tvm_neocpu.topi.prefetch import prefetch_next_panel
@@ -44,33 +46,42 @@ PRODUCT, COLUMNS, INVERSE, STORE = (
 def compute(
     data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: WinogradConfig
 ) -> te.Tensor:
-    """``data``: (N, C/x, H, W, x); ``weight``: (K/y, a, b, C/x, x, y) for a x b products a tile.
+    """``data``: (N, C/x, H, W, x), or (N, C, H, W) when ``ic_bn == 0``.
 
-    Returns (N, K/y, OH, OW, y).
+    ``weight``: (K/y, a, b, C/x, x, y) for a x b products a tile. Returns (N, K/y, OH, OW, y).
     """
+    unit = multiplied(conv, config)
     grid = tile_grid(conv, config)
-    down, across = conv_matrices(conv, config.tile)
+    down, across = conv_matrices(unit, config.tile)
     alpha = (down.products, across.products)
     # Rows and columns from one tile to the next.
-    hop = (down.outputs * conv.stride[0], across.outputs * conv.stride[1])
-    reach = [(g - 1) * h + m.pixels for g, h, m in zip(grid, hop, (down, across), strict=True)]
-    padded = pad_spatial(data, conv.padding, (reach[0], reach[1]), PAD)
-    in_blocks = conv.in_channels // config.ic_bn
+    hop = (down.outputs * unit.stride[0], across.outputs * unit.stride[1])
+    reach = (
+        (grid[0] - 1) * hop[0] + down.pixels,
+        (grid[1] - 1) * hop[1] + across.pixels,
+    )
+    padded = (
+        pad_spatial(data, conv.padding, reach, PAD)
+        if config.ic_bn
+        else stride_phases.split_pixels(data, conv, reach)
+    )
+    # Lanes beyond the channels are transformed, never multiplied.
+    in_blocks, lanes = int(padded.shape[1]), int(padded.shape[4])
     out_blocks = conv.out_channels // config.oc_bn
     half = te.compute(
-        (conv.batch, in_blocks, *grid, alpha[0], across.pixels, config.ic_bn),
+        (conv.batch, in_blocks, *grid, alpha[0], across.pixels, lanes),
         lambda n, i, ty, tx, u, x, c: _combine(
             down.b, u, lambda y: padded[n, i, ty * hop[0] + y, tx * hop[1] + x, c]
         ),
         name=ROWS,
     )
     packed = te.compute(
-        (conv.batch, *alpha, in_blocks, *grid, config.ic_bn),
+        (conv.batch, *alpha, in_blocks, *grid, lanes),
         lambda n, u, v, i, ty, tx, c: _combine(across.b, v, lambda x: half[n, i, ty, tx, u, x, c]),
         name=PACK,
     )
     ico = te.reduce_axis((0, in_blocks), name="ico")
-    ici = te.reduce_axis((0, config.ic_bn), name="ici")
+    ici = te.reduce_axis((0, unit.in_channels // in_blocks), name="ici")
     product = te.compute(
         (conv.batch, out_blocks, *alpha, *grid, config.oc_bn),
         lambda n, o, u, v, ty, tx, c: te.sum(
@@ -127,12 +138,14 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
     config = anchor.config
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     inverse = sch.get_sblock(INVERSE)
-    chunk, per_block, vector = tile_inverse(sch, inverse, anchor.workload, config)
+    unit = multiplied(anchor.workload, config)
+    chunk, per_block, vector = tile_inverse(sch, inverse, unit, config)
     sch.reverse_compute_at(output, vector, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, pixels=2)
+    sch.set_scope(inverse, 0, "local")
     expand_transform(sch, sch.get_sblock(COLUMNS), vector)
     block_product(sch, anchor.block, per_block, config)
-    pack_input(sch, chunk, config)
+    pack_input(sch, chunk, anchor.workload, config)
     return output
 
 
@@ -177,6 +190,7 @@ def block_product(
     tx, txi = steps.split_off(sch, tx, largest_factor(steps.loop_extent(sch, tx), config.reg_n))
     sch.reorder(u, v, ty, tx, ico, ici, tyi, txi, c)
     write = sch.cache_write(product, 0, "local")
+    steps.spread_over_sets(sch, write, axis=3)
     sch.reverse_compute_at(write, tx, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, write, pixels=2)
     steps.unroll_all(sch, tyi, txi)
@@ -186,7 +200,7 @@ def block_product(
     steps.unroll_and_vectorize(sch, zero, pixels=2)
 
 
-def pack_input(sch: Schedule, chunk: LoopRV, config: WinogradConfig) -> None:
+def pack_input(sch: Schedule, chunk: LoopRV, conv: ConvWorkload, config: WinogradConfig) -> None:
     """Transform the tiles a chunk reads (all tiles, in parallel, where chunks split channels).
 
     # for i, ty, tx, cv: half = B^T d; packed[u, v, i, ty, tx] = (half B)[u, v]
@@ -195,20 +209,28 @@ def pack_input(sch: Schedule, chunk: LoopRV, config: WinogradConfig) -> None:
     if not config.parallel_oc:
         sch.compute_at(pack, chunk, preserve_unit_loops=True)
     *outer, u, v, i, ty, tx, c = sch.get_loops(pack)
-    cv, cl = steps.split_off(sch, c, _lanes(config.ic_bn))
+    steps.spread_over_sets(sch, pack, axis=2)
+    cv, cl = steps.split_off(sch, c, _lanes(steps.loop_extent(sch, c)))
     sch.reorder(i, ty, tx, cv, u, v, cl)
     if config.parallel_oc:
         steps.parallel_fused(sch, *outer, i, ty)
     steps.unroll_all(sch, u, v)
     steps.vectorize_lanes(sch, cl)
     expand_transform(sch, sch.get_sblock(ROWS), cv)
-    place_padding(sch, PAD, None if config.parallel_oc else chunk)
+    reader = None if config.parallel_oc else chunk
+    if config.ic_bn:
+        place_padding(sch, PAD, reader)
+    else:
+        stride_phases.place_phases(sch, reader, conv)
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) -> np.ndarray:
     """(K, C, KH, KW) -> G g G^T as (K/y, a, b, C/x, x, y), computed in double precision."""
-    down, across = (np.array(m.g, dtype=np.float64) for m in conv_matrices(conv, config.tile))
+    unit = multiplied(conv, config)
+    down, across = (np.array(m.g, dtype=np.float64) for m in conv_matrices(unit, config.tile))
     taps = weight.astype(np.float64)
+    if config.ic_bn == 0:
+        taps = stride_phases.split_taps(taps, conv)
     transformed = np.einsum("ur,kcrs,vs->uvkc", down, taps, across, optimize=True)
     out_blocks, a, b, in_blocks, ic_bn, oc_bn = packed_shape(conv, config)
     blocked = transformed.astype(np.float32).reshape(a, b, out_blocks, oc_bn, in_blocks, ic_bn)
@@ -217,18 +239,24 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) 
 
 def packed_shape(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, ...]:
     """The shape that :func:`pack_weight` returns."""
-    down, across = conv_matrices(conv, config.tile)
-    out_blocks, in_blocks = conv.out_channels // config.oc_bn, conv.in_channels // config.ic_bn
-    products = down.products, across.products
-    return (out_blocks, *products, in_blocks, config.ic_bn, config.oc_bn)
+    unit = multiplied(conv, config)
+    ic_bn = config.ic_bn or unit.in_channels
+    products = (m.products for m in conv_matrices(unit, config.tile))
+    out_blocks, in_blocks = conv.out_channels // config.oc_bn, unit.in_channels // ic_bn
+    return (out_blocks, *products, in_blocks, ic_bn, config.oc_bn)
 
 
 def tile_grid(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, int]:
     """Tiles down and across; rounded up so that register tiles divide them."""
-    down, across = conv_matrices(conv, config.tile)
+    down, across = conv_matrices(multiplied(conv, config), config.tile)
     rows = -(-conv.out_height // down.outputs)
     cols = -(-conv.out_width // across.outputs)
     return -(-rows // config.reg_m) * config.reg_m, -(-cols // config.reg_n) * config.reg_n
+
+
+def multiplied(conv: ConvWorkload, config: WinogradConfig) -> ConvWorkload:
+    """The convolution whose tiles are transformed: over phases where the data is plain."""
+    return conv if config.ic_bn else stride_phases.unit_stride(conv)
 
 
 def _lanes(block: int) -> int:

@@ -12,6 +12,10 @@ from tvm_neocpu.topi.prologue import take_parts
 
 # More channel blocks than this would be a lot of code for one stage.
 MOST_UNROLLED_BLOCKS = 64
+# Of (N, C, H, W); blocked feature maps have a vector of channels behind that.
+PLAIN_RANK = 4
+# s_tir::attr::pragma_loop_partition_hint
+LOOP_PARTITION_HINT = "pragma_loop_partition_hint"
 
 
 def pad_spatial(
@@ -67,13 +71,27 @@ def place_padding(sch: Schedule, name: str, chunk: LoopRV | None) -> None:
     if pad is None:
         return
     parts = take_parts(sch, pad)
-    if chunk is None:
+    rank = len(steps.output_shape(sch, pad))
+    if chunk is not None:
+        sch.compute_at(pad, chunk, preserve_unit_loops=True)
+    elif rank == PLAIN_RANK:
+        steps.parallel_fused(sch, *sch.get_loops(pad)[:-1])
+    else:
         steps.parallel_and_vectorize(sch, pad)
         return
-    sch.compute_at(pad, chunk, preserve_unit_loops=True)
     *_, lanes = loops = sch.get_loops(pad)
-    rank = len(steps.output_shape(sch, pad))
+    if rank == PLAIN_RANK:
+        cut_at_borders(sch, lanes)
+        return
     blocks = loops[1 - rank]
     if parts > 1 and steps.loop_extent(sch, blocks) <= MOST_UNROLLED_BLOCKS:
         steps.unroll_all(sch, blocks)
     steps.vectorize_lanes(sch, lanes)
+
+
+def cut_at_borders(sch: Schedule, cols: LoopRV) -> None:
+    """Cut a loop over plain columns where the image begins and ends: LLVM vectorises in between.
+
+    # for x: y[x] = x in image ? data[x - 3] : 0  ->  for x: 0; for x: data[x - 3]; for x: 0
+    """
+    sch.annotate(cols, LOOP_PARTITION_HINT, 1)

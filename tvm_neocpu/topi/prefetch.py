@@ -22,10 +22,9 @@ from tvm.tirx import Evaluate, For, SeqStmt, Stmt
 from tvm.tirx.analysis import undefined_vars
 
 from tvm_neocpu.topi.rewrite_loops import opaque, rewrite_loops, with_body
-from tvm_neocpu.topi.steps import REDUCE_AXIS
+from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE_BYTES, REDUCE_AXIS
 
 PREFETCH_KEY = "neocpu.prefetch"
-LINE_BYTES, FLOAT_BYTES = 64, 4
 # Smaller weights stay in the caches from one run to the next.
 LEAST_BYTES = 128 * 1024
 # More requests a step cost more issue slots than memory costs time.

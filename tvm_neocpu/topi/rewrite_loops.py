@@ -26,6 +26,20 @@ def with_body(loop: For, body: Stmt, annotations: Mapping[str, Any] | None = Non
     )
 
 
+def over_body(stmt: Stmt, rewrite: Callable[[Stmt], Stmt]) -> Stmt:
+    """A loop, attribute, block or sequence around what ``rewrite`` makes of its inside."""
+    if isinstance(stmt, For):
+        return with_body(stmt, rewrite(stmt.body))
+    if isinstance(stmt, SeqStmt):
+        return SeqStmt([rewrite(part) for part in stmt])
+    if isinstance(stmt, AttrStmt):
+        return AttrStmt(stmt.node, stmt.attr_key, stmt.value, rewrite(stmt.body))
+    if isinstance(stmt, SBlockRealize):
+        block = _block_with_body(stmt.block, rewrite(stmt.block.body))
+        return SBlockRealize(stmt.iter_values, stmt.predicate, block)
+    return stmt
+
+
 def opaque(name: str, stmt: Stmt) -> SBlockRealize:
     """A statement as a block of its own, which lowering asks for among other blocks."""
     return SBlockRealize([], True, SBlock([], [], [], name, stmt))
@@ -34,14 +48,7 @@ def opaque(name: str, stmt: Stmt) -> SBlockRealize:
 def _rewritten(stmt: Stmt, rule: Rule, outer: tuple[For, ...]) -> Stmt:
     if isinstance(stmt, For):
         return rule(stmt, _rewritten(stmt.body, rule, (*outer, stmt)), outer)
-    if isinstance(stmt, SeqStmt):
-        return SeqStmt([_rewritten(part, rule, outer) for part in stmt])
-    if isinstance(stmt, AttrStmt):
-        return AttrStmt(stmt.node, stmt.attr_key, stmt.value, _rewritten(stmt.body, rule, outer))
-    if isinstance(stmt, SBlockRealize):
-        block = _block_with_body(stmt.block, _rewritten(stmt.block.body, rule, outer))
-        return SBlockRealize(stmt.iter_values, stmt.predicate, block)
-    return stmt
+    return over_body(stmt, lambda body: _rewritten(body, rule, outer))
 
 
 def _block_with_body(block: SBlock, body: Stmt) -> SBlock:

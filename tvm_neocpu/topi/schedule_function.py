@@ -8,6 +8,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule, ScheduleError
 
 from tvm_neocpu.topi.anchor import find_anchor, forget_anchor
+from tvm_neocpu.topi.forget_locals import forget_locals
 from tvm_neocpu.topi.generic import (
     downstream,
     inline_elementwise,
@@ -23,7 +24,12 @@ _LOG = logging.getLogger("tvm_neocpu")
 
 
 def schedule_function(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function scheduled, its attributes kept.
+    """The function scheduled and ready for code generation, its attributes kept."""
+    return forget_locals(schedule_blocks(func))
+
+
+def schedule_blocks(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The function scheduled, of blocks that a ``Schedule`` still reads.
 
     One that cannot be scheduled (symbolic shapes, opaque bodies) is returned as TVM wrote it.
     """
