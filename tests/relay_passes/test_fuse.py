@@ -13,7 +13,7 @@ from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.relay_passes.fuse import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
 from tvm_neocpu.topi.anchor import child_blocks, find_anchor
-from tvm_neocpu.topi.schedule_function import schedule_function
+from tvm_neocpu.topi.schedule_function import schedule_blocks
 
 op = relax.op
 Epilogue = Callable[..., relax.Expr]
@@ -68,7 +68,7 @@ def hard_swish(emit: Callable, y: relax.Var, other: relax.Var) -> relax.Var:
 )
 def test_what_branches_and_meets_again_is_one_store(epilogue: Epilogue) -> None:
     (func,) = fused(epilogue)
-    scheduled = Schedule(schedule_function(func))
+    scheduled = Schedule(schedule_blocks(func))
     blocks = [str(scheduled.get(block).name_hint) for block in child_blocks(scheduled)]
     stores = [name for name in blocks if not name.startswith("conv2d_")]
     assert len([name for name in stores if name != "chunks_end"]) == 1

@@ -18,7 +18,7 @@ from tvm import tirx
 from tvm.ir import Expr
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.tirx import Evaluate, For, SeqStmt, Stmt
+from tvm.tirx import Buffer, Evaluate, For, SeqStmt, Stmt
 from tvm.tirx.analysis import undefined_vars
 
 from tvm_neocpu.topi.rewrite_loops import opaque, rewrite_loops, with_body
@@ -66,7 +66,7 @@ class _Walk:
 def _planted(loop: For, body: Stmt, outer: tuple[For, ...]) -> For:
     if PREFETCH_KEY not in loop.annotations:
         return with_body(loop, body)
-    update = _innermost_block(body)
+    update = innermost_block(body)
     walk = None if update is None else _walk_of(update, (*outer, loop))
     requests = [] if walk is None else _requests(walk)
     notes = {key: note for key, note in loop.annotations.items() if key != PREFETCH_KEY}
@@ -92,11 +92,14 @@ def _request(walk: _Walk, line: Expr) -> Stmt:
     """Ask for a line counted from the end of the current panel: there the next one begins."""
     beyond = walk.panel_bytes // FLOAT_BYTES + line * (LINE_BYTES // FLOAT_BYTES)
     inside = len(walk.weight.shape) - len(walk.panel_index)
-    element = walk.weight[(*walk.panel_index, *[0] * (inside - 1), beyond)]
+    return request(walk.weight, (*walk.panel_index, *[0] * (inside - 1), beyond))
+
+
+def request(buffer: Buffer, index: tuple[Expr | int, ...]) -> Stmt:
+    """Ask for the line of one element, which may lie beyond a row's or the buffer's end."""
     read, keep_close, data_cache = 0, 3, 1
-    call = tirx.call_intrin(
-        "void", "tirx.prefetch", tirx.address_of(element), read, keep_close, data_cache
-    )
+    address = tirx.address_of(buffer[index])
+    call = tirx.call_intrin("void", "tirx.prefetch", address, read, keep_close, data_cache)
     return opaque("prefetch", Evaluate(call))
 
 
@@ -114,12 +117,12 @@ def _walk_of(update: SBlockRealize, loops: tuple[For, ...]) -> _Walk | None:
     *steps, inner = reduction
     panels = [at for at, loop in enumerate(loops) if any(_uses(i, loop) for i in panel_index)]
     inside = loops[max(panels, default=-1) + 1 :]
-    tile, tiles = _position([loop for loop in inside if loop.loop_var not in walked])
+    tile, tiles = position([loop for loop in inside if loop.loop_var not in walked])
     for chunk, chunks in filter(None, map(_shared_by, panel_index)):
         tile, tiles = chunk * tiles + tile, chunks * tiles
     panel_bytes = prod(shape[len(panel_index) :]) * FLOAT_BYTES
     last = inner.loop_var, int(inner.extent)
-    return _Walk(weight, panel_index, panel_bytes, tile, tiles, *_position(steps), *last)
+    return _Walk(weight, panel_index, panel_bytes, tile, tiles, *position(steps), *last)
 
 
 def _bound_axes(update: SBlockRealize) -> tuple[tuple[Expr, ...], set[Expr]] | None:
@@ -138,7 +141,7 @@ def _bound_axes(update: SBlockRealize) -> tuple[tuple[Expr, ...], set[Expr]] | N
     return panel_index, {bound[axis] for axis in axes[outside:-1]}
 
 
-def _position(loops: list[For]) -> tuple[Expr, int]:
+def position(loops: list[For]) -> tuple[Expr, int]:
     """Where nested loops are, counted through, and how many positions they have."""
     position: Expr = tirx.const(0, "int32")
     count = 1
@@ -161,7 +164,8 @@ def _uses(index: Expr, loop: For) -> bool:
     return loop.loop_var in undefined_vars(Evaluate(index))
 
 
-def _innermost_block(stmt: Stmt) -> SBlockRealize | None:
-    while isinstance(stmt, For):
-        stmt = stmt.body
+def innermost_block(stmt: Stmt) -> SBlockRealize | None:
+    """The block at the end of a loop nest, behind requests."""
+    while isinstance(stmt, For | SeqStmt):
+        stmt = stmt.body if isinstance(stmt, For) else list(stmt)[-1]
     return stmt if isinstance(stmt, SBlockRealize) else None

@@ -1,0 +1,105 @@
+"""What an epilogue adds is asked for while its tile is multiplied: every line, once it can be."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import pytest
+from tvm import te, tirx, topi
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlockRealize
+from tvm.sym import Analyzer
+from tvm.tirx import For, Stmt
+
+from tvm_neocpu.core.config import ConvConfig
+from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.rewrite_loops import rewrite_loops, with_body
+from tvm_neocpu.topi.schedule_function import schedule_blocks
+from tvm_neocpu.topi.strategy import implementation_of
+
+POINT = ConvWorkload(1, 64, 14, 14, 256, (1, 1))
+LINE = 16
+
+
+def scheduled(conv: ConvWorkload, config: ConvConfig, residual: bool = True) -> tirx.PrimFunc:
+    """relu(conv + bias + residual), or without the residual."""
+    template = implementation_of(config)
+    shape = (conv.batch, conv.in_channels // config.ic_bn, conv.height, conv.width, config.ic_bn)
+    x = te.placeholder(shape, name="x")
+    w = te.placeholder(template.packed_shape(conv, config), name="w")
+    y = template.compute(x, w, conv, config)
+    bias = te.placeholder((1, y.shape[1], 1, 1, y.shape[4]), name="bias")
+    other = te.placeholder(y.shape, name="other")
+    total = topi.add(y, bias)
+    total = topi.nn.relu(topi.add(total, other) if residual else total)
+    inputs = [x, w, bias, *[other] * residual]
+    return schedule_blocks(te.create_prim_func([*inputs, total]))
+
+
+def asked_for(func: tirx.PrimFunc) -> list[tuple[tuple[For, ...], tirx.Expr]]:
+    """Every prefetch of the residual: the loops around it, the element's place in the buffer."""
+    found: list[tuple[tuple[For, ...], tirx.Expr]] = []
+
+    def look(loop: For, body: Stmt, outer: tuple[For, ...]) -> For:
+        parts = body if isinstance(body, tirx.SeqStmt) else [body]
+        for part in parts:
+            if isinstance(part, SBlockRealize) and part.block.name_hint == "prefetch":
+                load = part.block.body.value.args[0].args[0]
+                if load.source.name == "other":
+                    found.append(((*outer, loop), place(load)))
+        return with_body(loop, body)
+
+    rewrite_loops(func, look)
+    return found
+
+
+def place(load: TensorLoad) -> tirx.Expr:
+    flat: tirx.Expr = tirx.const(0, "int32")
+    for extent, index in zip(load.source.shape, load.indices, strict=True):
+        flat = flat * int(extent) + index
+    return flat
+
+
+def lines_of(loops: tuple[For, ...], element: tirx.Expr) -> set[int]:
+    """All lines that one prefetch asks for in the course of the loops."""
+    found = set()
+    for at in product(*(range(int(loop.extent)) for loop in loops)):
+        analyzer = Analyzer()
+        for loop, value in zip(loops, at, strict=True):
+            analyzer.bind(loop.loop_var, tirx.const(value, "int32"))
+        found.add(int(analyzer.simplify(element)) // LINE)
+    return found
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(ConvConfig(32, 32, 14), id="a row"),
+        pytest.param(ConvConfig(64, 32, 7, reg_m=2), id="two rows"),
+        pytest.param(ConvConfig(16, 64, 7, oh_bn=2), id="half a row"),
+        pytest.param(ConvConfig(32, 32, 14, parallel_oc=True), id="chunks of channels"),
+    ],
+)
+def test_every_line_is_asked_for_and_no_other(config: ConvConfig) -> None:
+    lines = [lines_of(*request) for request in asked_for(scheduled(POINT, config))]
+    assert set.union(*lines) == set(range(prod(POINT.out_shape) // LINE))
+
+
+@pytest.mark.parametrize(
+    ("conv", "config", "residual"),
+    [
+        pytest.param(POINT, ConvConfig(32, 32, 14), False, id="nothing is added"),
+        pytest.param(
+            ConvWorkload(1, 16, 4, 4, 32, (1, 1)), ConvConfig(16, 32, 4), True, id="small"
+        ),
+        pytest.param(
+            ConvWorkload(1, 64, 28, 28, 72, (1, 1)), ConvConfig(16, 24, 7), True, id="split lines"
+        ),
+        pytest.param(
+            ConvWorkload(1, 4, 56, 56, 64, (1, 1)), ConvConfig(4, 64, 7), True, id="few steps"
+        ),
+    ],
+)
+def test_no_requests(conv: ConvWorkload, config: ConvConfig, residual: bool) -> None:
+    assert asked_for(scheduled(conv, config, residual)) == []
