@@ -95,11 +95,11 @@ def _request(walk: _Walk, line: Expr) -> Stmt:
     return request(walk.weight, (*walk.panel_index, *[0] * (inside - 1), beyond))
 
 
-def request(buffer: Buffer, index: tuple[Expr | int, ...]) -> Stmt:
+def request(buffer: Buffer, index: tuple[Expr | int, ...], to_write: bool = False) -> Stmt:
     """Ask for the line of one element, which may lie beyond a row's or the buffer's end."""
-    read, keep_close, data_cache = 0, 3, 1
+    keep_close, data_cache = 3, 1
     address = tirx.address_of(buffer[index])
-    call = tirx.call_intrin("void", "tirx.prefetch", address, read, keep_close, data_cache)
+    call = tirx.call_intrin("void", "tirx.prefetch", address, int(to_write), keep_close, data_cache)
     return opaque("prefetch", Evaluate(call))
 
 

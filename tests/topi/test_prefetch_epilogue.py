@@ -12,17 +12,18 @@ from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import For, Stmt
 
-from tvm_neocpu.core.config import ConvConfig
+from tvm_neocpu.core.config import Config, ConvConfig, WinogradConfig
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi.rewrite_loops import rewrite_loops, with_body
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.strategy import implementation_of
 
 POINT = ConvWorkload(1, 64, 14, 14, 256, (1, 1))
+SQUARE = ConvWorkload(1, 32, 24, 24, 64, (3, 3), padding=(1, 1, 1, 1))
 LINE = 16
 
 
-def scheduled(conv: ConvWorkload, config: ConvConfig, residual: bool = True) -> tirx.PrimFunc:
+def scheduled(conv: ConvWorkload, config: Config, residual: bool = True) -> tirx.PrimFunc:
     """relu(conv + bias + residual), or without the residual."""
     template = implementation_of(config)
     shape = (conv.batch, conv.in_channels // config.ic_bn, conv.height, conv.width, config.ic_bn)
@@ -37,8 +38,8 @@ def scheduled(conv: ConvWorkload, config: ConvConfig, residual: bool = True) -> 
     return schedule_blocks(te.create_prim_func([*inputs, total]))
 
 
-def asked_for(func: tirx.PrimFunc) -> list[tuple[tuple[For, ...], tirx.Expr]]:
-    """Every prefetch of the residual: the loops around it, the element's place in the buffer."""
+def asked_for(func: tirx.PrimFunc, name: str = "other") -> list[tuple[tuple[For, ...], tirx.Expr]]:
+    """Every prefetch of a buffer: the loops around it, the element's place in the buffer."""
     found: list[tuple[tuple[For, ...], tirx.Expr]] = []
 
     def look(loop: For, body: Stmt, outer: tuple[For, ...]) -> For:
@@ -46,7 +47,7 @@ def asked_for(func: tirx.PrimFunc) -> list[tuple[tuple[For, ...], tirx.Expr]]:
         for part in parts:
             if isinstance(part, SBlockRealize) and part.block.name_hint == "prefetch":
                 load = part.block.body.value.args[0].args[0]
-                if load.source.name == "other":
+                if load.source.name == name:
                     found.append(((*outer, loop), place(load)))
         return with_body(loop, body)
 
@@ -103,3 +104,26 @@ def test_every_line_is_asked_for_and_no_other(config: ConvConfig) -> None:
 )
 def test_no_requests(conv: ConvWorkload, config: ConvConfig, residual: bool) -> None:
     assert asked_for(scheduled(conv, config, residual)) == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(WinogradConfig(32, 32, 4, 6), id="chunks of rows"),
+        pytest.param(WinogradConfig(16, 32, 4, 6, th_bn=2), id="of two rows of tiles"),
+        pytest.param(WinogradConfig(32, 32, 4, 3, 2, 6, parallel_oc=True), id="of channels"),
+    ],
+)
+def test_winograd_asks_for_its_output_and_a_residual(config: WinogradConfig) -> None:
+    """What it stores between two products is more than the processor buffers."""
+    func = scheduled(SQUARE, config)
+    for name in (func.params[-1].name.removesuffix("_handle"), "other"):
+        asked = asked_for(func, name)
+        assert asked, name
+        lines = [lines_of(*request) for request in asked]
+        assert set.union(*lines) == set(range(prod(SQUARE.out_shape) // LINE))
+
+
+def test_a_direct_tile_is_stored_without_asking() -> None:
+    func = scheduled(POINT, ConvConfig(32, 32, 14))
+    assert asked_for(func, func.params[-1].name.removesuffix("_handle")) == []

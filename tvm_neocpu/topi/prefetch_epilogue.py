@@ -1,0 +1,172 @@
+"""Software prefetch of what an epilogue reads and writes, while its tiles are multiplied.
+
+A residual was written several layers ago, an output's memory was last used by another layer: both
+lie in L3 or in memory. At a tile's end all their lines are wanted at once and nothing hides the
+way. ResNet's 1x1 layers with a residual took a tenth longer. Winograd stores whole rows of tiles
+between two products: its stem took 570 us with the output in cache and 800 without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import ceil, prod
+
+from tvm import tirx
+from tvm.ir import Expr
+from tvm.s_tir import SBlock
+from tvm.sym import Analyzer
+from tvm.tirx import Buffer, For, SeqStmt, Stmt
+from tvm_ffi import structural_equal
+
+from tvm_neocpu.topi.prefetch import (
+    LEAST_BYTES,
+    MOST_A_STEP,
+    PREFETCH_KEY,
+    innermost_block,
+    position,
+    request,
+)
+from tvm_neocpu.topi.rewrite_loops import over_body, with_body
+from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE_BYTES
+
+LINE = LINE_BYTES // FLOAT_BYTES
+LOCAL = "local"
+# Of blocked feature maps.
+RANK, ROWS = 5, 2
+# Lines that the processor itself can wait for while it goes on (Zen 5 buffers 104 stores).
+BUFFERED_STORES = 64
+# More than 256 KiB would have left the caches again until they are wanted.
+MOST_LINES = 4096
+
+
+@dataclass(frozen=True)
+class _Region:
+    """What a loop nest touches of a feature map: ``rows`` times ``lines`` cache lines.
+
+    ``start``: the index of its first element.
+    """
+
+    buffer: Buffer
+    start: tuple[Expr, ...]
+    rows: int
+    lines: int
+    written: bool
+
+
+def prefetch_epilogues(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """# (for k: acc += ..); out = acc + r  ->  (for k: (prefetch of r; acc += ..)); out = acc + r
+
+    Before :func:`tvm_neocpu.topi.prefetch.plant_prefetches`, whose marks show the loop over k.
+    """
+    return func.with_body(_planted(func.body))
+
+
+def _planted(stmt: Stmt) -> Stmt:
+    if not isinstance(stmt, SeqStmt):
+        return over_body(stmt, _planted)
+    parts = [_planted(part) for part in stmt]
+    regions = [region for part in parts for region in _regions_of(part)]
+    if not regions:
+        return SeqStmt(parts)
+    return SeqStmt([_with_requests(part, regions, ()) for part in parts])
+
+
+def _regions_of(nest: Stmt) -> Iterator[_Region]:
+    """What a loop nest that ends in an epilogue reads where it writes, and what it writes."""
+    block = innermost_block(nest)
+    if block is None or not block.block.writes:
+        return
+    output = block.block.writes[0]
+    if output.source.scope() == LOCAL:
+        return
+    values = dict(zip((axis.var for axis in block.block.iter_vars), block.iter_values, strict=True))
+    index = [values.get(extent.min, extent.min) for extent in output.region]
+    loops = _loops_of(nest)
+    for buffer in _read_alike(block.block):
+        yield from _region(buffer, index, loops, written=False)
+    for region in _region(output.source, index, loops, written=True):
+        if region.rows * region.lines > BUFFERED_STORES:
+            yield region
+
+
+def _loops_of(nest: Stmt) -> list[For]:
+    """Loops from the outermost to those around :func:`innermost_block`."""
+    loops = []
+    while isinstance(nest, For | SeqStmt):
+        if isinstance(nest, For):
+            loops.append(nest)
+        nest = nest.body if isinstance(nest, For) else list(nest)[-1]
+    return loops
+
+
+def _read_alike(block: SBlock) -> list[Buffer]:
+    """Buffers in memory of the output's shape, read where it is written."""
+    written = block.writes[0]
+    corner = [extent.min for extent in written.region]
+    return [
+        read.source
+        for read in block.reads
+        if read.source.scope() != LOCAL
+        and structural_equal(list(read.source.shape), list(written.source.shape))
+        and structural_equal([extent.min for extent in read.region], corner)
+    ]
+
+
+def _region(
+    buffer: Buffer, index: list[Expr], loops: list[For], written: bool
+) -> Iterator[_Region]:
+    """None where rows are no runs of whole lines, or the buffer is small."""
+    shape = [int(extent) for extent in buffer.shape]
+    if len(shape) != RANK or prod(shape) * FLOAT_BYTES < LEAST_BYTES:
+        return
+    first, last = _corner(index, loops, at_end=False), _corner(index, loops, at_end=True)
+    analyzer = Analyzer()
+    sides = [analyzer.simplify(end - begin + 1) for begin, end in zip(first, last, strict=True)]
+    if not all(isinstance(side, tirx.IntImm) for side in sides):
+        return
+    *outer, rows, cols, lanes = (min(int(s), most) for s, most in zip(sides, shape, strict=True))
+    if prod(outer) == 1 and lanes == shape[-1] and lanes % LINE == 0:
+        yield _Region(buffer, first, rows, cols * lanes // LINE, written)
+
+
+def _corner(index: list[Expr], loops: list[For], at_end: bool) -> tuple[Expr, ...]:
+    """The index in the first or the last pass through all loops."""
+    analyzer = Analyzer()
+    for loop in loops:
+        value = int(loop.extent) - 1 if at_end else 0
+        analyzer.bind(loop.loop_var, tirx.const(value, "int32"))
+    return tuple(analyzer.simplify(axis) for axis in index)
+
+
+def _with_requests(stmt: Stmt, regions: list[_Region], outer: tuple[For, ...]) -> Stmt:
+    """A reduction's nest, in whose marked loop the regions are asked for line by line."""
+    if isinstance(stmt, SeqStmt):
+        return SeqStmt([_with_requests(part, regions, outer) for part in stmt])
+    if not isinstance(stmt, For):
+        return stmt
+    loops = (*outer, stmt)
+    if PREFETCH_KEY not in stmt.annotations:
+        return with_body(stmt, _with_requests(stmt.body, regions, loops))
+    step, steps = position(list(loops))
+    requests = [ask for region in regions for ask in _requests(region, step, steps)]
+    return with_body(stmt, SeqStmt([*requests, stmt.body])) if requests else stmt
+
+
+def _requests(region: _Region, step: Expr, steps: int) -> list[Stmt]:
+    """As many a step as it takes to have asked for all lines in the last one."""
+    wanted = region.rows * region.lines
+    count = ceil(wanted / steps)
+    if count > MOST_A_STEP or wanted > MOST_LINES:
+        return []
+    first = step * count if count > 1 else step // (steps // wanted)
+    return [_request(region, tirx.min(first + at, wanted - 1)) for at in range(count)]
+
+
+def _request(region: _Region, line: Expr) -> Stmt:
+    index = list(region.start)
+    if region.rows > 1:
+        index[ROWS] = index[ROWS] + line // region.lines
+        line = line % region.lines
+    index[-1] = index[-1] + line * LINE
+    return request(region.buffer, tuple(index), region.written)
