@@ -36,6 +36,8 @@ LOCAL = "local"
 RANK, ROWS = 5, 2
 # Lines that the processor itself can wait for while it goes on (Zen 5 buffers 104 stores).
 BUFFERED_STORES = 64
+# Requests at once that the processor does not drop.
+MOST_A_RUN = 12
 # More than 256 KiB would have left the caches again until they are wanted.
 MOST_LINES = 4096
 
@@ -140,25 +142,46 @@ def _corner(index: list[Expr], loops: list[For], at_end: bool) -> tuple[Expr, ..
 
 
 def _with_requests(stmt: Stmt, regions: list[_Region], outer: tuple[For, ...]) -> Stmt:
-    """A reduction's nest, in whose marked loop the regions are asked for line by line."""
+    """A reduction's nest, in which the regions are asked for line by line.
+
+    A few lines before each run of the marked loop; where that runs too rarely, in each of its steps
+    (whose index arithmetic takes a sixth of a small tile's time).
+    """
     if isinstance(stmt, SeqStmt):
         return SeqStmt([_with_requests(part, regions, outer) for part in stmt])
     if not isinstance(stmt, For):
         return stmt
-    loops = (*outer, stmt)
-    if PREFETCH_KEY not in stmt.annotations:
-        return with_body(stmt, _with_requests(stmt.body, regions, loops))
-    step, steps = position(list(loops))
-    requests = [ask for region in regions for ask in _requests(region, step, steps)]
-    return with_body(stmt, SeqStmt([*requests, stmt.body])) if requests else stmt
+    if PREFETCH_KEY in stmt.annotations:
+        rare = [r for r in regions if _count(r, outer) > MOST_A_RUN]
+        often = [r for r in regions if _count(r, outer) <= MOST_A_RUN]
+        return _behind(_all(often, outer), with_body(stmt, _in_steps(stmt, rare, outer)))
+    return with_body(stmt, _with_requests(stmt.body, regions, (*outer, stmt)))
 
 
-def _requests(region: _Region, step: Expr, steps: int) -> list[Stmt]:
-    """As many a step as it takes to have asked for all lines in the last one."""
+def _in_steps(marked: For, regions: list[_Region], outer: tuple[For, ...]) -> Stmt:
+    loops = (*outer, marked)
+    few = [region for region in regions if _count(region, loops) <= MOST_A_STEP]
+    return _behind(_all(few, loops), marked.body)
+
+
+def _behind(requests: list[Stmt], stmt: Stmt) -> Stmt:
+    return SeqStmt([*requests, stmt]) if requests else stmt
+
+
+def _all(regions: list[_Region], loops: tuple[For, ...]) -> list[Stmt]:
+    return [ask for region in regions for ask in _requests(region, loops)]
+
+
+def _count(region: _Region, loops: tuple[For, ...]) -> int:
+    """Lines to ask for in each pass through some loops, to have asked for all in the last one."""
+    return ceil(region.rows * region.lines / position(list(loops))[1])
+
+
+def _requests(region: _Region, loops: tuple[For, ...]) -> list[Stmt]:
     wanted = region.rows * region.lines
-    count = ceil(wanted / steps)
-    if count > MOST_A_STEP or wanted > MOST_LINES:
+    if wanted > MOST_LINES:
         return []
+    count, (step, steps) = _count(region, loops), position(list(loops))
     first = step * count if count > 1 else step // (steps // wanted)
     return [_request(region, tirx.min(first + at, wanted - 1)) for at in range(count)]
 
