@@ -74,8 +74,9 @@ class DenseConfig:
 
 @dataclass(frozen=True, order=True)
 class WinogradConfig:
-    """Winograd F(tile x tile, 3x3) over NCHW[x]c (Wang et al. 2020, fused scatter-pack).
+    """Winograd over NCHW[x]c in tiles of ``tile`` x ``tile`` outputs (Wang et al. 2020).
 
+    A tile has one row or column where the kernel has one; ``ic_bn == 0`` reads plain NCHW.
     ``reg_m`` x ``reg_n`` transformed tiles are held in registers by the product; a chunk covers
     ``th_bn`` rows of tiles, or all of them when ``parallel_oc`` splits the output channels instead.
     """
