@@ -12,6 +12,7 @@ import tvm
 
 from tvm_neocpu.core.config import WinogradConfig
 from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.target import parse_target
 from tvm_neocpu.topi.conv2d_winograd_nchwc import pack_weight, packed_shape
@@ -95,6 +96,12 @@ def test_an_option_caps_the_tile(
     monkeypatch.setenv(TILE_LIMIT, limit)
     assert tiles_allowed(CONV) == tiles
     assert accepts(CONV, SKYLAKE) == bool(tiles)
+
+
+def test_a_cap_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(TILE_LIMIT, "four")
+    with pytest.raises(ConfigError, match=r"TVM_NEOCPU_WINOGRAD_TILE is a tile size .* 'four'"):
+        tiles_allowed(CONV)
 
 
 def test_the_largest_tile_must_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from itertools import product
 
 from tvm_neocpu.core.config import WinogradConfig
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.winograd import MOST_POINTS, Matrix, conv_matrices
 from tvm_neocpu.core.workload import ConvWorkload
@@ -52,7 +53,7 @@ def _multiplied(conv: ConvWorkload) -> ConvWorkload:
 def tiles_allowed(conv: ConvWorkload) -> tuple[int, ...]:
     """Tile sizes that are precise enough, save products and are not larger than the output."""
     conv = _multiplied(conv)
-    limit = int(os.environ.get(TILE_LIMIT, DEFAULT_TILE_LIMIT))
+    limit = _tile_limit()
     sides = zip((conv.out_height, conv.out_width), conv.kernel, strict=True)
     smallest = min((side for side, taps in sides if taps > 1), default=0)
     allowed = [
@@ -64,6 +65,14 @@ def tiles_allowed(conv: ConvWorkload) -> tuple[int, ...]:
     ]
     # With stride 1, 3 is worth trying only where 4 is not precise enough.
     return tuple(t for t in allowed if t != 3 or 4 not in allowed or max(conv.stride) > 1)
+
+
+def _tile_limit() -> int:
+    """The user's cap; raises ConfigError where it is no number."""
+    text = os.environ.get(TILE_LIMIT, str(DEFAULT_TILE_LIMIT))
+    if not text.isdecimal():
+        raise ConfigError(f"{TILE_LIMIT} is a tile size (0, 2, 4 or 6), unlike {text!r}")
+    return int(text)
 
 
 def _points(conv: ConvWorkload, tile: int) -> int:
