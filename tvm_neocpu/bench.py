@@ -41,8 +41,7 @@ def _bench_networks(argv: list[str]) -> int:
     count = threads.take_cores(options.threads)
     text = cli.target_text(options.target, flags)
     target = parse_target(text)
-    if options.json:
-        cli.check_writable(options.json)
+    cli.check_writable(options.json)
     logs = (options.log,) if options.log else ()
     load_log(logs)  # a missing log is said before anything is built
     settings = _Settings(cli.parse_shapes(options.shape), count, text, logs, options.runs)

@@ -28,8 +28,7 @@ def bench_kernels(argv: list[str]) -> int:
     options = _parser().parse_args(words)
     count = threads.take_cores(options.threads)
     target = parse_target(cli.target_text(options.target, flags))
-    if options.json:
-        cli.check_writable(options.json)
+    cli.check_writable(options.json)
     workloads = Counter(map(parse_workload, options.workload)) or _workloads_of(options, target)
     peak = PeakKernel(target)
     groups = list(time_workloads(workloads, target, options.tries, peak))

@@ -46,8 +46,7 @@ def bench_plan(argv: list[str]) -> int:
     target = parse_target(text)
     if not target.runs_here:
         raise TargetError(f"cannot run code for {target.cpu.name}: no {', '.join(target.missing)}")
-    if options.json:
-        cli.check_writable(options.json)
+    cli.check_writable(options.json)
     shapes = cli.parse_shapes(options.shape)
     settings = _Settings(shapes, count, text, options.runs, options.random, options.seed)
     console = cli.console(width=120)

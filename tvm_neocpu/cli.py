@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -132,28 +133,33 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
 
 def prepare_log(path: Path) -> Path:
     """The log, now known to be writable. Raises LogError before hours of tuning, not after."""
-    try:
+    with writing(f"the log {path}", LogError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a"):
-            pass
-    except OSError as error:
-        raise LogError(f"cannot write the log {path}: {error.strerror}") from error
+        path.open("a").close()
     return path
 
 
-def check_writable(path: Path) -> None:
-    """Raises NeoCpuError before minutes of measuring, not after."""
-    try:
-        with path.open("a"):
-            pass
-    except OSError as error:
-        raise NeoCpuError(f"cannot write {path}: {error.strerror}") from error
+def check_writable(path: Path | None) -> None:
+    """Raises NeoCpuError before minutes of measuring, not after, where a file was asked for."""
+    if path:
+        with writing(path):
+            path.open("a").close()
 
 
 def write_report(path: Path | None, report: dict[str, Any]) -> None:
-    """Leave what was measured as JSON, where a file was asked for."""
+    """Leave what was found as JSON, where a file was asked for. Raises NeoCpuError."""
     if path:
-        path.write_text(json.dumps(report, indent=2) + "\n")
+        with writing(path):
+            path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def writing(what: Path | str, error_type: type[NeoCpuError] = NeoCpuError) -> Iterator[None]:
+    """Raises ``error_type``, in one line, where the file system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise error_type(f"cannot write {what}: {error.strerror}") from error
 
 
 def console(width: int) -> Console:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +18,6 @@ from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.network import ExplainedNetwork
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.global_search.choose import solution_of
 from tvm_neocpu.global_search.explain import Explanation, explain
 from tvm_neocpu.global_search.layout_graph import build_layout_graph
@@ -53,10 +51,10 @@ def _explain(argv: list[str]) -> int:
         explanation, origin = explain_graph(graph, cpu, current_history(cpu))
     network = ExplainedNetwork(name, cpu.name, cpu.cores, origin, explanation)
     table.show(network)
-    if options.json:
-        _write(options.json, json.dumps(as_json(network), indent=2) + "\n")
+    cli.write_report(options.json, as_json(network))
     if options.html:
-        _write(options.html, page.render(network))
+        with cli.writing(options.html):
+            options.html.write_text(page.render(network), encoding="utf-8")
     return 0
 
 
@@ -77,13 +75,6 @@ def explain_graph(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Explana
     records = history.schemes(graph.workloads)
     measured = {(r.workload, r.config) for found in records.values() for r in found}
     return explain(layout_graph, solution, measured), origin
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise NeoCpuError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _parser() -> argparse.ArgumentParser:
