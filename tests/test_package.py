@@ -49,13 +49,12 @@ def test_the_classic_script_of_the_readme_imports() -> None:
     assert "build" in run(script)
 
 
-def test_importing_is_quick_and_loads_nothing_heavy() -> None:
+def test_importing_loads_nothing_heavy() -> None:
     script = (
-        "import sys, time, tvm; start = time.perf_counter(); import tvm_neocpu;"
-        "took = time.perf_counter() - start;"
-        "print(took < 0.25, [n for n in ('onnx', 'xgboost', 'scipy') if n in sys.modules])"
+        "import sys, tvm, tvm_neocpu;"
+        "print([n for n in ('onnx', 'xgboost', 'scipy', 'onnxruntime') if n in sys.modules])"
     )
-    assert run(script) == "True []"
+    assert run(script) == "[]"
 
 
 def test_the_pipeline_is_registered_and_found_by_name() -> None:
