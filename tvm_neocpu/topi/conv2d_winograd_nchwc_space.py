@@ -56,15 +56,13 @@ def tiles_allowed(conv: ConvWorkload) -> tuple[int, ...]:
     limit = _tile_limit()
     sides = zip((conv.out_height, conv.out_width), conv.kernel, strict=True)
     smallest = min((side for side, taps in sides if taps > 1), default=0)
-    allowed = [
+    return tuple(
         tile
         for tile in TILES
         if tile <= max(smallest, 2)
         and _points(conv, tile) <= _most_points(conv, limit)
         and _products(conv, tile) < math.prod(conv.kernel) * _outputs(conv, tile)
-    ]
-    # With stride 1, 3 is worth trying only where 4 is not precise enough.
-    return tuple(t for t in allowed if t != 3 or 4 not in allowed or max(conv.stride) > 1)
+    )
 
 
 def _tile_limit() -> int:
