@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import product
 from math import prod
 
 import pytest
+from prefetches import LINE, asked_for, lines_of
 from tvm import te, tirx, topi
-from tvm.ir import TensorLoad
-from tvm.s_tir import SBlockRealize
-from tvm.sym import Analyzer
-from tvm.tirx import For, Stmt
 
 from tvm_neocpu.core.config import Config, ConvConfig, WinogradConfig
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi.rewrite_loops import rewrite_loops, with_body
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.strategy import implementation_of
 
 POINT = ConvWorkload(1, 64, 14, 14, 256, (1, 1))
 SQUARE = ConvWorkload(1, 32, 24, 24, 64, (3, 3), padding=(1, 1, 1, 1))
-LINE = 16
 
 
 def scheduled(conv: ConvWorkload, config: Config, residual: bool = True) -> tirx.PrimFunc:
@@ -36,41 +30,6 @@ def scheduled(conv: ConvWorkload, config: Config, residual: bool = True) -> tirx
     total = topi.nn.relu(topi.add(total, other) if residual else total)
     inputs = [x, w, bias, *[other] * residual]
     return schedule_blocks(te.create_prim_func([*inputs, total]))
-
-
-def asked_for(func: tirx.PrimFunc, name: str = "other") -> list[tuple[tuple[For, ...], tirx.Expr]]:
-    """Every prefetch of a buffer: the loops around it, the element's place in the buffer."""
-    found: list[tuple[tuple[For, ...], tirx.Expr]] = []
-
-    def look(loop: For, body: Stmt, outer: tuple[For, ...]) -> For:
-        parts = body if isinstance(body, tirx.SeqStmt) else [body]
-        for part in parts:
-            if isinstance(part, SBlockRealize) and part.block.name_hint == "prefetch":
-                load = part.block.body.value.args[0].args[0]
-                if load.source.name == name:
-                    found.append(((*outer, loop), place(load)))
-        return with_body(loop, body)
-
-    rewrite_loops(func, look)
-    return found
-
-
-def place(load: TensorLoad) -> tirx.Expr:
-    flat: tirx.Expr = tirx.const(0, "int32")
-    for extent, index in zip(load.source.shape, load.indices, strict=True):
-        flat = flat * int(extent) + index
-    return flat
-
-
-def lines_of(loops: tuple[For, ...], element: tirx.Expr) -> set[int]:
-    """All lines that one prefetch asks for in the course of the loops."""
-    found = set()
-    for at in product(*(range(int(loop.extent)) for loop in loops)):
-        analyzer = Analyzer()
-        for loop, value in zip(loops, at, strict=True):
-            analyzer.bind(loop.loop_var, tirx.const(value, "int32"))
-        found.add(int(analyzer.simplify(element)) // LINE)
-    return found
 
 
 @pytest.mark.parametrize(
@@ -105,7 +64,7 @@ def test_every_line_is_asked_for_and_no_other(config: ConvConfig) -> None:
     ],
 )
 def test_no_requests(conv: ConvWorkload, config: ConvConfig, residual: bool) -> None:
-    assert asked_for(scheduled(conv, config, residual)) == []
+    assert asked_for(scheduled(conv, config, residual), "other") == []
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d_nchwc_space import computed_columns
 from tvm_neocpu.topi.pad import pad_spatial, place_padding
 from tvm_neocpu.topi.prefetch import prefetch_next_panel
+from tvm_neocpu.topi.prefetch_pixels import prefetch_next_pixels
 
 PAD, ACCUMULATE, STORE = "conv2d_pad", "conv2d_acc", "conv2d_store"
 
@@ -83,6 +84,7 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, pixels=2)
     prefetch_next_panel(sch, reduction[-1])
+    prefetch_next_pixels(sch, reduction[-1], anchor.workload)
     steps.hold_tile_in_registers(sch, acc, reduction[0])
     place_padding(sch, PAD, None if config.parallel_oc else chunk)
     return output

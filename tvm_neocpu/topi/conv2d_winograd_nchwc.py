@@ -142,7 +142,7 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
     chunk, per_block, vector = tile_inverse(sch, inverse, unit, config)
     sch.reverse_compute_at(output, vector, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, pixels=2)
-    sch.set_scope(inverse, 0, "local")
+    sch.set_scope(inverse, 0, steps.LOCAL)
     expand_transform(sch, sch.get_sblock(COLUMNS), vector)
     block_product(sch, anchor.block, per_block, config)
     pack_input(sch, chunk, anchor.workload, config)
@@ -175,7 +175,7 @@ def tile_inverse(
 def expand_transform(sch: Schedule, block: SBlockRV, at: LoopRV) -> None:
     """Compute one tile's transform at ``at``, both matrix indices unrolled, lanes vectorised."""
     sch.compute_at(block, at, preserve_unit_loops=True)
-    sch.set_scope(block, 0, "local")
+    sch.set_scope(block, 0, steps.LOCAL)
     steps.unroll_and_vectorize(sch, block, pixels=2)
 
 
@@ -189,7 +189,7 @@ def block_product(
     ty, tyi = steps.split_off(sch, ty, reg_m)
     tx, txi = steps.split_off(sch, tx, largest_factor(steps.loop_extent(sch, tx), config.reg_n))
     sch.reorder(u, v, ty, tx, ico, ici, tyi, txi, c)
-    write = sch.cache_write(product, 0, "local")
+    write = sch.cache_write(product, 0, steps.LOCAL)
     steps.spread_over_sets(sch, write, axis=3)
     sch.reverse_compute_at(write, tx, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, write, pixels=2)

@@ -18,8 +18,7 @@ from tvm.tirx import AttrStmt, Buffer, BufferStore, For, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.topi.outline_chunks import COMPUTE_SCOPE
 from tvm_neocpu.topi.rewrite_loops import opaque, over_body
-
-LOCAL = "local"
+from tvm_neocpu.topi.steps import LOCAL
 
 
 def forget_locals(func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -102,7 +102,7 @@ def _schedule_reduction(sch: Schedule, block: SBlockRV) -> None:
         sch.decompose_reduction(block, reduction[0])
         return
     sch.reorder(*spatial[:-1], *reduction, lanes)
-    store = sch.cache_write(block, 0, "local")
+    store = sch.cache_write(block, 0, steps.LOCAL)
     outer = spatial[:-1]
     keep = outer[-1:] if len(outer) > 1 else []
     _parallel(sch, outer[: len(outer) - len(keep)], work)
@@ -138,7 +138,7 @@ def _reduce_in_lanes(sch: Schedule, block: SBlockRV, last: LoopRV) -> bool:
     *outer, across = sch.get_loops(block)
     work = math.prod(steps.loop_extent(sch, loop) for loop in sch.get_loops(partial))
     sch.compute_at(partial, outer[-1], preserve_unit_loops=True)
-    sch.set_scope(partial, 0, "local")
+    sch.set_scope(partial, 0, steps.LOCAL)
     # The lanes are the new block's first axis.
     vector, *inner = sch.get_loops(partial)[len(outer) :]
     sch.reorder(*inner, vector)

@@ -22,7 +22,7 @@ from tvm.tirx import Buffer, Evaluate, For, SeqStmt, Stmt
 from tvm.tirx.analysis import undefined_vars
 
 from tvm_neocpu.topi.rewrite_loops import opaque, rewrite_loops, with_body
-from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE_BYTES, REDUCE_AXIS
+from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE, LINE_BYTES, REDUCE_AXIS
 
 PREFETCH_KEY = "neocpu.prefetch"
 # Smaller weights stay in the caches from one run to the next.
@@ -90,7 +90,7 @@ def _requests(walk: _Walk) -> list[Stmt]:
 
 def _request(walk: _Walk, line: Expr) -> Stmt:
     """Ask for a line counted from the end of the current panel: there the next one begins."""
-    beyond = walk.panel_bytes // FLOAT_BYTES + line * (LINE_BYTES // FLOAT_BYTES)
+    beyond = walk.panel_bytes // FLOAT_BYTES + line * LINE
     inside = len(walk.weight.shape) - len(walk.panel_index)
     return request(walk.weight, (*walk.panel_index, *[0] * (inside - 1), beyond))
 
@@ -169,3 +169,13 @@ def innermost_block(stmt: Stmt) -> SBlockRealize | None:
     while isinstance(stmt, For | SeqStmt):
         stmt = stmt.body if isinstance(stmt, For) else list(stmt)[-1]
     return stmt if isinstance(stmt, SBlockRealize) else None
+
+
+def loops_of(nest: Stmt) -> list[For]:
+    """Loops from the outermost to those around :func:`innermost_block`."""
+    loops = []
+    while isinstance(nest, For | SeqStmt):
+        if isinstance(nest, For):
+            loops.append(nest)
+        nest = nest.body if isinstance(nest, For) else list(nest)[-1]
+    return loops

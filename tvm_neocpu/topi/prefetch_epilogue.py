@@ -26,14 +26,13 @@ from tvm_neocpu.topi.prefetch import (
     MOST_A_STEP,
     PREFETCH_KEY,
     innermost_block,
+    loops_of,
     position,
     request,
 )
 from tvm_neocpu.topi.rewrite_loops import over_body, with_body
-from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE_BYTES
+from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE, LOCAL
 
-LINE = LINE_BYTES // FLOAT_BYTES
-LOCAL = "local"
 # Of blocked feature maps.
 RANK, ROWS = 5, 2
 # Requests at once that the processor does not drop.
@@ -84,20 +83,10 @@ def _regions_of(nest: Stmt) -> Iterator[_Region]:
         return
     values = dict(zip((axis.var for axis in block.block.iter_vars), block.iter_values, strict=True))
     index = [values.get(extent.min, extent.min) for extent in output.region]
-    loops = _loops_of(nest)
+    loops = loops_of(nest)
     for buffer in _read_alike(block.block):
         yield from _region(buffer, index, loops, written=False)
     yield from _region(output.source, index, loops, written=True)
-
-
-def _loops_of(nest: Stmt) -> list[For]:
-    """Loops from the outermost to those around :func:`innermost_block`."""
-    loops = []
-    while isinstance(nest, For | SeqStmt):
-        if isinstance(nest, For):
-            loops.append(nest)
-        nest = nest.body if isinstance(nest, For) else list(nest)[-1]
-    return loops
 
 
 def _read_alike(block: SBlock) -> list[Buffer]:

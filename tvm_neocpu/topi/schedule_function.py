@@ -18,6 +18,7 @@ from tvm_neocpu.topi.generic import (
 from tvm_neocpu.topi.outline_chunks import outline_chunks
 from tvm_neocpu.topi.prefetch import plant_prefetches
 from tvm_neocpu.topi.prefetch_epilogue import prefetch_epilogues
+from tvm_neocpu.topi.prefetch_pixels import plant_pixel_requests
 from tvm_neocpu.topi.prologue import melt_prologue
 from tvm_neocpu.topi.strategy import implementation_of
 
@@ -54,5 +55,5 @@ def _scheduled(sch: Schedule) -> tirx.PrimFunc:
     for block in rest[-1:]:
         schedule_block(sch, block)
     forget_anchor(sch)
-    planted = plant_prefetches(prefetch_epilogues(sch.mod["main"]))
-    return outline_chunks(planted, serial_too=True)
+    requested = plant_pixel_requests(prefetch_epilogues(sch.mod["main"]))
+    return outline_chunks(plant_prefetches(requested), serial_too=True)

@@ -16,6 +16,10 @@ REDUCE_AXIS = 2  # tirx.IterVar.CommReduce
 # As many as any register tile has: eight vectors of AVX-512, and all registers one by one.
 MOST_LANES, MOST_UNROLLED = 128, 32
 LINE_BYTES, FLOAT_BYTES = 64, 4
+# Floats of a cache line.
+LINE = LINE_BYTES // FLOAT_BYTES
+# The scope of what a kernel holds in registers.
+LOCAL = "local"
 
 
 def loop_extent(sch: Schedule, loop: LoopRV) -> int:
@@ -131,8 +135,7 @@ def spread_over_sets(sch: Schedule, block: SBlockRV, axis: int) -> None:
     What lies a power of two apart shares a few sets of the cache: the 36 elements of a Winograd
     tile evicted each other (256x14x14: 455 -> 415 us, 64x224x224: 7780 -> 7240).
     """
-    line = LINE_BYTES // FLOAT_BYTES
-    sch.storage_align(block, 0, axis, factor=2 * line, offset=line)
+    sch.storage_align(block, 0, axis, factor=2 * LINE, offset=LINE)
 
 
 def hold_tile_in_registers(sch: Schedule, acc: SBlockRV, first_reduction: LoopRV) -> None:
@@ -142,7 +145,7 @@ def hold_tile_in_registers(sch: Schedule, acc: SBlockRV, first_reduction: LoopRV
 
     LLVM promotes a ``local`` tile to vector registers once all its indices are constants.
     """
-    sch.set_scope(acc, 0, "local")
+    sch.set_scope(acc, 0, LOCAL)
     *_, yi, xi, lanes = sch.get_loops(acc)
     unroll_all(sch, yi, xi)
     vectorize_lanes(sch, lanes)

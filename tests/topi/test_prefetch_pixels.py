@@ -1,0 +1,83 @@
+"""What a 1x1 convolution reads is asked for a tile ahead: every line of it, and no other."""
+
+from __future__ import annotations
+
+import pytest
+from prefetches import LINE, asked_for, lines_of
+
+from tvm_neocpu.core.config import ConvConfig
+from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.kernel import data_shape, kernel_blocks
+
+WIDE = ConvWorkload(1, 64, 28, 28, 64, (1, 1))
+STRIDED = ConvWorkload(1, 64, 28, 28, 64, (1, 1), (2, 2))
+
+
+def requested(conv: ConvWorkload, config: ConvConfig) -> set[int]:
+    """Lines of the data, counted from its beginning, that any request asks for."""
+    asked = asked_for(kernel_blocks(conv, config), "data")
+    return {line for request in asked for line in lines_of(*request)}
+
+
+def read(conv: ConvWorkload, config: ConvConfig) -> set[int]:
+    """Lines of the pixels that the convolution multiplies."""
+    _, blocks, height, width, lanes = data_shape(conv, config)
+    down, across = conv.stride
+    pixels = [
+        (block * height + y) * width + x
+        for block in range(blocks)
+        for y in range(0, height, down)
+        for x in range(0, width, across)
+    ]
+    return {pixel * lanes // LINE + line for pixel in pixels for line in range(lanes // LINE)}
+
+
+def first_tile(conv: ConvWorkload, config: ConvConfig) -> set[int]:
+    """Lines of the first register tile, which nothing comes before."""
+    _, blocks, height, width, lanes = data_shape(conv, config)
+    corner = [
+        (block * height + y * conv.stride[0]) * width + x * conv.stride[1]
+        for block in range(blocks)
+        for y in range(config.reg_m)
+        for x in range(config.reg_n)
+    ]
+    return {pixel * lanes // LINE + line for pixel in corner for line in range(lanes // LINE)}
+
+
+@pytest.mark.parametrize(
+    ("conv", "config"),
+    [
+        pytest.param(WIDE, ConvConfig(32, 32, 14), id="two tiles a row"),
+        pytest.param(WIDE, ConvConfig(32, 32, 28), id="a row, two lines a step"),
+        pytest.param(WIDE, ConvConfig(64, 16, 7, reg_m=2, oh_bn=2), id="two rows"),
+        pytest.param(WIDE, ConvConfig(16, 64, 7, parallel_oc=True), id="chunks of channels"),
+        pytest.param(STRIDED, ConvConfig(32, 32, 7), id="strided"),
+        pytest.param(STRIDED, ConvConfig(16, 32, 14), id="strided, a row"),
+        pytest.param(STRIDED, ConvConfig(32, 32, 7, reg_m=2), id="strided, two rows"),
+    ],
+)
+def test_every_line_is_asked_for_but_those_of_the_first_tile(
+    conv: ConvWorkload, config: ConvConfig
+) -> None:
+    lines, wanted = requested(conv, config), read(conv, config)
+    assert wanted - lines <= first_tile(conv, config)
+    rows_below = config.reg_m * conv.stride[0] * conv.width * config.ic_bn // LINE
+    beyond = {line + rows_below for line in wanted}
+    assert lines <= wanted | beyond
+
+
+@pytest.mark.parametrize(
+    ("conv", "config"),
+    [
+        pytest.param(ConvWorkload(1, 64, 14, 14, 64, (1, 1)), ConvConfig(32, 32, 14), id="small"),
+        pytest.param(ConvWorkload(1, 72, 28, 28, 64, (1, 1)), ConvConfig(24, 32, 14), id="lanes"),
+        pytest.param(
+            ConvWorkload(1, 64, 28, 28, 64, (3, 3), padding=(1, 1, 1, 1)),
+            ConvConfig(32, 32, 14),
+            id="read nine times",
+        ),
+        pytest.param(ConvWorkload(1, 4, 112, 112, 64, (1, 1)), ConvConfig(4, 64, 7), id="few"),
+    ],
+)
+def test_no_requests(conv: ConvWorkload, config: ConvConfig) -> None:
+    assert asked_for(kernel_blocks(conv, config), "data") == []

@@ -1,0 +1,130 @@
+"""Software prefetch of what a 1x1 convolution reads: during one tile, the next tile's pixels.
+
+Its tile reads a few pixels of every block of channels: runs of 28 lines, a whole image apart, too
+short for the processor's prefetchers to catch up with. ResNet-50's 256x56x56 layer into 64 channels
+took 660 us in the network without this and 470 with it (one thread, 92 % of peak).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, prod
+
+from tvm import tirx
+from tvm.ir import Expr, Range
+from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.sym import Analyzer
+from tvm.tirx import Buffer, For, SeqStmt, Stmt
+
+from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.prefetch import LEAST_BYTES, MOST_A_STEP, innermost_block, loops_of, request
+from tvm_neocpu.topi.rewrite_loops import rewrite_loops, with_body
+from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE, LOCAL
+
+PIXELS_KEY = "neocpu.pixels"
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """The input of a register tile in one block of channels: ``rows`` x ``columns`` pixels.
+
+    ``corner``: the index of its first element. ``width``: columns of the output, in all its tiles.
+    """
+
+    data: Buffer
+    corner: tuple[Expr, ...]
+    stride: tuple[int, int]
+    rows: int
+    columns: int
+    width: int
+
+    @property
+    def lines(self) -> int:
+        return self.rows * self.columns * self.lines_of_pixel
+
+    @property
+    def lines_of_pixel(self) -> int:
+        return int(self.data.shape[-1]) // LINE
+
+
+def prefetch_next_pixels(sch: Schedule, step: LoopRV, conv: ConvWorkload) -> None:
+    """Mark the loop over a block's channels; :func:`plant_pixel_requests` acts once all is done.
+
+    # for ico, ici: tile  ->  for ico, ici: (prefetch of the next tile's pixels; tile)
+    """
+    if conv.kernel == (1, 1):
+        sch.annotate(step, PIXELS_KEY, list(conv.stride))
+
+
+def plant_pixel_requests(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The scheduled function with requests in every marked loop; marks are removed."""
+    return rewrite_loops(func, _planted)
+
+
+def _planted(loop: For, body: Stmt, _: tuple[For, ...]) -> For:
+    if PIXELS_KEY not in loop.annotations:
+        return with_body(loop, body)
+    notes = {key: note for key, note in loop.annotations.items() if key != PIXELS_KEY}
+    update = innermost_block(body)
+    down, across = (int(stride) for stride in loop.annotations[PIXELS_KEY])
+    tile = None if update is None else _tile_of(update, loops_of(body), (down, across))
+    requests = [] if tile is None else _requests(tile, loop)
+    return with_body(loop, SeqStmt([*requests, body]) if requests else body, notes)
+
+
+def _tile_of(update: SBlockRealize, inside: list[For], stride: tuple[int, int]) -> _Tile | None:
+    """``None`` for data that is small, computed on the way, or not of whole lines."""
+    *_, read, _ = update.block.reads
+    data = read.source
+    shape = [int(extent) for extent in data.shape]
+    if data.scope() == LOCAL or shape[-1] % LINE or prod(shape) * FLOAT_BYTES < LEAST_BYTES:
+        return None
+    first, last = (_element(update, inside, at_end) for at_end in (False, True))
+    analyzer = Analyzer()
+    spans = [analyzer.simplify(last[axis] - first[axis]) for axis in (2, 3)]
+    if not all(isinstance(span, tirx.IntImm) for span in spans):
+        return None
+    rows, columns = (int(span) // step + 1 for span, step in zip(spans, stride, strict=True))
+    width = int(update.block.writes[0].source.shape[3])
+    # Before the first channel of the block, which the marked loop counts.
+    return _Tile(data, first[:4], stride, rows, columns, width)
+
+
+def _element(update: SBlockRealize, inside: list[For], at_end: bool) -> tuple[Expr, ...]:
+    """What an update reads of the data in the first or the last pass through the tile's loops."""
+    analyzer = Analyzer()
+    for loop in inside:
+        analyzer.bind(loop.loop_var, tirx.const(int(loop.extent) - 1 if at_end else 0, "int32"))
+    for axis, value in zip(update.block.iter_vars, update.iter_values, strict=True):
+        analyzer.bind(axis.var, analyzer.simplify(value))
+    return tuple(analyzer.simplify(axis.min) for axis in update.block.reads[-2].region)
+
+
+def _requests(tile: _Tile, channels: For) -> list[Stmt]:
+    """Of one step; all steps cover the tile that comes next, in this row or below."""
+    extent = int(channels.extent)
+    count = ceil(tile.lines / extent)
+    if count > MOST_A_STEP:
+        return []
+    if count == 1:
+        lines = [channels.loop_var * tile.lines // extent]
+    else:
+        lines = [tirx.min(channels.loop_var * count + at, tile.lines - 1) for at in range(count)]
+    analyzer = Analyzer()
+    analyzer.bind(channels.loop_var, Range(0, extent))
+    indices = [[analyzer.simplify(axis) for axis in _index(tile, line)] for line in lines]
+    return [request(tile.data, tuple(index)) for index in indices]
+
+
+def _index(tile: _Tile, line: Expr) -> tuple[Expr, ...]:
+    """Where a line of the next tile begins; rows that lie together are counted through."""
+    batch, block, y, x = tile.corner
+    down, across = tile.stride
+    beyond, width = x + tile.columns * across, tile.width * across
+    y, x = y + beyond // width * tile.rows * down, beyond % width
+    run = tile.lines_of_pixel * (tile.columns if across == 1 else 1)
+    row, column = line // run, 0
+    if across > 1:
+        row, column = row // tile.columns, row % tile.columns * across
+    return batch, block, y + row * down, x + column, line % run * LINE
