@@ -18,7 +18,8 @@ from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.target import parse_target
 from tvm_neocpu.topi.conv2d_im2col_nchwc import chunking, pack_weight, reads_in_place
 from tvm_neocpu.topi.conv2d_im2col_nchwc_space import space
-from tvm_neocpu.topi.kernel import kernel, kernel_blocks
+from tvm_neocpu.topi.kernel import kernel, unscheduled
+from tvm_neocpu.topi.schedule_function import schedule_blocks
 
 CPU = Cpu("skylake-avx512", AVX512, cores=2)
 TARGET = parse_target().target
@@ -128,7 +129,7 @@ def test_only_the_last_tile_overhangs() -> None:
 def test_the_loops_of_the_product(parallel_oc: bool, expected: str) -> None:
     """Chunks and blocks of channels, tiles, taps, channels of a tap, pixels of a tile; a vector."""
     conv = ConvWorkload(1, 48, 7, 8, 48, (3, 3), padding=(1, 1, 1, 1))
-    sch = Schedule(kernel_blocks(conv, Im2colConfig(8, 16, 7, 4, parallel_oc)))
+    sch = Schedule(schedule_blocks(unscheduled(conv, Im2colConfig(8, 16, 7, 4, parallel_oc))))
     loops = [sch.get(loop) for loop in sch.get_loops(sch.get_sblock("im2col_product_update"))]
     assert ", ".join(str(loop.extent) for loop in loops[:-1] if int(loop.extent) > 1) == expected
     assert int(loops[-1].extent) == 16

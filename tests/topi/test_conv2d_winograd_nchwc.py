@@ -69,6 +69,7 @@ def convolved(
 
 BOUNDS = [
     pytest.param(CONV, 2, 2e-6, id="F(2x2, 3x3)"),
+    pytest.param(CONV, 3, 1e-5, id="F(3x3, 3x3)"),
     pytest.param(CONV, 4, 2e-5, id="F(4x4, 3x3)"),
     pytest.param(CONV, 6, 1e-4, id="F(6x6, 3x3)"),
     pytest.param(ROW, 2, 1e-5, id="F(1x2, 1x7)"),
@@ -88,7 +89,7 @@ def test_errors_stay_within_the_stated_bounds(conv: ConvWorkload, tile: int, bou
 
 
 @pytest.mark.parametrize(
-    ("limit", "tiles"), [("0", ()), ("2", (2,)), ("4", (2, 4)), ("6", (2, 4, 6))]
+    ("limit", "tiles"), [("0", ()), ("2", (2,)), ("4", (2, 3, 4)), ("6", (2, 3, 4, 6))]
 )
 def test_an_option_caps_the_tile(
     monkeypatch: pytest.MonkeyPatch, limit: str, tiles: tuple[int, ...]
@@ -106,7 +107,7 @@ def test_a_cap_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_largest_tile_must_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(TILE_LIMIT, raising=False)
-    assert tiles_allowed(CONV) == (2, 4)
+    assert tiles_allowed(CONV) == (2, 3, 4)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_the_largest_tile_must_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> 
         pytest.param(ROW, (2, 3), id="one dimension bears more points"),
         pytest.param(FIVE, (2,), id="5x5"),
         pytest.param(STRIDED, (2, 3, 4), id="stride 2"),
-        pytest.param(STEM, (2, 4), id="few channels bear one point more"),
+        pytest.param(STEM, (2, 3, 4), id="few channels bear one point more"),
         pytest.param(replace(STRIDED, kernel=(2, 2)), (), id="nothing to save"),
         pytest.param(replace(CONV, kernel=(1, 1)), (), id="1x1"),
         pytest.param(replace(CONV, kernel=(7, 7)), (), id="7x7: too many points"),

@@ -10,7 +10,8 @@ from tvm.s_tir import Schedule
 from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig, DepthwiseConfig
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
 from tvm_neocpu.topi import steps
-from tvm_neocpu.topi.kernel import kernel_blocks
+from tvm_neocpu.topi.kernel import unscheduled
+from tvm_neocpu.topi.schedule_function import schedule_blocks
 
 CONV = ConvWorkload(1, 16, 14, 14, 64, (3, 3), padding=(1, 1, 1, 1))
 TILE = ConvConfig(ic_bn=8, oc_bn=16, reg_n=7, unroll_ker=True, reg_m=2, oh_bn=7)
@@ -23,7 +24,7 @@ KINDS = {0: "", 1: "parallel ", 2: "vector ", 3: "unroll "}
 
 def nest(workload: Workload, config: Config, block: str) -> str:
     """The loops around a block, but those of one iteration."""
-    sch = Schedule(kernel_blocks(workload, config))
+    sch = Schedule(schedule_blocks(unscheduled(workload, config)))
     loops = [sch.get(loop) for loop in sch.get_loops(sch.get_sblock(block))]
     kept = [f"{KINDS[int(loop.kind)]}{loop.extent}" for loop in loops if int(loop.extent) > 1]
     return ", ".join(kept)
@@ -61,7 +62,7 @@ def test_a_pair_of_tiles_is_written_out() -> None:
     config = ConvConfig(ic_bn=8, oc_bn=16, reg_n=9, oh_bn=1)
     expected = "parallel 17, 4, unroll 2, 2, 3, unroll 3, 8, unroll 9, vector 16"
     assert nest(conv, config, "conv2d_acc_update") == expected
-    sch = Schedule(kernel_blocks(conv, config))
+    sch = Schedule(schedule_blocks(unscheduled(conv, config)))
     assert steps.output_shape(sch, sch.get_sblock("conv2d_acc_update"))[3] == 17
 
 

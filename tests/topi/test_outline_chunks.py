@@ -12,8 +12,9 @@ from tvm.tirx import AttrStmt, For, ForKind, SeqStmt, Stmt
 from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.target import parse_target
-from tvm_neocpu.topi.kernel import kernel, kernel_blocks
+from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.rewrite_loops import rewrite_loops, with_body
+from tvm_neocpu.topi.schedule_function import schedule_blocks
 
 CONV = ConvWorkload(1, 256, 14, 14, 256, (1, 1))
 CONFIG = ConvConfig(64, 32, 14, True, 1, 1, True)
@@ -44,7 +45,7 @@ def outlined(func: tirx.PrimFunc) -> list[str]:
     ids=["parallel", "serial"],
 )
 def test_outermost_loops_and_no_others(config: ConvConfig, expected: list[str]) -> None:
-    assert outlined(kernel_blocks(CONV, config)) == expected
+    assert outlined(schedule_blocks(unscheduled(CONV, config))) == expected
 
 
 def test_the_accumulator_stays_in_registers_beside_a_prefetch() -> None:

@@ -7,7 +7,8 @@ from prefetches import LINE, asked_for, lines_of
 
 from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi.kernel import data_shape, kernel_blocks
+from tvm_neocpu.topi.kernel import data_shape, unscheduled
+from tvm_neocpu.topi.schedule_function import schedule_blocks
 
 WIDE = ConvWorkload(1, 64, 28, 28, 64, (1, 1))
 STRIDED = ConvWorkload(1, 64, 28, 28, 64, (1, 1), (2, 2))
@@ -15,7 +16,7 @@ STRIDED = ConvWorkload(1, 64, 28, 28, 64, (1, 1), (2, 2))
 
 def requested(conv: ConvWorkload, config: ConvConfig) -> set[int]:
     """Lines of the data, counted from its beginning, that any request asks for."""
-    asked = asked_for(kernel_blocks(conv, config), "data")
+    asked = asked_for(schedule_blocks(unscheduled(conv, config)), "data")
     return {line for request in asked for line in lines_of(*request)}
 
 
@@ -80,4 +81,4 @@ def test_every_line_is_asked_for_but_those_of_the_first_tile(
     ],
 )
 def test_no_requests(conv: ConvWorkload, config: ConvConfig) -> None:
-    assert asked_for(kernel_blocks(conv, config), "data") == []
+    assert asked_for(schedule_blocks(unscheduled(conv, config)), "data") == []

@@ -8,6 +8,9 @@ from typing import Any
 Pair = tuple[int, int]
 Padding = tuple[int, int, int, int]
 
+# Channels of a first convolution: an image's, with a mask or a depth.
+MOST_PLAIN = 4
+
 
 @dataclass(frozen=True, order=True)
 class ConvWorkload:
@@ -40,6 +43,11 @@ class ConvWorkload:
     @property
     def is_depthwise(self) -> bool:
         return self.groups > 1 and self.groups == self.in_channels
+
+    @property
+    def reads_plain(self) -> bool:
+        """A first convolution: channels too few to be blocked, read as plain NCHW."""
+        return self.groups == 1 and self.in_channels <= MOST_PLAIN
 
     @property
     def is_pointwise(self) -> bool:

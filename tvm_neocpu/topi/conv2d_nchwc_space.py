@@ -44,7 +44,7 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
 def in_blocks(conv: ConvWorkload) -> tuple[int, ...]:
     """Factors of the input channels of a group; plain NCHW (0) for a first convolution."""
     blocks = tuple(f for f in factors(conv.in_channels // conv.groups) if f <= 64)
-    return (0, *blocks) if conv.in_channels <= 4 and conv.groups == 1 else blocks
+    return (0, *blocks) if conv.reads_plain else blocks
 
 
 def out_blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:

@@ -10,8 +10,9 @@ the products are blocked like the direct template; the inverse transform writes 
 the epilogue. Every transform is a constant-matrix product written out, zeros and ones for free.
 
 Largest error over the largest output, unit-variance data, 512 input channels: F(2x2, 3x3) 2e-6 (as
-the direct template), F(4x4, 3x3) 2e-5, F(6x6, 3x3) 1e-4, F(1x2, 1x7) 1e-5, F(1x3, 1x7) 4e-5,
-F(2x2, 5x5) 2e-5; with stride 2 the 3x3 ones lose less. 2e-5 also for F(4x4, 4x4) over 12 phases.
+the direct template), F(3x3, 3x3) 1e-5, F(4x4, 3x3) 2e-5, F(6x6, 3x3) 1e-4, F(1x2, 1x7) 1e-5,
+F(1x3, 1x7) 4e-5, F(2x2, 5x5) 2e-5; with stride 2 the 3x3 ones lose less. 2e-5 also for
+F(4x4, 4x4) over 12 phases.
 A test holds these bounds.
 """
 
@@ -31,6 +32,7 @@ from tvm_neocpu.core.winograd import Matrix, conv_matrices
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi import steps, stride_phases
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.conv2d_winograd_nchwc_space import tile_grid
 from tvm_neocpu.topi.pad import pad_spatial, place_padding
 from tvm_neocpu.topi.prefetch import prefetch_next_panel
 
@@ -50,7 +52,7 @@ def compute(
 
     ``weight``: (K/y, a, b, C/x, x, y) for a x b products a tile. Returns (N, K/y, OH, OW, y).
     """
-    unit = multiplied(conv, config)
+    unit = stride_phases.multiplied(conv)
     grid = tile_grid(conv, config)
     down, across = conv_matrices(unit, config.tile)
     alpha = (down.products, across.products)
@@ -138,7 +140,7 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
     config = anchor.config
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     inverse = sch.get_sblock(INVERSE)
-    unit = multiplied(anchor.workload, config)
+    unit = stride_phases.multiplied(anchor.workload)
     chunk, per_block, vector = tile_inverse(sch, inverse, unit, config)
     sch.reverse_compute_at(output, vector, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, pixels=2)
@@ -226,7 +228,7 @@ def pack_input(sch: Schedule, chunk: LoopRV, conv: ConvWorkload, config: Winogra
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) -> np.ndarray:
     """(K, C, KH, KW) -> G g G^T as (K/y, a, b, C/x, x, y), computed in double precision."""
-    unit = multiplied(conv, config)
+    unit = stride_phases.multiplied(conv)
     down, across = (np.array(m.g, dtype=np.float64) for m in conv_matrices(unit, config.tile))
     taps = weight.astype(np.float64)
     if config.ic_bn == 0:
@@ -239,24 +241,11 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) 
 
 def packed_shape(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, ...]:
     """The shape that :func:`pack_weight` returns."""
-    unit = multiplied(conv, config)
+    unit = stride_phases.multiplied(conv)
     ic_bn = config.ic_bn or unit.in_channels
     products = (m.products for m in conv_matrices(unit, config.tile))
     out_blocks, in_blocks = conv.out_channels // config.oc_bn, unit.in_channels // ic_bn
     return (out_blocks, *products, in_blocks, ic_bn, config.oc_bn)
-
-
-def tile_grid(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, int]:
-    """Tiles down and across; rounded up so that register tiles divide them."""
-    down, across = conv_matrices(multiplied(conv, config), config.tile)
-    rows = -(-conv.out_height // down.outputs)
-    cols = -(-conv.out_width // across.outputs)
-    return -(-rows // config.reg_m) * config.reg_m, -(-cols // config.reg_n) * config.reg_n
-
-
-def multiplied(conv: ConvWorkload, config: WinogradConfig) -> ConvWorkload:
-    """The convolution whose tiles are transformed: over phases where the data is plain."""
-    return conv if config.ic_bn else stride_phases.unit_stride(conv)
 
 
 def _lanes(block: int) -> int:

@@ -22,7 +22,7 @@ from tvm_neocpu.topi.roofline import (
     tile_step_cycles,
     vector_registers,
 )
-from tvm_neocpu.topi.stride_phases import unit_stride
+from tvm_neocpu.topi.stride_phases import multiplied
 
 # Largest tile of a 3x3 kernel: 0 turns Winograd off, 6 trades a digit of precision (1e-3 relative)
 # for speed. Other kernels may be as imprecise as that one.
@@ -30,8 +30,8 @@ TILE_LIMIT = "TVM_NEOCPU_WINOGRAD_TILE"
 DEFAULT_TILE_LIMIT = 4
 TILES = (2, 3, 4, 6)
 MOST_TAPS, MOST_STRIDE = 7, 2
-# First convolutions read plain NCHW of so many channels; moving one of their numbers takes so long.
-MOST_PLAIN, PHASE_CYCLES = 4, 1.5
+# Moving one number of a first convolution's plain NCHW into its phase.
+PHASE_CYCLES = 1.5
 FEW_CHANNELS = 16
 
 
@@ -39,20 +39,15 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     """Undilated, one group, channels that fill vectors and pay for transforms, products saved."""
     plain = conv.dilation == (1, 1) and conv.groups == 1
     known = max(conv.kernel) <= MOST_TAPS and max(conv.stride) <= MOST_STRIDE
-    conv = _multiplied(conv)
+    conv = multiplied(conv)
     roomy = min(conv.in_channels, conv.out_channels) >= 8
     roomy = roomy and conv.in_channels % 4 == conv.out_channels % 4 == 0
     return plain and known and roomy and bool(tiles_allowed(conv))
 
 
-def _multiplied(conv: ConvWorkload) -> ConvWorkload:
-    """The convolution whose tiles are transformed: over phases where channels are few."""
-    return unit_stride(conv) if conv.in_channels <= MOST_PLAIN else conv
-
-
 def tiles_allowed(conv: ConvWorkload) -> tuple[int, ...]:
     """Tile sizes that are precise enough, save products and are not larger than the output."""
-    conv = _multiplied(conv)
+    conv = multiplied(conv)
     limit = _tile_limit()
     sides = zip((conv.out_height, conv.out_width), conv.kernel, strict=True)
     smallest = min((side for side, taps in sides if taps > 1), default=0)
@@ -84,10 +79,11 @@ def _most_points(conv: ConvWorkload, limit: int) -> int:
 
     One more where few channels are summed, half as many again in one dimension.
     """
-    points = limit + 2 if limit else 0
-    if min(conv.kernel) == 1:
-        return min(points * 3 // 2, MOST_POINTS)
-    return min(points + (conv.in_channels <= FEW_CHANNELS), MOST_POINTS) if limit else 0
+    if not limit:
+        return 0
+    points = limit + 2
+    more = points // 2 if min(conv.kernel) == 1 else int(conv.in_channels <= FEW_CHANNELS)
+    return min(points + more, MOST_POINTS)
 
 
 def _products(conv: ConvWorkload, tile: int) -> int:
@@ -101,10 +97,12 @@ def _outputs(conv: ConvWorkload, tile: int) -> int:
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[WinogradConfig, ...]:
     """Channel factors, tile sizes, register tiles over the grid of tiles, chunks."""
-    blocks_in = [f for f in factors(conv.in_channels) if 4 <= f <= 4 * cpu.lanes]
-    if conv.in_channels <= MOST_PLAIN:
+    blocks_in, blocks_out = (
+        [f for f in factors(channels) if 4 <= f <= 4 * cpu.lanes]
+        for channels in (conv.in_channels, conv.out_channels)
+    )
+    if conv.reads_plain:
         blocks_in = [0]
-    blocks_out = [f for f in factors(conv.out_channels) if 4 <= f <= 4 * cpu.lanes]
     return tuple(
         WinogradConfig(ic_bn, oc_bn, tile, reg_n, reg_m, th_bn, parallel_oc)
         for tile in tiles_allowed(conv)
@@ -118,7 +116,7 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[WinogradConfig, ...]:
 
 def register_tiles(conv: ConvWorkload, tile: int) -> tuple[tuple[int, int], ...]:
     """(reg_m, reg_n) that round the grid of tiles up by at most a seventh."""
-    rows, cols = _tiles(_multiplied(conv), tile)
+    rows, cols = _tiles(conv, tile)
     found = [
         (m, n)
         for m, n in product((1, 2, 4, 7), range(1, min(cols, 28) + 1))
@@ -131,19 +129,19 @@ def register_tiles(conv: ConvWorkload, tile: int) -> tuple[tuple[int, int], ...]
 
 def chunkings(conv: ConvWorkload, tile: int, reg_m: int) -> tuple[tuple[int, bool], ...]:
     """(tile rows a chunk covers, split over output channels instead)."""
-    rows = math.ceil(_tiles(_multiplied(conv), tile)[0] / reg_m) * reg_m
+    rows = math.ceil(_tiles(conv, tile)[0] / reg_m) * reg_m
     heights = [f for f in factors(rows) if f % reg_m == 0 and f <= max(reg_m, 16)]
     return (*((height, False) for height in heights), (rows, True))
 
 
 def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float:
     """CDUCA's model over the four parts; the kernel transform is paid at compile time."""
-    split = 0.0
-    if config.ic_bn == 0:
-        conv, config, split = _over_phases(conv, config)
-    down, across = _tiles(conv, config.tile)
-    rows = math.ceil(down / config.reg_m) * config.reg_m
-    cols = math.ceil(across / config.reg_n) * config.reg_n
+    cycles = 0.0
+    if conv.reads_plain:
+        conv = multiplied(conv)
+        config = replace(config, ic_bn=conv.in_channels)
+        cycles += PHASE_CYCLES * math.prod(conv.in_shape)
+    rows, cols = tile_grid(conv, config)
     tiles = conv.batch * rows * cols
     out_blocks = conv.out_channels // config.oc_bn
     vectors = vector_registers(config.oc_bn, cpu)
@@ -152,9 +150,7 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
     from_l2 = streamed(conv.in_channels * row_bytes, row_bytes, cpu)
     step = tile_step_cycles(pixels, vectors, cpu, from_l2) + 0.25 + 4.0 / config.ic_bn
     per_register_tile = conv.in_channels * step + 2.0 * pixels * vectors + 20
-    cycles = (
-        split + _products(conv, config.tile) * (tiles / pixels) * out_blocks * per_register_tile
-    )
+    cycles += _products(conv, config.tile) * (tiles / pixels) * out_blocks * per_register_tile
     cycles += tiles * _input_cycles(conv, config, cpu) * conv.in_channels / config.ic_bn
     cycles += tiles * _output_cycles(conv, config, cpu) * out_blocks
     row_chunks = rows // max(f for f in factors(rows) if f <= config.th_bn)
@@ -164,18 +160,16 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
     return seconds(work, cpu) + (phases - 1) * FORK_JOIN
 
 
-def _over_phases(
-    conv: ConvWorkload, config: WinogradConfig
-) -> tuple[ConvWorkload, WinogradConfig, float]:
-    """The convolution that plain data's phases go through, as blocked; cycles of splitting them."""
-    unit = unit_stride(conv)
-    cycles = PHASE_CYCLES * math.prod(unit.in_shape)
-    return unit, replace(config, ic_bn=unit.in_channels), cycles
+def tile_grid(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, int]:
+    """Tiles down and across; rounded up so that register tiles divide them."""
+    rows, cols = _tiles(conv, config.tile)
+    reg_m, reg_n = config.reg_m, config.reg_n
+    return math.ceil(rows / reg_m) * reg_m, math.ceil(cols / reg_n) * reg_n
 
 
 def _tiles(conv: ConvWorkload, tile: int) -> tuple[int, int]:
     """Tiles down and across that cover the output."""
-    down, across = conv_matrices(conv, tile)
+    down, across = conv_matrices(multiplied(conv), tile)
     return math.ceil(conv.out_height / down.outputs), math.ceil(conv.out_width / across.outputs)
 
 
@@ -183,7 +177,7 @@ def _input_cycles(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float
     """B^T d B of one tile and one block of channels: arithmetic, loads, scattered stores."""
     down, across = conv_matrices(conv, config.tile)
     arithmetic = (across.pixels * _adds(down.b) + down.products * _adds(across.b)) / 2
-    products = down.products * across.products
+    products = _products(conv, config.tile)
     return vector_registers(config.ic_bn, cpu) * (arithmetic + 2.0 * products)
 
 
@@ -191,7 +185,7 @@ def _output_cycles(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> floa
     """A^T M A of one tile and one block of channels, and the store."""
     down, across = conv_matrices(conv, config.tile)
     arithmetic = (across.products * _adds(down.a) + down.outputs * _adds(across.a)) / 2
-    products, outputs = down.products * across.products, down.outputs * across.outputs
+    products, outputs = _products(conv, config.tile), _outputs(conv, config.tile)
     return vector_registers(config.oc_bn, cpu) * (arithmetic + 1.5 * products + 2.0 * outputs)
 
 

@@ -53,7 +53,7 @@ def _run(func: tirx.PrimFunc, *passes: tvm.transform.Pass) -> tirx.PrimFunc:
 def _forgetful(stmt: Stmt, outlined: bool) -> Stmt:
     if isinstance(stmt, AttrStmt) and stmt.attr_key == COMPUTE_SCOPE:
         parts = stmt.body if isinstance(stmt.body, SeqStmt) else [stmt.body]
-        return AttrStmt(stmt.node, stmt.attr_key, stmt.value, _in_turn(parts, outlined=True))
+        return over_body(stmt, lambda _: _in_turn(parts, outlined=True))
     if isinstance(stmt, SeqStmt):
         return _in_turn(stmt, outlined)
     return over_body(stmt, lambda body: _forgetful(body, outlined))

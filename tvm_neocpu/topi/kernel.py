@@ -11,8 +11,7 @@ from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
-from tvm_neocpu.topi.forget_locals import forget_locals
-from tvm_neocpu.topi.schedule_function import schedule_blocks
+from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.strategy import implementation_of
 
 
@@ -22,16 +21,15 @@ def kernel(workload: Workload, config: Config) -> tirx.PrimFunc:
     All tensors are as the config stores them. Raises ConfigError where no implementation of that
     name is registered.
     """
-    return forget_locals(kernel_blocks(workload, config))
+    return schedule_function(unscheduled(workload, config))
 
 
-def kernel_blocks(workload: Workload, config: Config) -> tirx.PrimFunc:
-    """The same, of blocks that a ``Schedule`` still reads."""
+def unscheduled(workload: Workload, config: Config) -> tirx.PrimFunc:
+    """The same, as its template computes it."""
     implementation = implementation_of(config)
     data = te.placeholder(data_shape(workload, config), name="data")
     if implementation.packed_shape is None:
-        result = implementation.compute(data, workload, config)
-        return schedule_blocks(te.create_prim_func([data, result]))
+        return te.create_prim_func([data, implementation.compute(data, workload, config)])
     weight = te.placeholder(implementation.packed_shape(workload, config), name="weight")
     result = implementation.compute(data, weight, workload, config)
     bias = te.placeholder(_bias_shape(workload, config), name="bias")
@@ -41,7 +39,7 @@ def kernel_blocks(workload: Workload, config: Config) -> tirx.PrimFunc:
     output = te.compute(
         result.shape, lambda *at: te.max(biased(*at), tirx.const(0.0, "float32")), name="T_relu"
     )
-    return schedule_blocks(te.create_prim_func([data, weight, bias, output]))
+    return te.create_prim_func([data, weight, bias, output])
 
 
 def data_shape(workload: Workload, config: Config) -> tuple[int, ...]:

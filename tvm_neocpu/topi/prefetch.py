@@ -11,6 +11,7 @@ buffers of the L1 cache and the processor drops the rest (1270 us).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -141,7 +142,7 @@ def _bound_axes(update: SBlockRealize) -> tuple[tuple[Expr, ...], set[Expr]] | N
     return panel_index, {bound[axis] for axis in axes[outside:-1]}
 
 
-def position(loops: list[For]) -> tuple[Expr, int]:
+def position(loops: Sequence[For]) -> tuple[Expr, int]:
     """Where nested loops are, counted through, and how many positions they have."""
     position: Expr = tirx.const(0, "int32")
     count = 1

@@ -105,7 +105,7 @@ def _read_alike(block: SBlock) -> list[Buffer]:
 def _region(
     buffer: Buffer, index: list[Expr], loops: list[For], written: bool
 ) -> Iterator[_Region]:
-    """None where rows are no runs of whole lines, or the buffer is small."""
+    """None where rows are no runs of whole lines, or too large; or where the buffer is small."""
     shape = [int(extent) for extent in buffer.shape]
     if len(shape) != RANK or prod(shape) * FLOAT_BYTES < LEAST_BYTES:
         return
@@ -115,7 +115,8 @@ def _region(
     if not all(isinstance(side, tirx.IntImm) for side in sides):
         return
     *outer, rows, cols, lanes = (min(int(s), most) for s, most in zip(sides, shape, strict=True))
-    if prod(outer) == 1 and lanes == shape[-1] and lanes % LINE == 0:
+    whole = prod(outer) == 1 and lanes == shape[-1] and lanes % LINE == 0
+    if whole and rows * cols * lanes // LINE <= MOST_LINES:
         yield _Region(buffer, first, rows, cols * lanes // LINE, written)
 
 
@@ -161,14 +162,12 @@ def _all(regions: list[_Region], loops: tuple[For, ...]) -> list[Stmt]:
 
 def _count(region: _Region, loops: tuple[For, ...]) -> int:
     """Lines to ask for in each pass through some loops, to have asked for all in the last one."""
-    return ceil(region.rows * region.lines / position(list(loops))[1])
+    return ceil(region.rows * region.lines / position(loops)[1])
 
 
 def _requests(region: _Region, loops: tuple[For, ...]) -> list[Stmt]:
     wanted = region.rows * region.lines
-    if wanted > MOST_LINES:
-        return []
-    count, (step, steps) = _count(region, loops), position(list(loops))
+    count, (step, steps) = _count(region, loops), position(loops)
     first = step * count if count > 1 else step // (steps // wanted)
     return [_request(region, tirx.min(first + at, wanted - 1)) for at in range(count)]
 

@@ -36,6 +36,11 @@ def unit_stride(conv: ConvWorkload) -> ConvWorkload:
     )
 
 
+def multiplied(conv: ConvWorkload) -> ConvWorkload:
+    """The convolution that Winograd's tiles see: over phases where the data is plain."""
+    return unit_stride(conv) if conv.reads_plain else conv
+
+
 def lanes_of(unit: ConvWorkload) -> int:
     """The vector that holds all channels of a pixel: 16 for 12."""
     return 1 << (unit.in_channels - 1).bit_length()
