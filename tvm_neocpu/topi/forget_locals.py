@@ -2,9 +2,10 @@
 
 TVM allocates a parallel loop's buffers outside its outlined body, so their last contents count as
 results: LLVM kept a product's 28 accumulators alive through Winograd's inverse transform, which
-made do with the four registers left and spilled the rest (403 instructions, 212 of them touching
-the stack; with this 223 and none). Overwriting them behind the nest shows them to be dead, for a
-few dozen stores. Not at the end of the chunk: LLVM looks only so far ahead.
+made do with the four registers left and spilled the rest (550 instructions, 258 of them touching
+the stack; with this 314 and 17: VGG's 64x224x224 layer 6 % faster). Overwriting them behind the
+nest shows them to be dead, for a few dozen stores. Not at the end of the chunk: LLVM looks only so
+far ahead.
 """
 
 from __future__ import annotations
