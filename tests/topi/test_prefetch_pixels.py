@@ -78,6 +78,12 @@ def test_every_line_is_asked_for_but_those_of_the_first_tile(
             id="read nine times",
         ),
         pytest.param(ConvWorkload(1, 4, 112, 112, 64, (1, 1)), ConvConfig(4, 64, 7), id="few"),
+        pytest.param(ConvWorkload(1, 4, 112, 112, 64, (1, 1)), ConvConfig(0, 64, 7), id="plain"),
+        pytest.param(
+            ConvWorkload(1, 64, 28, 28, 64, (1, 1), padding=(1, 1, 1, 1)),
+            ConvConfig(32, 32, 10),
+            id="padded here",
+        ),
     ],
 )
 def test_no_requests(conv: ConvWorkload, config: ConvConfig) -> None:

@@ -20,9 +20,11 @@ from tvm.tirx import Buffer, For, SeqStmt, Stmt
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi.prefetch import LEAST_BYTES, MOST_A_STEP, innermost_block, loops_of, request
 from tvm_neocpu.topi.rewrite_loops import rewrite_loops, with_body
-from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE, LOCAL
+from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE
 
 PIXELS_KEY = "neocpu.pixels"
+# Of blocked data.
+RANK = 5
 
 
 @dataclass(frozen=True)
@@ -59,26 +61,33 @@ def prefetch_next_pixels(sch: Schedule, step: LoopRV, conv: ConvWorkload) -> Non
 
 def plant_pixel_requests(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The scheduled function with requests in every marked loop; marks are removed."""
-    return rewrite_loops(func, _planted)
+
+    def planted(loop: For, body: Stmt, _: tuple[For, ...]) -> For:
+        if PIXELS_KEY not in loop.annotations:
+            return with_body(loop, body)
+        notes = {key: note for key, note in loop.annotations.items() if key != PIXELS_KEY}
+        down, across = (int(stride) for stride in loop.annotations[PIXELS_KEY])
+        update = innermost_block(body)
+        # What the function computes itself, a prologue or a padded image, lies in a cache.
+        given = update is not None and any(_data(update).same_as(p) for p in func.params)
+        tile = _tile_of(update, loops_of(body), (down, across)) if given else None
+        requests = [] if tile is None else _requests(tile, loop)
+        return with_body(loop, SeqStmt([*requests, body]) if requests else body, notes)
+
+    return rewrite_loops(func, planted)
 
 
-def _planted(loop: For, body: Stmt, _: tuple[For, ...]) -> For:
-    if PIXELS_KEY not in loop.annotations:
-        return with_body(loop, body)
-    notes = {key: note for key, note in loop.annotations.items() if key != PIXELS_KEY}
-    update = innermost_block(body)
-    down, across = (int(stride) for stride in loop.annotations[PIXELS_KEY])
-    tile = None if update is None else _tile_of(update, loops_of(body), (down, across))
-    requests = [] if tile is None else _requests(tile, loop)
-    return with_body(loop, SeqStmt([*requests, body]) if requests else body, notes)
+def _data(update: SBlockRealize) -> Buffer:
+    """An update reads its accumulator, the data, the weights."""
+    return update.block.reads[-2].source
 
 
 def _tile_of(update: SBlockRealize, inside: list[For], stride: tuple[int, int]) -> _Tile | None:
-    """``None`` for data that is small, computed on the way, or not of whole lines."""
-    *_, read, _ = update.block.reads
-    data = read.source
+    """``None`` for data that is small, plain, or not of whole lines."""
+    data = _data(update)
     shape = [int(extent) for extent in data.shape]
-    if data.scope() == LOCAL or shape[-1] % LINE or prod(shape) * FLOAT_BYTES < LEAST_BYTES:
+    blocked = len(shape) == RANK and shape[-1] % LINE == 0
+    if not blocked or prod(shape) * FLOAT_BYTES < LEAST_BYTES:
         return None
     first, last = (_element(update, inside, at_end) for at_end in (False, True))
     analyzer = Analyzer()
