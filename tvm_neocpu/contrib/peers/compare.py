@@ -15,8 +15,10 @@ from tvm_neocpu.contrib.peers.runner import Runner
 
 # Timed runs in a turn.
 BURST = 5
-# Threads of the engine before spin for a while, on the cores of the next one.
-PAUSE_SECONDS = 0.1
+# The engine before spins on the cores of the next one: TVM through 300,000 yields, which take a
+# third of a second where another wants the core. After 0.1 s ONNX Runtime took 37 ms behind two
+# processes of ours; alone 10.
+PAUSE_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
