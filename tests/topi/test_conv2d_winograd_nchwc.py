@@ -129,6 +129,13 @@ def test_tiles_by_kernel(conv: ConvWorkload, tiles: tuple[int, ...]) -> None:
     assert accepts(conv, SKYLAKE) == bool(tiles)
 
 
+def test_the_config_says_whether_a_first_convolution_reads_plain_data() -> None:
+    conv = replace(STRIDED, in_channels=4)
+    blocked, plain = (packed_shape(conv, WinogradConfig(ic_bn, 16, 2, 2)) for ic_bn in (4, 0))
+    assert blocked == (1, 5, 5, 1, 4, 16)
+    assert plain == (1, 3, 3, 1, 16, 16)
+
+
 @pytest.mark.parametrize("limit", ["2", "4", "6"])
 @pytest.mark.parametrize("taps", [1, 2, 3, 4, 5, 6, 7])
 @pytest.mark.parametrize("channels", [3, 16, 512])

@@ -52,7 +52,7 @@ def compute(
 
     ``weight``: (K/y, a, b, C/x, x, y) for a x b products a tile. Returns (N, K/y, OH, OW, y).
     """
-    unit = stride_phases.multiplied(conv)
+    unit = stride_phases.multiplied(conv, config.ic_bn)
     grid = tile_grid(conv, config)
     down, across = conv_matrices(unit, config.tile)
     alpha = (down.products, across.products)
@@ -140,7 +140,7 @@ def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
     config = anchor.config
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     inverse = sch.get_sblock(INVERSE)
-    unit = stride_phases.multiplied(anchor.workload)
+    unit = stride_phases.multiplied(anchor.workload, config.ic_bn)
     chunk, per_block, vector = tile_inverse(sch, inverse, unit, config)
     sch.reverse_compute_at(output, vector, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, pixels=2)
@@ -228,7 +228,7 @@ def pack_input(sch: Schedule, chunk: LoopRV, conv: ConvWorkload, config: Winogra
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) -> np.ndarray:
     """(K, C, KH, KW) -> G g G^T as (K/y, a, b, C/x, x, y), computed in double precision."""
-    unit = stride_phases.multiplied(conv)
+    unit = stride_phases.multiplied(conv, config.ic_bn)
     down, across = (np.array(m.g, dtype=np.float64) for m in conv_matrices(unit, config.tile))
     taps = weight.astype(np.float64)
     if config.ic_bn == 0:
@@ -241,7 +241,7 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) 
 
 def packed_shape(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, ...]:
     """The shape that :func:`pack_weight` returns."""
-    unit = stride_phases.multiplied(conv)
+    unit = stride_phases.multiplied(conv, config.ic_bn)
     ic_bn = config.ic_bn or unit.in_channels
     products = (m.products for m in conv_matrices(unit, config.tile))
     out_blocks, in_blocks = conv.out_channels // config.oc_bn, unit.in_channels // ic_bn

@@ -39,15 +39,20 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     """Undilated, one group, channels that fill vectors and pay for transforms, products saved."""
     plain = conv.dilation == (1, 1) and conv.groups == 1
     known = max(conv.kernel) <= MOST_TAPS and max(conv.stride) <= MOST_STRIDE
-    conv = multiplied(conv)
+    conv = _offered(conv)
     roomy = min(conv.in_channels, conv.out_channels) >= 8
     roomy = roomy and conv.in_channels % 4 == conv.out_channels % 4 == 0
     return plain and known and roomy and bool(tiles_allowed(conv))
 
 
+def _offered(conv: ConvWorkload) -> ConvWorkload:
+    """The convolution that tiles see in all configs of the space: plain where it can be."""
+    return multiplied(conv, ic_bn=0 if conv.reads_plain else conv.in_channels)
+
+
 def tiles_allowed(conv: ConvWorkload) -> tuple[int, ...]:
     """Tile sizes that are precise enough, save products and are not larger than the output."""
-    conv = multiplied(conv)
+    conv = _offered(conv)
     limit = _tile_limit()
     sides = zip((conv.out_height, conv.out_width), conv.kernel, strict=True)
     smallest = min((side for side, taps in sides if taps > 1), default=0)
@@ -116,7 +121,7 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[WinogradConfig, ...]:
 
 def register_tiles(conv: ConvWorkload, tile: int) -> tuple[tuple[int, int], ...]:
     """(reg_m, reg_n) that round the grid of tiles up by at most a seventh."""
-    rows, cols = _tiles(conv, tile)
+    rows, cols = _tiles(_offered(conv), tile)
     found = [
         (m, n)
         for m, n in product((1, 2, 4, 7), range(1, min(cols, 28) + 1))
@@ -129,7 +134,7 @@ def register_tiles(conv: ConvWorkload, tile: int) -> tuple[tuple[int, int], ...]
 
 def chunkings(conv: ConvWorkload, tile: int, reg_m: int) -> tuple[tuple[int, bool], ...]:
     """(tile rows a chunk covers, split over output channels instead)."""
-    rows = math.ceil(_tiles(conv, tile)[0] / reg_m) * reg_m
+    rows = math.ceil(_tiles(_offered(conv), tile)[0] / reg_m) * reg_m
     heights = [f for f in factors(rows) if f % reg_m == 0 and f <= max(reg_m, 16)]
     return (*((height, False) for height in heights), (rows, True))
 
@@ -137,8 +142,8 @@ def chunkings(conv: ConvWorkload, tile: int, reg_m: int) -> tuple[tuple[int, boo
 def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float:
     """CDUCA's model over the four parts; the kernel transform is paid at compile time."""
     cycles = 0.0
-    if conv.reads_plain:
-        conv = multiplied(conv)
+    if config.ic_bn == 0:
+        conv = multiplied(conv, config.ic_bn)
         config = replace(config, ic_bn=conv.in_channels)
         cycles += PHASE_CYCLES * math.prod(conv.in_shape)
     rows, cols = tile_grid(conv, config)
@@ -162,14 +167,14 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
 
 def tile_grid(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, int]:
     """Tiles down and across; rounded up so that register tiles divide them."""
-    rows, cols = _tiles(conv, config.tile)
+    rows, cols = _tiles(multiplied(conv, config.ic_bn), config.tile)
     reg_m, reg_n = config.reg_m, config.reg_n
     return math.ceil(rows / reg_m) * reg_m, math.ceil(cols / reg_n) * reg_n
 
 
 def _tiles(conv: ConvWorkload, tile: int) -> tuple[int, int]:
     """Tiles down and across that cover the output."""
-    down, across = conv_matrices(multiplied(conv), tile)
+    down, across = conv_matrices(conv, tile)
     return math.ceil(conv.out_height / down.outputs), math.ceil(conv.out_width / across.outputs)
 
 

@@ -36,9 +36,9 @@ def unit_stride(conv: ConvWorkload) -> ConvWorkload:
     )
 
 
-def multiplied(conv: ConvWorkload) -> ConvWorkload:
-    """The convolution that Winograd's tiles see: over phases where the data is plain."""
-    return unit_stride(conv) if conv.reads_plain else conv
+def multiplied(conv: ConvWorkload, ic_bn: int) -> ConvWorkload:
+    """The convolution that Winograd's tiles see: over phases where the data is plain (0)."""
+    return conv if ic_bn else unit_stride(conv)
 
 
 def lanes_of(unit: ConvWorkload) -> int:
