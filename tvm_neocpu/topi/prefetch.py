@@ -16,18 +16,27 @@ from dataclasses import dataclass
 from math import ceil, prod
 
 from tvm import tirx
-from tvm.ir import Expr
+from tvm.ir import Expr, Range
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
+from tvm.sym import Analyzer
 from tvm.tirx import Buffer, Evaluate, For, SeqStmt, Stmt
 from tvm.tirx.analysis import undefined_vars
 
-from tvm_neocpu.topi.rewrite_loops import opaque, rewrite_loops, with_body
+from tvm_neocpu.topi.rewrite_loops import (
+    behind,
+    opaque,
+    rewrite_loops,
+    with_body,
+    without_mark,
+)
 from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE, LINE_BYTES, REDUCE_AXIS
 
 PREFETCH_KEY = "neocpu.prefetch"
-# Smaller weights stay in the caches from one run to the next.
+# Smaller weights and feature maps stay in the caches from one run to the next.
 LEAST_BYTES = 128 * 1024
+# Of (N, C/x, H, W, x).
+MAP_RANK = 5
 # More requests a step cost more issue slots than memory costs time.
 MOST_A_STEP = 4
 
@@ -70,8 +79,7 @@ def _planted(loop: For, body: Stmt, outer: tuple[For, ...]) -> For:
     update = innermost_block(body)
     walk = None if update is None else _walk_of(update, (*outer, loop))
     requests = [] if walk is None else _requests(walk)
-    notes = {key: note for key, note in loop.annotations.items() if key != PREFETCH_KEY}
-    return with_body(loop, SeqStmt([*requests, body]) if requests else body, notes)
+    return without_mark(loop, PREFETCH_KEY, behind(requests, body))
 
 
 def _requests(walk: _Walk) -> list[Stmt]:
@@ -170,6 +178,24 @@ def innermost_block(stmt: Stmt) -> SBlockRealize | None:
     while isinstance(stmt, For | SeqStmt):
         stmt = stmt.body if isinstance(stmt, For) else list(stmt)[-1]
     return stmt if isinstance(stmt, SBlockRealize) else None
+
+
+def corner(
+    update: SBlockRealize, region: Sequence[Range], loops: Sequence[For], at_end: bool
+) -> tuple[Expr, ...]:
+    """The element where a block's region begins in the first or the last pass through loops."""
+    analyzer = Analyzer()
+    for loop in loops:
+        analyzer.bind(loop.loop_var, tirx.const(int(loop.extent) - 1 if at_end else 0, "int32"))
+    for axis, value in zip(update.block.iter_vars, update.iter_values, strict=True):
+        analyzer.bind(axis.var, analyzer.simplify(value))
+    return tuple(analyzer.simplify(extent.min) for extent in region)
+
+
+def is_large_map(buffer: Buffer) -> bool:
+    """Whether it is a blocked feature map that does not stay in the caches."""
+    shape = [int(extent) for extent in buffer.shape]
+    return len(shape) == MAP_RANK and prod(shape) * FLOAT_BYTES >= LEAST_BYTES
 
 
 def loops_of(nest: Stmt) -> list[For]:

@@ -10,7 +10,6 @@ into 1024 channels: 508 us without, 461 with; one thread).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -22,19 +21,20 @@ from tvm.tirx import Buffer, For, SeqStmt, Stmt
 from tvm_ffi import structural_equal
 
 from tvm_neocpu.topi.prefetch import (
-    LEAST_BYTES,
     MOST_A_STEP,
     PREFETCH_KEY,
+    corner,
     innermost_block,
+    is_large_map,
     loops_of,
     position,
     request,
 )
-from tvm_neocpu.topi.rewrite_loops import over_body, with_body
-from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE, LOCAL
+from tvm_neocpu.topi.rewrite_loops import behind, over_body, with_body
+from tvm_neocpu.topi.steps import LINE, LOCAL
 
-# Of blocked feature maps.
-RANK, ROWS = 5, 2
+# The axis of rows in a blocked feature map.
+ROWS = 2
 # Requests at once that the processor does not drop.
 MOST_A_RUN = 12
 # More than 256 KiB would have left the caches again until they are wanted.
@@ -73,60 +73,49 @@ def _planted(stmt: Stmt) -> Stmt:
     return SeqStmt([_with_requests(part, regions, ()) for part in parts])
 
 
-def _regions_of(nest: Stmt) -> Iterator[_Region]:
+def _regions_of(nest: Stmt) -> list[_Region]:
     """What a loop nest that ends in an epilogue reads where it writes, and what it writes."""
     block = innermost_block(nest)
     if block is None or not block.block.writes:
-        return
+        return []
     output = block.block.writes[0]
-    if output.source.scope() == LOCAL:
-        return
-    values = dict(zip((axis.var for axis in block.block.iter_vars), block.iter_values, strict=True))
-    index = [values.get(extent.min, extent.min) for extent in output.region]
+    if output.source.scope() == LOCAL or not is_large_map(output.source):
+        return []
     loops = loops_of(nest)
-    for buffer in _read_alike(block.block):
-        yield from _region(buffer, index, loops, written=False)
-    yield from _region(output.source, index, loops, written=True)
+    first, last = (corner(block, output.region, loops, at_end) for at_end in (False, True))
+    size = _size(output.source, first, last)
+    if size is None:
+        return []
+    read = [_Region(buffer, first, *size, written=False) for buffer in _read_alike(block.block)]
+    return [*read, _Region(output.source, first, *size, written=True)]
 
 
 def _read_alike(block: SBlock) -> list[Buffer]:
     """Buffers in memory of the output's shape, read where it is written."""
     written = block.writes[0]
-    corner = [extent.min for extent in written.region]
+    place = [extent.min for extent in written.region]
     return [
         read.source
         for read in block.reads
         if read.source.scope() != LOCAL
         and structural_equal(list(read.source.shape), list(written.source.shape))
-        and structural_equal([extent.min for extent in read.region], corner)
+        and structural_equal([extent.min for extent in read.region], place)
     ]
 
 
-def _region(
-    buffer: Buffer, index: list[Expr], loops: list[For], written: bool
-) -> Iterator[_Region]:
-    """None where rows are no runs of whole lines, or too large; or where the buffer is small."""
+def _size(
+    buffer: Buffer, first: tuple[Expr, ...], last: tuple[Expr, ...]
+) -> tuple[int, int] | None:
+    """(rows, lines a row) from one element to another; None for no runs of lines, or too many."""
     shape = [int(extent) for extent in buffer.shape]
-    if len(shape) != RANK or prod(shape) * FLOAT_BYTES < LEAST_BYTES:
-        return
-    first, last = _corner(index, loops, at_end=False), _corner(index, loops, at_end=True)
     analyzer = Analyzer()
     sides = [analyzer.simplify(end - begin + 1) for begin, end in zip(first, last, strict=True)]
     if not all(isinstance(side, tirx.IntImm) for side in sides):
-        return
+        return None
     *outer, rows, cols, lanes = (min(int(s), most) for s, most in zip(sides, shape, strict=True))
+    lines = cols * lanes // LINE
     whole = prod(outer) == 1 and lanes == shape[-1] and lanes % LINE == 0
-    if whole and rows * cols * lanes // LINE <= MOST_LINES:
-        yield _Region(buffer, first, rows, cols * lanes // LINE, written)
-
-
-def _corner(index: list[Expr], loops: list[For], at_end: bool) -> tuple[Expr, ...]:
-    """The index in the first or the last pass through all loops."""
-    analyzer = Analyzer()
-    for loop in loops:
-        value = int(loop.extent) - 1 if at_end else 0
-        analyzer.bind(loop.loop_var, tirx.const(value, "int32"))
-    return tuple(analyzer.simplify(axis) for axis in index)
+    return (rows, lines) if whole and rows * lines <= MOST_LINES else None
 
 
 def _with_requests(stmt: Stmt, regions: list[_Region], outer: tuple[For, ...]) -> Stmt:
@@ -142,18 +131,14 @@ def _with_requests(stmt: Stmt, regions: list[_Region], outer: tuple[For, ...]) -
     if PREFETCH_KEY in stmt.annotations:
         rare = [r for r in regions if _count(r, outer) > MOST_A_RUN]
         often = [r for r in regions if _count(r, outer) <= MOST_A_RUN]
-        return _behind(_all(often, outer), with_body(stmt, _in_steps(stmt, rare, outer)))
+        return behind(_all(often, outer), with_body(stmt, _in_steps(stmt, rare, outer)))
     return with_body(stmt, _with_requests(stmt.body, regions, (*outer, stmt)))
 
 
 def _in_steps(marked: For, regions: list[_Region], outer: tuple[For, ...]) -> Stmt:
     loops = (*outer, marked)
     few = [region for region in regions if _count(region, loops) <= MOST_A_STEP]
-    return _behind(_all(few, loops), marked.body)
-
-
-def _behind(requests: list[Stmt], stmt: Stmt) -> Stmt:
-    return SeqStmt([*requests, stmt]) if requests else stmt
+    return behind(_all(few, loops), marked.body)
 
 
 def _all(regions: list[_Region], loops: tuple[For, ...]) -> list[Stmt]:

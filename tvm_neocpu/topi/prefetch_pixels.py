@@ -8,23 +8,28 @@ took 660 us in the network without this and 470 with it (one thread).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, prod
+from math import ceil
 
 from tvm import tirx
 from tvm.ir import Expr, Range
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.sym import Analyzer
-from tvm.tirx import Buffer, For, SeqStmt, Stmt
+from tvm.tirx import Buffer, BufferRegion, For, Stmt
 
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.topi.prefetch import LEAST_BYTES, MOST_A_STEP, innermost_block, loops_of, request
-from tvm_neocpu.topi.rewrite_loops import rewrite_loops, with_body
-from tvm_neocpu.topi.steps import FLOAT_BYTES, LINE
+from tvm_neocpu.topi.prefetch import (
+    MOST_A_STEP,
+    corner,
+    innermost_block,
+    is_large_map,
+    loops_of,
+    request,
+)
+from tvm_neocpu.topi.rewrite_loops import behind, rewrite_loops, with_body, without_mark
+from tvm_neocpu.topi.steps import LINE
 
 PIXELS_KEY = "neocpu.pixels"
-# Of blocked data.
-RANK = 5
 
 
 @dataclass(frozen=True)
@@ -65,31 +70,28 @@ def plant_pixel_requests(func: tirx.PrimFunc) -> tirx.PrimFunc:
     def planted(loop: For, body: Stmt, _: tuple[For, ...]) -> For:
         if PIXELS_KEY not in loop.annotations:
             return with_body(loop, body)
-        notes = {key: note for key, note in loop.annotations.items() if key != PIXELS_KEY}
         down, across = (int(stride) for stride in loop.annotations[PIXELS_KEY])
         update = innermost_block(body)
         # What the function computes itself, a prologue or a padded image, lies in a cache.
-        given = update is not None and any(_data(update).same_as(p) for p in func.params)
+        given = update is not None and any(_read(update).source.same_as(p) for p in func.params)
         tile = _tile_of(update, loops_of(body), (down, across)) if given else None
         requests = [] if tile is None else _requests(tile, loop)
-        return with_body(loop, SeqStmt([*requests, body]) if requests else body, notes)
+        return without_mark(loop, PIXELS_KEY, behind(requests, body))
 
     return rewrite_loops(func, planted)
 
 
-def _data(update: SBlockRealize) -> Buffer:
-    """An update reads its accumulator, the data, the weights."""
-    return update.block.reads[-2].source
+def _read(update: SBlockRealize) -> BufferRegion:
+    """The data: an update reads its accumulator, the data, the weights."""
+    return update.block.reads[-2]
 
 
 def _tile_of(update: SBlockRealize, inside: list[For], stride: tuple[int, int]) -> _Tile | None:
     """``None`` for data that is small, plain, or not of whole lines."""
-    data = _data(update)
-    shape = [int(extent) for extent in data.shape]
-    blocked = len(shape) == RANK and shape[-1] % LINE == 0
-    if not blocked or prod(shape) * FLOAT_BYTES < LEAST_BYTES:
+    data, region = _read(update).source, _read(update).region
+    if not is_large_map(data) or int(data.shape[-1]) % LINE:
         return None
-    first, last = (_element(update, inside, at_end) for at_end in (False, True))
+    first, last = (corner(update, region, inside, at_end) for at_end in (False, True))
     analyzer = Analyzer()
     spans = [analyzer.simplify(last[axis] - first[axis]) for axis in (2, 3)]
     if not all(isinstance(span, tirx.IntImm) for span in spans):
@@ -98,16 +100,6 @@ def _tile_of(update: SBlockRealize, inside: list[For], stride: tuple[int, int]) 
     width = int(update.block.writes[0].source.shape[3])
     # Before the first channel of the block, which the marked loop counts.
     return _Tile(data, first[:4], stride, rows, columns, width)
-
-
-def _element(update: SBlockRealize, inside: list[For], at_end: bool) -> tuple[Expr, ...]:
-    """What an update reads of the data in the first or the last pass through the tile's loops."""
-    analyzer = Analyzer()
-    for loop in inside:
-        analyzer.bind(loop.loop_var, tirx.const(int(loop.extent) - 1 if at_end else 0, "int32"))
-    for axis, value in zip(update.block.iter_vars, update.iter_values, strict=True):
-        analyzer.bind(axis.var, analyzer.simplify(value))
-    return tuple(analyzer.simplify(axis.min) for axis in update.block.reads[-2].region)
 
 
 def _requests(tile: _Tile, channels: For) -> list[Stmt]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tvm import tirx
@@ -24,6 +24,16 @@ def with_body(loop: For, body: Stmt, annotations: Mapping[str, Any] | None = Non
     return For(
         loop.loop_var, loop.min, loop.extent, loop.kind, body, loop.thread_binding, notes, loop.step
     )
+
+
+def without_mark(loop: For, key: str, body: Stmt) -> For:
+    """The loop around another body, without one of its annotations."""
+    return with_body(loop, body, {k: note for k, note in loop.annotations.items() if k != key})
+
+
+def behind(first: Sequence[Stmt], stmt: Stmt) -> Stmt:
+    """The statement behind others, if there are any."""
+    return SeqStmt([*first, stmt]) if first else stmt
 
 
 def over_body(stmt: Stmt, rewrite: Callable[[Stmt], Stmt]) -> Stmt:
