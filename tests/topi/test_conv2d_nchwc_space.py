@@ -6,11 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_nchwc_space import (
     accepts,
+    chunkings,
     computed_columns,
     out_blocks,
     predict_seconds,
@@ -106,6 +108,24 @@ def test_odd_channels_run_in_whole_vectors() -> None:
         best = min(space(conv, SKYLAKE), key=lambda c: predict_seconds(conv, c, SKYLAKE))
         assert best.tile_channels % SKYLAKE.lanes == 0
         assert best.oc_bn / best.tile_channels > 0.75
+
+
+def test_a_chunk_of_channels_covers_all_rows() -> None:
+    """7x7 has no rows to spare for two cores: a chunk is a block of channels, not a tile of it."""
+    small = ConvWorkload(1, 512, 7, 7, 2048, (1, 1))
+    best = min(space(small, SKYLAKE), key=lambda config: predict_seconds(small, config, SKYLAKE))
+    assert best.parallel_oc
+    assert best.oh_bn * best.reg_m >= 7
+    assert (7, False) not in chunkings(small, 1, SKYLAKE)
+
+
+def test_a_stride_beyond_the_kernel_reads_less() -> None:
+    config = ConvConfig(32, 32, 7, oh_bn=7, parallel_oc=True)
+    strided = ConvWorkload(1, 1024, 14, 14, 2048, (1, 1), (2, 2))
+    dense = ConvWorkload(1, 1024, 7, 7, 2048, (1, 1))
+    assert predict_seconds(strided, config, SKYLAKE) == pytest.approx(
+        predict_seconds(dense, config, SKYLAKE)
+    )
 
 
 def test_depthwise_is_left_to_its_own_template() -> None:

@@ -7,7 +7,14 @@ from dataclasses import replace
 import pytest
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
-from tvm_neocpu.topi.roofline import FORK_JOIN, Work, seconds, tile_step_cycles, vector_registers
+from tvm_neocpu.topi.roofline import (
+    CHUNK_CYCLES,
+    FORK_JOIN,
+    Work,
+    seconds,
+    tile_step_cycles,
+    vector_registers,
+)
 
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=4)
 COMPUTE = Work(cycles=1e6, chunks=64, from_l2=0, from_l3=0, from_dram=0)
@@ -29,8 +36,12 @@ def test_vector_registers(block: int, isa: object, registers: int) -> None:
 
 
 def test_compute_alone_is_shared_by_the_cores() -> None:
-    expected = 1e6 / 4 / 2.5e9 + FORK_JOIN
+    expected = (1e6 + 64 * CHUNK_CYCLES) / 4 / 2.5e9 + FORK_JOIN
     assert seconds(COMPUTE, SKYLAKE) == pytest.approx(expected)
+
+
+def test_every_chunk_costs_a_call() -> None:
+    assert seconds(replace(COMPUTE, chunks=640), SKYLAKE) > 1.02 * seconds(COMPUTE, SKYLAKE)
 
 
 def test_chunks_that_do_not_divide_leave_cores_idle() -> None:

@@ -31,13 +31,13 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
     """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
     unroll = (True, False) if conv.kernel[1] > 1 else (True,)
-    tiles = [(m, n, oh) for m, n in register_tiles(conv, cpu) for oh in chunk_heights(conv, m, cpu)]
     return tuple(
         ConvConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc, oc_lanes)
         for oc_bn, oc_lanes in out_blocks(conv, cpu)
-        for reg_m, reg_n, oh_bn in tiles
+        for reg_m, reg_n in register_tiles(conv, cpu)
         if cpu.holds_tile(reg_m * reg_n, vector_registers(oc_lanes or oc_bn, cpu))
-        for ic_bn, unroll_ker, parallel_oc in product(in_blocks(conv), unroll, (False, True))
+        for oh_bn, parallel_oc in chunkings(conv, reg_m, cpu)
+        for ic_bn, unroll_ker in product(in_blocks(conv), unroll)
     )
 
 
@@ -91,11 +91,16 @@ def computed_columns(width: int, reg_n: int) -> int:
     return width if across == 2 else across * reg_n
 
 
-def chunk_heights(conv: ConvWorkload, reg_m: int, cpu: Cpu) -> tuple[int, ...]:
-    """Tile rows a parallel chunk may cover: one, or what gives each core 1, 2 or 4 chunks."""
+def chunkings(conv: ConvWorkload, reg_m: int, cpu: Cpu) -> tuple[tuple[int, bool], ...]:
+    """(tile rows of a parallel chunk, whether chunks are split over output channels too).
+
+    One row, or what gives each core 1, 2 or 4 chunks; all rows, where channels are split.
+    """
     rows = math.ceil(conv.out_height / reg_m)
     wanted = (1, *(rows // (cpu.cores * share) for share in (1, 2, 4)))
-    return tuple(sorted({largest_factor(rows, at_most) for at_most in wanted}))
+    heights = {largest_factor(rows, at_most) for at_most in wanted}
+    found = {(height, split) for height in heights for split in (False, True)} | {(rows, True)}
+    return tuple(sorted(found))
 
 
 def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
@@ -151,7 +156,9 @@ def _traffic(
     A tile walks the weights of its channel block; a block's weights stay in L1 only if they fit.
     A chunk walks all blocks (or one), over the input rows that it covers.
     """
-    in_bytes = 4 * math.prod(conv.in_shape)
+    # A 1x1 kernel of stride 2 reads a quarter of the pixels.
+    skipped = (min(1.0, k / s) for k, s in zip(conv.kernel, conv.stride, strict=True))
+    in_bytes = 4.0 * math.prod(conv.in_shape) * math.prod(skipped)
     out_bytes = 4 * math.prod(conv.out_shape)
     weight_bytes = 4 * math.prod(conv.weight_shape)
     blocks = conv.out_channels // config.oc_bn
@@ -162,14 +169,12 @@ def _traffic(
     reads_of_input = blocks if input_tile + block_bytes > PANEL_SHARE * cpu.l1 else 1
     from_l2 = weight_bytes * reads_of_weights + in_bytes * reads_of_input + out_bytes
     chunk_input = in_bytes / conv.batch / row_chunks
-    chunk_weights = block_bytes if config.parallel_oc else weight_bytes
     l2_passes_weights = conv.batch * (
         1 if config.parallel_oc or weight_bytes < 0.7 * cpu.l2 else row_chunks
     )
     split = min(cpu.cores, blocks) if config.parallel_oc else 1
-    l2_passes_input = (
-        split if chunk_input + chunk_weights < 0.7 * cpu.l2 or not config.parallel_oc else blocks
-    )
+    beside = block_bytes if blocks > 1 else 0
+    l2_passes_input = split if chunk_input + beside < 0.7 * cpu.l2 else blocks
     # Without a split over channels every core reads all the weights for its rows.
     weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
     from_l3 = (
