@@ -29,6 +29,7 @@ from tvm_neocpu.relay_passes.fuse import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
 from tvm_neocpu.relay_passes.pad_channels import PadChannels
+from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.run import run_passes
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
@@ -96,8 +97,8 @@ def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:
 def lower_altered(
     altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
 ) -> tvm.IRModule:
-    """Templates computed, weights packed, epilogues fused, every function scheduled."""
-    return run_passes(compute_templates(altered, configs, cpu), ScheduleFunctions())
+    """Templates computed, weights packed, epilogues fused, functions scheduled, memory planned."""
+    return run_passes(compute_templates(altered, configs, cpu), ScheduleFunctions(), PlanMemory())
 
 
 def compute_templates(

@@ -19,8 +19,8 @@ LOAD_CONTENTION = 0.03
 PANEL_SHARE = 0.6
 # Cost of a parallel region's fork and join, seconds.
 FORK_JOIN = 2e-6
-# Cycles that a chunk begins and ends with: a call, what is done once a loop nest, no prefetch beyond
-# (512x7x7->2048: 263 us with a chunk a tile, 243 with a chunk a block of channels).
+# Cycles that a chunk begins and ends with: a call, what is done once a loop nest, no prefetch
+# across (512x7x7->2048: 263 us with a chunk a tile, 243 with a chunk a block of channels).
 CHUNK_CYCLES = 150.0
 
 

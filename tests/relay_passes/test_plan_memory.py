@@ -1,0 +1,180 @@
+"""One arena for what lives within a network."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+from tvm.script import ir as I
+from tvm.script import relax as R
+from tvm.script import tirx as T
+
+from tvm_neocpu.pipeline import lower
+from tvm_neocpu.relay_passes.plan_memory import PlanMemory
+from tvm_neocpu.relay_passes.run import run_passes
+from tvm_neocpu.target import parse_target
+
+TARGET = parse_target()
+op = relax.op
+SHAPE = (1, 16, 20, 20)
+RNG = np.random.default_rng(0)
+
+
+def compiled(mod: tvm.IRModule, *inputs: np.ndarray) -> list[np.ndarray]:
+    machine = relax.VirtualMachine(tvm.compile(mod, TARGET.target), tvm.cpu())
+    for _ in range(2):
+        found = machine["main"](*map(tvm.runtime.tensor, inputs))
+    found = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
+    return [each.numpy() for each in found]
+
+
+def network(write) -> tvm.IRModule:
+    """``write(emit, x)`` returns what the network does."""
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(SHAPE, "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(write(builder.emit, x))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def conv(x: relax.Var, channels: int = 16) -> relax.Expr:
+    weight = RNG.normal(size=(channels, int(x.ty.shape[1]), 3, 3)).astype("float32")
+    return op.nn.conv2d(x, relax.const(weight), padding=1)
+
+
+def chain(emit, x):
+    for _ in range(4):
+        x = emit(op.nn.relu(emit(conv(x))))
+    return x
+
+
+def two_results(emit, x):
+    first = emit(conv(x))
+    return relax.Tuple([first, emit(conv(emit(conv(first))))])
+
+
+def flattened(emit, x):
+    pooled = emit(op.nn.avg_pool2d(emit(conv(emit(conv(x)))), (20, 20)))
+    flat = emit(op.reshape(pooled, (1, 16)))
+    return emit(op.nn.softmax(emit(op.matmul(flat, relax.const(np.eye(16, dtype="float32"))))))
+
+
+def reshaped_result(emit, x):
+    return emit(op.reshape(emit(conv(emit(conv(x)))), (1, 16 * 400)))
+
+
+def reshaped_input(emit, x):
+    return emit(conv(emit(op.reshape(x, (1, 4, 40, 40)))))
+
+
+def single(emit, x):
+    return emit(conv(x))
+
+
+@pytest.mark.parametrize(
+    "write", [chain, two_results, flattened, reshaped_result, reshaped_input, single]
+)
+def test_networks_compute_the_same(write, monkeypatch: pytest.MonkeyPatch) -> None:
+    mod = network(write)
+    x = RNG.normal(size=SHAPE).astype("float32")
+    expected = compiled(mod, x)
+    monkeypatch.setenv("TVM_NEOCPU_DEBUG", "verify")
+    found = compiled(lower(mod, TARGET.cpu), x)
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected, strict=True):
+        assert np.max(np.abs(one - other)) < 1e-5 * np.max(np.abs(other))
+
+
+@I.ir_module
+class Doubled:
+    """Two doublings, of whose results only the last one leaves the network."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def twice(a: T.Buffer((32,), "float32"), b: T.Buffer((32,), "float32")):
+        for i in range(32):
+            with T.sblock("twice"):
+                v = T.axis.spatial(32, i)
+                b[v] = a[v] * T.float32(2)
+
+    @R.function
+    def main(x: R.Tensor((32,), "float32")) -> R.Tensor((32,), "float32"):
+        cls = Doubled
+        with R.dataflow():
+            y = R.call_tir(cls.twice, (x,), out_ty=R.Tensor((32,), "float32"))
+            z = R.call_tir(cls.twice, (y,), out_ty=R.Tensor((32,), "float32"))
+            w = R.call_tir(cls.twice, (z,), out_ty=R.Tensor((32,), "float32"))
+            R.output(w)
+        return w
+
+
+def test_what_lives_within_is_in_the_arena_and_the_result_is_not() -> None:
+    text = run_passes(Doubled, PlanMemory())["main"].script()
+    assert re.findall(r"alloc_storage\(R.shape\(\[(\d+)\]\)", text) == ["256"]
+    assert re.findall(r"memory.alloc_tensor\(arena, (\d+)", text) == ["0", "128"]
+    assert text.count("builtin.alloc_tensor") == 1
+    np.testing.assert_array_equal(
+        *compiled(run_passes(Doubled, PlanMemory()), np.arange(32, dtype="float32")),
+        8 * np.arange(32, dtype="float32"),
+    )
+
+
+@I.ir_module
+class Reversed:
+    """Reverses twice, each time by way of a workspace as large as the tensor."""
+
+    @T.prim_func(private=True, s_tir=True)
+    def turned(a: T.Buffer((16384,), "float32"), b: T.Buffer((16384,), "float32")):
+        space = T.sblock_alloc_buffer((16384,), "float32")
+        for i in range(16384):
+            with T.sblock("turned"):
+                v = T.axis.spatial(16384, i)
+                space[v] = a[16383 - v]
+        for i in range(16384):
+            with T.sblock("copied"):
+                v = T.axis.spatial(16384, i)
+                b[v] = space[v]
+
+    @R.function
+    def main(x: R.Tensor((16384,), "float32")) -> R.Tensor((16384,), "float32"):
+        cls = Reversed
+        with R.dataflow():
+            y = R.call_tir(cls.turned, (x,), out_ty=R.Tensor((16384,), "float32"))
+            z = R.call_tir(cls.turned, (y,), out_ty=R.Tensor((16384,), "float32"))
+            R.output(z)
+        return z
+
+
+def test_workspace_is_planned_with_the_tensors() -> None:
+    """Both calls take the same piece for it, beside the tensor that lies between them."""
+    planned = run_passes(Reversed, PlanMemory())
+    text = planned["main"].script()
+    assert re.findall(r"alloc_storage\(R.shape\(\[(\d+)\]\)", text) == [str(2 * 65536)]
+    assert re.findall(r"workspace\w*:.* R.memory.alloc_tensor\(arena, (\d+)", text) == ["65536"] * 2
+    x = RNG.normal(size=16384).astype("float32")
+    np.testing.assert_array_equal(*compiled(planned, x), x)
+
+
+def test_a_module_with_branches_is_left_alone() -> None:
+    @I.ir_module
+    class Branch:
+        @R.function
+        def main(x: R.Tensor((4,), "float32"), flag: R.Tensor((), "bool")) -> R.Tensor(
+            (4,), "float32"
+        ):
+            if flag:
+                y: R.Tensor((4,), "float32") = R.nn.relu(x)
+            else:
+                y: R.Tensor((4,), "float32") = R.negative(x)
+            return y
+
+    assert PlanMemory()(Branch).same_as(Branch)
+
+
+def test_operators_that_are_left_to_tvm_leave_memory_to_it() -> None:
+    mod = network(lambda emit, x: emit(op.nn.relu(x)))
+    assert PlanMemory()(mod).same_as(mod)
