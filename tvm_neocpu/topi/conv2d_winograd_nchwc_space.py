@@ -225,9 +225,8 @@ def _traffic(
     from_dram = 0.0 if weights >= LEAST_BYTES else weights
     if in_bytes + out_bytes > 0.5 * cpu.l3:
         from_dram += in_bytes + out_bytes
-    # What is more than L2 went cold since other layers used that part of the arena, or never did: it
-    # is fetched to be written (128x56x56, stride 2, F(4): 2.5 MB, 650 us in a loop, 750-810 in the
-    # network).
+    # What is more than L2 went cold since other layers used that part of the arena: it is fetched
+    # to be written (128x56x56, stride 2, F(4): 2.5 MB, 650 us in a loop, 750-810 in the network).
     workspace = private_products * cpu.cores + part * (1 if config.parallel_oc else cpu.cores)
     from_dram += 2 * max(0.0, workspace - cpu.l2 * cpu.cores)
     if config.parallel_oc and packed > 0.2 * cpu.l3:
