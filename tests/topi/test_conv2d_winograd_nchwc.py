@@ -9,13 +9,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import tvm
+from tvm import te
 
 from tvm_neocpu.core.config import WinogradConfig
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.target import parse_target
-from tvm_neocpu.topi.conv2d_winograd_nchwc import pack_weight, packed_shape
+from tvm_neocpu.topi import prologue
+from tvm_neocpu.topi.conv2d_winograd_nchwc import PAD, compute, pack_weight, packed_shape
 from tvm_neocpu.topi.conv2d_winograd_nchwc_space import (
     TILE_LIMIT,
     accepts,
@@ -23,6 +25,7 @@ from tvm_neocpu.topi.conv2d_winograd_nchwc_space import (
     tiles_allowed,
 )
 from tvm_neocpu.topi.kernel import kernel
+from tvm_neocpu.topi.schedule_function import schedule_blocks
 
 Doubles = npt.NDArray[np.float64]
 CHANNELS, FILTERS, SIDE = 512, 16, 12
@@ -146,3 +149,30 @@ def test_tiles_offered_have_matrices(
     for kernel_shape, stride in product(((1, taps), (taps, taps)), ((1, 1), (2, 2))):
         conv = replace(CONV, in_channels=channels, kernel=kernel_shape, stride=stride)
         assert all(packed_shape(conv, config) for config in space(conv, SKYLAKE))
+
+
+@pytest.mark.parametrize(
+    ("side", "by_channels", "copied"),
+    [
+        pytest.param(16, True, False, id="chunks of channels would wait for a copy"),
+        pytest.param(16, False, False, id="small images are close anyway"),
+        pytest.param(256, False, True, id="a copy reads large ones in order"),
+    ],
+)
+def test_images_are_padded_in_a_copy_where_that_pays(
+    side: int, by_channels: bool, copied: bool
+) -> None:
+    conv = ConvWorkload(1, 16, side, side, 16, (3, 3), padding=(1, 1, 1, 1))
+    config = WinogradConfig(16, 16, 4, 4, th_bn=side // 4, parallel_oc=by_channels)
+    assert (PAD in kernel(conv, config).script()) is copied
+
+
+def test_computed_images_are_computed_once() -> None:
+    """Tiles overlap: without the copy each would compute its share of a prologue again."""
+    conv = ConvWorkload(1, 16, 16, 16, 16, (3, 3), padding=(1, 1, 1, 1))
+    config = WinogradConfig(16, 16, 4, 4, th_bn=4, parallel_oc=True)
+    x = te.placeholder((1, 1, 16, 16, 16), name="x")
+    w = te.placeholder(packed_shape(conv, config), name="w")
+    data = prologue.compute([x], [("relax.nn.relu", None)])
+    scheduled = schedule_blocks(te.create_prim_func([x, w, compute(data, w, conv, config)]))
+    assert PAD in scheduled.script()

@@ -26,6 +26,8 @@ CONV = ConvWorkload(1, 32, 28, 28, 32, (3, 3), padding=(1, 1, 1, 1))
 # Chunks of channels: padded and packed data are the function's, chunks of rows have their own.
 WINOGRAD = WinogradConfig(16, 16, 4, 7, th_bn=7, parallel_oc=True)
 DIRECT = ConvConfig(16, 16, 14, oh_bn=28, parallel_oc=True)
+FIRST = ConvWorkload(1, 3, 128, 128, 16, (7, 7), (2, 2), (3, 3, 3, 3))
+FIRST_WINOGRAD = WinogradConfig(0, 16, 4, 16, th_bn=16, parallel_oc=True)
 
 
 def tensor_at(offset: int, values: np.ndarray) -> tvm.runtime.Tensor:
@@ -40,10 +42,15 @@ def run(func: tirx.PrimFunc, tensors: list[tvm.runtime.Tensor]) -> None:
     tvm.compile(func, target=TARGET.target).jit()["main"](*tensors)
 
 
-@pytest.mark.parametrize(("config", "spaces"), [(WINOGRAD, 2), (DIRECT, 1)])
+@pytest.mark.parametrize(
+    ("conv", "config", "spaces"),
+    [(CONV, WINOGRAD, 1), (CONV, DIRECT, 1), (FIRST, FIRST_WINOGRAD, 3)],
+)
 @pytest.mark.parametrize("offset", [0, ALIGNMENT, 5 * ALIGNMENT])
-def test_the_result_is_the_same_at_any_offset(config: Config, spaces: int, offset: int) -> None:
-    func = kernel(CONV, config)
+def test_the_result_is_the_same_at_any_offset(
+    conv: ConvWorkload, config: Config, spaces: int, offset: int
+) -> None:
+    func = kernel(conv, config)
     rewritten, workspaces = with_memory_params(func, [0, 3])
     assert len(workspaces) == spaces
     rng = np.random.default_rng(0)

@@ -65,6 +65,11 @@ def melt_prologue(sch: Schedule) -> None:
     sch.annotate(reader, PARTS_KEY, parts)
 
 
+def has_parts(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether a prologue was melted into this block."""
+    return PARTS_KEY in sch.get(block).annotations
+
+
 def take_parts(sch: Schedule, block: SBlockRV) -> int:
     """Of how many parts the prologue in this block consists; 0 without one. Removes the note."""
     parts = sch.get(block).annotations.get(PARTS_KEY)
