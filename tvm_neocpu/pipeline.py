@@ -98,7 +98,7 @@ def lower_altered(
     altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
 ) -> tvm.IRModule:
     """Templates computed, weights packed, epilogues fused, functions scheduled, memory planned."""
-    return run_passes(compute_templates(altered, configs, cpu), ScheduleFunctions(), PlanMemory())
+    return schedule_module(compute_templates(altered, configs, cpu))
 
 
 def compute_templates(
@@ -106,6 +106,11 @@ def compute_templates(
 ) -> tvm.IRModule:
     """Fused functions before their schedules: each still says which workload it computes."""
     return run_passes(altered, FlattenConcats(), LowerToTemplates(cpu, configs), FuseFunctions())
+
+
+def schedule_module(computed: tvm.IRModule) -> tvm.IRModule:
+    """Every function scheduled; activations and workspace placed in one arena."""
+    return run_passes(computed, ScheduleFunctions(), PlanMemory())
 
 
 def neocpu_pipeline() -> tvm.transform.Pass:

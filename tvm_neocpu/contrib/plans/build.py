@@ -12,10 +12,8 @@ from tvm.s_tir import Schedule
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.pipeline import apply_plan, compute_templates, fold
+from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, schedule_module
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.relay_passes.run import run_passes
-from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.target import CompileTarget
 from tvm_neocpu.topi.anchor import find_anchor
 
@@ -41,8 +39,7 @@ def build_plan(mod: tvm.IRModule, plan: Plan, target: CompileTarget) -> BuiltPla
         for var, func in computed.functions.items()
         if isinstance(func, tirx.PrimFunc) and (scheme := _scheme_of(func)) is not None
     }
-    scheduled = run_passes(computed, ScheduleFunctions())
-    return BuiltPlan(tvm.compile(scheduled, target.target), schemes)
+    return BuiltPlan(tvm.compile(schedule_module(computed), target.target), schemes)
 
 
 def _scheme_of(func: tirx.PrimFunc) -> Scheme | None:
