@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 import tvm
-from tvm import relax
+from tvm import relax, topi
 from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
@@ -157,6 +157,23 @@ def test_workspace_is_planned_with_the_tensors() -> None:
     assert re.findall(r"workspace\w*:.* R.memory.alloc_tensor\(arena, (\d+)", text) == ["65536"] * 2
     x = RNG.normal(size=16384).astype("float32")
     np.testing.assert_array_equal(*compiled(planned, x), x)
+
+
+def test_a_batch_of_any_size_is_left_to_tvm() -> None:
+    """Its functions have symbolic shapes; a tensor of constant shape between them is TVM's too."""
+    builder = relax.BlockBuilder()
+    batch = tvm.tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((batch, 16), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            half = builder.emit_te(topi.multiply, x, relax.const(np.float32(0.5)))
+            column = builder.emit_te(topi.sum, half, axis=0)
+            result = builder.emit_output(builder.emit_te(topi.nn.relu, column))
+        builder.emit_func_output(result)
+    planned = run_passes(builder.get(), PlanMemory())
+    assert "alloc_storage" not in planned.script()
+    ones = np.ones((3, 16), "float32")
+    np.testing.assert_array_equal(*compiled(planned, ones), np.full(16, 1.5, "float32"))
 
 
 def test_a_module_with_branches_is_left_alone() -> None:

@@ -128,9 +128,7 @@ def _owners(
             source = value if isinstance(value, Var) else value.args[0]
             if source in owners:
                 owners[binding.var] = owners[source]
-        elif isinstance(value, Call) and takes_memory_params(mod[value.op]):
-            continue
-        else:
+        elif not _suits(mod, _callee(binding)):
             kept |= {*_names(value)}
     excluded = {owners[name] for name in kept if name in owners}
     return {name: owner for name, owner in owners.items() if owner not in excluded}
@@ -167,7 +165,7 @@ def _functions(
     movable: dict[str, set[int]] = {}
     for binding in bindings:
         name = _callee(binding)
-        if name and takes_memory_params(mod[name]):
+        if _suits(mod, name):
             at_call = {at for at, arg in enumerate(binding.value.args) if arg in owners}
             movable.setdefault(name, set()).update(at_call)
     rewritten = {
@@ -184,6 +182,12 @@ def _callee(binding: VarBinding) -> str:
     value = binding.value
     called = isinstance(value, Call) and isinstance(value.op, GlobalVar)
     return str(value.op.name_hint) if called else ""
+
+
+def _suits(mod: tvm.IRModule, name: str) -> bool:
+    """Whether a function of that name can be handed memory of the arena."""
+    func = mod[name] if name else None
+    return isinstance(func, tirx.PrimFunc) and takes_memory_params(func)
 
 
 def _function_name(name: str, func: tirx.PrimFunc) -> GlobalVar:
