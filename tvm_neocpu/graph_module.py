@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from tvm import relax
 from tvm.runtime.module import BenchmarkResult
 
+from tvm_neocpu.core.arena import ALIGNMENT
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError
 from tvm_neocpu.module_info import ModuleInfo, TensorInfo
-
-# Generated code loads whole vectors from tensors, so that their data must be aligned to this.
-ALIGNMENT = 64
 
 Key = str | int
 

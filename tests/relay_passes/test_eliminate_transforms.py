@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import tvm
-from relax_net import pack, repack, unpack
+from relax_net import module, pack, repack, unpack
 from tvm import relax
 
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
@@ -15,19 +15,10 @@ from tvm_neocpu.relay_passes.layout_transform import count_transforms
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]
 Build = Callable[[Emit, relax.Var], relax.Expr]
+SHAPE = (2, 48, 3, 5)
 
 
-def module(build: Build, shape: tuple[int, ...] = (2, 48, 3, 5)) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(shape, "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder.emit, x))
-        builder.emit_func_output(result)
-    return builder.get()
-
-
-def check(before: Build, expected: Build, shape: tuple[int, ...] = (2, 48, 3, 5)) -> None:
+def check(before: Build, expected: Build, shape: tuple[int, ...] = SHAPE) -> None:
     after = EliminateTransforms()(module(before, shape))
     tvm.ir.assert_structural_equal(after, module(expected, shape))
 
@@ -114,7 +105,7 @@ def test_transforms_are_counted_but_not_those_of_constants() -> None:
     def build(emit: Emit, x: relax.Var) -> relax.Expr:
         return emit(op.add(emit(pack(x, 16)), emit(pack(weight, 16))))
 
-    assert count_transforms(module(build)) == 1
+    assert count_transforms(module(build, SHAPE)) == 1
 
 
 def test_a_move_of_a_constant_is_a_constant() -> None:

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import tvm
+from relax_net import module
 from tvm import relax, topi
 from tvm.script import ir as I
 from tvm.script import relax as R
@@ -29,17 +30,6 @@ def compiled(mod: tvm.IRModule, *inputs: np.ndarray) -> list[np.ndarray]:
         found = machine["main"](*map(tvm.runtime.tensor, inputs))
     found = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
     return [each.numpy() for each in found]
-
-
-def network(write) -> tvm.IRModule:
-    """``write(emit, x)`` returns what the network does."""
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(SHAPE, "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(write(builder.emit, x))
-        builder.emit_func_output(result)
-    return builder.get()
 
 
 def conv(x: relax.Var, channels: int = 16) -> relax.Expr:
@@ -80,7 +70,7 @@ def single(emit, x):
     "write", [chain, two_results, flattened, reshaped_result, reshaped_input, single]
 )
 def test_networks_compute_the_same(write, monkeypatch: pytest.MonkeyPatch) -> None:
-    mod = network(write)
+    mod = module(write, SHAPE)
     x = RNG.normal(size=SHAPE).astype("float32")
     expected = compiled(mod, x)
     monkeypatch.setenv("TVM_NEOCPU_DEBUG", "verify")
@@ -193,5 +183,5 @@ def test_a_module_with_branches_is_left_alone() -> None:
 
 
 def test_operators_that_are_left_to_tvm_leave_memory_to_it() -> None:
-    mod = network(lambda emit, x: emit(op.nn.relu(x)))
+    mod = module(lambda emit, x: emit(op.nn.relu(x)), SHAPE)
     assert PlanMemory()(mod).same_as(mod)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-# A cache line, and the alignment that TVM's kernels expect of their arguments.
+# Generated code loads whole vectors from tensors, so that their data must be aligned to this.
 ALIGNMENT = 64
 
 

@@ -18,7 +18,7 @@ from tvm.ir import Call, GenericConst
 
 from tvm_neocpu.relay_passes.constants import Array, array_of, constant_of, is_tensor
 from tvm_neocpu.relay_passes.importer_primfuncs import read_bound, read_zero_pad
-from tvm_neocpu.relay_passes.rewrite import Scope, call_of, op_name, rewrite_values, tidy
+from tvm_neocpu.relay_passes.rewrite import Scope, call_of, op_name, rewrite_values
 
 CallRule = Callable[[Scope, Call], relax.Expr | None]
 Combine = Callable[[relax.Expr, relax.Expr], relax.Expr]
@@ -36,7 +36,7 @@ class Canonicalize:
     name: ClassVar[str] = "canonicalize"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return tidy(rewrite_values(mod, _rewrite))
+        return rewrite_values(mod, _rewrite)
 
 
 def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:

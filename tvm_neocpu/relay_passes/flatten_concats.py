@@ -13,7 +13,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.relay_passes.call_workload import static_shape
-from tvm_neocpu.relay_passes.rewrite import Scope, call_of, rewrite_values, tidy
+from tvm_neocpu.relay_passes.rewrite import Scope, call_of, rewrite_values
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class FlattenConcats:
     name: ClassVar[str] = "flatten-concats"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return tidy(rewrite_values(mod, _flattened))
+        return rewrite_values(mod, _flattened)
 
 
 def _flattened(scope: Scope, value: relax.Expr) -> relax.Expr | None:

@@ -18,7 +18,7 @@ from tvm.ir import GenericConst
 from tvm_neocpu.relay_passes.call_workload import conv_workload, static_shape
 from tvm_neocpu.relay_passes.channel_moves import Shuffle, read_channel_move
 from tvm_neocpu.relay_passes.layout_flow import FlowKind, flow_of, is_feature_map
-from tvm_neocpu.relay_passes.rewrite import count_uses, rewrite_blocks, tidy, variables
+from tvm_neocpu.relay_passes.rewrite import count_uses, rewrite_blocks, variables
 
 INPUTS = 1  # of a weight in OIHW
 
@@ -38,7 +38,7 @@ class FoldChannelShuffle:
         def rewrite(function: relax.Function, block: relax.BindingBlock) -> list[relax.Binding]:
             return _Block(block, count_uses(function)).fold()
 
-        return tidy(rewrite_blocks(mod, rewrite))
+        return rewrite_blocks(mod, rewrite)
 
 
 @dataclass

@@ -12,7 +12,7 @@ from tvm.ir import Call, GenericConst
 
 from tvm_neocpu.relay_passes.constants import Array, array_of, constant_of, shape_of_type
 from tvm_neocpu.relay_passes.numpy_ops import NUMPY_OPS
-from tvm_neocpu.relay_passes.rewrite import op_name, operands, rewrite_blocks, tidy
+from tvm_neocpu.relay_passes.rewrite import op_name, operands, rewrite_blocks
 
 Value = Array | tuple[Array, ...]
 
@@ -29,7 +29,7 @@ class FoldConstants:
     name: ClassVar[str] = "fold-constants"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return tidy(rewrite_blocks(mod, lambda _, block: _Folder().fold(block)))
+        return rewrite_blocks(mod, lambda _, block: _Folder().fold(block))
 
 
 class _Folder:

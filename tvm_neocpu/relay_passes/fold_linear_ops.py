@@ -45,7 +45,7 @@ class FoldLinearOps:
         def rewrite(function: relax.Function, block: relax.BindingBlock) -> list[relax.Binding]:
             return _fold_block(Scope(mod, block), block, count_uses(function))
 
-        return tidy(rewrite_blocks(mod, rewrite))
+        return rewrite_blocks(mod, rewrite)
 
 
 @dataclass(frozen=True, eq=False)

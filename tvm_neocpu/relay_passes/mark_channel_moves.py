@@ -18,7 +18,7 @@ from tvm_neocpu.relay_passes.channel_moves import (
     read_channel_move,
 )
 from tvm_neocpu.relay_passes.layout_flow import is_feature_map
-from tvm_neocpu.relay_passes.rewrite import Scope, call_of, rewrite_values, tidy
+from tvm_neocpu.relay_passes.rewrite import Scope, call_of, rewrite_values
 from tvm_neocpu.relay_passes.slices import CHANNELS, Range, read_slice, slice_of
 
 DCR, CRD = (0, 3, 4, 1, 5, 2), (0, 1, 4, 2, 5, 3)
@@ -35,7 +35,7 @@ class MarkChannelMoves:
     name: ClassVar[str] = "mark-channel-moves"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return tidy(rewrite_values(mod, _rewrite))
+        return rewrite_values(mod, _rewrite)
 
 
 def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:

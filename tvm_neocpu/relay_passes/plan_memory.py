@@ -12,18 +12,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import tvm
 from tvm import relax, tirx
-from tvm.ir import Call, GenericConst, GlobalVar, Op, TupleType
+from tvm.ir import Call, GenericConst, GlobalVar, TupleType
 from tvm.relax import Function, Var, VarBinding
 from tvm.relax.expr import _update_type
-from tvm.tirx.expr import IntImm
 
 from tvm_neocpu.core.arena import Lifetime, place
+from tvm_neocpu.relay_passes.rewrite import op_name, variables
 from tvm_neocpu.topi.memory_params import (
     Workspace,
+    are_constant,
     item_bytes,
     takes_memory_params,
     with_memory_params,
@@ -69,13 +70,8 @@ def _is_simple(binding: relax.Binding) -> bool:
         return False
     value = binding.value
     if isinstance(value, Call):
-        return isinstance(value.op, GlobalVar) or _operator(value) in (ALLOCATE, RESHAPE)
+        return isinstance(value.op, GlobalVar) or op_name(value) in (ALLOCATE, RESHAPE)
     return isinstance(value, Var | GenericConst | relax.Tuple | relax.TupleGetItem)
-
-
-def _operator(value: Any) -> str:
-    """The name of the operator that a value calls; empty where it does not."""
-    return str(value.op.name) if isinstance(value, Call) and isinstance(value.op, Op) else ""
 
 
 def _planned(mod: tvm.IRModule, main: GlobalVar) -> tvm.IRModule:
@@ -98,7 +94,7 @@ def _planned(mod: tvm.IRModule, main: GlobalVar) -> tvm.IRModule:
             rewritten.append(arena.allocated(binding, placed[binding.var]))
         elif _callee(binding) in functions:
             rewritten += arena.called(binding, *functions[_callee(binding)])
-        elif _operator(binding.value) == RESHAPE:
+        elif op_name(binding.value) == RESHAPE:
             rewritten.append(_viewed(binding))
         else:
             rewritten.append(binding)
@@ -119,17 +115,17 @@ def _owners(
     Not those that the network returns, nor those that a function reads which no offset suits.
     """
     owners: dict[Var, Var] = {}
-    kept = {*_names(result)}
+    kept = {*variables(result)}
     for binding in bindings:
         value = binding.value
-        if _operator(value) == ALLOCATE and _has_constant_shape(value):
+        if op_name(value) == ALLOCATE and are_constant(value.args[0].values):
             owners[binding.var] = binding.var
-        elif isinstance(value, Var) or _operator(value) == RESHAPE:
+        elif isinstance(value, Var) or op_name(value) == RESHAPE:
             source = value if isinstance(value, Var) else value.args[0]
             if source in owners:
                 owners[binding.var] = owners[source]
         elif not _suits(mod, _callee(binding)):
-            kept |= {*_names(value)}
+            kept |= {*variables(value)}
     excluded = {owners[name] for name in kept if name in owners}
     return {name: owner for name, owner in owners.items() if owner not in excluded}
 
@@ -137,21 +133,6 @@ def _owners(
 def _viewed(reshape: VarBinding) -> VarBinding:
     view = Call(VIEW, reshape.value.args, None, [reshape.var.ty])
     return VarBinding(reshape.var, view)
-
-
-def _names(value: relax.Expr) -> list[Var]:
-    """Tensors that a value mentions."""
-    if isinstance(value, Var):
-        return [value]
-    if isinstance(value, Call):
-        return [name for part in value.args for name in _names(part)]
-    if isinstance(value, relax.Tuple):
-        return [name for part in value.fields for name in _names(part)]
-    return _names(value.tuple_value) if isinstance(value, relax.TupleGetItem) else []
-
-
-def _has_constant_shape(allocation: Call) -> bool:
-    return all(isinstance(extent, IntImm) for extent in allocation.args[0].values)
 
 
 # A rewritten function: its name, itself, the workspaces that it takes behind its own arguments.
@@ -205,7 +186,7 @@ def _lifetimes(bindings: Sequence[VarBinding], owners: Mapping[Var, Var]) -> dic
     """Of each allocation: from the first call that is handed it to the last."""
     uses: dict[Var, list[int]] = {}
     for at, binding in enumerate(bindings):
-        for name in _names(binding.value) if _callee(binding) else ():
+        for name in variables(binding.value) if _callee(binding) else ():
             if name in owners:
                 uses.setdefault(owners[name], []).append(at)
     return {

@@ -2,7 +2,7 @@
 
 A block is replaced by a new list of bindings. Whoever changes the value of a variable binds the
 same variable again, so its uses need no rewriting; an alias ``y = x`` and whatever became unused
-are swept out at the end by :func:`tidy`.
+are swept out at the end (:func:`tidy`), which also gives the new blocks their types.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ Rule = Callable[["Scope", relax.Expr], relax.Expr | None]
 
 
 def rewrite_blocks(mod: tvm.IRModule, rewrite: BlockRewrite) -> tvm.IRModule:
-    """A module whose Relax functions had each top-level block rewritten; the argument is kept."""
+    """A tidy module whose Relax functions had each top-level block rewritten; ``mod`` is kept."""
     result = mod.clone()
     for name, function in mod.functions_items():
         if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
             result.update_func(name, _with_rewritten_blocks(function, rewrite))
-    return result
+    return tidy(result)
 
 
 def _with_rewritten_blocks(function: relax.Function, rewrite: BlockRewrite) -> relax.Function:

@@ -15,7 +15,7 @@ from tvm_neocpu.relay_passes.constants import constant_of
 from tvm_neocpu.relay_passes.layout_flow import is_feature_map
 from tvm_neocpu.relay_passes.linear_calls import read_step
 from tvm_neocpu.relay_passes.linear_steps import ConvTranspose
-from tvm_neocpu.relay_passes.rewrite import Scope, call_of, rewrite_values, tidy
+from tvm_neocpu.relay_passes.rewrite import Scope, call_of, rewrite_values
 from tvm_neocpu.relay_passes.slices import Range, slice_of
 from tvm_neocpu.relay_passes.sub_pixel_axis import SubPixelAxis, sub_pixel_axis
 
@@ -32,7 +32,7 @@ class SubPixelTranspose:
     name: ClassVar[str] = "sub-pixel-transpose"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return tidy(rewrite_values(mod, _rewrite))
+        return rewrite_values(mod, _rewrite)
 
 
 def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:

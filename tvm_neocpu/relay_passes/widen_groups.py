@@ -18,7 +18,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.relay_passes.call_workload import conv_workload
-from tvm_neocpu.relay_passes.rewrite import Scope, rewrite_values, tidy
+from tvm_neocpu.relay_passes.rewrite import Scope, rewrite_values
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class WidenGroups:
     cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return tidy(rewrite_values(mod, self._rewrite))
+        return rewrite_values(mod, self._rewrite)
 
     def _rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
         conv = conv_workload(value)

@@ -8,16 +8,19 @@ in ResNet-50. A caller that lays out all of it in one arena needs functions that
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from math import prod
 
+import tvm_ffi
 from tvm import tirx
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.ir import Expr
+from tvm.s_tir import SBlockRealize
 from tvm.tirx import Buffer, BufferType, DeclBuffer, SeqStmt
 from tvm.tirx.expr import IntImm
 
 from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.topi.rewrite_loops import block_with
 
 # Less than this stays in L2 wherever it lies.
 LEAST_BYTES = 64 * 1024
@@ -51,8 +54,7 @@ def with_memory_params(
 
     # f(x, out): alloc pad; body  ->  f(x_at, out_at, pad_at): x = &x_at[0]; ..; body
     """
-    root = func.body
-    block = root.block
+    block = func.body.block
     large = [buffer for buffer in block.alloc_buffers if _is_large(buffer)]
     spaces = tuple(Workspace(_elements(buffer), str(buffer.dtype)) for buffer in large)
     params = list(func.params)
@@ -65,40 +67,30 @@ def with_memory_params(
         views.append(_view(buffer, params[-1]))
     if not views:
         return func, ()
-    rewritten = SBlock(
-        block.iter_vars,
-        block.reads,
-        block.writes,
-        block.name_hint,
-        SeqStmt([*views, block.body]),
-        block.init,
-        [buffer for buffer in block.alloc_buffers if not _is_large(buffer)],
-        block.match_buffers,
-        block.annotations,
-    )
-    body = SBlockRealize(root.iter_values, root.predicate, rewritten)
+    kept = [buffer for buffer in block.alloc_buffers if not _is_large(buffer)]
+    body = block_with(func.body, SeqStmt([*views, block.body]), kept)
     return tirx.PrimFunc(params, body, func.ret_type, func.attrs), spaces
 
 
 def item_bytes(dtype: str) -> int:
     """Bytes of one element: ``item_bytes("float32") == 4``; a bool takes one."""
-    bits = 8 if dtype == "bool" else int("".join(filter(str.isdigit, dtype)))
-    return max(bits // 8, 1)
+    return int(tvm_ffi.dtype(dtype).itemsize)
+
+
+def are_constant(extents: Iterable[Expr]) -> bool:
+    """Whether all are numbers, none is symbolic."""
+    return all(isinstance(extent, IntImm) for extent in extents)
 
 
 def _is_plain(param: tirx.Var) -> bool:
     """Whether a parameter is a buffer that lies in a row, its shape known."""
-    return (
-        isinstance(param.ty, BufferType)
-        and all(isinstance(extent, IntImm) for extent in param.shape)
-        and not param.strides
-    )
+    return isinstance(param.ty, BufferType) and are_constant(param.shape) and not param.strides
 
 
 def _is_large(buffer: Buffer) -> bool:
     return (
         buffer.scope() == "global"
-        and all(isinstance(extent, IntImm) for extent in (*buffer.shape, *buffer.strides))
+        and are_constant((*buffer.shape, *buffer.strides))
         and _elements(buffer) * item_bytes(str(buffer.dtype)) >= LEAST_BYTES
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm.tirx import AttrStmt, For, SeqStmt, Stmt
+from tvm.tirx import AttrStmt, Buffer, For, SeqStmt, Stmt
 
 # (loop, its body already rewritten, the loops around it from the outermost) -> what replaces it
 Rule = Callable[[For, Stmt, tuple[For, ...]], Stmt]
@@ -45,9 +45,27 @@ def over_body(stmt: Stmt, rewrite: Callable[[Stmt], Stmt]) -> Stmt:
     if isinstance(stmt, AttrStmt):
         return AttrStmt(stmt.node, stmt.attr_key, stmt.value, rewrite(stmt.body))
     if isinstance(stmt, SBlockRealize):
-        block = _block_with_body(stmt.block, rewrite(stmt.block.body))
-        return SBlockRealize(stmt.iter_values, stmt.predicate, block)
+        return block_with(stmt, rewrite(stmt.block.body))
     return stmt
+
+
+def block_with(
+    realized: SBlockRealize, body: Stmt, alloc_buffers: Sequence[Buffer] | None = None
+) -> SBlockRealize:
+    """The block around another body; it allocates the same buffers unless others are given."""
+    block = realized.block
+    rewritten = SBlock(
+        block.iter_vars,
+        block.reads,
+        block.writes,
+        block.name_hint,
+        body,
+        block.init,
+        block.alloc_buffers if alloc_buffers is None else alloc_buffers,
+        block.match_buffers,
+        block.annotations,
+    )
+    return SBlockRealize(realized.iter_values, realized.predicate, rewritten)
 
 
 def opaque(name: str, stmt: Stmt) -> SBlockRealize:
@@ -59,17 +77,3 @@ def _rewritten(stmt: Stmt, rule: Rule, outer: tuple[For, ...]) -> Stmt:
     if isinstance(stmt, For):
         return rule(stmt, _rewritten(stmt.body, rule, (*outer, stmt)), outer)
     return over_body(stmt, lambda body: _rewritten(body, rule, outer))
-
-
-def _block_with_body(block: SBlock, body: Stmt) -> SBlock:
-    return SBlock(
-        block.iter_vars,
-        block.reads,
-        block.writes,
-        block.name_hint,
-        body,
-        block.init,
-        block.alloc_buffers,
-        block.match_buffers,
-        block.annotations,
-    )
