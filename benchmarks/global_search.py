@@ -24,20 +24,21 @@ from irregular_networks import rails, random_network, ssd_ladder
 from rich.console import Console
 from rich.table import Table
 
-from tvm_neocpu import cli, host_cpu
+from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.provenance import commit, model_name
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.global_search.choose import plan_of
-from tvm_neocpu.global_search.explain import explain
-from tvm_neocpu.global_search.layout_graph import build_layout_graph
-from tvm_neocpu.global_search.solve import solve
+from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.global_search.network.choose import plan_of
+from tvm_neocpu.global_search.network.explain import explain
+from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
+from tvm_neocpu.global_search.solvers.solve import solve
 from tvm_neocpu.pipeline import apply_plan, fold, known_costs
-from tvm_neocpu.relay_frontend import from_onnx
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.target import parse_target
-from tvm_neocpu.tuning.history import History
+from tvm_neocpu.runtime import host as host_cpu
+from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.tuning.database.history import History
 
 RANDOM_CONVS = 1000
 ROUNDING = 1e-9

@@ -19,17 +19,17 @@ from tvm_neocpu.version import __version__
 
 if TYPE_CHECKING:
     from tvm_neocpu.core.errors import NeoCpuError
-    from tvm_neocpu.executor import BuiltModule, load
-    from tvm_neocpu.target import parse_target
-    from tvm_neocpu.tuning.history import apply_history_best
+    from tvm_neocpu.runtime.built_module import BuiltModule, load
+    from tvm_neocpu.targets.target import parse_target
+    from tvm_neocpu.tuning.database.history import apply_history_best
 
 # Public name -> the module that has it.
 _PUBLIC = {
-    "BuiltModule": "tvm_neocpu.executor",
+    "BuiltModule": "tvm_neocpu.runtime.built_module",
     "NeoCpuError": "tvm_neocpu.core.errors",
-    "apply_history_best": "tvm_neocpu.tuning.history",
-    "load": "tvm_neocpu.executor",
-    "parse_target": "tvm_neocpu.target",
+    "apply_history_best": "tvm_neocpu.tuning.database.history",
+    "load": "tvm_neocpu.runtime.built_module",
+    "parse_target": "tvm_neocpu.targets.target",
 }
 
 __all__ = [

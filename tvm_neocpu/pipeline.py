@@ -16,7 +16,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.global_search.choose import choose_layouts
+from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
@@ -25,18 +25,18 @@ from tvm_neocpu.relay_passes.flatten_concats import FlattenConcats
 from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
-from tvm_neocpu.relay_passes.fuse import FuseFunctions
+from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
 from tvm_neocpu.relay_passes.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
-from tvm_neocpu.relay_passes.run import run_passes
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
-from tvm_neocpu.target import CompileTarget, describe_target, warn_of_generic_code
+from tvm_neocpu.targets.target import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.candidates import candidates_of
-from tvm_neocpu.tuning.history import History, current_history
+from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 Schemes = Mapping[Workload, Sequence[Candidate]]

@@ -9,7 +9,7 @@ from typing import Any
 import tvm
 from tvm.relax import pipeline as relax_pipelines
 
-from tvm_neocpu.threads import size_thread_pool
+from tvm_neocpu.runtime.threads import size_thread_pool
 
 PIPELINE = "neocpu"
 

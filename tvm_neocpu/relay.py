@@ -12,13 +12,13 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_neocpu import relay_frontend as frontend
+from tvm_neocpu import frontend
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError
-from tvm_neocpu.tensor_types import dimensions
+from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 if TYPE_CHECKING:
-    from tvm_neocpu.executor import BuiltModule
-    from tvm_neocpu.target import TargetLike
+    from tvm_neocpu.runtime.built_module import BuiltModule
+    from tvm_neocpu.targets.target import TargetLike
 
 __all__ = ["build", "frontend"]
 
@@ -37,10 +37,10 @@ def build(
     TVM tensors or arrays, bound as constants. ``target_host`` is checked, and otherwise of no use:
     a CPU is its own host. Raises TargetError, ShapeError.
     """
-    from tvm_neocpu.executor import BuiltModule
-    from tvm_neocpu.module_info import describe_module
     from tvm_neocpu.pipeline import compile_module
-    from tvm_neocpu.target import parse_target
+    from tvm_neocpu.runtime.built_module import BuiltModule
+    from tvm_neocpu.runtime.module_info import describe_module
+    from tvm_neocpu.targets.target import parse_target
 
     compile_target = parse_target(target if target is not None else tvm.target.Target.current())
     if target_host is not None:

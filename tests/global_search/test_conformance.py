@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvm_neocpu.core.errors import UnsatisfiableError
-from tvm_neocpu.global_search import METHODS, LayoutProblem, solve
+from tvm_neocpu.global_search import METHODS, LayoutProblem
+from tvm_neocpu.global_search.solvers.solve import solve
 
 INF = float("inf")
 # On problems this small all but PBQP prove what they say.

@@ -12,7 +12,7 @@ from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
-from tvm_neocpu.global_search.choose import choose_layouts
+from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.tuning.candidates import UNMEASURED_PENALTY, candidates_of
 
 SHAPE = (1, 16, 4, 4)

@@ -16,7 +16,7 @@ from tvm.relax.frontend.onnx import from_onnx
 
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
-from tvm_neocpu.relay_passes.rewrite import tidy
+from tvm_neocpu.relay_passes.ir.rewrite import tidy
 
 op = relax.op
 Build = Callable[..., relax.Expr]

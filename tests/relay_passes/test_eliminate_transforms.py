@@ -10,7 +10,7 @@ from relax_net import module, pack, repack, unpack
 from tvm import relax
 
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
-from tvm_neocpu.relay_passes.layout_transform import count_transforms
+from tvm_neocpu.relay_passes.layouts.transform import count_transforms
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]

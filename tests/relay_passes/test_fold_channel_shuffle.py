@@ -11,8 +11,8 @@ from tvm import relax
 from tvm.relax.op import add, multiply, strided_slice
 from tvm.relax.op.nn import conv2d, max_pool2d, relu, softmax
 
-from tvm_neocpu.relay_passes.channel_moves import Shuffle, channel_move
 from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle, shuffled_order
+from tvm_neocpu.relay_passes.layouts.channel_moves import Shuffle, channel_move
 
 Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
 

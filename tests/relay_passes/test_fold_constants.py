@@ -12,9 +12,9 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 
 from tvm_neocpu.relay_passes import fold_constants
-from tvm_neocpu.relay_passes.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
-from tvm_neocpu.relay_passes.rewrite import tidy
+from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
+from tvm_neocpu.relay_passes.ir.rewrite import tidy
 
 RNG = np.random.default_rng(0)
 CUBE = RNG.uniform(0.5, 2, (2, 3, 4)).astype("float32")

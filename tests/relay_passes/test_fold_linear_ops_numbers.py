@@ -19,9 +19,9 @@ from tvm.relax.op import add, divide, matmul, multiply, negative, subtract
 from tvm.relax.op.nn import batch_norm, conv2d, conv2d_transpose, relu
 
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
-from tvm_neocpu.relay_passes.constants import array_of
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
+from tvm_neocpu.relay_passes.ir.constants import array_of
 
 Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
 

@@ -16,7 +16,7 @@ from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates, layout_key
 from tvm_neocpu.topi.anchor import find_anchor
-from tvm_neocpu.topi.cost_model import best_config
+from tvm_neocpu.topi.cost.ranking import best_config
 from tvm_neocpu.topi.strategy import implementation_of
 
 op = relax.op

@@ -8,7 +8,7 @@ import pytest
 import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.channel_moves import Interleave, Shuffle, channel_move
+from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
 
 op = relax.op

@@ -14,9 +14,9 @@ from tvm.script import relax as R
 from tvm.script import tirx as T
 
 from tvm_neocpu.pipeline import lower
+from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
-from tvm_neocpu.relay_passes.run import run_passes
-from tvm_neocpu.target import parse_target
+from tvm_neocpu.targets.target import parse_target
 
 TARGET = parse_target()
 op = relax.op

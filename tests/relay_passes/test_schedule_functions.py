@@ -8,7 +8,7 @@ from tvm import relax, te, tirx
 from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.relay_passes.fuse import FuseFunctions
+from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.topi.anchor import find_anchor

@@ -11,8 +11,8 @@ from tvm import relax
 from tvm.relax.op import add, concat, multiply, strided_slice
 from tvm.relax.op.nn import conv2d, conv2d_transpose
 
-from tvm_neocpu.relay_passes.channel_moves import Interleave, channel_move
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
+from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, channel_move
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 
 Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]

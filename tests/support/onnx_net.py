@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from tvm_neocpu import relay
-from tvm_neocpu.executor import BuiltModule
+from tvm_neocpu.runtime.built_module import BuiltModule
 
 ort = pytest.importorskip("onnxruntime")
 

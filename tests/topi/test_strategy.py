@@ -19,11 +19,11 @@ from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import NCHW
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
 from tvm_neocpu.pipeline import lower
-from tvm_neocpu.target import parse_target
+from tvm_neocpu.targets.target import parse_target
 from tvm_neocpu.topi import strategy
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
-from tvm_neocpu.topi.cost_model import best_config, best_per_layout
-from tvm_neocpu.topi.pad import pad_spatial
+from tvm_neocpu.topi.cost.ranking import best_config, best_per_layout
+from tvm_neocpu.topi.schedule.pad import pad_spatial
 from tvm_neocpu.topi.strategy import (
     Implementation,
     implementation_of,
@@ -32,7 +32,7 @@ from tvm_neocpu.topi.strategy import (
     space_of,
     unregister_implementation,
 )
-from tvm_neocpu.tuning.history import History
+from tvm_neocpu.tuning.database.history import History
 
 TARGET = parse_target()
 CONV = ConvWorkload(1, 6, 9, 9, 10, (3, 3), padding=(1, 1, 1, 1))

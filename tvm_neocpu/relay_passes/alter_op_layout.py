@@ -19,13 +19,17 @@ from tvm_neocpu.core.errors import PlanError
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.relay_passes.blocked_calls import blocked_conv2d, blocked_follow, blocked_join
-from tvm_neocpu.relay_passes.call_workload import call_workload, static_shape
 from tvm_neocpu.relay_passes.extract_conv_graph import decided_flow
-from tvm_neocpu.relay_passes.layout_flow import Flow, FlowKind, is_feature_map
-from tvm_neocpu.relay_passes.layout_transform import transform
-from tvm_neocpu.relay_passes.node_identity import IdentityTable
-from tvm_neocpu.relay_passes.rebuild import Emit, over_variables, rebuild_main
+from tvm_neocpu.relay_passes.ir.calls import call_workload, static_shape
+from tvm_neocpu.relay_passes.ir.node_identity import IdentityTable
+from tvm_neocpu.relay_passes.ir.rebuild import Emit, over_variables, rebuild_main
+from tvm_neocpu.relay_passes.layouts.blocked_calls import (
+    blocked_conv2d,
+    blocked_follow,
+    blocked_join,
+)
+from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, is_feature_map
+from tvm_neocpu.relay_passes.layouts.transform import transform
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,9 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-from tvm_neocpu.relay_passes.constants import Array, array_of, constant_of, is_tensor
-from tvm_neocpu.relay_passes.importer_primfuncs import read_bound, read_zero_pad
-from tvm_neocpu.relay_passes.rewrite import Scope, call_of, op_name, rewrite_values
+from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of, is_tensor
+from tvm_neocpu.relay_passes.ir.importer_primfuncs import read_bound, read_zero_pad
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, call_of, op_name, rewrite_values
 
 CallRule = Callable[[Scope, Call], relax.Expr | None]
 Combine = Callable[[relax.Expr, relax.Expr], relax.Expr]

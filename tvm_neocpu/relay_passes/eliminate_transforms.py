@@ -12,14 +12,14 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.call_workload import static_shape
-from tvm_neocpu.relay_passes.constants import array_of, constant_of
-from tvm_neocpu.relay_passes.layout_transform import (
+from tvm_neocpu.relay_passes.ir.calls import static_shape
+from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
+from tvm_neocpu.relay_passes.ir.rebuild import Emit, over_variables, rebuild_main
+from tvm_neocpu.relay_passes.layouts.transform import (
     stored_in,
     transform,
     transform_layouts,
 )
-from tvm_neocpu.relay_passes.rebuild import Emit, over_variables, rebuild_main
 
 
 @dataclass(frozen=True)

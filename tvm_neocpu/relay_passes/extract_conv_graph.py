@@ -10,10 +10,10 @@ from tvm import relax
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.call_workload import call_workload, op_name, static_shape
-from tvm_neocpu.relay_passes.layout_flow import Flow, FlowKind, flow_of, is_feature_map
-from tvm_neocpu.relay_passes.node_identity import IdentityTable
-from tvm_neocpu.relay_passes.rebuild import bindings_of, is_straight_line
+from tvm_neocpu.relay_passes.ir.calls import call_workload, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.node_identity import IdentityTable
+from tvm_neocpu.relay_passes.ir.rebuild import bindings_of, is_straight_line
+from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, flow_of, is_feature_map
 from tvm_neocpu.topi.strategy import implementations
 
 

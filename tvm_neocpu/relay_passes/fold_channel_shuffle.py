@@ -15,10 +15,10 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.call_workload import conv_workload, static_shape
-from tvm_neocpu.relay_passes.channel_moves import Shuffle, read_channel_move
-from tvm_neocpu.relay_passes.layout_flow import FlowKind, flow_of, is_feature_map
-from tvm_neocpu.relay_passes.rewrite import count_uses, rewrite_blocks, variables
+from tvm_neocpu.relay_passes.ir.calls import conv_workload, static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import count_uses, rewrite_blocks, variables
+from tvm_neocpu.relay_passes.layouts.channel_moves import Shuffle, read_channel_move
+from tvm_neocpu.relay_passes.layouts.flow import FlowKind, flow_of, is_feature_map
 
 INPUTS = 1  # of a weight in OIHW
 

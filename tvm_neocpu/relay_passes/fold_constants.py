@@ -10,9 +10,9 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-from tvm_neocpu.relay_passes.constants import Array, array_of, constant_of, shape_of_type
-from tvm_neocpu.relay_passes.numpy_ops import NUMPY_OPS
-from tvm_neocpu.relay_passes.rewrite import op_name, operands, rewrite_blocks
+from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of, shape_of_type
+from tvm_neocpu.relay_passes.ir.numpy_ops import NUMPY_OPS
+from tvm_neocpu.relay_passes.ir.rewrite import op_name, operands, rewrite_blocks
 
 Value = Array | tuple[Array, ...]
 

@@ -10,21 +10,21 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.linear_algebra import simplify
-from tvm_neocpu.relay_passes.linear_calls import (
-    calls_of,
-    read_batch_norm,
-    read_step,
-    write_step,
-)
-from tvm_neocpu.relay_passes.linear_steps import Affine, Step
-from tvm_neocpu.relay_passes.rewrite import (
+from tvm_neocpu.relay_passes.ir.rewrite import (
     Scope,
     call_of,
     count_uses,
     rewrite_blocks,
     tidy,
 )
+from tvm_neocpu.relay_passes.linear.algebra import simplify
+from tvm_neocpu.relay_passes.linear.calls import (
+    calls_of,
+    read_batch_norm,
+    read_step,
+    write_step,
+)
+from tvm_neocpu.relay_passes.linear.steps import Affine, Step
 
 
 @dataclass(frozen=True)

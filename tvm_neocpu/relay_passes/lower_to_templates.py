@@ -20,13 +20,14 @@ from tvm_neocpu.core.config import Config, TransformConfig
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.relay_passes.call_workload import conv_layouts, conv_workload, dense_workload
-from tvm_neocpu.relay_passes.channel_moves import Interleave, read_channel_move
-from tvm_neocpu.relay_passes.layout_transform import TRANSFORM, transform_workload
-from tvm_neocpu.relay_passes.read_prologue import Prologue, read_prologue
-from tvm_neocpu.relay_passes.rewrite import count_uses
-from tvm_neocpu.topi import channel_moves, layout_transform
-from tvm_neocpu.topi.cost_model import best_config
+from tvm_neocpu.relay_passes.ir.calls import conv_layouts, conv_workload, dense_workload
+from tvm_neocpu.relay_passes.ir.rewrite import count_uses
+from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, read_channel_move
+from tvm_neocpu.relay_passes.layouts.transform import TRANSFORM, transform_workload
+from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
+from tvm_neocpu.topi.cost.ranking import best_config
+from tvm_neocpu.topi.image import channel_moves
+from tvm_neocpu.topi.layout_transform import template as layout_transform
 from tvm_neocpu.topi.strategy import implementation_of
 
 # (workload, input layout, output layout): what a call in the altered module still tells.

@@ -9,17 +9,17 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.call_workload import static_shape
-from tvm_neocpu.relay_passes.channel_moves import (
+from tvm_neocpu.relay_passes.ir.calls import static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, call_of, rewrite_values
+from tvm_neocpu.relay_passes.layouts.channel_moves import (
     ChannelMove,
     Interleave,
     Shuffle,
     channel_move,
     read_channel_move,
 )
-from tvm_neocpu.relay_passes.layout_flow import is_feature_map
-from tvm_neocpu.relay_passes.rewrite import Scope, call_of, rewrite_values
-from tvm_neocpu.relay_passes.slices import CHANNELS, Range, read_slice, slice_of
+from tvm_neocpu.relay_passes.layouts.flow import is_feature_map
+from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, read_slice, slice_of
 
 DCR, CRD = (0, 3, 4, 1, 5, 2), (0, 1, 4, 2, 5, 3)
 

@@ -19,11 +19,11 @@ from tvm.ir import GenericConst
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.relay_passes.call_workload import conv_workload, op_name, static_shape
-from tvm_neocpu.relay_passes.layout_flow import BINARY, FlowKind, flow_of, is_feature_map
-from tvm_neocpu.relay_passes.rebuild import Emit, bindings_of, over_variables, rebuild_main
-from tvm_neocpu.relay_passes.rewrite import tidy
-from tvm_neocpu.relay_passes.slices import CHANNELS, Range, slice_of
+from tvm_neocpu.relay_passes.ir.calls import conv_workload, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.rebuild import Emit, bindings_of, over_variables, rebuild_main
+from tvm_neocpu.relay_passes.ir.rewrite import tidy
+from tvm_neocpu.relay_passes.layouts.flow import BINARY, FlowKind, flow_of, is_feature_map
+from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, slice_of
 
 # Of a dead channel's zeros these make an infinity, which a weight of zero makes a NaN.
 UNSAFE = frozenset(f"relax.{name}" for name in ("divide", "log", "power", "rsqrt"))

@@ -9,15 +9,15 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.call_workload import static_shape
-from tvm_neocpu.relay_passes.channel_moves import Interleave, channel_move
-from tvm_neocpu.relay_passes.constants import constant_of
-from tvm_neocpu.relay_passes.layout_flow import is_feature_map
-from tvm_neocpu.relay_passes.linear_calls import read_step
-from tvm_neocpu.relay_passes.linear_steps import ConvTranspose
-from tvm_neocpu.relay_passes.rewrite import Scope, call_of, rewrite_values
-from tvm_neocpu.relay_passes.slices import Range, slice_of
-from tvm_neocpu.relay_passes.sub_pixel_axis import SubPixelAxis, sub_pixel_axis
+from tvm_neocpu.relay_passes.ir.calls import static_shape
+from tvm_neocpu.relay_passes.ir.constants import constant_of
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, call_of, rewrite_values
+from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, channel_move
+from tvm_neocpu.relay_passes.layouts.flow import is_feature_map
+from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
+from tvm_neocpu.relay_passes.linear.calls import read_step
+from tvm_neocpu.relay_passes.linear.steps import ConvTranspose
+from tvm_neocpu.relay_passes.linear.sub_pixel_axis import SubPixelAxis, sub_pixel_axis
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from tvm import relax
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.relay_passes.call_workload import conv_workload
-from tvm_neocpu.relay_passes.rewrite import Scope, rewrite_values
+from tvm_neocpu.relay_passes.ir.calls import conv_workload
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 
 
 @dataclass(frozen=True)

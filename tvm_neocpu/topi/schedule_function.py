@@ -8,19 +8,19 @@ from tvm import tirx
 from tvm.s_tir import Schedule, ScheduleError
 
 from tvm_neocpu.topi.anchor import find_anchor, forget_anchor
-from tvm_neocpu.topi.forget_locals import forget_locals
-from tvm_neocpu.topi.generic import (
+from tvm_neocpu.topi.schedule.generic import (
     downstream,
     inline_elementwise,
     schedule_block,
     schedule_generic,
 )
-from tvm_neocpu.topi.outline_chunks import outline_chunks
-from tvm_neocpu.topi.prefetch import plant_prefetches
-from tvm_neocpu.topi.prefetch_epilogue import prefetch_epilogues
-from tvm_neocpu.topi.prefetch_pixels import plant_pixel_requests
-from tvm_neocpu.topi.prologue import melt_prologue
+from tvm_neocpu.topi.schedule.prologue import melt_prologue
 from tvm_neocpu.topi.strategy import implementation_of
+from tvm_neocpu.topi.tir.forget_locals import forget_locals
+from tvm_neocpu.topi.tir.outline_chunks import outline_chunks
+from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
+from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
+from tvm_neocpu.topi.tir.prefetch_weights import plant_prefetches
 
 _LOG = logging.getLogger("tvm_neocpu")
 

@@ -37,20 +37,18 @@ from tvm_neocpu.core.config import (
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
-from tvm_neocpu.topi import (
-    conv2d_im2col_nchwc,
-    conv2d_im2col_nchwc_space,
-    conv2d_nchwc,
-    conv2d_nchwc_space,
-    conv2d_winograd_nchwc,
-    conv2d_winograd_nchwc_space,
-    dense_pack,
-    dense_pack_space,
-    depthwise_conv2d_nchwc,
-    depthwise_conv2d_nchwc_space,
-    layout_transform,
-)
 from tvm_neocpu.topi.anchor import Anchor
+from tvm_neocpu.topi.conv2d_depthwise import space as depthwise_conv2d_nchwc_space
+from tvm_neocpu.topi.conv2d_depthwise import template as depthwise_conv2d_nchwc
+from tvm_neocpu.topi.conv2d_direct import space as conv2d_nchwc_space
+from tvm_neocpu.topi.conv2d_direct import template as conv2d_nchwc
+from tvm_neocpu.topi.conv2d_im2col import space as conv2d_im2col_nchwc_space
+from tvm_neocpu.topi.conv2d_im2col import template as conv2d_im2col_nchwc
+from tvm_neocpu.topi.conv2d_winograd import space as conv2d_winograd_nchwc_space
+from tvm_neocpu.topi.conv2d_winograd import template as conv2d_winograd_nchwc
+from tvm_neocpu.topi.dense import space as dense_pack_space
+from tvm_neocpu.topi.dense import template as dense_pack
+from tvm_neocpu.topi.layout_transform import template as layout_transform
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class Implementation:
     compile time to ``packed_shape(workload, config)``; ``cost(workload, config, cpu)`` predicts
     seconds on ``cpu.cores`` threads. An operator without a weight has ``None`` for both, and
     ``compute(data, workload, config)``. ``takes_prologue``: its schedule finds a place for data
-    that are computed, not stored (:mod:`tvm_neocpu.topi.prologue`).
+    that are computed, not stored (:mod:`tvm_neocpu.topi.schedule.prologue`).
     """
 
     name: str

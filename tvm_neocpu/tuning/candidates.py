@@ -12,7 +12,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.topi.cost_model import best_per_layout, predict_seconds
+from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds
 
 # NeoCPU, section 3.3.2, keeps at most about 100 schemes a convolution; slower ones never win.
 MAX_SCHEMES = 100

@@ -17,7 +17,7 @@ class Task:
     ``predicted(config)`` is the cost model's seconds. ``build(config)`` returns a scheduled
     ``tvm.tirx.PrimFunc`` (or an IRModule with one ``main``) over the blocked layouts; it is called
     in a worker process, so it must survive cloudpickle and must not hold TVM objects (see
-    :mod:`tvm_neocpu.tuning.build_worker`). ``occurrences`` counts the workload in the network.
+    :mod:`.measuring.build_worker`). ``occurrences`` counts the workload in the network.
     """
 
     name: str

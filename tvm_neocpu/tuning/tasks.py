@@ -11,7 +11,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.workload import TransformWorkload, Workload
-from tvm_neocpu.topi.cost_model import predict_seconds
+from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.strategy import space_of
 from tvm_neocpu.tuning.task import Task
 

@@ -21,7 +21,7 @@ from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import TransformWorkload, Workload
-from tvm_neocpu.topi.cost_model import predict_seconds
+from tvm_neocpu.topi.cost.ranking import predict_seconds
 
 # Schemes slower than this share of a convolution's best do not decide which transforms to time.
 PLAUSIBLE = 1.25

@@ -11,7 +11,7 @@ from tvm_neocpu.contrib.explain import table, words
 from tvm_neocpu.contrib.explain.network import ExplainedNetwork
 from tvm_neocpu.core.config import ConvConfig, DepthwiseConfig, TransformConfig, WinogradConfig
 from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.global_search.layout_graph import Option
+from tvm_neocpu.global_search.network.layout_graph import Option
 
 
 def printed(network: ExplainedNetwork, **options: object) -> str:

@@ -16,7 +16,7 @@ from onnx import helper
 from rich.console import Console
 
 from tvm_neocpu import pipeline
-from tvm_neocpu.bench import main
+from tvm_neocpu.commands.bench import main
 from tvm_neocpu.contrib.peers.compare import Timing
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.plans.report import as_json, show
@@ -34,12 +34,12 @@ from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import ConvWorkload, TransformWorkload
-from tvm_neocpu.relay_frontend import from_onnx
+from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.target import parse_target
-from tvm_neocpu.topi.cost_model import ranked
-from tvm_neocpu.tuning.history import History
-from tvm_neocpu.tuning.log import LogContents
+from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.topi.cost.ranking import ranked
+from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.database.log import LogContents
 
 MakeModel = Callable[..., onnx.ModelProto]
 CHANNELS = 64

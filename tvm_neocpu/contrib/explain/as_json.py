@@ -9,8 +9,8 @@ from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.contrib.explain.network import ExplainedNetwork
 from tvm_neocpu.core.config import knobs
 from tvm_neocpu.core.conv_graph import GraphNode
-from tvm_neocpu.global_search.explain import Explanation, NodeRow, TransformRow
-from tvm_neocpu.global_search.layout_graph import Option
+from tvm_neocpu.global_search.network.explain import Explanation, NodeRow, TransformRow
+from tvm_neocpu.global_search.network.layout_graph import Option
 from tvm_neocpu.version import __version__
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.core.conv_graph import GraphNode, NodeKind
-from tvm_neocpu.global_search.explain import Explanation, NodeRow
+from tvm_neocpu.global_search.network.explain import Explanation, NodeRow
 
 NODE_NOTE = (
     f"{words.GUESSED} predicted by the cost model, not measured; whole network: the ms that it "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm_neocpu.global_search.explain import Explanation
+from tvm_neocpu.global_search.network.explain import Explanation
 
 
 @dataclass(frozen=True)

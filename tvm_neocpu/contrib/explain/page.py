@@ -12,7 +12,7 @@ from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.network import ExplainedNetwork
 from tvm_neocpu.contrib.explain.svg import network_svg
 from tvm_neocpu.core.conv_graph import NodeKind
-from tvm_neocpu.global_search.explain import Explanation
+from tvm_neocpu.global_search.network.explain import Explanation
 
 # The page may run what is written in it and fetch nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"

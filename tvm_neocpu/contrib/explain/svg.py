@@ -9,7 +9,7 @@ from itertools import pairwise
 from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.contrib.explain.layered import Drawing, Link, Point, draw
 from tvm_neocpu.core.conv_graph import NodeKind
-from tvm_neocpu.global_search.explain import Explanation, NodeRow, TransformRow
+from tvm_neocpu.global_search.network.explain import Explanation, NodeRow, TransformRow
 
 BOX = (226.0, 44.0)
 MARGIN = 16.0

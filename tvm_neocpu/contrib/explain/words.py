@@ -15,10 +15,10 @@ from tvm_neocpu.core.config import (
 )
 from tvm_neocpu.core.conv_graph import GraphNode
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.winograd import conv_matrices
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.global_search.explain import Explanation
-from tvm_neocpu.global_search.layout_graph import Option
+from tvm_neocpu.global_search.network.explain import Explanation
+from tvm_neocpu.global_search.network.layout_graph import Option
+from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
 
 # A template without a line here goes by its own name.
 _ALGORITHMS: dict[str, str] = {

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from tvm_neocpu import relay
 from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
-from tvm_neocpu.executor import BuiltModule, load
-from tvm_neocpu.tuning.history import apply_history_best
+from tvm_neocpu.runtime.built_module import BuiltModule, load
+from tvm_neocpu.tuning.database.history import apply_history_best
 from tvm_neocpu.version import __version__
 
 VERSION = __version__

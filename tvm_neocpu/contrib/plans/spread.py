@@ -8,18 +8,18 @@ from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.global_search.baselines import (
+from tvm_neocpu.global_search.network.baselines import (
     fastest_schemes,
     random_schemes,
     schemes_of_one_layout,
     solve_marked,
 )
-from tvm_neocpu.global_search.choose import plan_of
-from tvm_neocpu.global_search.layout_graph import LayoutGraph, build_layout_graph
-from tvm_neocpu.global_search.solution import Solution
-from tvm_neocpu.global_search.solve import solve
+from tvm_neocpu.global_search.network.choose import plan_of
+from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, build_layout_graph
+from tvm_neocpu.global_search.problem.solution import Solution
+from tvm_neocpu.global_search.solvers.solve import solve
 from tvm_neocpu.pipeline import known_costs
-from tvm_neocpu.tuning.history import History
+from tvm_neocpu.tuning.database.history import History
 
 GLOBAL, GREEDY = "global", "greedy"
 

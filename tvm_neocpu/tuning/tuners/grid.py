@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.tuning.space import in_predicted_order
 from tvm_neocpu.tuning.tuners.base import Untried
+from tvm_neocpu.tuning.tuners.space import in_predicted_order
 
 
 class GridTuner:

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.tuning.space import feature_names, feature_vector, in_predicted_order
 from tvm_neocpu.tuning.tuners.base import Untried
+from tvm_neocpu.tuning.tuners.space import feature_names, feature_vector, in_predicted_order
 
 # Observations below which the cost model's own order is the better guess.
 WARM_UP = 12

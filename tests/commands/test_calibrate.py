@@ -1,0 +1,148 @@
+"""The calibrate command: what it prints and writes, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tvm_neocpu.commands import calibrate
+from tvm_neocpu.contrib.kernels import machine
+from tvm_neocpu.contrib.kernels.machine import Buffers
+from tvm_neocpu.core.cpu import KIB, MIB, Cpu
+from tvm_neocpu.runtime import host as host_cpu
+from tvm_neocpu.targets.calibration import VARIABLE, Calibration, load, save
+from tvm_neocpu.targets.target import parse_target
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("TVM_NUM_THREADS", "TVM_BIND_THREADS"):
+        monkeypatch.setenv(name, os.environ.get(name, "1"))
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.2, 0.2, 0.2))
+
+
+@pytest.fixture
+def fakes(monkeypatch: pytest.MonkeyPatch) -> list[Cpu]:
+    """A machine of 1.5 GHz whose L3 ends at its half; returns the CPUs that were measured."""
+    seen: list[Cpu] = []
+
+    def probes(target: object, buffers: Buffers) -> dict[str, object]:
+        cpu = target.cpu  # type: ignore[attr-defined]
+        seen.append(cpu)
+        rates = {"peak": 2 * cpu.lanes * cpu.fma_per_cycle * 1.5, "l2": 30e9, "dram": 6e9}
+        for size in buffers.l3:
+            rates[f"l3 {size}"] = 15e9 if size <= cpu.l3 // 2 else 6e9
+        return {name: lambda rate=rate: rate for name, rate in rates.items()}
+
+    monkeypatch.setattr(machine, "probes", probes)
+    buffers = Buffers(KIB, (MIB, 2 * MIB, 64 * 1024 * MIB), MIB)
+    monkeypatch.setattr(machine, "buffers_of", lambda cpu: buffers)
+    return seen
+
+
+EXPECTED = {
+    "ghz": 1.5,
+    "l2_bytes_per_cycle": 20.0,
+    "l3_bytes_per_cycle": 10.0,
+    "l3": 2 * MIB,
+    "dram_bytes_per_cycle": 4.0,
+}
+
+
+def test_it_measures_in_miniature(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny = Buffers(64 * KIB, (256 * KIB, 512 * KIB), MIB)
+    monkeypatch.setattr(machine, "buffers_of", lambda cpu: tiny)
+    monkeypatch.setattr(machine, "RUN_BYTES", MIB)
+    assert calibrate.main(["--threads", "1", "--output", "deep/er/c.json"]) == 0
+    name = parse_target("llvm").cpu.name
+    found = load(Path("deep/er/c.json"))[name]
+    assert list(found.parameters) == list(EXPECTED)
+    assert found.provenance["machine"]["llvm_name"] == host_cpu.cpu_name()
+    assert found.provenance["threads"] == 1
+    printed = capsys.readouterr().out
+    assert "measured" in printed
+    assert f"{VARIABLE}=deep/er/c.json" in printed
+
+
+def test_what_it_writes_builds_use(
+    fakes: list[Cpu], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(VARIABLE, "c.json")
+    before = parse_target("llvm", measured=False).cpu
+    assert calibrate.main([]) == 0
+    assert json.loads(Path("c.json").read_text())["cpus"][before.name]["parameters"] == EXPECTED
+    assert parse_target("llvm").cpu == Calibration(EXPECTED).applied_to(before)
+    printed = capsys.readouterr().out
+    assert "written to c.json" in printed
+    assert "builds use it with" not in printed
+    assert f"{before.ghz:.2f}" in printed
+    assert "1.50" in printed
+
+
+def test_an_earlier_calibration_does_not_decide_what_is_measured(
+    fakes: list[Cpu], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "c.json")
+    assert calibrate.main([]) == calibrate.main([]) == 0
+    assert fakes == [parse_target("llvm", measured=False).cpu] * 2
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--target", "lvm"], "unknown target 'lvm'"),
+        (["--target", "llvm", "-mcpu=nehalem", "-mtriple=x86_64-linux-gnu"], "cannot measure a"),
+        (["--target", "llvm", "-mtriple=aarch64-linux-gnu", "-mcpu=cortex-a72"], "cortex-a72 here"),
+        (["--threads", "0"], "positive number"),
+        (["--rounds", "3"], "--rounds"),
+        ([], "off: name a file with --output"),
+        (["--output", "notes.txt"], "remove it or name another"),
+        (["--output", "."], "cannot read the calibration"),
+        (["--output", "notes.txt/c.json"], "Not a directory"),
+    ],
+)
+def test_bad_input_is_one_line_and_measures_nothing(
+    argv: list[str], words: str, fakes: list[Cpu], capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("notes.txt").write_text("mine")
+    try:
+        code = calibrate.main(argv)
+    except SystemExit as stop:
+        code = stop.code
+    assert code == 2
+    complaint = capsys.readouterr().err
+    assert words in complaint
+    assert len(complaint.splitlines()) == 1
+    assert fakes == []
+    assert Path("notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("load", "threads", "lines"), [(0.2, "4", 0), (0.6, "4", 1), (2.0, "2", 0), (2.6, "2", 1)]
+)
+def test_a_busy_machine_is_a_warning(
+    load: float,
+    threads: str,
+    lines: int,
+    fakes: list[Cpu],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    assert calibrate.main(["--threads", threads, "--output", "c.json"]) == 0
+    complaint = capsys.readouterr().err.splitlines()
+    assert len(complaint) == lines
+    assert all(f"load {load}" in line for line in complaint)
+
+
+def test_a_file_of_other_cpus_keeps_them(fakes: list[Cpu]) -> None:
+    save(Path("c.json"), "another", Calibration({"ghz": 1.0}))
+    assert calibrate.main(["--output", "c.json"]) == 0
+    assert sorted(load(Path("c.json"))) == sorted(["another", parse_target("llvm").cpu.name])

@@ -1,0 +1,158 @@
+"""The explain command: what it prints and writes, from which log, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tvm_neocpu.commands import cli, explain
+from tvm_neocpu.contrib import model_zoo
+from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.record import Record
+from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.pipeline import fold, known_costs, search_plan
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.tuning.database import history
+from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
+
+TARGET = ["--target", "llvm", "-mcpu=skylake-avx512", "--threads", "2"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_without_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(history, "_PACKAGE", tmp_path / "package")
+    monkeypatch.delenv(history.LOGS_VARIABLE, raising=False)
+    for name in ("TVM_NUM_THREADS", "TVM_BIND_THREADS"):
+        monkeypatch.setenv(name, os.environ.get(name, "2"))
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Cpu:
+    return parse_target("llvm -mcpu=skylake-avx512").cpu.with_cores(2)
+
+
+@pytest.fixture(scope="module")
+def graph(cpu: Cpu) -> ConvGraph:
+    mod, _ = from_onnx(model_zoo.build("lenet"))
+    return ExtractConvGraph(cpu)(fold(mod, cpu))
+
+
+@pytest.fixture(scope="module")
+def plan(graph: ConvGraph, cpu: Cpu) -> Plan:
+    return search_plan(graph, cpu, History(cpu.name, 2))
+
+
+def test_resnet18_in_every_form(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["resnet18", *TARGET, "--html", "out.html", "--json", "out.json"]
+    assert explain.main(argv) == 0
+    printed = capsys.readouterr().out
+    found = json.loads(Path("out.json").read_text())
+    deciding = [node for node in found["nodes"] if node["kind"] != "boundary"]
+    assert len(deciding) == 21 + 8
+    assert len(re.findall(r"^\| +\d+ \|", printed, re.M)) == len(deciding)
+    assert "resnet18 on skylake-avx512, 2 threads" in printed
+    assert "proven optimal" in printed
+    assert found["optimal"] is True
+    for node in deciding:
+        assert len(node["alternatives"]) == node["candidates"] - 1
+        assert node["label"] in printed
+        for other in node["alternatives"]:
+            assert other["network_seconds"] >= found["seconds"] * (1 - 1e-9)
+    kernels = sum(node["seconds"] for node in found["nodes"])
+    moves = sum(move["seconds"] for move in found["transforms"])
+    assert kernels + moves == pytest.approx(found["seconds"])
+    assert found["greedy_seconds"] >= found["seconds"]
+    page = Path("out.html").read_text()
+    assert page.count('class="node conv"') == 21
+    assert page.count('class="node join"') == 8
+
+
+def test_without_a_log_everything_is_a_guess(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain.main(["lenet", *TARGET]) == 0
+    printed = capsys.readouterr().out
+    assert "chosen by a search over what is known" in printed
+    # Two convolutions with a runner-up, three dense layers with a single scheme.
+    assert printed.count("| ~") == 2 * 2 + 3
+
+
+def test_a_logs_plan_is_explained_and_its_records_are_no_guesses(
+    graph: ConvGraph, cpu: Cpu, plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = TuningLog("x.log")
+    candidates, _ = known_costs(graph, cpu, History(cpu.name, 2))
+    for workload, schemes in candidates.items():
+        for scheme in schemes:
+            log.append(Record(workload, scheme.config, (scheme.seconds,), cpu.name, 2))
+    log.append_plan(plan, graph, cpu.name, 2)
+    assert explain.main(["lenet", *TARGET, "--log", "x.log"]) == 0
+    printed = capsys.readouterr().out
+    assert f"chosen by the log's plan ({plan.method})" in printed
+    assert "| ~" not in printed
+    assert "proven optimal" in printed
+
+
+def test_a_plan_that_newer_records_beat_is_said_to_be_one(
+    graph: ConvGraph, cpu: Cpu, plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = TuningLog("x.log")
+    log.append_plan(plan, graph, cpu.name, 2)
+    first = graph.convs[0]
+    faster = replace(plan.configs[first.id], unroll_ker=not plan.configs[first.id].unroll_ker)
+    log.append(Record(first.workload, faster, (1e-9,), cpu.name, 2))
+    assert explain.main(["lenet", *TARGET, "--log", "x.log"]) == 0
+    assert "newer records than those of the log's plan" in capsys.readouterr().out
+
+
+def test_a_stale_plan_is_warned_of(
+    graph: ConvGraph, cpu: Cpu, plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = ConvGraph(graph.nodes[:-1], graph.edges)
+    TuningLog("x.log").append_plan(replace(plan, graph=other.hash), other, cpu.name, 2)
+    with pytest.warns(TuningLogWarning, match=f"hash {other.hash}, this one is {graph.hash}"):
+        assert explain.main(["lenet", *TARGET, "--log", "x.log"]) == 0
+    assert "chosen by a search" in capsys.readouterr().out
+
+
+def test_a_file_with_markup_in_its_names(tiny_cnn: onnx.ModelProto) -> None:
+    model = onnx.ModelProto()
+    model.CopyFrom(tiny_cnn)
+    model.graph.input[0].name = model.graph.node[0].input[0] = "</script><b>[red]"
+    onnx.save(model, "tiny.onnx")
+    assert explain.main(["tiny.onnx", *TARGET, "--html", "out.html"]) == 0
+    assert "<b>" not in Path("out.html").read_text()
+
+
+BAD = [
+    ([], "required: MODEL"),
+    (["lenet", "resnet18"], "one MODEL at a time"),
+    (["nosuch"], "neither a file nor a network"),
+    (["lenet", "--log", "missing.log"], "missing.log"),
+    (["lenet", "--html", "no/such/folder.html"], "cannot write no/such/folder.html"),
+    (["lenet", "--target", "cuda"], "not a CPU"),
+]
+
+
+@pytest.mark.parametrize(("argv", "words"), BAD)
+def test_bad_input_is_one_line(
+    argv: list[str], words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = explain.main(argv)
+    except SystemExit as stop:
+        code = stop.code
+    assert code == cli.USER_ERROR
+    error = capfd.readouterr().err
+    assert error.startswith("error: ")
+    assert words in error
+    assert error.count("\n") == 1

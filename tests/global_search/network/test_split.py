@@ -1,0 +1,42 @@
+"""Splitting nodes into parts changes the shape of the problem, never a price."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tvm_neocpu.global_search import LayoutProblem
+from tvm_neocpu.global_search.network.min_marginals import min_marginals
+from tvm_neocpu.global_search.network.split import split_nodes
+
+READS = [0, 0, 1, 1]
+WRITES = [7, 9, 7, 9]  # any numbers: they name classes
+
+
+@pytest.fixture
+def chain():
+    """Three nodes of four candidates; edges see what one writes and the next one reads."""
+    rng = np.random.default_rng(0)
+    moves = rng.random((2, 2))
+    matrix = moves[np.ix_([0, 1, 0, 1], READS)]
+    return LayoutProblem(rng.random((3, 4)), {(0, 1): matrix, (1, 2): matrix})
+
+
+def test_prices_stay(chain):
+    parts = split_nodes(chain, {i: [READS, WRITES] for i in range(3)})
+    assert len(parts) == 3 + 4
+    assert max(costs.size for costs in parts.node_costs[3:]) == 2
+    for whole, split in zip(min_marginals(chain), min_marginals(parts)[:3], strict=True):
+        np.testing.assert_allclose(split, whole, rtol=1e-12)
+
+
+def test_a_partition_that_an_edge_can_tell_apart_is_not_used(chain):
+    parts = split_nodes(chain, {0: [READS], 1: [READS]})
+    assert len(parts) == 3 + 1
+    np.testing.assert_allclose(min_marginals(parts)[2], min_marginals(chain)[2], rtol=1e-12)
+
+
+def test_nothing_is_split_without_gain(chain):
+    assert len(split_nodes(chain, {})) == 3
+    assert len(split_nodes(chain, {1: [[0, 1, 2, 3]]})) == 3
+    assert split_nodes(chain, {}).edge_costs.keys() == chain.edge_costs.keys()

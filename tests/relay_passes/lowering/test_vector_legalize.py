@@ -1,0 +1,73 @@
+"""Relax operators as vector arithmetic: float32 ours, everything else TVM's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+from tvm.relax.transform import LegalizeOps
+
+from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
+from tvm_neocpu.topi.math.vector_math import MULTIPLY_ADD
+
+op = relax.op
+SHAPE = (2, 3, 5, 16)
+
+# operator -> how a test calls it
+CALLS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
+    "relax.erf": op.erf,
+    "relax.exp": op.exp,
+    "relax.log": lambda x: op.log(op.abs(x)),
+    "relax.nn.gelu": op.nn.gelu,
+    "relax.nn.gelu_tanh": op.nn.gelu_tanh,
+    "relax.nn.log_softmax": op.nn.log_softmax,
+    "relax.nn.silu": op.nn.silu,
+    "relax.nn.softmax": lambda x: op.nn.softmax(x, axis=1),
+    "relax.nn.softplus": lambda x: op.nn.softplus(x, 0.5, 3.0),
+    "relax.sigmoid": op.sigmoid,
+    "relax.tanh": op.tanh,
+}
+
+
+def module(call: Callable[[relax.Expr], relax.Expr], dtype: str = "float32") -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType(SHAPE, dtype))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(builder.normalize(call(x)))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def run(mod: tvm.IRModule, x: np.ndarray) -> np.ndarray:
+    executable = tvm.compile(mod, tvm.target.Target({"kind": "llvm"}))
+    return relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x)).numpy()
+
+
+def test_every_operator_of_the_table_is_tried() -> None:
+    assert set(CALLS) == set(vector_legalization())
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_answers_are_tvms(name: str) -> None:
+    mod = module(CALLS[name])
+    x = (np.random.default_rng(0).normal(size=SHAPE) * 4).astype("float32")
+    ours = LegalizeOps(vector_legalization())(mod)
+    assert MULTIPLY_ADD.removeprefix("tirx.") in ours.script()
+    np.testing.assert_allclose(run(ours, x), run(mod, x), rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_half_precision_goes_tvms_way(name: str) -> None:
+    mod = module(CALLS[name], "float16")
+    tvm.ir.assert_structural_equal(LegalizeOps(vector_legalization())(mod), LegalizeOps()(mod))
+
+
+def test_an_activation_is_elementwise_to_the_fusion() -> None:
+    mod = LegalizeOps(vector_legalization())(module(op.nn.silu))
+    mod = relax.transform.AnnotateTIROpPattern()(mod)
+    (func,) = (func for func in mod.functions.values() if isinstance(func, tirx.PrimFunc))
+    assert int(func.attrs["op_pattern"]) == 0

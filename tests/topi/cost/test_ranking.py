@@ -1,0 +1,61 @@
+"""The cost model's front: rankings, and what they keep."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvm_neocpu.core.config import ConvConfig
+from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.errors import ConfigError
+from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
+from tvm_neocpu.topi import strategy
+from tvm_neocpu.topi.cost.ranking import best_config, best_per_layout, predict_seconds, ranked
+from tvm_neocpu.topi.strategy import space_of
+
+CPU = Cpu("haswell", AVX2, cores=2)
+CONV = ConvWorkload(1, 16, 7, 7, 24, (3, 3), padding=(1, 1, 1, 1))
+PRIME = ConvWorkload(1, 13, 7, 7, 7, (1, 1))
+
+
+def test_a_ranking_is_the_whole_space_in_order() -> None:
+    found = ranked(CONV, CPU)
+    assert {candidate.config for candidate in found} == set(space_of(CONV, CPU))
+    seconds = [candidate.seconds for candidate in found]
+    assert seconds == sorted(seconds)
+    assert seconds[0] == predict_seconds(CONV, found[0].config, CPU)
+
+
+def test_the_best_of_a_layout_pair_is_the_first_in_the_ranking() -> None:
+    for best in best_per_layout(CONV, CPU):
+        pair = best.reads, best.writes
+        alike = [c.config for c in ranked(CONV, CPU) if (c.reads, c.writes) == pair]
+        assert best.config == alike[0] == best_config(CONV, *pair, CPU)
+
+
+def test_blocks_of_whole_vectors_are_kept() -> None:
+    found = best_per_layout(CONV, CPU)
+    assert {candidate.reads.block for candidate in found} == {8, 16}
+    assert {candidate.writes.block for candidate in found} == {8, 24}
+
+
+def test_where_no_block_fills_a_vector_the_widest_are_kept() -> None:
+    found = best_per_layout(PRIME, CPU)
+    assert {candidate.reads.block for candidate in found} == {1, 13}
+    assert {candidate.writes.block for candidate in found} == {1, 7}
+
+
+def test_layouts_that_no_template_offers() -> None:
+    assert best_config(CONV, Layout(16), Layout(5), CPU) is None
+    assert best_config(CONV, NCHW, NCHW, CPU) is None
+
+
+def test_dense_layers_have_one_candidate() -> None:
+    (only,) = best_per_layout(DenseWorkload(1, 64, 100), CPU)
+    assert (only.reads, only.writes) == (NCHW, NCHW)
+
+
+def test_an_unregistered_template_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(strategy._TABLE, "conv2d", [])
+    with pytest.raises(ConfigError, match="registered"):
+        predict_seconds(CONV, ConvConfig(8, 8, 7), CPU)

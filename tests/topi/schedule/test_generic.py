@@ -1,0 +1,180 @@
+"""The general schedule: right answers for all that no template owns, hands off the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, te, tirx
+from tvm.s_tir import Schedule
+from tvm.script import tirx as T
+
+from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.topi.schedule_function import schedule_function
+
+op = relax.op
+Build = Callable[..., relax.Expr]
+
+TARGET = parse_target().target
+PLAIN, BLOCKED = (2, 6, 13, 11), (1, 3, 13, 11, 16)
+HALF = relax.const(np.float32(0.5))
+
+
+def fused(build: Build, *shapes: tuple[int, ...]) -> tvm.IRModule:
+    """Operations as functions: legalised and fused, not scheduled."""
+    builder = relax.BlockBuilder()
+    inputs = [relax.Var(f"x{i}", relax.TensorType(s, "float32")) for i, s in enumerate(shapes)]
+    with builder.function("main", inputs):
+        with builder.dataflow():
+            result = builder.emit_output(build(*inputs))
+        builder.emit_func_output(result)
+    return FuseFunctions()(builder.get())
+
+
+def run(mod: tvm.IRModule, inputs: list[np.ndarray]) -> np.ndarray:
+    machine = relax.VirtualMachine(tvm.compile(mod, TARGET), tvm.cpu())
+    return machine["main"](*(tvm.runtime.tensor(array) for array in inputs)).numpy()
+
+
+def pool(kind: Build, layout: str = "NCHW", **attributes: object) -> Build:
+    options = {"pool_size": [3, 2], "strides": [2, 1], "layout": layout, **attributes}
+    return lambda x: kind(x, out_layout=layout, **options)
+
+
+MAX, AVERAGE = op.nn.max_pool2d, op.nn.avg_pool2d
+CASES: dict[str, tuple[Build, list[tuple[int, ...]]]] = {
+    "max pool": (pool(MAX, padding=[1, 0, 1, 1]), [PLAIN]),
+    "max pool, blocked": (pool(MAX, "NCHW16c", padding=[1, 0, 1, 1]), [BLOCKED]),
+    "max pool, ceil": (pool(MAX, "NCHW16c", strides=[2, 3], ceil_mode=True), [BLOCKED]),
+    "max pool, dilated": (pool(MAX, dilation=[2, 3]), [PLAIN]),
+    "average pool": (pool(AVERAGE, padding=[1, 1, 0, 1]), [PLAIN]),
+    "average pool, blocked": (pool(AVERAGE, "NCHW16c", padding=[1, 1, 0, 1]), [BLOCKED]),
+    "average pool, ceil": (pool(AVERAGE, strides=[3, 2], padding=[1] * 4, ceil_mode=True), [PLAIN]),
+    "average pool with its padding": (
+        pool(AVERAGE, "NCHW16c", padding=[1, 1, 0, 1], count_include_pad=True),
+        [BLOCKED],
+    ),
+    "adaptive pool": (lambda x: op.nn.adaptive_avg_pool2d(x, [4, 3]), [PLAIN]),
+    "global pool": (lambda x: op.mean(x, axis=[2, 3], keepdims=True), [PLAIN]),
+    "global pool, blocked": (lambda x: op.mean(x, axis=[2, 3], keepdims=True), [BLOCKED]),
+    "global pool of a large image": (lambda x: op.max(x, axis=[2, 3]), [(1, 128, 30, 40, 4)]),
+    "everything to a scalar": (op.mean, [PLAIN]),
+    "over channels": (lambda x: op.sum(x, axis=[1]), [PLAIN]),
+    "over the vector": (lambda x: op.sum(x, axis=[1, 4]), [BLOCKED]),
+    "along rows": (lambda x: op.sum(x, axis=[-1]), [(3, 5, 48)]),
+    "along rows and others": (lambda x: op.max(x, axis=[1, 3]), [(2, 5, 3, 64)]),
+    "along one row": (lambda x: op.sum(x, axis=[0]), [(1000,)]),
+    "along odd rows": (lambda x: op.sum(x, axis=[1]), [(3, 1001)]),
+    "arg max of rows": (lambda x: op.argmax(x, axis=-1), [(3, 64)]),
+    "over channels of wide images": (lambda x: op.max(x, axis=[1]), [(1, 7, 5, 128)]),
+    "arg max": (lambda x: op.argmax(x, axis=1), [PLAIN]),
+    "softmax": (lambda x: op.nn.softmax(x, axis=-1), [(3, 1000)]),
+    "softmax over channels": (lambda x: op.nn.softmax(x, axis=1), [PLAIN]),
+    "concat": (lambda x, y: op.concat([x, y, x], axis=1), [PLAIN, (2, 1, 13, 11)]),
+    "concat, blocked": (lambda x, y: op.concat([x, y], axis=1), [BLOCKED, BLOCKED]),
+    "unequal concat, blocked": (
+        lambda x, y: op.concat([x, y], axis=1),
+        [BLOCKED, (1, 5, 13, 11, 16)],
+    ),
+    "resize": (lambda x: op.image.resize2d(x, (20, 31), method="linear"), [PLAIN]),
+    "transpose": (lambda x: op.permute_dims(x, [0, 2, 3, 1]), [PLAIN]),
+    "slice of blocks": (lambda x: op.strided_slice(x, [1], [1], [3]), [BLOCKED]),
+    "slice": (lambda x: op.strided_slice(x, [2, 3], [1, 2], [9, 11], [2, 1]), [PLAIN]),
+    "elementwise chain": (lambda x: op.tanh(op.multiply(op.nn.relu(x), HALF)), [BLOCKED]),
+    "broadcast sum": (lambda x, y: op.nn.relu(op.add(x, y)), [PLAIN, (1, 6, 1, 1)]),
+    "one element": (lambda x: op.sigmoid(x), [(1,)]),
+    "no axes": (lambda x: op.sigmoid(x), [()]),
+    "large and odd": (lambda x: op.nn.relu(x), [(3, 7, 101, 103)]),
+    "sort": (lambda x: op.sort(x, axis=1), [PLAIN]),
+    "cumulative sum": (lambda x: op.cumsum(x, axis=2), [PLAIN]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_answers_are_tvms(name: str) -> None:
+    build, shapes = CASES[name]
+    mod = fused(build, *shapes)
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=shape).astype("float32") for shape in shapes]
+    got, expected = run(ScheduleFunctions()(mod), inputs), run(mod, inputs)
+    np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+# What the code generator would otherwise run as one thread's scalar loops.
+@pytest.mark.parametrize(
+    "name",
+    ["max pool, blocked", "average pool, blocked", "concat, blocked", "slice of blocks"],
+)
+def test_blocked_layouts_run_in_parallel_vectors(name: str) -> None:
+    build, shapes = CASES[name]
+    large = [(1, 16, 40, 30, 16) for _ in shapes]
+    text = ScheduleFunctions()(fused(build, *large)).script()
+    assert "T.parallel(" in text
+    assert "T.vectorized(T.int64(16))" in text
+
+
+def test_a_row_is_a_loop_of_its_own() -> None:
+    text = ScheduleFunctions()(fused(op.nn.relu, (1, 4, 20, 30, 16))).script()
+    assert "in T.parallel(T.int64(80)):" in text
+    assert "in range(T.int64(30)):" in text
+
+
+def test_a_few_long_rows_are_shared_out() -> None:
+    text = ScheduleFunctions()(fused(op.nn.relu, (1, 1, 1, 3000, 16))).script()
+    assert "in T.parallel(T.int64(3000)):" in text
+
+
+def test_rows_are_summed_in_vectors() -> None:
+    text = ScheduleFunctions()(fused(lambda x: op.sum(x, axis=[1]), (3, 1000))).script()
+    assert "T.vectorized(T.int64(8))" in text
+
+
+def test_little_work_is_not_worth_a_fork() -> None:
+    text = ScheduleFunctions()(fused(op.nn.relu, (1, 2, 4, 4, 16))).script()
+    assert "T.vectorized(T.int64(16))" in text
+    assert "T.parallel(" not in text
+
+
+def test_elementwise_operations_melt_into_the_reduction_that_reads_them() -> None:
+    x = te.placeholder((4, 8), name="x")
+    doubled = te.compute((4, 8), lambda i, j: x[i, j] * 2.0, name="doubled")
+    j = te.reduce_axis((0, 8), name="j")
+    total = te.compute((4,), lambda i: te.sum(doubled[i, j], axis=j), name="total")
+    scheduled = Schedule(schedule_function(te.create_prim_func([x, total])))
+    names = {
+        str(scheduled.get(block).name_hint)
+        for block in scheduled.get_child_blocks(scheduled.get_sblock("root"))
+    }
+    assert names == {"total_init", "total_update"}
+
+
+def test_symbolic_shapes_are_left_alone() -> None:
+    rows = tirx.Var("rows", "int64")
+    x = te.placeholder((rows, 16), name="x")
+    func = te.create_prim_func([x, te.compute((rows, 16), lambda i, j: x[i, j] + 1.0)])
+    tvm.ir.assert_structural_equal(schedule_function(func), func)
+
+
+def test_opaque_functions_are_left_alone() -> None:
+    @T.prim_func(s_tir=True)
+    def opaque(a: T.Buffer((16,), "float32"), b: T.Buffer((16,), "float32")) -> None:
+        T.func_attr({"op_pattern": 8})
+        with T.sblock("extern"):
+            T.reads(a[0:16])
+            T.writes(b[0:16])
+            T.evaluate(T.call_extern("int32", "copy", a.data, b.data))
+
+    tvm.ir.assert_structural_equal(schedule_function(opaque), opaque)
+
+
+def test_attributes_are_kept() -> None:
+    x = te.placeholder((4, 16), name="x")
+    func = te.create_prim_func([x, te.compute((4, 16), lambda i, j: x[i, j] + 1.0)])
+    func = func.with_attr("op_pattern", 0)
+    scheduled = schedule_function(func)
+    assert dict(scheduled.attrs) == dict(func.attrs)
+    assert "T.vectorized(16)" in scheduled.script()

@@ -1,0 +1,121 @@
+"""Prologues: a template computes its data on the way in as if it had been stored."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import tvm
+from tvm import te
+from tvm.s_tir import Schedule
+
+from tvm_neocpu.core.config import Config, ConvConfig, DepthwiseConfig, WinogradConfig
+from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.topi.kernel import data_shape
+from tvm_neocpu.topi.schedule import prologue, steps
+from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
+from tvm_neocpu.topi.strategy import implementation_of
+
+Floats = npt.NDArray[np.float32]
+
+SAME = (1, 1, 1, 1)
+POINTWISE = ConvWorkload(2, 26, 7, 11, 13, (1, 1))
+SQUARE = ConvWorkload(2, 26, 7, 11, 13, (3, 3), padding=SAME)
+UNEVEN = ConvWorkload(1, 26, 9, 7, 16, (3, 3), stride=(2, 1), padding=(0, 2, 1, 0))
+DILATED = ConvWorkload(1, 26, 9, 9, 16, (3, 3), padding=(2, 0, 2, 1), dilation=(2, 1))
+GROUPED = ConvWorkload(1, 52, 5, 6, 16, (3, 3), padding=SAME, groups=2)
+PLAIN_TILES = ConvWorkload(1, 32, 10, 10, 16, (3, 3))
+DEPTHWISE = ConvWorkload(2, 26, 7, 11, 26, (3, 3), padding=(1, 0, 0, 2), groups=26)
+
+CASES: list[tuple[ConvWorkload, Config]] = [
+    (POINTWISE, ConvConfig(13, 13, 11)),
+    (POINTWISE, ConvConfig(0, 13, 4, reg_m=2)),
+    (POINTWISE, ConvConfig(13, 13, 11, parallel_oc=True)),
+    (SQUARE, ConvConfig(13, 13, 11, reg_m=2, oh_bn=2)),
+    (SQUARE, ConvConfig(13, 13, 4, parallel_oc=True)),
+    (UNEVEN, ConvConfig(13, 16, 7)),
+    (DILATED, ConvConfig(13, 8, 5)),
+    (GROUPED, ConvConfig(13, 8, 6)),
+    (PLAIN_TILES, WinogradConfig(16, 16, 4, 2)),
+    (SQUARE, WinogradConfig(13, 13, 2, 3)),
+    (SQUARE, WinogradConfig(13, 13, 4, 3, parallel_oc=True)),
+    (DEPTHWISE, DepthwiseConfig(13, 4, oh_bn=2)),
+]
+
+
+def scaled(x: Floats, scale: Floats, shift: Floats) -> Floats:
+    return np.maximum(x * scale + shift, 0)
+
+
+def output(
+    conv: ConvWorkload,
+    config: Config,
+    data: te.Tensor,
+    given: list[te.Tensor],
+    inputs: list[Floats],
+) -> Floats:
+    """What the template makes of ``data``, which are computed from what is given."""
+    template, rng = implementation_of(config), np.random.default_rng(1)
+    weight = rng.normal(size=conv.weight_shape).astype("float32")
+    packed = template.pack_weight(weight, conv, config)
+    w = te.placeholder(packed.shape, name="w")
+    result = template.compute(data, w, conv, config)
+    func = te.create_prim_func([*given, w, result])
+    assert steps.find_block(Schedule(schedule_blocks(func)), prologue.PROLOGUE) is None
+    compiled = tvm.compile(schedule_function(func), target=parse_target().target)
+    out = tvm.runtime.tensor(np.full([int(e) for e in result.shape], np.nan, "float32"))
+    compiled(*[tvm.runtime.tensor(array) for array in (*inputs, packed)], out)
+    return out.numpy()
+
+
+@pytest.mark.parametrize(("conv", "config"), CASES)
+@pytest.mark.parametrize("most_parts", [1, 3])
+def test_computed_data_are_as_good_as_stored(
+    conv: ConvWorkload, config: Config, most_parts: int
+) -> None:
+    rng, shape = np.random.default_rng(0), data_shape(conv, config)
+    x = rng.normal(size=shape).astype("float32")
+    channels = tuple(1 if axis in (0, 2, 3) else extent for axis, extent in enumerate(shape))
+    scale, shift = rng.normal(size=(2, *channels)).astype("float32")
+    # Where nothing is left out, zeros of the padding would become max(0 * s + t, 0) = 1.
+    shift += 1
+    split = np.array_split(x, min(most_parts, shape[1]), axis=1)
+    parts = [np.ascontiguousarray(part) for part in split]
+    stages = [te.placeholder(part.shape, name=f"x{i}") for i, part in enumerate(parts)]
+    s, t = (te.placeholder(channels, name=name) for name in "st")
+    chain = [("relax.multiply", s), ("relax.add", t), ("relax.nn.relu", None)]
+    computed = prologue.compute(stages, chain)
+    found = output(conv, config, computed, [*stages, s, t], [*parts, scale, shift])
+    stored = te.placeholder(shape, name="x")
+    expected = output(conv, config, stored, [stored], [scaled(x, scale, shift)])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def nest(config: ConvConfig, parts: int) -> str:
+    """The loops of the stage that computes 39 blocked channels of a pointwise convolution."""
+    conv = ConvWorkload(1, 39, 6, 5, 13, (1, 1))
+    stages = [te.placeholder((1, 3 // parts, 6, 5, 13), name=f"x{i}") for i in range(parts)]
+    data = prologue.compute(stages, [("relax.nn.relu", None)])
+    packed = implementation_of(config).packed_shape(conv, config)
+    w = te.placeholder(packed, name="w")
+    result = implementation_of(config).compute(data, w, conv, config)
+    sch = Schedule(schedule_blocks(te.create_prim_func([*stages, w, result])))
+    pad = sch.get_sblock("conv2d_pad")
+    assert prologue.PARTS_KEY not in sch.get(pad).annotations
+    kinds = {0: "", 1: "parallel ", 2: "vector ", 3: "unroll "}
+    loops = [sch.get(loop) for loop in sch.get_loops(pad)]
+    kept = [f"{kinds[int(loop.kind)]}{loop.extent}" for loop in loops if int(loop.extent) > 1]
+    return ", ".join(kept)
+
+
+def test_a_prologue_is_computed_by_chunks_of_rows() -> None:
+    assert nest(ConvConfig(13, 13, 5, oh_bn=2), 1).startswith("parallel 3, 3, 2, 5")
+
+
+def test_every_block_of_a_concat_knows_its_part() -> None:
+    assert nest(ConvConfig(13, 13, 5, oh_bn=2), 3).startswith("parallel 3, unroll 3, 2, 5")
+
+
+def test_chunks_of_channels_share_one_pass() -> None:
+    assert nest(ConvConfig(13, 13, 5, parallel_oc=True), 1).startswith("parallel 18, 5")

@@ -1,0 +1,248 @@
+"""Which logs a build sees."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from dataclasses import replace
+
+import pytest
+
+from tvm_neocpu.core.config import ConvConfig
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.errors import LogError
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.tuning.database import history
+from tvm_neocpu.tuning.database.history import apply_history_best, current_history, shipped_logs
+from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
+
+CPU = Cpu("testcpu", AVX2, 2)
+A, B = ConvConfig(8, 16, 7), ConvConfig(16, 16, 14)
+
+
+@pytest.fixture(autouse=True)
+def no_shipped_logs(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(history, "_PACKAGE", tmp_path / "nowhere")
+    monkeypatch.delenv(history.LOGS_VARIABLE, raising=False)
+
+
+@pytest.fixture
+def graph(conv):
+    return ConvGraph((GraphNode("a", NodeKind.CONV, "conv", (1, 64, 56, 56), conv),), ())
+
+
+@pytest.fixture
+def plan(graph):
+    return Plan(graph.hash, {"a": A})
+
+
+def log_of(path, *records):
+    log = TuningLog(path)
+    for record in records:
+        log.append(record)
+    return path
+
+
+def test_logs_hold_inside_and_nest(tmp_path, make_record, conv) -> None:
+    outer = log_of(tmp_path / "outer.log", make_record(A, 2e-3))
+    inner = log_of(tmp_path / "inner.log", make_record(B, 1e-3))
+
+    def best():
+        record = current_history(CPU).best_records.best(conv)
+        return record and record.config
+
+    assert best() is None
+    with apply_history_best(outer):
+        assert best() == A
+        with apply_history_best([inner]):
+            assert best() == B
+        assert best() == A
+    assert best() is None
+
+
+def test_an_inner_log_replaces_measurements_of_an_outer_one(tmp_path, make_record, conv) -> None:
+    outer = log_of(tmp_path / "outer.log", make_record(A, 1e-3))
+    inner = log_of(tmp_path / "inner.log", make_record(A, 2e-3))
+    with apply_history_best(outer), apply_history_best(inner):
+        assert current_history(CPU).best_records.best(conv).seconds == 2e-3
+
+
+def test_other_threads_do_not_see_it(tmp_path, make_record, conv) -> None:
+    seen = []
+    with apply_history_best(log_of(tmp_path / "x.log", make_record(A))):
+        thread = threading.Thread(target=lambda: seen.append(current_history(CPU).logs))
+        thread.start()
+        thread.join()
+    assert seen == [()]
+
+
+def test_a_missing_log_is_an_error_at_once(tmp_path) -> None:
+    with pytest.raises(LogError), apply_history_best(tmp_path / "nowhere.log"):
+        pass
+    assert current_history(CPU).logs == ()
+
+
+def test_another_cpus_log_is_ignored_with_one_warning(tmp_path, make_record, conv) -> None:
+    records = [make_record(c, cpu="skylake-avx512") for c in (A, B)] + [make_record(A, cpu="")]
+    path = log_of(tmp_path / "x.log", *records)
+    with apply_history_best(path), pytest.warns(TuningLogWarning) as caught:
+        known = current_history(CPU)
+        assert known.schemes([conv]) == {}
+        assert known.best_records.best(conv) is None
+    (warning,) = caught
+    assert "x.log was measured on an unnamed CPU (no -mcpu), skylake-avx512" in str(warning.message)
+    assert str(warning.message).endswith("this target is testcpu: ignored")
+
+
+def test_schemes_are_for_known_workloads_only(tmp_path, make_record, conv) -> None:
+    other = replace(conv, out_channels=128)
+    with apply_history_best(log_of(tmp_path / "x.log", make_record(A), make_record(B, 2e-3))):
+        schemes = current_history(CPU).schemes([conv, other])
+    assert [record.config for record in schemes[conv]] == [A, B]
+    assert other not in schemes
+
+
+def test_failures_are_known_but_no_schemes(tmp_path, make_record, conv) -> None:
+    failed = make_record(B, costs=(), error_no=4)
+    with apply_history_best(log_of(tmp_path / "x.log", failed, make_record(A))):
+        known = current_history(CPU)
+        assert [record.config for record in known.tried([conv])[conv]] == [A, B]
+        assert [record.config for record in known.schemes([conv])[conv]] == [A]
+        assert known.tried([replace(conv, out_channels=128)]) == {}
+
+
+def test_a_plan_is_for_its_graph_cpu_and_thread_count(tmp_path, graph, plan) -> None:
+    log = TuningLog(tmp_path / "x.log")
+    log.append_plan(plan, graph, "testcpu", 2)
+    with apply_history_best(log.path):
+        assert current_history(CPU).plan(graph) == plan
+        assert current_history(CPU.with_cores(4)).plan(graph) is None
+        assert current_history(replace(CPU, name="other")).plan(graph) is None
+        node = replace(graph.nodes[0], id="b")
+        with pytest.warns(TuningLogWarning, match="is for another network"):
+            assert current_history(CPU).plan(ConvGraph((node,), ())) is None
+
+
+def test_a_plan_that_lacks_a_node_is_no_plan(tmp_path, graph, plan) -> None:
+    log = TuningLog(tmp_path / "x.log")
+    log.append_plan(replace(plan, configs={}), graph, "testcpu", 2)
+    with apply_history_best(log.path):
+        assert current_history(CPU).plan(graph) is None
+
+
+def test_newer_records_overrule_an_outer_logs_plan(tmp_path, graph, plan, make_record) -> None:
+    outer = TuningLog(tmp_path / "outer.log")
+    outer.append_plan(plan, graph, "testcpu", 2)
+    related = log_of(tmp_path / "related.log", make_record(B))
+    other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=8))
+    unrelated = log_of(tmp_path / "unrelated.log", other)
+    with apply_history_best(outer.path):
+        with apply_history_best(related):
+            assert current_history(CPU).plan(graph) is None
+        with apply_history_best(unrelated):
+            assert current_history(CPU).plan(graph) == plan
+
+
+@pytest.fixture
+def changed(graph):
+    """The graph with one more layer: the convolution of the old one keeps its identity."""
+    head = GraphNode("b", NodeKind.CONV, "conv", (1, 64, 56, 56), graph.convs[0].workload)
+    return ConvGraph((*graph.nodes, head), ())
+
+
+def plan_log(path, plan, graph, threads=2):
+    log = TuningLog(path)
+    log.append_plan(plan, graph, "testcpu", threads)
+    return path
+
+
+@pytest.mark.parametrize("with_records", [True, False])
+def test_a_stale_plan_is_refused_in_one_line(
+    with_records, tmp_path, graph, changed, plan, make_record
+) -> None:
+    path = plan_log(tmp_path / "net.log", plan, graph)
+    if with_records:
+        log_of(path, make_record(B))
+    with apply_history_best(path), pytest.warns(TuningLogWarning) as caught:
+        known = current_history(CPU)
+        assert known.plan(changed) is None
+        assert bool(known.schemes(changed.workloads)) is with_records
+    (warning,) = caught
+    text = f"the log's plan is for another network (hash {graph.hash}, this one is {changed.hash})"
+    assert str(warning.message) == f"{path}: {text}: using the best records"
+
+
+def test_what_is_no_stale_plan_is_not_warned_of(
+    tmp_path, monkeypatch, graph, changed, plan, make_record
+) -> None:
+    other_threads = plan_log(tmp_path / "threads.log", plan, graph, threads=4)
+    records_only = log_of(tmp_path / "records.log", make_record(A))
+    shipped = tmp_path / "shipped" / "testcpu" / "net.log"
+    plan_log(shipped, plan, graph)
+    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "shipped"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert current_history(CPU).plan(changed) is None
+        for path in (other_threads, records_only):
+            with apply_history_best(path):
+                assert current_history(CPU).plan(changed) is None
+
+
+def test_a_log_of_several_networks_is_not_stale_for_one_of_them(
+    tmp_path, graph, changed, plan
+) -> None:
+    old = plan_log(tmp_path / "old.log", plan, graph)
+    new = plan_log(
+        tmp_path / "new.log", replace(plan, graph=changed.hash, configs={"a": A, "b": A}), changed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with apply_history_best([old, new]):
+            assert current_history(CPU).plan(graph) == plan
+            assert current_history(CPU).plan(changed).graph == changed.hash
+        with apply_history_best(new), apply_history_best(old):
+            assert current_history(CPU).plan(changed).graph == changed.hash
+
+
+def test_newer_records_are_not_blamed_on_the_plan_behind_them(
+    tmp_path, graph, changed, plan, make_record
+) -> None:
+    outer = plan_log(tmp_path / "outer.log", plan, graph)
+    inner = log_of(tmp_path / "inner.log", make_record(B))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with apply_history_best(outer), apply_history_best(inner):
+            assert current_history(CPU).plan(changed) is None
+
+
+def test_shipped_logs_are_found_by_the_cpus_name(tmp_path, monkeypatch, make_record, conv) -> None:
+    monkeypatch.setattr(history, "_PACKAGE", tmp_path / "src" / "tvm_neocpu")
+    wheel = tmp_path / "src" / "tvm_neocpu" / "_tuning_logs" / "testcpu" / "net.log"
+    checkout = tmp_path / "src" / "tuning_logs" / "testcpu" / "net.log"
+    extra = tmp_path / "extra" / "testcpu" / "net.log"
+    other = tmp_path / "extra" / "other" / "net.log"
+    for number, path in enumerate((wheel, checkout, extra, other), 1):
+        log_of(path, make_record(A, 1e-3 * number))
+    variable = os.pathsep.join(["", str(tmp_path / "extra"), str(tmp_path / "missing")])
+    monkeypatch.setenv(history.LOGS_VARIABLE, variable)
+    assert shipped_logs("testcpu") == (wheel, checkout, extra)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert current_history(CPU).best_records.best(conv).seconds == 3e-3
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "/etc"])
+def test_a_cpus_name_is_no_path(name, tmp_path, monkeypatch) -> None:
+    (tmp_path / "x.log").write_text("")
+    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "folder"))
+    assert shipped_logs(name) == ()
+
+
+def test_a_shipped_log_that_changes_is_read_again(tmp_path, monkeypatch, make_record, conv) -> None:
+    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path))
+    path = log_of(tmp_path / "testcpu" / "x.log", make_record(A, 2e-3))
+    assert current_history(CPU).best_records.best(conv).config == A
+    log_of(path, make_record(B, 1e-3))
+    assert current_history(CPU).best_records.best(conv).config == B

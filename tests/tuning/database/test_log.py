@@ -1,0 +1,161 @@
+"""The log file: whole lines only, whoever writes; every line ever written still reads."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+from tvm_neocpu.core.config import (
+    ConvConfig,
+    DenseConfig,
+    DepthwiseConfig,
+    TransformConfig,
+    WinogradConfig,
+)
+from tvm_neocpu.core.errors import LogError
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
+from tvm_neocpu.tuning.database.plan_lines import PlanKey
+from tvm_neocpu.tuning.database.record_lines import encode_record
+
+
+def test_what_is_appended_is_loaded(tmp_path, make_record, space) -> None:
+    log = TuningLog(tmp_path / "new" / "folder" / "x.log")
+    records = [make_record(config, 1e-3 * n) for n, config in enumerate(space, 1)]
+    for record in records:
+        log.append(record)
+    assert log.load().records == tuple(records)
+
+
+def test_a_log_that_does_not_exist_yet_is_empty(tmp_path) -> None:
+    assert TuningLog(tmp_path / "x.log").load().records == ()
+
+
+def test_a_missing_log_that_was_named_is_an_error(tmp_path) -> None:
+    with pytest.raises(LogError, match=r"nowhere\.log"):
+        load_log(tmp_path / "nowhere.log")
+    with pytest.raises(LogError, match="directory"):
+        load_log(tmp_path)
+
+
+def test_an_unwritable_path_is_said_before_tuning(tmp_path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file" / "x.log", tmp_path):
+        with pytest.raises(LogError, match="cannot write"):
+            TuningLog(path).check_writable()
+    log = TuningLog(tmp_path / "a" / "x.log")
+    log.check_writable()
+    assert log.path.read_bytes() == b""
+
+
+def test_a_torn_last_line_is_ended_before_the_next_record(tmp_path, make_record) -> None:
+    path = tmp_path / "x.log"
+    first, second = make_record(ConvConfig(8, 8, 7)), make_record(ConvConfig(16, 8, 7))
+    path.write_text(encode_record(first) + "\n" + encode_record(first)[:50])
+    TuningLog(path).append(second)
+    with pytest.warns(TuningLogWarning, match=r"x\.log:2: not JSON"):
+        contents = load_log(path)
+    assert contents.records == (first, second)
+
+
+def test_a_last_line_without_newline_still_reads(tmp_path, make_record) -> None:
+    path = tmp_path / "x.log"
+    record = make_record(ConvConfig(8, 8, 7))
+    path.write_text(encode_record(record))
+    TuningLog(path).append(record)
+    assert load_log(path).records == (record, record)
+
+
+def _write(path: Path, record, count: int) -> None:
+    log = TuningLog(path)
+    for _ in range(count):
+        log.append(record)
+
+
+def test_two_processes_write_whole_lines_even_after_a_torn_one(tmp_path, make_record) -> None:
+    path = tmp_path / "x.log"
+    path.write_text('{"input": ["llvm", "conv2')
+    # Long lines: a buffered writer would tear them.
+    records = [make_record(ConvConfig(n, 8, 7), costs=(1e-3 * n,) * 800) for n in (8, 16)]
+    context = multiprocessing.get_context("fork")
+    writers = [context.Process(target=_write, args=(path, r, 100)) for r in records]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    with pytest.warns(TuningLogWarning):
+        contents = load_log(path)
+    assert len(contents.skipped) == 1
+    assert sorted(contents.records, key=lambda r: r.config) == sorted(
+        records * 100, key=lambda r: r.config
+    )
+
+
+def test_foreign_lines_are_skipped_with_one_warning_that_names_them(assets) -> None:
+    path = assets / "damaged.log"
+    with pytest.warns(TuningLogWarning) as caught:
+        contents = load_log(path)
+    assert len(contents.records) == 1
+    assert [where.rpartition(":")[2] for where, _ in contents.skipped] == [
+        *("2", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14")
+    ]
+    (warning,) = caught
+    text = str(warning.message)
+    assert "damaged.log:2: not JSON, perhaps torn" in text
+    assert "damaged.log:4: not UTF-8 text" in text
+    assert text.endswith("and 7 more")
+    assert Path(warning.filename) == Path(__file__)
+
+
+def test_reasons_say_what_is_wrong(assets) -> None:
+    with pytest.warns(TuningLogWarning):
+        skipped = load_log(assets / "damaged.log").skipped
+    reasons = {where.rpartition(":")[2]: why for where, why in skipped}
+    assert reasons["7"] == "unknown template 'conv2d_nchw'"
+    assert reasons["8"] == "format version 0.3 is newer than 0.2"
+    assert reasons["10"] == "no value for oc_bn, reg_n"
+    assert reasons["11"] == "unknown knob 'warp' of conv2d_NCHWc"
+    assert reasons["12"] == "mixed types uint8, int8 -> int32"
+
+
+def test_logs_of_every_version_load_without_a_warning(assets) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = load_log(assets / "neocpu_0.1.0.log")
+        theirs = load_log([assets / "autotvm_tophub.log"])
+    assert [record.config for record in ours.records] == [
+        ConvConfig(16, 32, 14, oh_bn=4),
+        ConvConfig(0, 32, 14, unroll_ker=False),
+        ConvConfig(32, 32, 7, reg_m=2, parallel_oc=True),
+        DepthwiseConfig(16, 8, reg_m=2),
+        DenseConfig(40),
+        TransformConfig(),
+    ]
+    assert [record.threads for record in ours.records] == [2, 2, 2, 2, 1, 2]
+    assert [record.ok for record in ours.records] == [True, True, False, True, True, True]
+    plan = ours.plans[PlanKey("00112233aabbccdd", "znver4", 2)]
+    assert plan.configs["conv_b"] == WinogradConfig(32, 32, 4, 14)
+    assert plan.joins == {"add_c": Layout(32)}
+    assert (plan.seconds, plan.method) == (0.0021, "dp")
+    assert len(theirs.records) == 6
+
+
+def test_several_logs_read_in_their_order(assets, tmp_path, make_record) -> None:
+    log = TuningLog(tmp_path / "x.log")
+    log.append(make_record(ConvConfig(8, 8, 7)))
+    contents = load_log([assets / "autotvm_tophub.log", log.path])
+    assert contents.records[-1].config == ConvConfig(8, 8, 7)
+    assert contents.paths == (assets / "autotvm_tophub.log", log.path)
+
+
+def test_a_large_log_loads_quickly(tmp_path, make_record) -> None:
+    path = tmp_path / "x.log"
+    line = encode_record(make_record(ConvConfig(8, 8, 7))) + "\n"
+    path.write_text(line * 30_000)
+    start = time.process_time()
+    assert len(load_log(path).records) == 30_000
+    assert time.process_time() - start < 5

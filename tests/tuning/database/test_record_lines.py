@@ -1,0 +1,260 @@
+"""Lines and records are two forms of one thing, AutoTVM's own lines included."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, fields, replace
+from typing import ClassVar, get_type_hints
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvm_neocpu.core.config import (
+    CONFIG_TYPES,
+    ConvConfig,
+    DenseConfig,
+    DepthwiseConfig,
+    Im2colConfig,
+    TransformConfig,
+    WinogradConfig,
+)
+from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload
+from tvm_neocpu.tuning.database.entities import LineError
+from tvm_neocpu.tuning.database.record_lines import decode_record, encode_record, parse_row
+
+sizes = st.integers(1, 512)
+pairs = st.tuples(st.integers(1, 5), st.integers(1, 5))
+types = st.sampled_from(["float32", "float16", "int8"])
+seconds = st.floats(1e-9, 1e3)
+
+
+@st.composite
+def convs(draw):
+    groups = draw(st.sampled_from([1, 1, 2, 4]))
+    kernel, dilation = draw(pairs), draw(pairs)
+    reach = [d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True)]
+    return ConvWorkload(
+        batch=draw(st.integers(1, 8)),
+        # Now and then as many groups as channels: depthwise, with a multiplier.
+        in_channels=groups * draw(st.integers(1, 40)),
+        height=reach[0] + draw(st.integers(0, 300)),
+        width=reach[1] + draw(st.integers(0, 300)),
+        out_channels=groups * draw(st.integers(1, 40)),
+        kernel=kernel,
+        stride=draw(pairs),
+        padding=tuple(draw(st.lists(st.integers(0, 4), min_size=4, max_size=4))),
+        dilation=dilation,
+        groups=groups,
+        dtype=draw(types),
+    )
+
+
+denses = st.builds(DenseWorkload, sizes, sizes, sizes, types)
+blocks = st.integers(0, 64)
+transforms = st.builds(TransformWorkload, sizes, sizes, sizes, sizes, blocks, blocks, types)
+results = st.one_of(
+    st.tuples(st.lists(seconds, max_size=6).map(tuple), st.just(0)),
+    st.tuples(st.just(()), st.integers(1, 8)),
+)
+
+
+@st.composite
+def records(draw):
+    workload = draw(st.one_of(convs(), denses, transforms))
+    if isinstance(workload, DenseWorkload):
+        kinds = [DenseConfig]
+    elif isinstance(workload, TransformWorkload):
+        kinds = [TransformConfig]
+    elif workload.is_depthwise:
+        kinds = [DepthwiseConfig, ConvConfig]
+    else:
+        kinds = [ConvConfig, WinogradConfig, Im2colConfig]
+    kind = draw(st.sampled_from(kinds))
+    hints = get_type_hints(kind)
+    knobs = {int: st.integers(0, 1024), bool: st.booleans()}
+    costs, error_no = draw(results)
+    return Record(
+        workload=workload,
+        config=kind(**{field.name: draw(knobs[hints[field.name]]) for field in fields(kind)}),
+        costs=costs,
+        error_no=error_no,
+        cpu=draw(st.text(max_size=20)),
+        threads=draw(st.integers(0, 256)),
+        all_cost=draw(st.floats(0, 1e4)),
+        timestamp=draw(st.floats(0, 1e11)),
+    )
+
+
+@given(records())
+def test_decoding_undoes_encoding_exactly(record: Record) -> None:
+    line = encode_record(record)
+    assert "\n" not in line
+    assert decode_record(parse_row(line)) == record
+
+
+@given(st.text())
+def test_no_text_does_anything_but_raise_a_line_error(text: str) -> None:
+    with pytest.raises(LineError):
+        decode_record(parse_row(text))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner),
+    max_leaves=10,
+)
+paths = st.sampled_from(
+    [
+        ("input",),
+        ("input", 0),
+        ("input", 1),
+        ("input", 2),
+        ("input", 2, 0),
+        ("input", 2, 1, 1),
+        ("input", 2, 3),
+        ("config",),
+        ("config", "entity"),
+        ("config", "entity", 0),
+        ("config", "entity", 0, 2),
+        ("result",),
+        ("result", 0),
+        ("result", 1),
+        ("result", 3),
+        ("version",),
+        ("neocpu",),
+        ("neocpu", "threads"),
+        ("neocpu", "groups"),
+    ]
+)
+
+
+@given(paths, json_values)
+def test_any_value_anywhere_decodes_or_raises_a_line_error(path: tuple, value: object) -> None:
+    workload = ConvWorkload(1, 64, 56, 56, 64, (3, 3))
+    row = json.loads(encode_record(Record(workload, ConvConfig(16, 16, 7), (1e-3,), "x", 2)))
+    place = row
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    try:
+        record = decode_record(parse_row(json.dumps(row)))
+    except LineError:
+        return
+    assert math.isinf(record.seconds) or record.seconds > 0
+
+
+def entities_of(workload, config):
+    row = json.loads(encode_record(Record(workload, config, (1e-3,), "znver4", 2)))
+    return {name: value for name, _, value in row["config"]["entity"]}
+
+
+def test_old_tools_find_the_knobs_they_know(conv: ConvWorkload) -> None:
+    knobs = entities_of(conv, ConvConfig(16, 32, 14, unroll_ker=False, reg_m=2))
+    assert knobs["tile_ic"] == [-1, 16]
+    assert knobs["tile_oc"] == [-1, 32]
+    assert knobs["tile_ow"] == [-1, 14]
+    assert knobs["unroll_kw"] is False
+    assert knobs["reg_m"] == 2
+
+
+def test_a_1x1_record_says_tile_oh_where_others_unroll(conv: ConvWorkload) -> None:
+    knobs = entities_of(replace(conv, kernel=(1, 1)), ConvConfig(16, 32, 14, reg_m=2))
+    assert knobs["tile_oh"] == 2
+    assert "unroll_kw" not in knobs
+    assert knobs["unroll_ker"] is True
+
+
+def test_plain_nchw_is_nchw1c_to_old_tools(conv: ConvWorkload) -> None:
+    knobs = entities_of(conv, ConvConfig(0, 32, 14))
+    assert knobs["tile_ic"] == [-1, 1]
+    assert knobs["ic_bn"] == 0
+
+
+def test_a_failure_costs_what_autotvm_says(conv: ConvWorkload) -> None:
+    record = Record(conv, ConvConfig(16, 16, 7), (), "znver4", 2, error_no=6)
+    assert json.loads(encode_record(record))["result"][:2] == [[1e9], 6]
+
+
+def test_the_target_names_the_cpu(conv: ConvWorkload) -> None:
+    row = json.loads(encode_record(Record(conv, ConvConfig(16, 16, 7), (1e-3,), "znver4", 2)))
+    assert row["input"][0] == "llvm -mcpu=znver4"
+    assert row["neocpu"]["cpu"] == "znver4"
+    assert row["version"] == 0.2
+
+
+def tophub(assets):
+    lines = (assets / "autotvm_tophub.log").read_text().splitlines()
+    return [decode_record(parse_row(line)) for line in lines]
+
+
+def test_a_tophub_record_reads_with_defaults_for_our_knobs(assets) -> None:
+    stem = tophub(assets)[0]
+    assert stem.workload == ConvWorkload(
+        1, 3, 224, 224, 64, (7, 7), stride=(2, 2), padding=(3, 3, 3, 3)
+    )
+    assert stem.config == ConvConfig(3, 16, 28, unroll_ker=False)
+    assert stem.seconds == 0.00065975
+    assert (stem.cpu, stem.threads) == ("skylake-avx512", 0)
+
+
+def test_a_tophub_1x1_record_tiles_rows(assets) -> None:
+    assert tophub(assets)[1].config == ConvConfig(64, 16, 14, reg_m=2)
+
+
+def test_two_element_padding_is_height_and_width(assets) -> None:
+    assert tophub(assets)[2].workload.padding == (1, 1, 1, 1)
+
+
+def test_a_failed_record_has_no_costs(assets) -> None:
+    record = tophub(assets)[3]
+    assert record.costs == ()
+    assert not record.ok
+    assert record.cpu == "core-avx2"
+
+
+def test_tophub_depthwise_and_dense_read(assets) -> None:
+    depthwise, dense = tophub(assets)[4:]
+    assert depthwise.workload.is_depthwise
+    assert depthwise.config == DepthwiseConfig(16, 8)
+    assert dense.workload == DenseWorkload(1, 2048, 1000)
+    assert dense.config == DenseConfig(oc_bn=20, reg_n=1, unroll_k=8)
+
+
+def test_a_depthwise_record_with_two_blocks_is_not_ours(assets) -> None:
+    line = (assets / "autotvm_tophub.log").read_text().splitlines()[4]
+    with pytest.raises(LineError, match="oc_bn"):
+        decode_record(
+            parse_row(line.replace('"tile_ic", "sp", [-1, 16]', '"tile_ic", "sp", [-1, 8]'))
+        )
+
+
+def test_any_task_suffix_reads(assets) -> None:
+    line = (assets / "autotvm_tophub.log").read_text().splitlines()[0]
+    arm = decode_record(parse_row(line.replace("conv2d_NCHWc.x86", "conv2d_NCHWc.arm_cpu")))
+    assert arm.config == tophub(assets)[0].config
+
+
+def test_a_new_template_is_written_under_its_own_names(conv, monkeypatch) -> None:
+    @dataclass(frozen=True)
+    class FancyConfig:
+        template: ClassVar[str] = "conv2d_fancy"
+        ic_bn: int
+        oc_bn: int
+        fold: bool = True
+
+    monkeypatch.setitem(CONFIG_TYPES, "conv2d_fancy", FancyConfig)
+    record = Record(conv, FancyConfig(8, 16, fold=False), (1e-3,), "znver4", 2)
+    assert entities_of(conv, record.config) == {"ic_bn": 8, "oc_bn": 16, "fold": False}
+    assert decode_record(parse_row(encode_record(record))) == record
+
+
+@pytest.mark.parametrize("args", [[1, 64, 56], ["NCHW", "NHWC"], ["NCHW"]])
+def test_a_transform_that_is_not_ours_is_a_line_error(args) -> None:
+    move = TransformWorkload(1, 64, 56, 56, 0, 16)
+    row = json.loads(encode_record(Record(move, TransformConfig(), (1e-3,), "znver4", 2)))
+    row["input"][2][1:] = args
+    with pytest.raises(LineError):
+        decode_record(row)

@@ -1,0 +1,100 @@
+"""Compare with other engines: `python -m tvm_neocpu.bench resnet50 --threads 2 --json out.json`.
+
+ONNX Runtime and OpenVINO take part where they are installed (`pip install tvm-neocpu[bench]`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.bench_kernels import bench_kernels
+from tvm_neocpu.commands.bench_plan import bench_plan
+from tvm_neocpu.contrib.peers.compare import compare
+from tvm_neocpu.contrib.peers.isolated import EngineError
+from tvm_neocpu.contrib.peers.report import Comparison, as_json, show
+from tvm_neocpu.contrib.peers.runner import Network, Runner
+from tvm_neocpu.contrib.peers.table import ENGINES, OURS
+from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.runtime import threads
+from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.tuning.database.log import load_log
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    return cli.guarded(_dispatch, argv)
+
+
+def _dispatch(argv: list[str]) -> int:
+    command = COMMANDS.get(argv[0]) if argv else None
+    return command(argv[1:]) if command else _bench_networks(argv)
+
+
+def _bench_networks(argv: list[str]) -> int:
+    words, flags = cli.split_target_flags(argv)
+    options = _parser().parse_args(words)
+    count = threads.take_cores(options.threads)
+    text = cli.target_text(options.target, flags)
+    target = parse_target(text)
+    cli.check_writable(options.json)
+    logs = (options.log,) if options.log else ()
+    load_log(logs)  # a missing log is said before anything is built
+    settings = _Settings(cli.parse_shapes(options.shape), count, text, logs, options.runs)
+    comparisons = [_compare(spec, settings) for spec in options.models]
+    show(comparisons, count, cli.console(width=120))
+    cli.write_report(options.json, as_json(comparisons, count, target.cpu.name))
+    return 0
+
+
+# Further benchmarks, by their first word; without one of these words networks are compared.
+COMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "networks": _bench_networks,
+    "kernels": bench_kernels,
+    "plan": bench_plan,
+}
+
+
+@dataclass(frozen=True)
+class _Settings:
+    shapes: dict[str, tuple[int, ...]]
+    threads: int
+    target: str
+    logs: tuple[Path, ...]
+    runs: int
+
+
+def _compare(spec: str, settings: _Settings) -> Comparison:
+    name, model = cli.load_network(spec)
+    shapes = resolve_shapes(model.graph, settings.shapes)
+    network = Network(name, model, shapes, settings.threads, settings.target, settings.logs)
+    runners: dict[str, Runner] = {}
+    absent: dict[str, str] = {}
+    with contextlib.ExitStack() as processes:
+        for engine in ENGINES:
+            if not engine.installed:
+                absent[engine.name] = "not installed"
+                continue
+            try:
+                runners[engine.name] = processes.enter_context(engine.isolate(network))
+            except EngineError as error:
+                if engine.name == OURS:
+                    raise
+                absent[engine.name] = "failed"
+                print(f"warning: {engine.name} cannot run {name}: {error}", file=sys.stderr)
+        return Comparison(name, compare(runners, settings.runs), absent)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.Parser(prog="python -m tvm_neocpu.bench", description=__doc__)
+    cli.add_common_options(parser)
+    parser.add_argument(
+        "--runs", type=cli.positive, default=50, help="timed runs of each engine (default: 50)"
+    )
+    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    return parser

@@ -1,0 +1,67 @@
+"""`python -m tvm_neocpu.bench kernels --network resnet50 --threads 1`: each kernel against peak.
+
+`--workload '512x7x7->512 3x3 p1'` instead of a network times that one; it may be repeated.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from statistics import median
+
+from tvm_neocpu import pipeline
+from tvm_neocpu.commands import cli
+from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel, read_bandwidth
+from tvm_neocpu.contrib.kernels.measure import time_workloads
+from tvm_neocpu.contrib.kernels.report import as_json, show
+from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.core.workload_text import parse_workload
+from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.runtime import threads
+from tvm_neocpu.targets.target import CompileTarget, parse_target
+
+
+def bench_kernels(argv: list[str]) -> int:
+    """The ``kernels`` subcommand of the benchmark command; returns its exit code."""
+    words, flags = cli.split_target_flags(argv)
+    options = _parser().parse_args(words)
+    count = threads.take_cores(options.threads)
+    target = parse_target(cli.target_text(options.target, flags))
+    cli.check_writable(options.json)
+    workloads = Counter(map(parse_workload, options.workload)) or _workloads_of(options, target)
+    peak = PeakKernel(target)
+    groups = list(time_workloads(workloads, target, options.tries, peak))
+    peaks = [timed.peak for group in groups for timed in group]
+    ceilings = Ceilings(median(peaks), read_bandwidth(target))
+    show(groups, ceilings, cli.console(width=190))
+    about = {
+        "network": None if options.workload else options.network,
+        **provenance(target.cpu.name, count),
+    }
+    cli.write_report(options.json, {**about, **as_json(groups, ceilings)})
+    return 0
+
+
+def _workloads_of(options: argparse.Namespace, target: CompileTarget) -> Counter[Workload]:
+    """The network's distinct workloads, and how often each occurs."""
+    _, model = cli.load_network(options.network)
+    mod, _ = from_onnx(model, cli.parse_shapes(options.shape) or None)
+    graph = ExtractConvGraph(target.cpu)(pipeline.fold(mod, target.cpu))
+    return Counter(node.workload for node in graph.convs if node.workload is not None)
+
+
+def _parser() -> cli.Parser:
+    parser = cli.Parser(prog="python -m tvm_neocpu.bench kernels", description=__doc__)
+    parser.add_argument("--network", default="resnet50", help="of the zoo, or an ONNX file")
+    parser.add_argument("--workload", action="append", default=[], metavar="'64x56x56->64 3x3 p1'")
+    parser.add_argument("--target", default="llvm", help="as for tuning (default: this machine)")
+    parser.add_argument("--threads", type=cli.positive, help="threads to run on (default: cores)")
+    parser.add_argument("--shape", action="append", default=[], metavar="NAME:1,3,224,224")
+    parser.add_argument(
+        "--tries", type=cli.positive, default=3, help="configs an implementation (default: 3)"
+    )
+    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    return parser

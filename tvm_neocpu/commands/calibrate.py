@@ -1,0 +1,118 @@
+"""Measure this machine for the cost model: `python -m tvm_neocpu.calibrate`, some seconds.
+
+Clock, bytes per cycle from each cache and from memory, and how much of the L3 it really has. Builds
+for this machine's own CPU use the result from then on: untuned choices follow the machine, not the
+table of CPU families. TVM_NEOCPU_CALIBRATION=off ignores it, =FILE reads another.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tvm_neocpu.commands import cli
+from tvm_neocpu.contrib.kernels import machine
+from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.core.cpu import MIB, Cpu
+from tvm_neocpu.core.errors import CalibrationError, TargetError
+from tvm_neocpu.runtime import threads
+from tvm_neocpu.targets import calibration
+from tvm_neocpu.targets.calibration import Calibration
+from tvm_neocpu.targets.target import CompileTarget, is_host_cpu, parse_target
+
+# What an idle machine's load average may be.
+BACKGROUND_LOAD = 0.5
+_WORDS = {
+    "ghz": "clock, GHz (from the FMA peak)",
+    "l2_bytes_per_cycle": "from L2, bytes per cycle and core",
+    "l3_bytes_per_cycle": "from L3, bytes per cycle and core",
+    "l3": "L3 that it has, MiB",
+    "dram_bytes_per_cycle": "from memory, bytes per cycle, one core",
+    "dram_total_bytes_per_cycle": "from memory, bytes per cycle, all cores",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    return cli.guarded(_calibrate, argv)
+
+
+def _calibrate(argv: list[str]) -> int:
+    words, flags = cli.split_target_flags(argv)
+    options = _parser().parse_args(words)
+    if options.threads:
+        threads.use_threads(options.threads)
+    # What an earlier run measured must not decide what this one measures.
+    target = parse_target(cli.target_text(options.target, flags), measured=False)
+    _check_is_here(target)
+    threads.use_threads(target.cpu.cores)
+    path = options.output or calibration.chosen_path()
+    if path is None:
+        raise CalibrationError(f"{calibration.VARIABLE}=off: name a file with --output")
+    _check_file(path)
+    _warn_of_others(target.cpu.cores)
+    buffers = machine.buffers_of(target.cpu)
+    rounds = machine.measure(machine.probes(target, buffers))
+    measured = machine.parameters(rounds, buffers, target.cpu)
+    about = provenance(target.cpu.name, target.cpu.cores)
+    calibration.save(path, target.cpu.name, Calibration(measured, about))
+    _show(target.cpu, measured, Console())
+    print(f"written to {path}")
+    if path != calibration.chosen_path():
+        print(f"builds use it with {calibration.VARIABLE}={path}")
+    return 0
+
+
+def _check_is_here(target: CompileTarget) -> None:
+    if target.runs_here and is_host_cpu(str(target.target.attrs.get("mcpu", "generic"))):
+        return
+    here = parse_target(measured=False).cpu.name
+    raise TargetError(f"cannot measure a {target.cpu.name} here: this machine is a {here}")
+
+
+def _check_file(path: Path) -> None:
+    """Raise CalibrationError before the measuring for a file that is not ours to change."""
+    try:
+        calibration.load(path)
+    except FileNotFoundError:
+        return
+    except CalibrationError as error:
+        raise CalibrationError(f"{error}; remove it or name another with --output") from error
+
+
+def _warn_of_others(count: int) -> None:
+    """Say so where the machine has not ``count`` cores to spare: others' reads are not ours."""
+    load = os.getloadavg()[0]
+    if load + count > (os.cpu_count() or 1) + BACKGROUND_LOAD:
+        print(
+            f"warning: others are at work (load {load:.1f}): bandwidths will come out too low; "
+            "calibrate again when the machine is idle",
+            file=sys.stderr,
+        )
+
+
+def _show(cpu: Cpu, measured: Mapping[str, float], console: Console) -> None:
+    table = Table(title=f"{cpu.name}, {cpu.cores} threads")
+    table.add_column("parameter")
+    table.add_column("before", justify="right")
+    table.add_column("measured", justify="right")
+    for name, words in _WORDS.items():
+        scale = MIB if name == "l3" else 1
+        found = f"{measured[name] / scale:.2f}" if name in measured else "-"
+        table.add_row(words, f"{getattr(cpu, name) / scale:.2f}", found)
+    console.print(table)
+
+
+def _parser() -> cli.Parser:
+    parser = cli.Parser(prog="python -m tvm_neocpu.calibrate", description=__doc__)
+    parser.add_argument("--target", default="llvm", help="as for tuning (default: this machine)")
+    parser.add_argument("--threads", type=cli.positive, help="of all cores (default: cores)")
+    parser.add_argument(
+        "--output", type=Path, metavar="F", help="write to this file (default: where builds look)"
+    )
+    return parser

@@ -1,0 +1,177 @@
+"""What the command lines share: target flags, model names, one line for every error."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from rich.console import Console
+
+from tvm_neocpu.core.errors import LogError, NeoCpuError, ShapeError, UnknownModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tvm_neocpu.targets.target import CompileTarget
+
+USER_ERROR = 2
+INTERRUPTED = 130
+# Target flags that stand alone: `-fast-math`, unlike `-mcpu NAME`.
+_SWITCHES = ("-fast-math", "-fast-math-nnan", "-fast-math-ninf", "-fast-math-nsz")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose errors are one line, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(USER_ERROR, f"error: {message} (see {self.prog} --help)\n")
+
+
+def guarded(main: Callable[[list[str]], int], argv: Sequence[str] | None) -> int:
+    """Run a command line; what a user may get wrong becomes one line and exit code 2."""
+    try:
+        return main(list(sys.argv[1:] if argv is None else argv))
+    except NeoCpuError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return USER_ERROR
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    """Models, target, threads, log and shapes."""
+    parser.add_argument(
+        "models", nargs="+", metavar="MODEL", help="a network of the zoo, or an ONNX file"
+    )
+    parser.add_argument(
+        "--target",
+        default="llvm",
+        help='"llvm -mcpu=NAME", or llvm and the flags unquoted (default: this machine)',
+    )
+    parser.add_argument("--threads", type=positive, help="threads to run on (default: cores)")
+    parser.add_argument("--log", type=Path, help="the tuning log")
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        metavar="NAME:1,3,224,224",
+        help="the shape of an input that an ONNX file leaves open; may be repeated",
+    )
+
+
+def split_target_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Separate classic flags, `-mcpu=NAME` and the like, from our own `--options`.
+
+    They have one dash and more than one letter, which none of our options has.
+    """
+    rest: list[str] = []
+    flags: list[str] = []
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        if not _is_target_flag(word) or rest[-1:] == ["--target"]:
+            rest.append(word)
+            continue
+        flags.append(word)
+        takes_value = "=" not in word and word not in _SWITCHES
+        if takes_value and words and not words[0].startswith("-"):
+            flags.append(words.pop(0))
+    return rest, flags
+
+
+def target_text(target: str, flags: Sequence[str]) -> str:
+    """The target as one classic string."""
+    return " ".join([target, shlex.join(flags)]).strip()
+
+
+def positive(text: str) -> int:
+    """An argument that counts something."""
+    count = int(text)
+    if count < 1:
+        raise ValueError
+    return count
+
+
+positive.__name__ = "positive number"  # argparse puts it in its complaint
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """``["data:1,3,224,224"]`` -> ``{"data": (1, 3, 224, 224)}``. Raises ShapeError."""
+    shapes = {}
+    for text in texts:
+        name, colon, numbers = text.rpartition(":")
+        try:
+            dims = tuple(int(number) for number in numbers.split(","))
+        except ValueError:
+            dims = ()
+        if not colon or not name or not dims:
+            raise ShapeError(f"--shape is NAME:1,3,224,224, unlike {text!r}")
+        shapes[name] = dims
+    return shapes
+
+
+def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
+    """A model's short name and the model, from the zoo or a file."""
+    from tvm_neocpu.contrib import model_zoo
+    from tvm_neocpu.frontend.onnx_model import load_model
+
+    if spec in model_zoo.names():
+        return spec, model_zoo.build(spec)
+    path = Path(spec)
+    if path.suffix or path.exists() or len(path.parts) > 1:
+        return path.stem, load_model(path)
+    known = ", ".join(model_zoo.names())
+    raise UnknownModelError(f"{spec!r} is neither a file nor a network of the zoo: {known}")
+
+
+def prepare_log(path: Path) -> Path:
+    """The log, now known to be writable. Raises LogError before hours of tuning, not after."""
+    with writing(f"the log {path}", LogError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.open("a").close()
+    return path
+
+
+def check_writable(path: Path | None) -> None:
+    """Raises NeoCpuError before minutes of measuring, not after, where a file was asked for."""
+    if path:
+        with writing(path):
+            path.open("a").close()
+
+
+def write_report(path: Path | None, report: dict[str, Any]) -> None:
+    """Leave what was found as JSON, where a file was asked for. Raises NeoCpuError."""
+    if path:
+        with writing(path):
+            path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+
+
+@contextlib.contextmanager
+def writing(what: Path | str, error_type: type[NeoCpuError] = NeoCpuError) -> Iterator[None]:
+    """Raises ``error_type``, in one line, where the file system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise error_type(f"cannot write {what}: {error.strerror}") from error
+
+
+def console(width: int) -> Console:
+    """The terminal's own; where nobody watches, ``width`` wide: rich would cut tables at 80."""
+    terminal = Console()
+    return terminal if terminal.is_terminal else Console(width=width)
+
+
+def default_log(target: CompileTarget, model: str) -> Path:
+    """``tuning_logs/<cpu>/<model>.log``, where builds in this directory find it."""
+    return Path("tuning_logs") / target.cpu.name / f"{model}.log"
+
+
+def _is_target_flag(word: str) -> bool:
+    return len(word) > 2 and word[0] == "-" and word[1].isalpha()

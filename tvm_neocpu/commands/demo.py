@@ -1,0 +1,130 @@
+"""The whole way in three minutes: tune ResNet-18, build it untuned and tuned, compare.
+
+`make demo` runs this. The log stays in demo-out/, and the tuned build reads it from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import onnx
+import tvm
+from rich.table import Table
+
+from tvm_neocpu import pipeline, relay
+from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.tune_network import tune_network
+from tvm_neocpu.contrib import model_zoo
+from tvm_neocpu.contrib.peers.compare import Timing, compare
+from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
+from tvm_neocpu.contrib.peers.ours import OurRunner
+from tvm_neocpu.contrib.peers.runner import Network, Runner
+from tvm_neocpu.contrib.peers.table import ENGINES
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.layouts.transform import count_transforms
+from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.module_info import describe_module
+from tvm_neocpu.targets.target import CompileTarget, parse_target
+from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
+from tvm_neocpu.tuning.search.budget import Limits
+from tvm_neocpu.tuning.search.terminal_progress import progress_for
+
+Libraries = dict[str, Path]
+Timings = dict[str, Timing]
+
+RUNS = 50
+PEER = "ONNX Runtime"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    return cli.guarded(_demo, argv)
+
+
+def _demo(argv: list[str]) -> int:
+    options = _parser().parse_args(argv)
+    target, count = parse_target("llvm"), threads.thread_count()
+    log = cli.prepare_log(options.folder / f"{options.model}.log")
+    log.write_text("")  # a demonstration starts from nothing
+    model = model_zoo.build(options.model)
+    mod, _ = relay.frontend.from_onnx(model)
+
+    print(f"tuning {options.model} for {target.cpu.name}, {count} threads -> {log}", flush=True)
+    limits = Limits(seconds=options.seconds)
+    summary = tune_network(mod, target, log, limits=limits, progress=progress_for(sys.stdout))
+    print(summary, flush=True)
+    if summary.interrupted:
+        return cli.INTERRUPTED
+
+    nothing = History(target.cpu.name, target.cpu.cores)
+    with apply_history_best(log):
+        tuned = current_history(target.cpu)
+        libraries = {
+            "untuned": _export(mod, target, nothing, options.folder / "untuned.so"),
+            "tuned": _export(mod, target, tuned, options.folder / "tuned.so"),
+        }
+        transforms = {
+            "untuned": _transforms(mod, target, nothing),
+            "tuned": _transforms(mod, target, tuned),
+        }
+    _report(_timings(options.model, model, count, libraries), transforms, count)
+    return 0
+
+
+def _export(mod: tvm.IRModule, target: CompileTarget, history: History, path: Path) -> Path:
+    """Build with what the history knows; the library holds code and weights."""
+    info = describe_module(mod, target, "default")
+    BuiltModule(pipeline.compile_module(mod, target, history).mod, info).export_library(path)
+    return path
+
+
+def _transforms(mod: tvm.IRModule, target: CompileTarget, history: History) -> str:
+    """Layout transforms if every convolution kept to itself, and those that are left."""
+    folded = pipeline.fold(mod, target.cpu)
+    graph = ExtractConvGraph(target.cpu)(folded)
+    plan = pipeline.choose_plan(graph, target.cpu, history)
+    configs = [plan.configs[node.id] for node in graph.convs]
+    # One before each that reads blocks (the first reads NCHW), one after each.
+    alone = sum(1 + bool(getattr(config, "ic_bn", 0)) for config in configs)
+    return f"{alone} -> {count_transforms(pipeline.apply_plan(folded, plan, target.cpu))}"
+
+
+def _timings(name: str, model: onnx.ModelProto, count: int, libraries: Libraries) -> Timings:
+    """Untuned, tuned and, where it is installed, ONNX Runtime: in turns, the last the reference."""
+    network = Network(name, model, {"data": model_zoo.input_shape(name)}, count)
+    peer = next(engine for engine in ENGINES if engine.name == PEER)
+    with contextlib.ExitStack() as processes:
+        runners: dict[str, Runner] = {
+            label: processes.enter_context(IsolatedRunner(partial(OurRunner, network, path)))
+            for label, path in libraries.items()
+        }
+        if peer.installed:
+            runners[PEER] = processes.enter_context(peer.isolate(network))
+        return compare(runners, RUNS)
+
+
+def _report(timings: Timings, transforms: dict[str, str], count: int) -> None:
+    table = Table(title=f"median of {RUNS} runs in turns, {count} threads, float32")
+    for heading in ("build", "ms", f"vs {PEER}", "largest error", "layout transforms"):
+        table.add_column(heading, justify="left" if heading == "build" else "right")
+    peer = timings.get(PEER)
+    for label, timing in timings.items():
+        ratio = f"{peer.median / timing.median:.2f}x" if peer else "-"
+        error = f"{timing.error:.1e}" if peer else "-"
+        row = (f"{timing.median * 1e3:.2f}", ratio, error, transforms.get(label, "-"))
+        table.add_row(label, *row)
+    cli.console(width=100).print(table)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.Parser(prog="python -m tvm_neocpu.demo", description=__doc__)
+    parser.add_argument("--model", default="resnet18", choices=model_zoo.names())
+    parser.add_argument("--seconds", type=float, default=170.0, help="how long to tune")
+    parser.add_argument("--folder", type=Path, default=Path("demo-out"), help="where the log goes")
+    return parser

@@ -1,0 +1,38 @@
+"""``relay.frontend``: importers under their classic names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import onnx
+    import tvm
+
+__all__ = ["from_onnx"]
+
+
+def from_onnx(
+    model: onnx.ModelProto | str | Path,
+    shape: Mapping[str, Sequence[int]] | None = None,
+    dtype: str | Mapping[str, str] = "float32",
+    opset: int | None = None,
+    freeze_params: bool = True,
+) -> tuple[tvm.IRModule, dict[str, Any]]:
+    """Import an ONNX model, or the file at a path: a module and its weights by name.
+
+    ``shape`` gives inputs by name their shapes, where the model leaves dimensions open or for
+    another batch. As in classic TVM weights are frozen into the module by default, and the
+    dictionary is then empty; ``freeze_params=False`` returns them, for models without operators
+    that need their weights while importing. ``dtype`` may be a dictionary by input; the model's
+    own types count otherwise.
+    Raises ModelFileError, UnsupportedOperatorError, ShapeError, each with one line.
+    """
+    # Importing ONNX takes a second, and not everybody who imports tvm_neocpu imports a model.
+    from tvm_neocpu.frontend.onnx_import import import_model
+    from tvm_neocpu.frontend.onnx_model import load_model
+
+    if isinstance(model, (str, Path)):
+        model = load_model(model)
+    return import_model(model, shape, dtype, opset, freeze_params)

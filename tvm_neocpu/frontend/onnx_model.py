@@ -1,0 +1,156 @@
+"""Reading ONNX: files, the shapes of a graph's inputs, and which operators cannot be imported.
+
+Everything here is about the ONNX model alone; `onnx_import` makes a Relax module of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from tvm_neocpu.core.errors import ModelFileError, ShapeError
+from tvm_neocpu.targets.syntax import suggestion
+
+Shape = tuple[int, ...]
+Shapes = Mapping[str, Sequence[int]]
+# Operators that the importer handles outside its table.
+_CONTROL = frozenset({"If"})
+_DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
+
+
+def load_model(path: str | Path) -> onnx.ModelProto:
+    """Read an ONNX file with its external weights. Raises ModelFileError with one clear line."""
+    path = Path(path)
+    if not path.exists():
+        raise ModelFileError(f"there is no model file {path}")
+    if not path.is_file():
+        raise ModelFileError(f"{path} is not a model file")
+    if path.stat().st_size == 0:
+        raise ModelFileError(f"the model file {path} is empty")
+    try:
+        model = onnx.load(str(path))
+    except DecodeError as error:
+        raise ModelFileError(f"{path} is not an ONNX model, or is truncated") from error
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelFileError(f"cannot read {path}: {_first_line(error)}") from error
+    return check_model(model, str(path))
+
+
+def check_model(model: onnx.ModelProto, name: str = "the model") -> onnx.ModelProto:
+    """The model if it is one: bytes that are not ONNX often parse as an empty message."""
+    if not isinstance(model, onnx.ModelProto):
+        kind = type(model).__name__
+        raise ModelFileError(f"expected an onnx.ModelProto or the path of a model, not {kind}")
+    if not model.graph.node or not model.opset_import:
+        raise ModelFileError(f"{name} is not an ONNX model, or is truncated: it has no graph")
+    if model.ir_version < 3:
+        raise ModelFileError(f"{name} is of ONNX IR version {model.ir_version}; 3 is the oldest")
+    return model
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """The version of the standard operators that the model uses."""
+    versions = [entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")]
+    return versions[0] if versions else 1
+
+
+def unsupported_operators(graph: onnx.GraphProto, known: Mapping[str, object]) -> tuple[str, ...]:
+    """Names of all operators that the importer has no converter for, nested graphs included."""
+    missing = {
+        f"{node.domain}::{node.op_type}" if node.domain not in _DOMAINS else node.op_type
+        for node in _nodes(graph)
+        if node.domain not in _DOMAINS or node.op_type not in {*known, *_CONTROL}
+    }
+    return tuple(sorted(missing))
+
+
+def graph_inputs(graph: onnx.GraphProto) -> tuple[onnx.ValueInfoProto, ...]:
+    """The inputs that a user feeds: old models list their weights among the inputs too."""
+    weights = {tensor.name for tensor in graph.initializer}
+    return tuple(value for value in graph.input if value.name not in weights)
+
+
+def resolve_shapes(graph: onnx.GraphProto, given: Shapes | None) -> dict[str, Shape]:
+    """A static shape for every input: the model's own where it has one, else the given one.
+
+    A given shape may differ from the model's in the batch (the first dimension) only; whether the
+    network follows is found out by importing. Raises ShapeError naming the input.
+    """
+    inputs = graph_inputs(graph)
+    given = dict(given or {})
+    names = [value.name for value in inputs]
+    for name in given:
+        if name not in names:
+            hint = suggestion(name, names) or f"; its inputs are {', '.join(names)}"
+            raise ShapeError(f"the model has no input {name!r}{hint}")
+    return {value.name: _resolve(value, given.get(value.name)) for value in inputs}
+
+
+def declared_shape(value: onnx.ValueInfoProto) -> tuple[int | None, ...] | None:
+    """Dimensions as the model has them, ``None`` for a dynamic one; ``None`` for unknown rank."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(dim.dim_value if dim.dim_value > 0 else None for dim in tensor.shape.dim)
+
+
+def _resolve(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:
+    name, declared = value.name, declared_shape(value)
+    if not value.type.HasField("tensor_type"):
+        raise ShapeError(f"input {name!r} is not a tensor")
+    if given is None:
+        return _static(value, declared)
+    shape = _whole_numbers(name, given)
+    if declared is None:
+        return shape
+    fits = len(shape) == len(declared) and all(
+        theirs in (None, ours) for ours, theirs in zip(shape[1:], declared[1:], strict=True)
+    )
+    if not fits:
+        raise ShapeError(f"input {name!r} is {_shown(declared)} in the model, not {list(shape)}")
+    return shape
+
+
+def _static(value: onnx.ValueInfoProto, declared: tuple[int | None, ...] | None) -> Shape:
+    name = value.name
+    if declared is None:
+        raise ShapeError(f"input {name!r} has no shape; give one: {{{name!r}: (1, ...)}}")
+    if None in declared:
+        example = tuple(dim or 1 for dim in declared)
+        raise ShapeError(
+            f"input {name!r} has dynamic dimensions, {_shown(declared)}; "
+            f"give a shape, like {{{name!r}: {example}}}"
+        )
+    return tuple(dim for dim in declared if dim is not None)
+
+
+def _whole_numbers(name: str, given: Sequence[int]) -> Shape:
+    try:
+        shape = tuple(int(dim) for dim in given)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(
+            f"the shape of input {name!r} is not a list of numbers: {given}"
+        ) from error
+    if any(dim < 1 for dim in shape):
+        raise ShapeError(f"the shape of input {name!r} has a dimension below 1: {list(shape)}")
+    return shape
+
+
+def _shown(declared: Sequence[int | None]) -> str:
+    return f"[{', '.join('?' if dim is None else str(dim) for dim in declared)}]"
+
+
+def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+                yield from _nodes(inner)
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,81 @@
+"""The global search's door: conv graph, candidates and transform costs in, plan out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.global_search.network.layout_graph import (
+    LayoutGraph,
+    Option,
+    TransformSeconds,
+    build_layout_graph,
+)
+from tvm_neocpu.global_search.problem.limits import Deadline
+from tvm_neocpu.global_search.problem.solution import Solution, is_closed
+from tvm_neocpu.global_search.solvers.conditional import solve_among
+from tvm_neocpu.global_search.solvers.solve import solve
+
+
+def choose_layouts(
+    graph: ConvGraph,
+    candidates: Mapping[Workload, Sequence[Candidate]],
+    transform_seconds: TransformSeconds,
+    method: str = "auto",
+    time_limit: float | None = None,
+) -> Plan:
+    """The cheapest assignment of configs to convolutions and layouts to joins.
+
+    ``candidates`` holds at least one scheme for every workload of the graph; times are seconds.
+    Raises what :func:`solve` raises.
+    """
+    layout_graph = build_layout_graph(graph, candidates, transform_seconds)
+    solution = solve(layout_graph.problem, method, time_limit)
+    return plan_of(layout_graph, solution)
+
+
+def plan_of(layout_graph: LayoutGraph, solution: Solution) -> Plan:
+    """What a solution of the numeric problem means for the network."""
+    graph = layout_graph.graph
+    ids = [node.id for node in graph.nodes]
+    picked = dict(zip(ids, layout_graph.picked(solution.choice), strict=True))
+    return Plan(
+        graph=graph.hash,
+        configs={id: option.config for id, option in picked.items() if option.config is not None},
+        joins={n.id: picked[n.id].writes for n in graph.nodes if n.kind is NodeKind.JOIN},
+        seconds=solution.cost,
+        lower_bound=solution.lower_bound,
+        method=solution.method,
+    )
+
+
+def solution_of(layout_graph: LayoutGraph, plan: Plan, optimum: Solution) -> Solution | None:
+    """The inverse of :func:`plan_of`: what a plan costs here, bounded by what the optimum is.
+
+    None for a plan that takes configs or layouts which are no candidates (any more).
+    """
+    keep = {
+        i: np.array([_follows(option, node, plan) for option in layout_graph.options[i]])
+        for i, node in enumerate(layout_graph.graph.nodes)
+    }
+    if plan.graph != layout_graph.graph.hash or not all(mask.any() for mask in keep.values()):
+        return None
+    planned = solve_among(layout_graph.problem, keep, Deadline.after(math.inf))
+    if planned is None:
+        return None
+    bound = min(planned.cost, optimum.lower_bound)
+    optimal = is_closed(planned.cost, bound)
+    return replace(planned, lower_bound=bound, optimal=optimal, method=plan.method)
+
+
+def _follows(option: Option, node: GraphNode, plan: Plan) -> bool:
+    if node.kind is NodeKind.JOIN:
+        return option.writes == plan.joins.get(node.id)
+    return option.config == plan.configs.get(node.id)

@@ -1,0 +1,197 @@
+"""Why the search chose as it did: every choice beside what the next best would cost in the whole.
+
+The price of a decision is not its own time: another scheme of one convolution moves the layouts of
+its neighbours. All prices here are of the whole network, everything else chosen anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.global_search.network.baselines import fastest_schemes
+from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, Option, edges_by_tensor
+from tvm_neocpu.global_search.network.prices import Prices
+from tvm_neocpu.global_search.problem.cost_graph import Mask
+from tvm_neocpu.global_search.problem.limits import Deadline
+from tvm_neocpu.global_search.problem.solution import Solution
+
+# For what one pass of elimination cannot answer: graphs with a frontier too wide for tables.
+TIME_LIMIT = 10.0
+
+Scheme = tuple[Workload | None, Config | None]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """Another option of a node and the seconds of the best network that takes it."""
+
+    option: Option
+    network_seconds: float
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """One node's choice; ``alternatives`` are its other options, the cheapest in the whole first.
+
+    ``candidates`` counts all options; where time did not allow more, the alternatives hold the best
+    one only, or none.
+    """
+
+    node: GraphNode
+    option: Option
+    candidates: int
+    alternatives: tuple[Alternative, ...] = ()
+
+    @property
+    def runner_up(self) -> Alternative | None:
+        return self.alternatives[0] if self.alternatives else None
+
+
+@dataclass(frozen=True)
+class TransformRow:
+    """A transform that the network pays for: a tensor, stored anew for some of its consumers.
+
+    ``if_source`` are the seconds of the best network in which the source writes what these
+    consumers read now, ``if_targets`` of the one in which they read what it writes now. +inf where
+    that cannot be; None where time did not allow to find out.
+    """
+
+    source: GraphNode
+    targets: tuple[GraphNode, ...]
+    shape: Shape4
+    before: Layout
+    after: Layout
+    seconds: float
+    if_source: float | None
+    if_targets: float | None
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """All choices and transforms of a network; ``seconds`` is what they come to.
+
+    No choice costs less than ``lower_bound``. ``greedy_seconds``: every convolution takes its own
+    fastest scheme, and only the joins between them are chosen well. ``measured`` are the schemes
+    whose time is no guess.
+    """
+
+    graph: ConvGraph
+    nodes: tuple[NodeRow, ...]
+    transforms: tuple[TransformRow, ...]
+    seconds: float
+    lower_bound: float
+    optimal: bool
+    method: str
+    greedy_seconds: float | None = None
+    measured: frozenset[Scheme] = frozenset()
+
+    @property
+    def gap(self) -> float:
+        """By what share of the total the choice may still exceed the optimum."""
+        return (self.seconds - self.lower_bound) / self.seconds if self.seconds else 0.0
+
+    @property
+    def transform_seconds(self) -> float:
+        return sum(row.seconds for row in self.transforms)
+
+    def is_measured(self, node: GraphNode, option: Option) -> bool:
+        """Whether ``option.seconds`` was timed; a join's 0 never is."""
+        return (node.workload, option.config) in self.measured
+
+
+def explain(
+    layout_graph: LayoutGraph,
+    solution: Solution,
+    measured: Iterable[Scheme] = (),
+    time_limit: float = TIME_LIMIT,
+) -> Explanation:
+    """Price what the solution did not choose. ``measured``: the schemes whose time is no guess.
+
+    Alternatives are priced all at once, in a fraction of a second, while the tables of elimination
+    are small; beyond that one by one. Then, and with transforms, it ends after ``time_limit``.
+    """
+    prices, deadline = Prices(layout_graph), Deadline.after(time_limit)
+    first = deadline.share(0.5)
+    greedy = prices.least_among(fastest_schemes(layout_graph), first)
+    return Explanation(
+        graph=layout_graph.graph,
+        transforms=tuple(_transforms(layout_graph, solution, prices, first)),
+        nodes=tuple(_nodes(layout_graph, solution, prices, deadline)),
+        seconds=solution.cost,
+        lower_bound=solution.lower_bound,
+        optimal=solution.optimal,
+        method=solution.method,
+        greedy_seconds=greedy,
+        measured=frozenset(measured),
+    )
+
+
+def _nodes(
+    layout_graph: LayoutGraph, solution: Solution, prices: Prices, deadline: Deadline
+) -> Iterator[NodeRow]:
+    all_prices = prices.of_all_options()
+    for i, node in enumerate(layout_graph.graph.nodes):
+        options, taken = layout_graph.options[i], solution.choice[i]
+        others: tuple[Alternative, ...] = ()
+        if all_prices is not None:
+            others = _ranked(options, all_prices[i].tolist(), taken)
+        elif (best := prices.without(i, taken, deadline)) is not None:
+            others = (Alternative(options[best.choice[i]], best.cost),)
+        yield NodeRow(node, options[taken], len(options), others)
+
+
+def _ranked(
+    options: tuple[Option, ...], prices: list[float], taken: int
+) -> tuple[Alternative, ...]:
+    others = (
+        Alternative(option, price)
+        for k, (option, price) in enumerate(zip(options, prices, strict=True))
+        if k != taken
+    )
+    return tuple(sorted(others, key=lambda other: other.network_seconds))
+
+
+def _transforms(
+    layout_graph: LayoutGraph, solution: Solution, prices: Prices, deadline: Deadline
+) -> Iterator[TransformRow]:
+    """One row for each tensor and layout that its source does not write, unless it is free."""
+    graph = layout_graph.graph
+    index = {node.id: i for i, node in enumerate(graph.nodes)}
+    picked = layout_graph.picked(solution.choice)
+    for edges in edges_by_tensor(graph).values():
+        source, shape = index[edges[0].src], edges[0].shape
+        before = picked[source].writes
+        readers = dict.fromkeys(index[edge.dst] for edge in edges)
+        for after in sorted({picked[reader].reads for reader in readers} - {before}):
+            seconds = layout_graph.transform_seconds(shape, before, after)
+            if seconds == 0:
+                continue
+            targets = [reader for reader in readers if picked[reader].reads == after]
+            on_after = _agreeing(layout_graph, source, targets, after)
+            on_before = _agreeing(layout_graph, source, targets, before)
+            yield TransformRow(
+                source=graph.nodes[source],
+                targets=tuple(graph.nodes[target] for target in targets),
+                shape=shape,
+                before=before,
+                after=after,
+                seconds=seconds,
+                if_source=prices.least_among(on_after, deadline),
+                if_targets=prices.least_among(on_before, deadline),
+            )
+
+
+def _agreeing(
+    layout_graph: LayoutGraph, source: int, targets: list[int], layout: Layout
+) -> dict[int, Mask]:
+    """The options with which source and targets agree on a layout between them."""
+    options = layout_graph.options
+    reading = {t: np.array([o.reads == layout for o in options[t]]) for t in targets}
+    return reading | {source: np.array([o.writes == layout for o in options[source]])}

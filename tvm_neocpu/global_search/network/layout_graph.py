@@ -1,0 +1,171 @@
+"""From a conv graph and candidate times to a :class:`LayoutProblem` (NeoCPU, section 3.3.2).
+
+A convolution's candidates are its (ic_bn, oc_bn) schemes with their fastest times. A join takes one
+layout for all its inputs. A boundary knows plain NCHW. An edge costs the transform between what its
+source writes and what its target reads, for the tensor as large as it is there.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import gcd
+
+import numpy as np
+
+from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
+
+TransformSeconds = Callable[[Shape4, Layout, Layout], float]
+
+
+@dataclass(frozen=True)
+class Option:
+    """One choice at one node: what it reads and writes, what it costs, what it stands for."""
+
+    reads: Layout
+    writes: Layout
+    seconds: float = 0.0
+    config: Config | None = None
+
+
+@dataclass(frozen=True)
+class LayoutGraph:
+    """The problem, what each candidate of each graph node means, and the price of a transform.
+
+    The problem's first ``len(graph.nodes)`` nodes are the graph's; behind them stand the shared
+    transforms of tensors with several consumers.
+    """
+
+    graph: ConvGraph
+    options: tuple[tuple[Option, ...], ...]
+    problem: LayoutProblem
+    transform_seconds: TransformSeconds
+
+    def picked(self, choice: Sequence[int]) -> tuple[Option, ...]:
+        """What a choice of the problem takes at every node of the graph."""
+        own = choice[: len(self.options)]
+        return tuple(entry[k] for entry, k in zip(self.options, own, strict=True))
+
+
+def build_layout_graph(
+    graph: ConvGraph,
+    candidates: Mapping[Workload, Sequence[Candidate]],
+    transform_seconds: TransformSeconds,
+) -> LayoutGraph:
+    """``transform_seconds(shape, before, after)`` prices a transform; it is 0 for a free one."""
+    transform_seconds = _broadcasting(transform_seconds)
+    options = _all_options(graph, candidates)
+    index = {node.id: position for position, node in enumerate(graph.nodes)}
+    node_costs: list[Costs] = [np.array([o.seconds for o in entry]) for entry in options]
+    names = [f"{node.label} ({node.id})" for node in graph.nodes]
+    edge_costs: list[tuple[tuple[int, int], Costs]] = []
+    for edges in edges_by_tensor(graph).values():
+        source = options[index[edges[0].src]]
+        if len({edge.dst for edge in edges}) == 1:
+            for edge in edges[:1]:
+                matrix = _transform_matrix(
+                    source, options[index[edge.dst]], edge, transform_seconds
+                )
+                edge_costs.append(((index[edge.src], index[edge.dst]), matrix))
+            continue
+        for layout in _wanted_layouts(edges, options, index):
+            shared = len(node_costs)
+            node_costs.append(np.zeros(2))
+            names.append(f"{edges[0].tensor} as {layout}")
+            made = [transform_seconds(edges[0].shape, o.writes, layout) for o in source]
+            pays = np.array([[0.0, seconds] for seconds in made])
+            edge_costs.append(((index[edges[0].src], shared), pays))
+            for target in {edge.dst for edge in edges}:
+                needs = [o.reads == layout for o in options[index[target]]]
+                forbids = np.array([[np.inf if need else 0.0, 0.0] for need in needs])
+                edge_costs.append(((index[target], shared), forbids))
+    problem = LayoutProblem(node_costs, edge_costs, names=names)
+    return LayoutGraph(graph, options, problem, transform_seconds)
+
+
+def _broadcasting(price: TransformSeconds) -> TransformSeconds:
+    """A single channel broadcasts over any block just as it is stored: nothing moves."""
+
+    def seconds(shape: Shape4, before: Layout, after: Layout) -> float:
+        return 0.0 if shape[1] == 1 else price(shape, before, after)
+
+    return seconds
+
+
+def _all_options(
+    graph: ConvGraph, candidates: Mapping[Workload, Sequence[Candidate]]
+) -> tuple[tuple[Option, ...], ...]:
+    chosen: dict[str, tuple[Option, ...]] = {}
+    for node in graph.nodes:
+        if node.kind is NodeKind.CONV:
+            assert node.workload is not None
+            chosen[node.id] = tuple(
+                Option(c.reads, c.writes, c.seconds, c.config) for c in candidates[node.workload]
+            )
+        elif node.kind is NodeKind.BOUNDARY:
+            chosen[node.id] = (Option(NCHW, NCHW),)
+    for node in graph.nodes:
+        if node.kind is NodeKind.JOIN:
+            layouts = _join_layouts(graph, node, chosen)
+            chosen[node.id] = tuple(Option(layout, layout) for layout in layouts)
+    return tuple(chosen[node.id] for node in graph.nodes)
+
+
+def _join_layouts(
+    graph: ConvGraph, join: GraphNode, chosen: Mapping[str, tuple[Option, ...]]
+) -> list[Layout]:
+    """Layouts that convolutions anywhere around the join write or read and that divide it."""
+    layouts = {NCHW}
+    for near in _around(graph, join.id):
+        options = chosen.get(near, ()) if near not in graph.joins else ()
+        layouts |= {layout for option in options for layout in (option.reads, option.writes)}
+    fits = [
+        layout
+        for layout in layouts
+        if all(layout.fits(channels) for channels in join.join_channels)
+    ]
+    shared = gcd(*join.join_channels)
+    if len(join.join_channels) > 1 and shared > 1 and all(fit.block <= 1 for fit in fits):
+        # Unequal inputs that no convolution's block divides: moving vectors is cheaper than lanes.
+        fits.append(Layout(shared))
+    return sorted(fits)
+
+
+def _around(graph: ConvGraph, start: str) -> set[str]:
+    """The nodes next to ``start``, looking through other joins."""
+    seen, front = {start}, [start]
+    while front:
+        here = front.pop()
+        for near in graph.neighbours[here] - seen:
+            seen.add(near)
+            if near in graph.joins:
+                front.append(near)
+    return seen
+
+
+def edges_by_tensor(graph: ConvGraph) -> dict[tuple[str, str], list[GraphEdge]]:
+    """The consumers of every tensor, by source and tensor: they share its transforms."""
+    groups: dict[tuple[str, str], list[GraphEdge]] = defaultdict(list)
+    for edge in graph.edges:
+        groups[edge.src, edge.tensor].append(edge)
+    return groups
+
+
+def _transform_matrix(
+    source: Sequence[Option], target: Sequence[Option], edge: GraphEdge, price: TransformSeconds
+) -> Costs:
+    pairs = {(s.writes, t.reads) for s in source for t in target}
+    cost = {pair: price(edge.shape, *pair) for pair in pairs}
+    return np.array([[cost[s.writes, t.reads] for t in target] for s in source])
+
+
+def _wanted_layouts(
+    edges: Sequence[GraphEdge], options: Sequence[Sequence[Option]], index: Mapping[str, int]
+) -> list[Layout]:
+    return sorted({o.reads for edge in edges for o in options[index[edge.dst]]})

@@ -1,0 +1,65 @@
+"""What networks cost that take only some of the options: each the optimum of its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from tvm_neocpu.global_search.network.layout_graph import LayoutGraph
+from tvm_neocpu.global_search.network.min_marginals import least_cost, min_marginals
+from tvm_neocpu.global_search.network.split import split_nodes
+from tvm_neocpu.global_search.problem.cost_graph import Mask
+from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
+from tvm_neocpu.global_search.problem.problem import Costs
+from tvm_neocpu.global_search.problem.solution import Solution
+from tvm_neocpu.global_search.solvers.conditional import restricted, solve_among
+
+
+class Prices:
+    """Asks the same graph many times: exactly, by tables, while its frontiers are narrow."""
+
+    def __init__(self, layout_graph: LayoutGraph) -> None:
+        self.problem = layout_graph.problem
+        self._narrow = split_nodes(self.problem, _layouts_as_classes(layout_graph))
+
+    def of_all_options(self) -> tuple[Costs, ...] | None:
+        """For each node the best network's cost with each of its options; None if too wide."""
+        return min_marginals(self._narrow)
+
+    def without(self, node: int, candidate: int, deadline: Deadline) -> Solution | None:
+        """The best network that does not take this; None without any, or without time."""
+        others = np.arange(self.problem.node_costs[node].size) != candidate
+        if deadline.passed or not others.any():
+            return None
+        try:
+            return solve_among(self.problem, {node: others}, deadline)
+        except SearchLimitError:
+            return None
+
+    def least_among(self, keep: Mapping[int, Mask], deadline: Deadline) -> float | None:
+        """The least cost among marked options; +inf if they exclude each other, None without time.
+
+        In graphs that are too wide for tables this is the best that was found.
+        """
+        if not all(mask.any() for mask in keep.values()):
+            return math.inf
+        if deadline.passed:
+            return None
+        exact = least_cost(restricted(self._narrow, keep))
+        if exact is not None:
+            return exact
+        try:
+            best = solve_among(self.problem, keep, deadline)
+        except SearchLimitError:
+            return None
+        return math.inf if best is None else best.cost
+
+
+def _layouts_as_classes(layout_graph: LayoutGraph) -> dict[int, list[list[int]]]:
+    """Options that read alike, and options that write alike: no neighbour sees more of them."""
+    return {
+        i: [[o.reads.block for o in options], [o.writes.block for o in options]]
+        for i, options in enumerate(layout_graph.options)
+    }

@@ -1,0 +1,58 @@
+"""Drop candidates that another one of the same node always beats."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvm_neocpu.global_search.problem.cost_graph import CostGraph, Mask
+from tvm_neocpu.global_search.problem.problem import Costs
+
+# Entries of the pairwise comparison held at once (8 MiB).
+BLOCK_ENTRIES = 1 << 20
+
+
+def drop_dominated(graph: CostGraph) -> bool:
+    """Drop a candidate if another costs no more whatever the neighbours take; exact.
+
+    This is Goldstein's criterion of dead-end elimination (1994): a goes if some b has
+    `cost(a) - cost(b) + sum over edges of min over k of edge[a, k] - edge[b, k] >= 0`.
+    Returns whether any was dropped.
+    """
+    waiting = dict.fromkeys(graph.costs)
+    dropped = False
+    while waiting:
+        node, _ = waiting.popitem()
+        keep = undominated(graph.costs[node], list(graph.edges[node].values()))
+        if keep.all():
+            continue
+        graph.restrict(node, keep)
+        waiting.update(dict.fromkeys(graph.edges[node]))
+        dropped = True
+    return dropped
+
+
+def undominated(costs: Costs, links: list[Costs]) -> Mask:
+    """Mark the candidates (rows) that no other one dominates; of equal ones, one stays."""
+    with np.errstate(invalid="ignore"):  # inf - inf is nan, which proves nothing and drops nothing
+        advantage = costs[:, None] - costs[None, :]
+        for matrix in links:
+            advantage = advantage + least_excess(matrix)
+    np.fill_diagonal(advantage, -np.inf)
+    keep = np.ones(costs.size, dtype=np.bool_)
+    # One at a time: two equal candidates dominate each other.
+    for a in np.flatnonzero((advantage >= 0).any(axis=1)):
+        keep[a] = not (advantage[a][keep] >= 0).any()
+    return keep
+
+
+def least_excess(matrix: Costs) -> Costs:
+    """`out[a, b] = min over k of matrix[a, k] - matrix[b, k]`, where a forbidden k favours b."""
+    count, width = matrix.shape
+    rows = max(1, BLOCK_ENTRIES // (count * width))
+    out = np.empty((count, count))
+    with np.errstate(invalid="ignore"):
+        for a in range(0, count, rows):
+            excess = matrix[a : a + rows, None, :] - matrix[None, :, :]
+            # inf - inf is nan: forbidden for both, so it says nothing, and fmin passes it over.
+            out[a : a + rows] = np.fmin.reduce(excess, axis=2)
+    return out

@@ -1,0 +1,47 @@
+"""Everything exact that makes a cost graph smaller, until nothing does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from tvm_neocpu.global_search.problem.cost_graph import CostGraph
+from tvm_neocpu.global_search.simplify.consistency import drop_impossible
+from tvm_neocpu.global_search.simplify.dominance import drop_dominated
+from tvm_neocpu.global_search.simplify.reductions import (
+    fix_single,
+    merge_determined,
+    reduce_low_degree,
+)
+
+
+def settle(graph: CostGraph, forbidden: bool, changed: Iterable[int] | None = None) -> bool:
+    """R0, RI and RII and arc consistency, in turn; False if some node has no candidate left.
+
+    forbidden: whether the graph may hold infinite costs. changed: where to begin; all unless told.
+    """
+    touched = set(graph.costs if changed is None else changed)
+    while touched:
+        if forbidden and drop_impossible(graph, touched) is not None:
+            return False
+        touched = reduce_low_degree(graph, touched)
+    return math.isfinite(graph.constant)
+
+
+def simplify(graph: CostGraph) -> bool:
+    """`settle`, then merge determined nodes and drop dominated candidates, and again.
+
+    False if some node has no candidate left. The nodes that stay have three neighbours or more,
+    and two candidates or more.
+    """
+    forbidden = graph.has_forbidden()
+    alive = settle(graph, forbidden)
+    while alive and graph.costs:
+        before = sum(costs.size for costs in graph.costs.values())
+        merge_determined(graph)
+        drop_dominated(graph)
+        fix_single(graph)
+        if before == sum(costs.size for costs in graph.costs.values()):
+            break
+        alive = settle(graph, forbidden)
+    return alive

@@ -1,0 +1,53 @@
+"""Exact where that is in reach, else the best found, and always a valid lower bound."""
+
+from __future__ import annotations
+
+import math
+
+from tvm_neocpu.global_search.problem.cost_graph import CostGraph, components
+from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
+from tvm_neocpu.global_search.problem.problem import LayoutProblem
+from tvm_neocpu.global_search.problem.solution import Solution, bounded, proven
+from tvm_neocpu.global_search.simplify.simplify import simplify
+from tvm_neocpu.global_search.solvers.kernel import solve_kernel
+from tvm_neocpu.global_search.solvers.pbqp import solve_pbqp
+
+
+def solve_auto(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
+    """Reduce exactly, then solve each connected kernel that remains in its share of the time.
+
+    None if every choice is forbidden. The solution's method lists the engines that were needed.
+    Raises SearchLimitError only if the deadline passes before any finite choice is found.
+    """
+    graph = CostGraph.of(problem)
+    if not simplify(graph):
+        return None
+    kernels = [graph.part(nodes) for nodes in components(graph)]
+    chosen: dict[int, int] = {}
+    bound, exact, engines = graph.constant, True, ["reductions"]
+    for k, kernel in enumerate(kernels):
+        answer = solve_kernel(kernel, deadline.share(1 / (len(kernels) - k)))
+        if math.isinf(answer.cost):
+            return None
+        chosen |= answer.chosen
+        bound += answer.lower_bound
+        exact = exact and answer.exact
+        engines.append(answer.engine)
+    method = f"auto ({', '.join(dict.fromkeys(engines))})"
+    full = graph.complete(chosen)
+    if exact:
+        return proven(problem, full, method)
+    return _not_worse_than_pbqp(problem, bounded(problem, full, bound, method), deadline)
+
+
+def _not_worse_than_pbqp(problem: LayoutProblem, found: Solution, deadline: Deadline) -> Solution:
+    """RN on the whole problem takes other turns than on the kernels, and is sometimes luckier."""
+    try:
+        rival = solve_pbqp(problem, deadline)
+    except SearchLimitError:
+        return found
+    if rival is None or rival.cost >= found.cost:
+        return found
+    chosen = dict(enumerate(rival.choice))
+    bound = max(found.lower_bound, rival.lower_bound)
+    return bounded(problem, chosen, bound, f"{found.method}, then pbqp")

@@ -1,0 +1,24 @@
+"""NeoCPU's own switch (section 3.3.2): dynamic programming, and PBQP where that takes too long."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
+from tvm_neocpu.global_search.problem.problem import LayoutProblem
+from tvm_neocpu.global_search.problem.solution import Solution
+from tvm_neocpu.global_search.solvers.dp import solve_dp
+from tvm_neocpu.global_search.solvers.pbqp import solve_pbqp
+
+
+def solve_paper(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
+    """The optimum if dynamic programming ends by the deadline, else what PBQP answers.
+
+    A table too large for memory ends the first part at once: waiting would not make it fit.
+    """
+    try:
+        solution = solve_dp(problem, deadline)
+    except SearchLimitError:
+        solution = solve_pbqp(problem, Deadline.after(math.inf))
+    return None if solution is None else replace(solution, method=f"paper ({solution.method})")

@@ -1,0 +1,98 @@
+"""Partitioned boolean quadratic programming, as in register allocation; a fast heuristic.
+
+Scholz and Eckstein (2002), Hames and Scholz (2006); NeoCPU (section 3.3.2) falls back on it where
+dynamic programming is intractable. Nodes of degree 0 to 2 are reduced exactly (R0, RI, RII). When
+none is left, the node with most neighbours is decided by its locally best candidate (RN).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvm_neocpu.global_search.problem.cost_graph import CostGraph
+from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
+from tvm_neocpu.global_search.problem.problem import LayoutProblem
+from tvm_neocpu.global_search.problem.solution import Solution, bounded, proven
+from tvm_neocpu.global_search.simplify.reductions import fix
+from tvm_neocpu.global_search.simplify.simplify import settle
+from tvm_neocpu.global_search.solvers.local_improvement import Places, improve
+from tvm_neocpu.global_search.solvers.lower_bound import tighten
+
+BOUND_ROUNDS = 20
+KICKS = 60
+# Seconds of improvement at most; the paper's PBQP ends within 10 in all.
+IMPROVEMENT_TIME = 5.0
+
+
+def solve_pbqp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
+    """A good choice, proven optimal if no RN was needed; None if every choice is forbidden.
+
+    The deadline ends the search for a finite choice (SearchLimitError), the tightening of the
+    bound and the improvement; the reductions themselves are quick and run to their end.
+    """
+    graph = CostGraph.of(problem)
+    if not settle(graph, graph.has_forbidden()):
+        return None
+    if not graph.costs:
+        return proven(problem, graph.complete({}), "pbqp")
+    tightened = graph.copy()
+    bound = tighten(tightened, deadline.share(0.3), BOUND_ROUNDS)
+    places = good_choice(graph, tightened, bound, deadline, KICKS)
+    if places is None:
+        return None
+    return bounded(problem, graph.complete(graph.to_labels(places)), bound, "pbqp")
+
+
+def good_choice(
+    graph: CostGraph, tightened: CostGraph, bound: float, deadline: Deadline, kicks: int
+) -> Places | None:
+    """What RN decides on the better of two forms of the same costs, improved locally.
+
+    RN sees no further than its neighbours. In `tightened` costs have moved towards the nodes that
+    they depend on, which mostly helps it, but not on small dense graphs. `bound` ends the
+    improvement when it is met. None if every choice is forbidden.
+    """
+    found: list[Places] = []
+    for form in (tightened, graph):
+        decided = decide(form.copy(), deadline)
+        if decided is None:
+            return None
+        chosen = decided.complete({})
+        found.append(graph.to_places({i: chosen[i] for i in graph.costs}))
+    best = min(found, key=graph.cost)
+    return improve(graph, best, bound, deadline.at_most(IMPROVEMENT_TIME), kicks)
+
+
+def decide(graph: CostGraph, deadline: Deadline) -> CostGraph | None:
+    """Reduce the graph until every node is on its trail; None if every choice is forbidden.
+
+    A decision that leaves some node without a finite candidate is taken back and the next one
+    tried. Raises SearchLimitError if that goes on past the deadline.
+    """
+    forbidden = graph.has_forbidden()
+    untried: list[tuple[CostGraph, int, list[int]]] = []
+    alive = settle(graph, forbidden)
+    while graph.costs or not alive:
+        if alive:
+            node = max(graph.costs, key=lambda i: len(graph.edges[i]))
+            ranked = rank_candidates(graph, node)
+        elif not untried:
+            return None
+        elif deadline.passed:
+            raise SearchLimitError(
+                "pbqp: found no choice that avoids the forbidden pairs in time; raise the limit"
+            )
+        else:
+            graph, node, ranked = untried.pop()
+        if forbidden and len(ranked) > 1:
+            untried.append((graph.copy(), node, ranked[1:]))
+        alive = settle(graph, forbidden, fix(graph, node, ranked[0]))
+    return graph
+
+
+def rank_candidates(graph: CostGraph, node: int) -> list[int]:
+    """A node's candidates (places) by cost, each neighbour answering with its own best."""
+    total = graph.costs[node]
+    for j, matrix in graph.edges[node].items():
+        total = total + (matrix + graph.costs[j]).min(axis=1)
+    return [int(place) for place in np.argsort(total, kind="stable")]

@@ -1,0 +1,62 @@
+"""One door to every method."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from tvm_neocpu.core.errors import InvalidProblemError
+from tvm_neocpu.global_search.problem.limits import Deadline
+from tvm_neocpu.global_search.problem.problem import LayoutProblem
+from tvm_neocpu.global_search.problem.solution import Solution
+from tvm_neocpu.global_search.solvers.auto import solve_auto
+from tvm_neocpu.global_search.solvers.brute import solve_brute
+from tvm_neocpu.global_search.solvers.conflict import unsatisfiable
+from tvm_neocpu.global_search.solvers.dp import solve_dp
+from tvm_neocpu.global_search.solvers.milp import solve_milp
+from tvm_neocpu.global_search.solvers.paper import solve_paper
+from tvm_neocpu.global_search.solvers.pbqp import solve_pbqp
+
+
+@dataclass(frozen=True)
+class Method:
+    """A solver and its time limit in seconds when none is asked for."""
+
+    solver: Callable[[LayoutProblem, Deadline], Solution | None]
+    time_limit: float
+
+
+METHODS: Mapping[str, Method] = MappingProxyType(
+    {
+        "auto": Method(solve_auto, 30.0),
+        "dp": Method(solve_dp, 300.0),
+        "pbqp": Method(solve_pbqp, 60.0),
+        "milp": Method(solve_milp, 60.0),
+        "brute": Method(solve_brute, 60.0),
+        "paper": Method(solve_paper, 300.0),
+    }
+)
+
+
+def solve(
+    problem: LayoutProblem, method: str = "auto", time_limit: float | None = None
+) -> Solution:
+    """Solve a layout problem.
+
+    method: "auto" (exact where that is in reach, always with a bound), "paper" (NeoCPU's switch
+    from dynamic programming to PBQP), or one engine: "dp", "pbqp", "milp", "brute".
+    time_limit: seconds; the method's own unless given.
+
+    Raises UnsatisfiableError if every choice is forbidden (the text names the conflict),
+    SearchLimitError if a single engine gives up, InvalidProblemError for an unknown method.
+    """
+    if method not in METHODS:
+        known = ", ".join(METHODS)
+        raise InvalidProblemError(f"there is no method {method!r}; choose one of {known}")
+    entry = METHODS[method]
+    deadline = Deadline.after(entry.time_limit if time_limit is None else time_limit)
+    solution = entry.solver(problem, deadline)
+    if solution is None:
+        raise unsatisfiable(problem)
+    return solution

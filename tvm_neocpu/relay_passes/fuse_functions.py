@@ -1,0 +1,30 @@
+"""Legalise what is left, then fuse every template with its elementwise epilogue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import tvm
+from tvm import relax
+
+from tvm_neocpu.relay_passes.lowering.resize_legalize import RESIZE, legalize_resize
+from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
+
+
+@dataclass(frozen=True)
+class FuseFunctions:
+    """TVM's own passes in order; a template's functions carry their fusion pattern already."""
+
+    name: ClassVar[str] = "fuse-functions"
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        passes = (
+            relax.transform.LegalizeOps({**vector_legalization(), RESIZE: legalize_resize}),
+            relax.transform.RewriteDataflowReshape(),
+            relax.transform.AnnotateTIROpPattern(),
+            relax.transform.FuseOps(),
+            relax.transform.FuseTIR(),
+            relax.transform.DeadCodeElimination(["main"]),
+        )
+        return tvm.transform.Sequential(passes)(mod)

@@ -1,0 +1,210 @@
+"""Between Relax calls and the steps of :mod:`linear_steps`; fp32 and NCHW only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import relax
+from tvm.ir import Call, GenericConst
+
+from tvm_neocpu.relay_passes.ir.constants import (
+    Array,
+    array_of,
+    constant_of,
+    is_tensor,
+)
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, op_name
+from tvm_neocpu.relay_passes.linear.steps import (
+    Affine,
+    Conv,
+    ConvTranspose,
+    Dense,
+    Linear,
+    Step,
+)
+
+Read = tuple[relax.Expr, Step] | None
+
+_ONE, _ZERO = np.ones(()), np.zeros(())
+
+
+def read_step(call: relax.Expr) -> Read:
+    """The tensor that a call works on and what it does to it; ``None`` if that is not linear."""
+    reader = READERS.get(op_name(call) or "")
+    if reader is None or not _has_shape(call) or not all(map(_has_shape, call.args)):
+        return None
+    return reader(call)
+
+
+def read_batch_norm(call: Call) -> Read:
+    """A batch norm's first result in inference, ``gamma (x - mean) / sqrt(var + eps) + beta``."""
+    attrs = call.attrs
+    if attrs.training or not _has_shape(call.args[0]):
+        return None
+    params = [_fp32_array(arg) for arg in call.args[1:]]
+    if any(param is None for param in params):
+        return None
+    gamma, beta, mean, variance = (np.asarray(param, "float64") for param in params)
+    scale = (gamma if attrs.scale else 1.0) / np.sqrt(variance + float(attrs.epsilon))
+    shift = (beta if attrs.center else 0.0) - mean * scale
+    return call.args[0], Affine(scale, shift, int(attrs.axis) % call.args[0].ty.ndim)
+
+
+def write_step(
+    scope: Scope, data: relax.Expr, step: Step, weights: Mapping[int, GenericConst]
+) -> relax.Expr:
+    """Emit the calls for a step; ``weights`` has the constants of arrays that nothing changed."""
+    if isinstance(step, Affine):
+        return _write_affine(scope, data, step)
+    weight = weights.get(id(step.weight))
+    if weight is None:
+        weight = constant_of(step.weight, "float32")
+    return scope.emit(_linear_call(data, step, weight))
+
+
+def calls_of(step: Step) -> int:
+    """How many calls :func:`write_step` emits."""
+    return int(step.scales) + int(step.shifts) if isinstance(step, Affine) else 1
+
+
+def _read_conv(call: Call) -> Read:
+    attrs, weight = call.attrs, _fp32_array(call.args[1])
+    layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
+    if weight is None or layouts != ("NCHW", "OIHW", "NCHW"):
+        return None
+    window = (_ints(attrs.strides), _ints(attrs.padding), _ints(attrs.dilation))
+    return call.args[0], Conv(weight, *window, int(attrs.groups), _pixels(call))
+
+
+def _pixels(call: Call) -> int | None:
+    """Height times width of the result, whatever the batch is."""
+    height, width = call.ty.shape.values[2:]
+    if not isinstance(height, tvm.tirx.IntImm) or not isinstance(width, tvm.tirx.IntImm):
+        return None
+    return int(height) * int(width)
+
+
+def _read_conv_transpose(call: Call) -> Read:
+    attrs, weight = call.attrs, _fp32_array(call.args[1])
+    layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
+    if weight is None or layouts != ("NCHW", "IOHW", "NCHW"):
+        return None
+    step = ConvTranspose(
+        weight,
+        _ints(attrs.strides),
+        _ints(attrs.padding),
+        _ints(attrs.output_padding),
+        _ints(attrs.dilation),
+        int(attrs.groups),
+    )
+    return call.args[0], step
+
+
+def _read_dense(call: Call) -> Read:
+    weight = _fp32_array(call.args[1])
+    if weight is None or weight.ndim != 2 or call.args[0].ty.ndim < 2:
+        return None
+    return call.args[0], Dense(weight, call.args[0].ty.ndim - 1)
+
+
+def _read_add(call: Call) -> Read:
+    return _affine(call, 0, lambda c: (_ONE, c)) or _affine(call, 1, lambda c: (_ONE, c))
+
+
+def _read_multiply(call: Call) -> Read:
+    return _affine(call, 0, lambda c: (c, _ZERO)) or _affine(call, 1, lambda c: (c, _ZERO))
+
+
+def _read_subtract(call: Call) -> Read:
+    return _affine(call, 0, lambda c: (_ONE, -c)) or _affine(call, 1, lambda c: (-_ONE, c))
+
+
+def _read_divide(call: Call) -> Read:
+    divisor = array_of(call.args[1])
+    if divisor is None or not np.all(divisor):
+        return None
+    return _affine(call, 0, lambda c: (1 / c, _ZERO))
+
+
+def _read_negative(call: Call) -> Read:
+    return call.args[0], Affine(-_ONE, _ZERO, None)
+
+
+def _affine(call: Call, data: int, terms: Callable[[Array], tuple[Array, Array]]) -> Read:
+    """The call as an affine step on ``args[data]``, if the other is a scalar or a vector constant.
+
+    A constant that varies over two axes, or broadcasts the tensor to a larger one, is no such step.
+    """
+    x, constant = call.args[data], _fp32_array(call.args[1 - data])
+    if constant is None or array_of(x) is not None:
+        return None
+    if not tvm_ffi.structural_equal(x.ty, call.ty):
+        return None
+    axes = [axis for axis, size in enumerate(constant.shape) if size != 1]
+    if len(axes) > 1:
+        return None
+    axis = axes[0] + call.ty.ndim - constant.ndim if axes else None
+    vector = constant.astype("float64").reshape(-1 if axes else ())
+    return x, Affine(*terms(vector), axis)
+
+
+def _write_affine(scope: Scope, data: relax.Expr, step: Affine) -> relax.Expr:
+    rank = data.ty.ndim
+    if step.scales:
+        data = scope.emit(relax.op.multiply(data, _vector_constant(step.scale, step.axis, rank)))
+    if step.shifts:
+        data = scope.emit(relax.op.add(data, _vector_constant(step.shift, step.axis, rank)))
+    return data
+
+
+def _vector_constant(vector: Array, axis: int | None, rank: int) -> GenericConst:
+    """``(1, C, 1, 1)`` for the channels of an NCHW tensor, ``(F,)`` for the last axis of any."""
+    if vector.ndim and axis is not None and axis != rank - 1:
+        vector = vector.reshape([-1 if a == axis else 1 for a in range(rank)])
+    return constant_of(vector, "float32")
+
+
+def _linear_call(data: relax.Expr, step: Linear, weight: GenericConst) -> relax.Expr:
+    if isinstance(step, Dense):
+        return relax.op.matmul(data, weight)
+    window: dict[str, Any] = {
+        "strides": step.stride,
+        "padding": step.padding,
+        "dilation": step.dilation,
+        "groups": step.groups,
+    }
+    if isinstance(step, Conv):
+        return relax.op.nn.conv2d(data, weight, **window)
+    window["output_padding"] = step.output_padding
+    return relax.op.nn.conv2d_transpose(data, weight, **window)
+
+
+def _has_shape(expr: relax.Expr) -> bool:
+    """An fp32 tensor whose rank and sizes are known, if only by name."""
+    return is_tensor(expr) and isinstance(expr.ty.shape, relax.ShapeExpr)
+
+
+def _fp32_array(expr: relax.Expr) -> Array | None:
+    return array_of(expr) if is_tensor(expr) else None
+
+
+def _ints(values: Any) -> tuple[Any, ...]:
+    return tuple(int(value) for value in values)
+
+
+READERS: dict[str, Callable[[Call], Read]] = {
+    "relax.add": _read_add,
+    "relax.divide": _read_divide,
+    "relax.matmul": _read_dense,
+    "relax.multiply": _read_multiply,
+    "relax.negative": _read_negative,
+    "relax.nn.conv2d": _read_conv,
+    "relax.nn.conv2d_transpose": _read_conv_transpose,
+    "relax.subtract": _read_subtract,
+}
+
+__all__ = ["READERS", "calls_of", "read_batch_norm", "read_step", "write_step"]

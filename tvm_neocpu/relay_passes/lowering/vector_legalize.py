@@ -1,0 +1,88 @@
+"""Which Relax operators are lowered to our own vectorised arithmetic instead of to libm calls.
+
+A table for ``relax.transform.LegalizeOps``. Whatever is not float32 goes TVM's own way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tvm
+from tvm import relax, te, tirx
+
+from tvm_neocpu.relay_passes.ir.calls import op_name
+from tvm_neocpu.topi.math import softmax, vector_math
+
+Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+Formula = Callable[[tirx.Expr], tirx.Expr]
+
+FORMULAS: dict[str, Formula] = {
+    "relax.erf": vector_math.erf,
+    "relax.exp": vector_math.exp,
+    "relax.log": vector_math.log,
+    "relax.nn.gelu": vector_math.gelu,
+    "relax.nn.gelu_tanh": vector_math.gelu_tanh,
+    "relax.nn.silu": vector_math.silu,
+    "relax.sigmoid": vector_math.sigmoid,
+    "relax.tanh": vector_math.tanh,
+}
+
+
+def vector_legalization() -> dict[str, Legalize]:
+    """Operator name -> how it becomes a PrimFunc call."""
+    table: dict[str, Legalize] = {name: _elementwise(f) for name, f in FORMULAS.items()}
+    table["relax.nn.softplus"] = _softplus
+    table["relax.nn.softmax"] = _over_axis(softmax.softmax)
+    table["relax.nn.log_softmax"] = _over_axis(softmax.log_softmax)
+    return table
+
+
+def _elementwise(formula: Formula) -> Legalize:
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        if not _is_float32(call):
+            return _as_tvm_does(builder, call)
+        return _emit(builder, call, lambda x: _mapped(formula, x))
+
+    return legalize
+
+
+def _softplus(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    if not _is_float32(call):
+        return _as_tvm_does(builder, call)
+    beta, threshold = float(call.attrs.beta), float(call.attrs.threshold)
+    return _emit(
+        builder, call, lambda x: _mapped(lambda v: vector_math.softplus(v, beta, threshold), x)
+    )
+
+
+def _over_axis(compute: Callable[[te.Tensor, int], te.Tensor]) -> Legalize:
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        if not _is_float32(call):
+            return _as_tvm_does(builder, call)
+        return _emit(builder, call, lambda x: compute(x, int(call.attrs.axis)))
+
+    return legalize
+
+
+def _mapped(formula: Formula, x: te.Tensor) -> te.Tensor:
+    return te.compute(x.shape, lambda *index: formula(x(*index)), name="activation")
+
+
+def _emit(
+    builder: relax.BlockBuilder, call: relax.Call, compute: Callable[[te.Tensor], te.Tensor]
+) -> relax.Expr:
+    hint = op_name(call).removeprefix("relax.").replace(".", "_")
+    return builder.call_te(compute, call.args[0], primfunc_name_hint=hint)
+
+
+def _is_float32(call: relax.Call) -> bool:
+    """Of known rank, which call_te needs."""
+    return str(call.ty.dtype) == "float32" and call.ty.shape is not None
+
+
+def _as_tvm_does(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    legalize = tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")
+    return call if legalize is None else legalize(builder, call)
+
+
+__all__ = ["FORMULAS", "vector_legalization"]

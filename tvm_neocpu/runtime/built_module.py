@@ -1,0 +1,91 @@
+"""A built network and how to run it: the classic graph executor's interface over Relax's VM.
+
+lib = relay.build(mod, target="llvm", params=params)
+module = lib["default"](tvm.cpu())
+module.set_input("data", image); module.run(); scores = module.get_output(0).numpy()
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tvm_neocpu.core.errors import ModuleFileError, TargetError
+from tvm_neocpu.runtime.graph_module import GraphModule
+from tvm_neocpu.runtime.module_file import export_module, read_module
+from tvm_neocpu.runtime.module_info import ModuleInfo
+
+_FORMATS = {"asm": "s", "s": "s", "llvm": "ll", "ll": "ll"}
+
+
+def load(path: str | Path) -> BuiltModule:
+    """Read what `BuiltModule.export_library` wrote, weights and all; needs no other file.
+
+    Raises ModuleFileError for a file that is missing, broken or not this package's.
+    """
+    return BuiltModule(*read_module(Path(path)))
+
+
+class BuiltModule:
+    """What `relay.build` returns and `tvm_neocpu.load` reads: code, weights and their description.
+
+    ``lib[name](device)`` makes a module to run; each has its own inputs, all share the weights.
+    """
+
+    def __init__(self, module: tvm.runtime.Module, info: ModuleInfo) -> None:
+        self.module = module
+        self.info = info
+
+    def __getitem__(self, name: str) -> Callable[[tvm.runtime.Device], GraphModule]:
+        if name != self.info.name:
+            raise ModuleFileError(f"no module {name!r} in this library; it has {self.info.name!r}")
+        return self.create
+
+    def create(self, device: tvm.runtime.Device | None = None) -> GraphModule:
+        """A module to run; raises TargetError where this machine cannot execute the code."""
+        device = device if device is not None else tvm.cpu()
+        if device.dlpack_device_type() != tvm.cpu().dlpack_device_type():
+            raise TargetError(f"the library is for CPUs, not for {device}; pass tvm.cpu()")
+        if self.info.missing:
+            lacks = ", ".join(self.info.missing)
+            raise TargetError(f"built for {self.info.cpu}, but this machine lacks {lacks}")
+        return GraphModule(relax.VirtualMachine(self.module, device), self.info, device)
+
+    def export_library(
+        self, file_name: str | Path, fcompile: Callable[..., Any] | None = None, **options: Any
+    ) -> None:
+        """Write one file, ``.so`` or ``.tar``, with code, weights and description.
+
+        ``fcompile`` links it, as in TVM: ``tvm.support.cc.cross_compiler`` for another machine. A
+        ``.tar`` is linked where it is loaded. Raises ModuleFileError.
+        """
+        export_module(self.module, self.info, Path(file_name), fcompile, options)
+
+    def get_lib(self) -> tvm.runtime.Module:
+        """TVM's runtime module, for `relax.VirtualMachine`."""
+        return self.module
+
+    def inspect_source(self, fmt: str = "asm") -> str:
+        """The generated code, as assembly (``"asm"``) or LLVM IR (``"ll"``).
+
+        Raises ModuleFileError for a library that was loaded: it has machine code only.
+        """
+        if fmt not in _FORMATS:
+            raise ModuleFileError(f"no source format {fmt!r}; there are {', '.join(_FORMATS)}")
+        sources = [part for part in self.module.imports if part.kind == "llvm"]
+        if not sources:
+            raise ModuleFileError("a loaded library has no source; try objdump -d on the file")
+        return "\n".join(str(part.inspect_source(_FORMATS[fmt])) for part in sources)
+
+    @functools.cached_property
+    def input_names(self) -> tuple[str, ...]:
+        return tuple(tensor.name for tensor in self.info.inputs)
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(map(str, self.info.inputs))
+        return f"BuiltModule({self.info.name!r}, inputs=[{inputs}], cpu={self.info.cpu!r})"

@@ -1,0 +1,86 @@
+"""Depthwise convolution in NCHW[x]c: a vector of channels a pixel.
+
+Nothing is reduced over channels, so each tap multiplies a loaded pixel vector with a weight vector
+that stays in a register; the tile of ``reg_m`` x ``reg_n`` pixels reuses both. Where an input
+channel makes several outputs, the padding stage repeats it: the taps still load whole vectors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import te
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from tvm_neocpu.core.config import DepthwiseConfig
+from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.schedule.pad import pad_spatial, place_padding
+
+PAD, ACCUMULATE, STORE = "depthwise_pad", "depthwise_acc", "depthwise_store"
+
+
+def compute(
+    data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: DepthwiseConfig
+) -> te.Tensor:
+    """``data``: (N, C/i, H, W, i), ``weight``: (K/x, 1, R, S, 1, x) -> (N, K/x, OH, OW, x).
+
+    K is C times the multiplier, and x is i times it.
+    """
+    tile_rows = -(-conv.out_height // config.reg_m)
+    tile_cols = -(-conv.out_width // config.reg_n)
+    reach = [conv.dilation[axis] * (conv.kernel[axis] - 1) + 1 for axis in (0, 1)]
+    rows = (tile_rows * config.reg_m - 1) * conv.stride[0] + reach[0]
+    cols = (tile_cols * config.reg_n - 1) * conv.stride[1] + reach[1]
+    padded = pad_spatial(data, conv.padding, (rows, cols), PAD, repeat=config.multiplier)
+    kh = te.reduce_axis((0, conv.kernel[0]), name="kh")
+    kw = te.reduce_axis((0, conv.kernel[1]), name="kw")
+
+    def tap(n, o, y, x, c):
+        row = y * conv.stride[0] + kh * conv.dilation[0]
+        col = x * conv.stride[1] + kw * conv.dilation[1]
+        return padded[n, o, row, col, c] * weight[o, 0, kh, kw, 0, c]
+
+    blocks = conv.out_channels // config.oc_bn
+    acc = te.compute(
+        (conv.batch, blocks, tile_rows * config.reg_m, tile_cols * config.reg_n, config.oc_bn),
+        lambda *index: te.sum(tap(*index), axis=[kh, kw]),
+        name=ACCUMULATE,
+        attrs=anchor_attrs(conv, config),
+    )
+    out_shape = (conv.batch, blocks, conv.out_height, conv.out_width, config.oc_bn)
+    return te.compute(out_shape, lambda *index: acc(*index), name=STORE)
+
+
+def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
+    """# parallel for n_o_yb: pad; for yo, xo: (kh, kw unrolled): tile of yi, xi, c in registers."""
+    acc, config = anchor.block, anchor.config
+    output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
+    n, o, y, x, c, kh, kw = sch.get_loops(acc)
+    y, yi = steps.split_off(sch, y, config.reg_m)
+    xo, xi = steps.split_off(sch, x, config.reg_n)
+    rows = steps.loop_extent(sch, y)
+    yb, yo = steps.split_off(sch, y, largest_factor(rows, config.oh_bn or rows))
+    sch.reorder(n, o, yb, yo, xo, kh, kw, yi, xi, c)
+    chunk = steps.parallel_fused(sch, n, o, yb)
+    if config.unroll_ker:
+        steps.unroll_all(sch, kh, kw)
+    sch.reverse_compute_at(output, xo, preserve_unit_loops=True)
+    steps.unroll_and_vectorize(sch, output, pixels=2)
+    steps.hold_tile_in_registers(sch, acc, kh)
+    place_padding(sch, PAD, chunk)
+    return output
+
+
+def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: DepthwiseConfig) -> np.ndarray:
+    """(K, 1, R, S) -> (K/x, 1, R, S, 1, x), contiguous."""
+    channels, _, height, width = weight.shape
+    blocked = weight.reshape(channels // config.oc_bn, config.oc_bn, 1, height, width)
+    return np.ascontiguousarray(blocked.transpose(0, 2, 3, 4, 1))[:, :, :, :, None, :]
+
+
+def packed_shape(conv: ConvWorkload, config: DepthwiseConfig) -> tuple[int, ...]:
+    """The shape that :func:`pack_weight` returns."""
+    return (conv.out_channels // config.oc_bn, 1, *conv.kernel, 1, config.oc_bn)

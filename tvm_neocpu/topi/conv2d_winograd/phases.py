@@ -1,0 +1,91 @@
+"""A strided convolution of few channels as one of stride 1 over its phases (space to depth).
+
+With stride s an image is s x s images of every s-th pixel, and a kernel as many kernels: 3x224x224
+under a 7x7 kernel of stride 2 is 12x115x115 under a 4x4 one. Twelve channels fill a vector, which
+three do not, and Winograd's transforms need them in one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+
+from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.schedule.pad import pad_spatial, place_padding
+
+PLAIN, PHASES = "phases_pad", "phases"
+
+
+def unit_stride(conv: ConvWorkload) -> ConvWorkload:
+    """The same convolution over phases: channels are (channel, row's phase, column's phase)."""
+    down, across = conv.stride
+    kernel = -(-conv.kernel[0] // down), -(-conv.kernel[1] // across)
+    return replace(
+        conv,
+        in_channels=conv.in_channels * down * across,
+        height=conv.out_height + kernel[0] - 1,
+        width=conv.out_width + kernel[1] - 1,
+        kernel=kernel,
+        stride=(1, 1),
+        padding=(0, 0, 0, 0),
+    )
+
+
+def multiplied(conv: ConvWorkload, ic_bn: int) -> ConvWorkload:
+    """The convolution that Winograd's tiles see: over phases where the data is plain (0)."""
+    return conv if ic_bn else unit_stride(conv)
+
+
+def lanes_of(unit: ConvWorkload) -> int:
+    """The vector that holds all channels of a pixel: 16 for 12."""
+    return 1 << (unit.in_channels - 1).bit_length()
+
+
+def split_pixels(data: te.Tensor, conv: ConvWorkload, shape: tuple[int, int]) -> te.Tensor:
+    """(N, C, H, W) -> (N, 1, rows, cols, lanes): padded, zeros in lanes without a channel."""
+    down, across = conv.stride
+    unit = unit_stride(conv)
+    padded = pad_spatial(data, conv.padding, (shape[0] * down, shape[1] * across), PLAIN)
+
+    def pixel(n, _, y, x, lane):
+        channel, row, col = lane // (down * across), lane // across % down, lane % across
+        value = padded[n, channel, y * down + row, x * across + col]
+        zero = tirx.const(0, data.dtype)
+        return tirx.if_then_else(lane < unit.in_channels, value, zero)
+
+    return te.compute((conv.batch, 1, *shape, lanes_of(unit)), pixel, name=PHASES)
+
+
+def place_phases(sch: Schedule, chunk: LoopRV | None, conv: ConvWorkload) -> None:
+    """Split the rows that a chunk reads just before it reads them; without one, all in one pass.
+
+    # for y, x: for lane  ->  for y, x: lanes 0 and 1; lanes 2 and 3; .. of stride 2
+
+    Neighbours in a row are neighbouring lanes. Lane by lane LLVM would gather and scatter rows.
+    """
+    phases = sch.get_sblock(PHASES)
+    if chunk is None:
+        steps.parallel_fused(sch, *sch.get_loops(phases)[:-2])
+    else:
+        sch.compute_at(phases, chunk, preserve_unit_loops=True)
+    *_, lanes = sch.get_loops(phases)
+    runs, run = steps.split_off(sch, lanes, conv.stride[1])
+    steps.unroll_all(sch, runs)
+    steps.vectorize_lanes(sch, run)
+    place_padding(sch, PLAIN, chunk)
+
+
+def split_taps(weight: np.ndarray, conv: ConvWorkload) -> np.ndarray:
+    """(K, C, R, S) -> the weight of :func:`unit_stride`; taps beyond the kernel are zero."""
+    (down, across), unit = conv.stride, unit_stride(conv)
+    out_channels, in_channels, rows, cols = weight.shape
+    height, width = unit.kernel
+    filled = np.zeros((out_channels, in_channels, height * down, width * across), weight.dtype)
+    filled[:, :, :rows, :cols] = weight
+    taps = filled.reshape(out_channels, in_channels, height, down, width, across)
+    return taps.transpose(0, 1, 3, 5, 2, 4).reshape(unit.weight_shape)

@@ -1,0 +1,108 @@
+"""Padding of feature maps, plain or blocked, as a stage that templates place where it is cheap."""
+
+from __future__ import annotations
+
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV
+
+from tvm_neocpu.core.workload import Padding
+from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.schedule.prologue import has_parts, take_parts
+
+# More channel blocks than this would be a lot of code for one stage.
+MOST_UNROLLED_BLOCKS = 64
+# Of (N, C, H, W); blocked feature maps have a vector of channels behind that.
+PLAIN_RANK = 4
+# s_tir::attr::pragma_loop_partition_hint
+LOOP_PARTITION_HINT = "pragma_loop_partition_hint"
+
+
+def pad_spatial(
+    data: te.Tensor,
+    padding: Padding,
+    at_least: tuple[int, int],
+    name: str,
+    value: float = 0.0,
+    repeat: int = 1,
+) -> te.Tensor:
+    """Pad H and W of (N, C, H, W[, c]) by (top, left, bottom, right).
+
+    The result has at least ``at_least`` rows and columns, so that tiles may overhang the output,
+    and every channel of a block ``repeat`` times. Returns ``data`` where there is nothing to do and
+    it lies in memory: what is computed (a prologue) needs the stage as its place.
+    """
+    top, left, bottom, right = padding
+    height, width = int(data.shape[2]), int(data.shape[3])
+    rows = max(height + top + bottom, at_least[0])
+    cols = max(width + left + right, at_least[1])
+    # Relax's placeholders are of a class of their own.
+    stored = not isinstance(data.op, te.ComputeOp)
+    if (rows, cols) == (height, width) and repeat == 1 and stored:
+        return data
+
+    def padded(n, c, y, x, *lane):
+        inside = [
+            condition
+            for needed, condition in (
+                (top > 0, y >= top),
+                (rows > height + top, y < height + top),
+                (left > 0, x >= left),
+                (cols > width + left, x < width + left),
+            )
+            if needed
+        ]
+        pixel = data(n, c, y - top, x - left, *(index // repeat for index in lane))
+        if not inside:
+            return pixel
+        return tirx.if_then_else(tirx.all(*inside), pixel, tirx.const(value, data.dtype))
+
+    shape = (*data.shape[:2], rows, cols, *(extent * repeat for extent in data.shape[4:]))
+    return te.compute(shape, padded, name=name)
+
+
+def place_padding(sch: Schedule, name: str, chunk: LoopRV | None) -> None:
+    """Pad the rows that a chunk reads just before it reads them, while they fit the cache.
+
+    Where chunks also split the output channels each would pad the same rows again: then, without a
+    ``chunk``, one pass. A concat in front is unrolled by blocks, so that each knows its part.
+    """
+    pad = steps.find_block(sch, name)
+    if pad is None:
+        return
+    parts = take_parts(sch, pad)
+    rank = len(steps.output_shape(sch, pad))
+    if chunk is not None:
+        sch.compute_at(pad, chunk, preserve_unit_loops=True)
+    elif rank == PLAIN_RANK:
+        steps.parallel_fused(sch, *sch.get_loops(pad)[:-1])
+    else:
+        steps.parallel_and_vectorize(sch, pad)
+        return
+    *_, lanes = loops = sch.get_loops(pad)
+    if rank == PLAIN_RANK:
+        cut_at_borders(sch, lanes)
+        return
+    blocks = loops[1 - rank]
+    if parts > 1 and steps.loop_extent(sch, blocks) <= MOST_UNROLLED_BLOCKS:
+        steps.unroll_all(sch, blocks)
+    steps.vectorize_lanes(sch, lanes)
+
+
+def melt_padding(sch: Schedule, name: str) -> None:
+    """Let what reads a blocked image test for its border itself, instead of reading a padded copy.
+
+    Tests cost less than another pass over memory: Winograd by chunks of channels gains 2-5 %.
+    Where the image is computed (a prologue) the copy stays: what reads it does so more than once.
+    """
+    pad = steps.find_block(sch, name)
+    if pad is not None and not has_parts(sch, pad):
+        sch.compute_inline(pad)
+
+
+def cut_at_borders(sch: Schedule, cols: LoopRV) -> None:
+    """Cut a loop over plain columns where the image begins and ends: LLVM vectorises in between.
+
+    # for x: y[x] = x in image ? data[x - 3] : 0  ->  for x: 0; for x: data[x - 3]; for x: 0
+    """
+    sch.annotate(cols, LOOP_PARTITION_HINT, 1)

@@ -1,0 +1,86 @@
+"""What a template's data goes through before the template reads it: a concat, a scale, a ReLU.
+
+DenseNet and the pre-activation ResNet normalise in front of a convolution, EfficientNet gates
+there: with a ReLU in between no weight can take that over. As a stage of the template it is
+computed per chunk, where padding is, instead of in a pass over the tensor of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+
+from tvm import te, tirx
+from tvm.ir import Expr
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from tvm_neocpu.topi.schedule import steps
+
+PROLOGUE, PARTS_KEY = "prologue", "neocpu.prologue_parts"
+
+# (operator, its other operand); an operand broadcasts over pixels, from the right.
+Step = tuple[str, te.Tensor | None]
+
+_STEPS: dict[str, Callable[[Expr, Expr | None], Expr]] = {
+    "relax.multiply": lambda value, operand: value * operand,
+    "relax.add": lambda value, operand: value + operand,
+    "relax.nn.relu": lambda value, _: te.max(value, tirx.const(0.0, "float32")),
+}
+STEP_OPERATORS = frozenset(_STEPS)
+
+
+def compute(parts: Sequence[te.Tensor], prologue: Sequence[Step]) -> te.Tensor:
+    """The parts, concatenated over their second axis, after every step in turn.
+
+    ``parts``: (N, C_i, H, W) or (N, C_i/x, H, W, x). Returns (N, C, H, W) or (N, C/x, H, W, x).
+    """
+    ends = list(accumulate(int(part.shape[1]) for part in parts))
+
+    def element(n, c, *pixel):
+        value = parts[-1](n, c - (ends[-2] if len(ends) > 1 else 0), *pixel)
+        for at in range(len(parts) - 2, -1, -1):
+            start = ends[at - 1] if at else 0
+            value = tirx.if_then_else(c < ends[at], parts[at](n, c - start, *pixel), value)
+        for operator, operand in prologue:
+            other = None if operand is None else _broadcast(operand, (n, c, *pixel))
+            value = _STEPS[operator](value, other)
+        return value
+
+    shape = (parts[0].shape[0], ends[-1], *parts[0].shape[2:])
+    return te.compute(shape, element, name=PROLOGUE, attrs={PARTS_KEY: len(parts)})
+
+
+def melt_prologue(sch: Schedule) -> None:
+    """Melt the prologue into the stage that reads it, which takes over the note of its parts.
+
+    # prologue = max(x * s + t, 0); pad = prologue or 0  ->  pad = max(x * s + t, 0) or 0
+    """
+    prologue = steps.find_block(sch, PROLOGUE)
+    if prologue is None:
+        return
+    parts = sch.get(prologue).annotations[PARTS_KEY]
+    (reader,) = sch.get_consumers(prologue)
+    sch.compute_inline(prologue)
+    sch.annotate(reader, PARTS_KEY, parts)
+
+
+def has_parts(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether a prologue was melted into this block."""
+    return PARTS_KEY in sch.get(block).annotations
+
+
+def take_parts(sch: Schedule, block: SBlockRV) -> int:
+    """Of how many parts the prologue in this block consists; 0 without one. Removes the note."""
+    parts = sch.get(block).annotations.get(PARTS_KEY)
+    if parts is None:
+        return 0
+    sch.unannotate(block, PARTS_KEY)
+    return int(parts)
+
+
+def _broadcast(operand: te.Tensor, at: tuple[Expr, ...]) -> Expr:
+    """The operand's element at a position of a larger tensor."""
+    rank = len(operand.shape)
+    aligned = zip(operand.shape, at[len(at) - rank :], strict=True)
+    return operand(*(0 if int(extent) == 1 else index for extent, index in aligned))

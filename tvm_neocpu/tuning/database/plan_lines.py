@@ -1,0 +1,193 @@
+"""A plan as lines of the log: a head that counts them, one for every convolution and every join.
+
+A convolution's line is a record's line that says nothing of time; all carry AutoTVM's mark of a
+failure, so that its tools pass them over. The ``"neocpu"`` key holds which plan a line is of:
+
+    "plan": {"graph": hash, "id": digest, "node": id}                        convolution
+    "plan": {"graph": hash, "id": digest, "node": id, "layout": "NCHW16c"}   join
+    "plan": {"graph": hash, "id": digest, "lines": 54, "seconds": ..., ...}  head
+
+The digest is the content's, so equal plans written twice complete each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tvm_neocpu.core.config import Config, knobs
+from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.errors import PlanError
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.tuning.database.entities import LineError
+from tvm_neocpu.tuning.database.record_lines import (
+    FAILED_COST,
+    Row,
+    blank_row,
+    config_of,
+    cpu_of,
+    list_of,
+    ours_of,
+    row_of,
+    template_of,
+    threads_of,
+)
+
+_TASK = "neocpu_plan"
+# AutoTVM's MeasureErrorNo.UNKNOWN_ERROR: nobody measured anything here.
+_NOT_MEASURED = 8
+
+
+class PlanKey(NamedTuple):
+    """A plan holds for one graph on one kind of CPU with so many threads."""
+
+    graph: str
+    cpu: str
+    threads: int
+
+
+def encode_plan(
+    plan: Plan, graph: ConvGraph, cpu: str, threads: int, timestamp: float
+) -> list[str]:
+    """The plan's lines, head first; raises PlanError if the plan is not for this graph."""
+    workloads = {node.id: node.workload for node in graph.nodes}
+    if plan.graph != graph.hash or not plan.configs.keys() | plan.joins.keys() <= workloads.keys():
+        raise PlanError(f"the plan is for graph {plan.graph}, not for {graph.hash}: not written")
+    tag = {"graph": plan.graph, "id": _digest(plan, cpu, threads)}
+    result = [[FAILED_COST], _NOT_MEASURED, 0.0, timestamp]
+
+    def line(row: Row, **what: Any) -> str:
+        row["neocpu"]["plan"] = tag | what
+        return json.dumps(row)
+
+    def blank() -> Row:
+        return blank_row(_TASK, [], [], result, cpu, threads)
+
+    head = {
+        "lines": len(plan.configs) + len(plan.joins),
+        "seconds": plan.seconds,
+        "lower_bound": plan.lower_bound,
+        "method": plan.method,
+    }
+    lines = [line(blank(), **head)]
+    for node, config in plan.configs.items():
+        workload = workloads[node]
+        if workload is None:
+            raise PlanError(f"the plan gives a config to {node}, which computes nothing")
+        lines.append(line(row_of(workload, config, result, cpu, threads), node=node))
+    for node, layout in plan.joins.items():
+        lines.append(line(blank(), node=node, layout=str(layout)))
+    return lines
+
+
+def is_plan_row(row: Row) -> bool:
+    return "plan" in ours_of(row)
+
+
+@dataclass
+class _Parts:
+    """What has been read of one plan."""
+
+    key: PlanKey
+    where: str
+    head: Row | None = None
+    configs: dict[str, Config] = field(default_factory=dict)
+    joins: dict[str, Layout] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        return len(self.configs) + len(self.joins)
+
+    @property
+    def complete(self) -> bool:
+        return self.head is not None and self.head["lines"] == self.count
+
+    def plan(self, head: Row) -> Plan:
+        return Plan(
+            graph=self.key.graph,
+            configs=self.configs,
+            joins=self.joins,
+            seconds=float(head["seconds"]),
+            lower_bound=float(head["lower_bound"]),
+            method=str(head["method"]),
+        )
+
+
+class PlanAssembler:
+    """Puts plans together from their lines, whatever stands between them."""
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[PlanKey, str], _Parts] = {}
+
+    def add(self, row: Row, where: str) -> None:
+        """Take one plan line; raises LineError if it is not well formed."""
+        ours = ours_of(row)
+        tag = ours["plan"]
+        if not (isinstance(tag, dict) and isinstance(tag.get("graph"), str) and "id" in tag):
+            raise LineError("a plan line without graph and id")
+        target, task, _, _ = list_of(row, "input", 4)
+        key = PlanKey(tag["graph"], cpu_of(target, ours), threads_of(ours))
+        name = (key, str(tag["id"]))
+        parts = self._parts.get(name) or _Parts(key, where)
+        _read_into(parts, tag, row, task)
+        if "lines" in tag:
+            # The last head decides which plan is the newest.
+            self._parts.pop(name, None)
+        self._parts[name] = parts
+
+    def plans(self) -> dict[PlanKey, Plan]:
+        """The last complete plan of every key."""
+        return {
+            parts.key: parts.plan(parts.head)
+            for parts in self._parts.values()
+            if parts.complete and parts.head is not None
+        }
+
+    def torn(self) -> list[tuple[str, str]]:
+        """(where, why) of every plan that lacks lines."""
+        return [
+            (parts.where, f"a plan for graph {parts.key.graph} is incomplete ({_have(parts)})")
+            for parts in self._parts.values()
+            if not parts.complete
+        ]
+
+
+def _read_into(parts: _Parts, tag: Row, row: Row, task: Any) -> None:
+    if "lines" in tag:
+        parts.head = _checked_head(tag)
+    elif not isinstance(tag.get("node"), str):
+        raise LineError("a plan line without node")
+    elif "layout" in tag:
+        parts.joins[tag["node"]] = _layout(tag["layout"])
+    else:
+        parts.configs[tag["node"]] = config_of(row, template_of(task))
+
+
+def _checked_head(tag: Row) -> Row:
+    numbers = (tag.get("seconds"), tag.get("lower_bound"))
+    if type(tag["lines"]) is not int or any(type(n) not in (int, float) for n in numbers):
+        raise LineError("a plan's head without its numbers")
+    return {"method": "unknown", **tag}
+
+
+def _layout(text: Any) -> Layout:
+    try:
+        return Layout.parse(str(text))
+    except ValueError as error:
+        raise LineError(str(error)) from None
+
+
+def _have(parts: _Parts) -> str:
+    return f"{parts.count} of {parts.head['lines']} lines" if parts.head else "without its head"
+
+
+def _digest(plan: Plan, cpu: str, threads: int) -> str:
+    content = [
+        [plan.graph, cpu, threads, plan.seconds, plan.lower_bound, plan.method],
+        sorted([node, c.template, list(knobs(c).values())] for node, c in plan.configs.items()),
+        sorted([node, str(layout)] for node, layout in plan.joins.items()),
+    ]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

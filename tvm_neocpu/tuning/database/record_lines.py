@@ -1,0 +1,180 @@
+"""One record as one line of AutoTVM's JSON format, version 0.2, and back; nothing is executed.
+
+    {"input": [target, task, args, {}],
+     "config": {"index": -1, "code_hash": null, "entity": [...]},
+     "result": [[seconds, ...], error_no, all_cost, timestamp],
+     "version": 0.2, "tvm_version": "0.27.0",
+     "neocpu": {"cpu": "skylake-avx512", "threads": 2, "version": "0.1.0"}}
+
+The ``"neocpu"`` key says what AutoTVM left out of a record's key; its reader ignores ours.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.workload import ConvWorkload, Workload
+from tvm_neocpu.tuning.database.entities import LineError, decode_config, encode_config
+from tvm_neocpu.tuning.database.task_args import decode_workload
+from tvm_neocpu.version import __version__
+
+FORMAT_VERSION = 0.2
+# AutoTVM's TVM named its NCHWc tasks so on every CPU, ARM included.
+TASK_SUFFIX = ".x86"
+# What AutoTVM wrote for the cost of a candidate that failed.
+FAILED_COST = 1e9
+_MCPU = re.compile(r"-mcpu[= ](\S+)")
+
+Row = dict[str, Any]
+
+
+def encode_record(record: Record) -> str:
+    """The record's line, without the newline."""
+    costs = record.costs or ((FAILED_COST,) if record.error_no else ())
+    result = [list(costs), record.error_no, record.all_cost, record.timestamp]
+    row = row_of(record.workload, record.config, result, record.cpu, record.threads)
+    return json.dumps(row)
+
+
+def decode_record(row: Row) -> Record:
+    """The inverse of :func:`encode_record` on a parsed line; also reads AutoTVM's own lines.
+
+    Raises LineError for a line that does not hold a record of one of our templates.
+    """
+    target, task, args, _ = list_of(row, "input", 4)
+    template = template_of(task)
+    ours = ours_of(row)
+    costs, error_no, all_cost, timestamp = list_of(row, "result", 4)
+    workload = decode_workload(template, args, ours.get("groups"))
+    error = _whole(error_no, "error number")
+    return Record(
+        workload=workload,
+        config=config_of(row, template),
+        costs=_costs(costs, error),
+        cpu=cpu_of(target, ours),
+        threads=threads_of(ours),
+        error_no=error,
+        all_cost=_number(all_cost),
+        timestamp=_number(timestamp),
+    )
+
+
+def parse_row(text: str) -> Row:
+    """The line as a dictionary; raises LineError if it is no JSON object of a version we know."""
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        raise LineError("not JSON, perhaps torn") from None
+    if not isinstance(row, dict):
+        raise LineError("not a JSON object")
+    if "v" in row or "input" not in row:
+        raise LineError("not an AutoTVM record of version 0.2")
+    if not _number(row.get("version", FORMAT_VERSION)) <= FORMAT_VERSION:
+        raise LineError(f"format version {row['version']!r} is newer than {FORMAT_VERSION}")
+    return row
+
+
+def row_of(workload: Workload, config: Config, result: list[Any], cpu: str, threads: int) -> Row:
+    """What a record's line and a plan's line for a convolution have in common."""
+    pointwise = isinstance(workload, ConvWorkload) and workload.kernel == (1, 1)
+    task = config.template + TASK_SUFFIX
+    row = blank_row(task, workload.args(), encode_config(config, pointwise), result, cpu, threads)
+    if isinstance(workload, ConvWorkload) and workload.groups > 1:
+        row["neocpu"]["groups"] = workload.groups
+    return row
+
+
+def blank_row(
+    task: str, args: list[Any], entity: list[Any], result: list[Any], cpu: str, threads: int
+) -> Row:
+    return {
+        "input": [f"llvm -mcpu={cpu}" if cpu else "llvm", task, args, {}],
+        "config": {"index": -1, "code_hash": None, "entity": entity},
+        "result": result,
+        "version": FORMAT_VERSION,
+        "tvm_version": _tvm_version(),
+        "neocpu": {"cpu": cpu, "threads": threads, "version": __version__},
+    }
+
+
+def template_of(task: Any) -> str:
+    """``"conv2d_NCHWc.x86"`` -> ``"conv2d_NCHWc"``, whatever the suffix."""
+    if not isinstance(task, str):
+        raise LineError(f"task {task!r} is not a name")
+    return task.partition(".")[0]
+
+
+def config_of(row: Row, template: str) -> Config:
+    config = row.get("config")
+    return decode_config(template, config.get("entity") if isinstance(config, dict) else None)
+
+
+def ours_of(row: Row) -> Row:
+    """The ``"neocpu"`` key, empty for a line of AutoTVM's."""
+    ours = row.get("neocpu", {})
+    if not isinstance(ours, dict):
+        raise LineError("its neocpu key is not an object")
+    return ours
+
+
+def cpu_of(target: Any, ours: Row) -> str:
+    """The CPU's name: ours, else the target's ``-mcpu``, else nothing."""
+    cpu = ours.get("cpu")
+    if isinstance(cpu, str):
+        return cpu
+    found = _MCPU.search(target) if isinstance(target, str) else None
+    return found.group(1) if found else ""
+
+
+def threads_of(ours: Row) -> int:
+    """The thread count, 0 where it was not written down."""
+    return _whole(ours.get("threads", 0), "thread count")
+
+
+def _costs(costs: Any, error_no: int) -> tuple[float, ...]:
+    if not isinstance(costs, list):
+        raise LineError("its costs are not a list")
+    if error_no and costs == [FAILED_COST]:
+        return ()
+    numbers = tuple(_number(cost) for cost in costs)
+    if not all(0 < cost < math.inf for cost in numbers):
+        raise LineError("its costs are not positive seconds")
+    return numbers
+
+
+def list_of(row: Row, key: str, length: int) -> list[Any]:
+    """``row[key]``, which must be a list of that length."""
+    value = row.get(key)
+    if not isinstance(value, list) or len(value) != length:
+        raise LineError(f"its {key} is not a list of {length}")
+    return value
+
+
+def _whole(value: Any, what: str) -> int:
+    if type(value) is not int or value < 0:
+        raise LineError(f"{what} {value!r} is not a whole number")
+    return value
+
+
+def _number(value: Any) -> float:
+    if type(value) not in (int, float):
+        raise LineError(f"{value!r} is not a number")
+    try:
+        return float(value)
+    except OverflowError:
+        raise LineError("a number is too large") from None
+
+
+@cache
+def _tvm_version() -> str:
+    try:
+        return version("apache-tvm")
+    except PackageNotFoundError:
+        return "unknown"

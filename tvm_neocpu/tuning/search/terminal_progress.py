@@ -1,0 +1,93 @@
+"""Progress on a terminal, by rich; ``progress_for`` picks what suits the stream."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TextIO
+
+from rich import progress as bars
+from rich.console import Console
+from rich.markup import escape
+
+from tvm_neocpu.core.record import Record
+from tvm_neocpu.tuning.search.progress import (
+    PlainProgress,
+    Progress,
+    TaskResult,
+    TuningResult,
+    clock_text,
+    task_text,
+)
+
+# Drawing must not disturb the timing: it takes a core for some milliseconds.
+DRAWS_PER_SECOND = 1
+
+
+class TerminalProgress:
+    """A bar over all candidates, the current task beside it, and a line above for each one done."""
+
+    def __init__(self, console: Console) -> None:
+        self._bars = bars.Progress(
+            bars.TextColumn("{task.fields[state]}"),
+            bars.BarColumn(),
+            bars.MofNCompleteColumn(),
+            bars.TextColumn("{task.fields[left]}"),
+            console=console,
+            refresh_per_second=DRAWS_PER_SECOND,
+            transient=True,
+        )
+        self._bar: bars.TaskID | None = None
+        self._total = 0
+
+    def phase(self, title: str) -> None:
+        self._bars.console.print(escape(title), highlight=False)
+
+    def begin(self, tasks: Sequence[TaskResult]) -> None:
+        self._total = sum(task.planned for task in tasks)
+        known = sum(task.known for task in tasks)
+        state = f"tuning {len(tasks)} tasks"
+        self._bar = self._bars.add_task(
+            "", total=self._total, completed=known, state=state, left=""
+        )
+        self._bars.start()
+
+    def measured(self, task: TaskResult, record: Record, seconds_left: float | None) -> None:
+        if self._bar is None:
+            return
+        failed = f" [red]{task.failed} failed[/]" if task.failed else ""
+        state = (
+            f"[bold]{escape(task.name)}[/] best [green]{_speed(task.best)}[/] "
+            f"now {_speed(record)}{failed}"
+        )
+        left = f"{clock_text(seconds_left)} left" if seconds_left is not None else ""
+        self._bars.update(self._bar, advance=1, state=state, left=left)
+
+    def task_done(self, task: TaskResult, why: str) -> None:
+        self._bars.console.print(escape(f"{task_text(task)} ({why})"), highlight=False)
+        if self._bar is not None:
+            # What the task did not need is no longer to be waited for.
+            self._total -= task.planned - task.known
+            self._bars.update(self._bar, total=self._total)
+
+    def end(self, result: TuningResult) -> None:
+        self._bars.stop()
+        if self._bar is not None:
+            # The next session draws a bar of its own.
+            self._bars.remove_task(self._bar)
+            self._bar = None
+        self._bars.console.print(escape(str(result)), highlight=False)
+
+
+def _speed(record: Record | None) -> str:
+    if record is None or not record.ok:
+        return "failed"
+    # A layout transform computes nothing.
+    return f"{record.gflops:.1f} GFLOP/s" if record.gflops else f"{record.seconds * 1e3:.3g} ms"
+
+
+def progress_for(stream: TextIO | None = None) -> Progress:
+    """Live progress if the stream (stderr by default) is a terminal, plain lines if not."""
+    stream = stream or sys.stderr
+    console = Console(file=stream)
+    return TerminalProgress(console) if console.is_terminal else PlainProgress(stream)
