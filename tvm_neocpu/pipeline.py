@@ -35,7 +35,7 @@ from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.targets.target import CompileTarget, describe_target, warn_of_generic_code
-from tvm_neocpu.tuning.candidates import candidates_of
+from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.transform_costs import TransformCosts
 
@@ -75,7 +75,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
 def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> Plan:
     """The history's plan if it is for this graph, else a search over its records and the model."""
     history = history or current_history(cpu)
-    return history.plan(graph) or search_plan(graph, cpu, history)
+    return usable_plan(history.plan(graph), graph, cpu) or search_plan(graph, cpu, history)
 
 
 def search_plan(graph: ConvGraph, cpu: Cpu, history: History) -> Plan:
@@ -98,7 +98,7 @@ def lower_altered(
     altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
 ) -> tvm.IRModule:
     """Templates computed, weights packed, epilogues fused, functions scheduled, memory planned."""
-    return schedule_module(compute_templates(altered, configs, cpu))
+    return schedule_module(compute_templates(altered, configs, cpu), cpu)
 
 
 def compute_templates(
@@ -108,9 +108,9 @@ def compute_templates(
     return run_passes(altered, FlattenConcats(), LowerToTemplates(cpu, configs), FuseFunctions())
 
 
-def schedule_module(computed: tvm.IRModule) -> tvm.IRModule:
+def schedule_module(computed: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
     """Every function scheduled; activations and workspace placed in one arena."""
-    return run_passes(computed, ScheduleFunctions(), PlanMemory())
+    return run_passes(computed, ScheduleFunctions(cpu), PlanMemory())
 
 
 def neocpu_pipeline() -> tvm.transform.Pass:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tvm_neocpu.core.candidate import Candidate, layouts_of
-from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig, DepthwiseConfig
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
 
 
 @pytest.mark.parametrize(

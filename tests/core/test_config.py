@@ -6,7 +6,10 @@ import dataclasses
 
 import pytest
 
-from tvm_neocpu.core.config import CONFIG_TYPES, ConvConfig, DenseConfig, DepthwiseConfig, knobs
+from tvm_neocpu.core.config import CONFIG_TYPES, knobs
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
 
 
 def test_a_config_prints_as_it_is_written() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 SHAPE = (1, 16, 8, 8)
 SQUARE = ConvWorkload(1, 16, 8, 8, 16, (3, 3), padding=(1, 1, 1, 1))

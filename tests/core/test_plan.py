@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.config import ConvConfig, DenseConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 CONV = ConvWorkload(1, 16, 8, 8, 16, (3, 3))
 DENSE = DenseWorkload(1, 16, 10)

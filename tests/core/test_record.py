@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from tvm_neocpu.core.config import DenseConfig
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import DenseWorkload
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 DENSE = DenseWorkload(1, 1000, 500)
 

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.workload import WORKLOAD_TYPES, ConvWorkload, DenseWorkload
+from tvm_neocpu.core.workload import WORKLOAD_TYPES
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 STEM = ConvWorkload(1, 3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3))
 POINTWISE = ConvWorkload(1, 64, 56, 56, 256, (1, 1))

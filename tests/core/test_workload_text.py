@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvm_neocpu.core.errors import WorkloadTextError
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
-from tvm_neocpu.core.workload_text import parse_workload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.workload_text import parse_workload
 
 COUNT = st.integers(1, 9)
 PAIR = st.tuples(COUNT, COUNT)

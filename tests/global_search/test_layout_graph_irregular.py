@@ -5,14 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import ConvConfig, DenseConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.candidates import UNMEASURED_PENALTY, candidates_of
 
 SHAPE = (1, 16, 4, 4)
@@ -25,7 +29,7 @@ def price(shape: Shape4, before: Layout, after: Layout) -> float:
     move = TransformWorkload(*shape, before.block, after.block)
     if move.is_free:
         return 0.0
-    return move.moved_bytes * (1.0 if before.block and after.block else 10.0)
+    return move.min_bytes * (1.0 if before.block and after.block else 10.0)
 
 
 class Network:

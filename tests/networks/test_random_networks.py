@@ -18,7 +18,6 @@ from tvm_neocpu.core.candidate import Candidate, layouts_of
 from tvm_neocpu.core.conv_graph import ConvGraph, Shape4
 from tvm_neocpu.core.layout import Layout, factors
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import TransformWorkload
 from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.pipeline import apply_plan, lower_altered
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
@@ -27,7 +26,8 @@ from tvm_neocpu.relay_passes.ir.rebuild import bindings_of
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.layouts.transform import transform_workload
 from tvm_neocpu.targets.target import parse_target
-from tvm_neocpu.topi.strategy import space_of
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.table import space_of
 
 op = relax.op
 Floats = npt.NDArray[np.float32]
@@ -275,7 +275,7 @@ def test_any_plan_computes_the_same(sketch: Sketch, data: st.DataObject) -> None
 def price(shape: Shape4, before: Layout, after: Layout) -> float:
     """Another price for every transform that moves elements."""
     move = TransformWorkload(*shape, before.block, after.block)
-    return 0.0 if move.is_free else move.moved_bytes * (64 + 8 * before.block + after.block)
+    return 0.0 if move.is_free else move.min_bytes * (64 + 8 * before.block + after.block)
 
 
 @given(sketch=SKETCHES, data=st.data())

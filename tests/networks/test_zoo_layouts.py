@@ -7,16 +7,19 @@ import tvm
 from tvm.relax.frontend.onnx import from_onnx
 
 from tvm_neocpu.contrib.model_zoo import build
-from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import ConvWorkload, Workload
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.pipeline import apply_plan, fold, search_plan
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.layouts.transform import count_transforms
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.tuning.database.history import History
 
 CPU = Cpu("skylake-avx512", AVX512, cores=2)

@@ -20,7 +20,6 @@ from relax_net import (
 )
 from tvm import relax
 
-from tvm_neocpu.core.config import DepthwiseConfig
 from tvm_neocpu.core.errors import PlanError
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
@@ -28,6 +27,7 @@ from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.layouts.transform import count_transforms
 from tvm_neocpu.topi import strategy
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 
 op = relax.op
 

@@ -7,7 +7,7 @@ import pytest
 from relax_net import BIAS, W8, W16, W32, Build, Net, blocks, check, const, weight
 from tvm import relax
 
-from tvm_neocpu.core.config import DenseConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
 
 op = relax.op
 

@@ -9,8 +9,9 @@ from tvm import relax
 
 from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind, Shape4
 from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]

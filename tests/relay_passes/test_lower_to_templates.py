@@ -10,14 +10,18 @@ import tvm
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates, layout_key
 from tvm_neocpu.topi.anchor import find_anchor
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.cost.ranking import best_config
-from tvm_neocpu.topi.strategy import implementation_of
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.table import implementation_of
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]

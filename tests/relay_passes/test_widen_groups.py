@@ -8,9 +8,9 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.relay_passes.ir.calls import conv_workload
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups, block_diagonal, groups_to_merge
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 
 def conv(in_channels: int, out_channels: int, groups: int) -> ConvWorkload:

@@ -8,13 +8,14 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.config import Config, ConvConfig
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import NodeKind
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 
 op = relax.op
 

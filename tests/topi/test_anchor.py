@@ -6,9 +6,14 @@ import pytest
 from tvm import te
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig, DepthwiseConfig
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.anchor import anchor_attrs, find_anchor, forget_anchor
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 CASES = [
     (ConvWorkload(1, 8, 9, 7, 16, (3, 1), (2, 1), (1, 0, 1, 0)), ConvConfig(4, 8, 7, False, 2)),

@@ -7,10 +7,13 @@ import re
 import pytest
 import tvm
 
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.kernel import kernel
-from tvm_neocpu.topi.strategy import Implementation, implementations
+from tvm_neocpu.topi.operator import Implementation
+from tvm_neocpu.topi.table import implementations
 
 TARGETS = {
     "AVX-512": "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512",

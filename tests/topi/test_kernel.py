@@ -6,11 +6,17 @@ import numpy as np
 import pytest
 import tvm
 
-from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig, TransformConfig
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.kernel import data_shape, kernel
-from tvm_neocpu.topi.strategy import implementation_of
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.table import implementation_of
 
 TARGET = parse_target().target
 POINTWISE = ConvWorkload(2, 8, 3, 5, 12, (1, 1))

@@ -13,19 +13,21 @@ from tvm import relax, te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.config import CONFIG_TYPES, Config, ConvConfig
+from tvm_neocpu.core.config import CONFIG_TYPES, Config
 from tvm_neocpu.core.cpu import NEON, Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import NCHW
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
 from tvm_neocpu.pipeline import lower
 from tvm_neocpu.targets.target import parse_target
 from tvm_neocpu.topi import strategy
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.cost.ranking import best_config, best_per_layout
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.schedule.pad import pad_spatial
-from tvm_neocpu.topi.strategy import (
-    Implementation,
+from tvm_neocpu.topi.table import (
     implementation_of,
     implementations,
     register_implementation,

@@ -16,25 +16,26 @@ from tvm import te, topi
 from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import (
-    Config,
-    ConvConfig,
-    DenseConfig,
-    DepthwiseConfig,
-    Im2colConfig,
-    TransformConfig,
-    WinogradConfig,
-)
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
 from tvm_neocpu.core.layout import Layout, factors
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.targets.target import parse_target
 from tvm_neocpu.topi import strategy
 from tvm_neocpu.topi.anchor import find_anchor
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
 from tvm_neocpu.topi.cost.ranking import predict_seconds
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.schedule_function import schedule_function
-from tvm_neocpu.topi.strategy import implementation_of, implementations
+from tvm_neocpu.topi.table import implementation_of, implementations
 
 Floats = npt.NDArray[np.float32]
 Shape = tuple[int, ...]

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.core.config import Config, ConvConfig
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.measuring.measure import Measured, MeasureErrorNo
 from tvm_neocpu.tuning.task import Task
 

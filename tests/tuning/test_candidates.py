@@ -9,7 +9,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds, ranked
 from tvm_neocpu.tuning.candidates import UNMEASURED_PENALTY, candidates_of
 

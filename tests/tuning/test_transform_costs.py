@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import ConvConfig, TransformConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import ConvWorkload, TransformWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.transform_costs import TransformCosts, transforms_in, transforms_of
 
 CPU = Cpu("testcpu", AVX512, 2)

@@ -17,11 +17,11 @@ from tvm_neocpu.contrib.kernels.measure import time_workloads
 from tvm_neocpu.contrib.kernels.report import as_json, show
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.core.workload_text import parse_workload
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets.target import CompileTarget, parse_target
+from tvm_neocpu.topi.workload_text import parse_workload
 
 
 def bench_kernels(argv: list[str]) -> int:

@@ -3,21 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.layout import NCHW, Layout
-
-
-@runtime_checkable
-class Blocked(Protocol):
-    """A config of an operator over feature maps."""
-
-    @property
-    def ic_bn(self) -> int: ...
-
-    @property
-    def oc_bn(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -40,7 +29,11 @@ class Candidate:
 
 
 def layouts_of(config: Config) -> tuple[Layout, Layout]:
-    """(input layout, output layout) of a config."""
-    if not isinstance(config, Blocked):
-        return NCHW, NCHW
-    return Layout(config.ic_bn), Layout(config.oc_bn)
+    """(input layout, output layout) of a config; plain for one without blocks."""
+    blocks: Any = config
+    return (Layout(blocks.ic_bn), Layout(blocks.oc_bn)) if has_blocks(config) else (NCHW, NCHW)
+
+
+def has_blocks(config: Config) -> bool:
+    """Whether a config is of an operator over feature maps."""
+    return hasattr(config, "ic_bn")

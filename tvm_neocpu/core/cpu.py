@@ -6,6 +6,8 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from tvm_neocpu.core.types import item_bytes
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -26,12 +28,50 @@ NEON = Isa("neon", 128, 32)
 
 
 @dataclass(frozen=True)
+class VectorUnit:
+    """A CPU's vector registers for elements of one type.
+
+    ``lanes``: elements in a register. ``registers``: how many there are. ``line``: elements of a
+    cache line.
+    """
+
+    lanes: int
+    registers: int
+    line: int
+
+    def registers_of(self, block: int) -> int:
+        """Registers that a block of channels takes; a vector's length is a power of two.
+
+        With 16 lanes 48 channels take 3 registers, and so do 12: in vectors of 4.
+        """
+        return block // min(block & -block, self.lanes)
+
+    def tile_registers(self, pixels: int, vectors: int, streamed: int = 1) -> int:
+        """Registers that a register tile takes: accumulators, weight vectors, streamed inputs."""
+        return pixels * vectors + vectors + streamed
+
+    def holds_tile(self, pixels: int, vectors: int, streamed: int = 1) -> bool:
+        """Whether the tile fits into the registers; else LLVM spills."""
+        return self.spilled(pixels, vectors, streamed) == 0
+
+    def spilled(self, pixels: int, vectors: int, streamed: int = 1) -> int:
+        """Registers that the tile lacks."""
+        return max(0, self.tile_registers(pixels, vectors, streamed) - self.registers)
+
+    @property
+    def max_pixels(self) -> int:
+        """Pixels of the largest register tile, which has one weight vector and one streamed input."""
+        return self.registers - self.tile_registers(0, 1)
+
+
+@dataclass(frozen=True)
 class Cpu:
     """What templates and the cost model may know of a machine; sizes in bytes.
 
-    ``name`` is LLVM's CPU name (``-mcpu``) and keys the tuning log. ``fma_per_cycle`` counts vector
-    FMA instructions, ``load_per_cycle`` vector loads; bandwidths are bytes per cycle and core,
-    ``dram_total_bytes_per_cycle`` what all cores together get from memory.
+    ``name`` is LLVM's CPU name (``-mcpu``) and keys the tuning log. ``line`` is a cache line.
+    ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. Bandwidths
+    are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
+    memory.
     """
 
     name: str
@@ -40,6 +80,7 @@ class Cpu:
     l1: int = 32 * KIB
     l2: int = 1 * MIB
     l3: int = 8 * MIB
+    line: int = 64
     ghz: float = 2.5
     fma_per_cycle: int = 2
     load_per_cycle: int = 2
@@ -49,24 +90,23 @@ class Cpu:
     dram_bytes_per_cycle: float = 4.0
     dram_total_bytes_per_cycle: float = 16.0
 
-    @property
-    def lanes(self) -> int:
-        """fp32 values in one vector register."""
-        return self.isa.vector_bits // 32
+    def unit(self, dtype: str) -> VectorUnit:
+        """The vector registers as they are for elements of one type."""
+        size = item_bytes(dtype)
+        lanes = self.isa.vector_bits // (8 * size)
+        return VectorUnit(lanes, self.isa.vector_registers, self.line // size)
 
-    def holds_tile(self, pixels: int, vectors: int) -> bool:
-        """Whether a register tile fits beside its weight vectors and one broadcast input."""
-        return pixels * vectors + vectors + 1 <= self.isa.vector_registers
+    def lanes(self, dtype: str) -> int:
+        """Elements of that type in one vector register."""
+        return self.unit(dtype).lanes
 
-    @property
-    def accumulators(self) -> int:
-        """Registers a tile may hold: all but those for the weights and one broadcast input."""
-        return self.isa.vector_registers - 4
+    def multiply_adds_per_cycle(self, dtype: str) -> int:
+        """Products that one core adds to accumulators of that type in a cycle."""
+        return self.lanes(dtype) * self.fma_per_cycle
 
-    @property
-    def peak_gflops(self) -> float:
-        """fp32 GFLOP/s of one core."""
-        return 2.0 * self.lanes * self.fma_per_cycle * self.ghz
+    def peak_gflops(self, dtype: str) -> float:
+        """GFLOP/s of one core; a multiply-add counts as two."""
+        return 2.0 * self.multiply_adds_per_cycle(dtype) * self.ghz
 
     def with_cores(self, cores: int) -> Cpu:
         return replace(self, cores=cores)

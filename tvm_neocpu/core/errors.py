@@ -61,3 +61,11 @@ class UnsatisfiableError(NeoCpuError):
 
 class ModuleFileError(NeoCpuError):
     """An exported module that is missing or was not written by this package."""
+
+
+class LineError(ValueError):
+    """A log line that cannot be understood; the text says why. Readers skip the line and warn."""
+
+
+class TemplateError(NeoCpuError):
+    """A template that cannot schedule a function that it computed itself: a bug of the template."""

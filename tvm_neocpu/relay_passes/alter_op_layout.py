@@ -18,7 +18,6 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import PlanError
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.relay_passes.extract_conv_graph import decided_flow
 from tvm_neocpu.relay_passes.ir.calls import call_workload, static_shape
 from tvm_neocpu.relay_passes.ir.node_identity import IdentityTable
@@ -30,6 +29,7 @@ from tvm_neocpu.relay_passes.layouts.blocked_calls import (
 )
 from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, is_feature_map
 from tvm_neocpu.relay_passes.layouts.transform import transform
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 
 @dataclass(frozen=True)

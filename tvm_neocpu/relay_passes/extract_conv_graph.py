@@ -14,7 +14,7 @@ from tvm_neocpu.relay_passes.ir.calls import call_workload, op_name, static_shap
 from tvm_neocpu.relay_passes.ir.node_identity import IdentityTable
 from tvm_neocpu.relay_passes.ir.rebuild import bindings_of, is_straight_line
 from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, flow_of, is_feature_map
-from tvm_neocpu.topi.strategy import implementations
+from tvm_neocpu.topi.table import implementations
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import tvm
 from tvm import relax, te
 
 from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.config import Config, TransformConfig
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
@@ -28,7 +28,8 @@ from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prolog
 from tvm_neocpu.topi.cost.ranking import best_config
 from tvm_neocpu.topi.image import channel_moves
 from tvm_neocpu.topi.layout_transform import template as layout_transform
-from tvm_neocpu.topi.strategy import implementation_of
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.table import implementation_of
 
 # (workload, input layout, output layout): what a call in the altered module still tells.
 LayoutKey = tuple[Workload, Layout, Layout]
@@ -126,7 +127,7 @@ class LowerToTemplates:
             compute,
             list(before.parts),
             list(before.operands),
-            relax.const(packed, "float32"),
+            relax.const(packed),
             primfunc_name_hint=hint,
             primfunc_attrs={"op_pattern": OUT_ELEMWISE_FUSABLE},
         )

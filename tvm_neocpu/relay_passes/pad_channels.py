@@ -18,12 +18,12 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.relay_passes.ir.calls import conv_workload, op_name, static_shape
 from tvm_neocpu.relay_passes.ir.rebuild import Emit, bindings_of, over_variables, rebuild_main
 from tvm_neocpu.relay_passes.ir.rewrite import tidy
 from tvm_neocpu.relay_passes.layouts.flow import BINARY, FlowKind, flow_of, is_feature_map
 from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, slice_of
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 # Of a dead channel's zeros these make an infinity, which a weight of zero makes a NaN.
 UNSAFE = frozenset(f"relax.{name}" for name in ("divide", "log", "power", "rsqrt"))
@@ -41,14 +41,14 @@ class PadChannels:
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         if not any(self._pads(value) for _, value in bindings_of(mod["main"])):
             return mod
-        rewriter = _Rewriter(self.cpu.lanes)
+        rewriter = _Rewriter(self.cpu)
         return tidy(rebuild_main(mod, rewriter.visit, rewriter.narrow))
 
     def _pads(self, value: relax.Expr) -> bool:
         conv = conv_workload(value)
         if conv is None or conv.groups != 1:
             return False
-        return padded_channels(conv.out_channels, self.cpu.lanes) != conv.out_channels
+        return _padded(conv, self.cpu) != conv.out_channels
 
 
 def padded_channels(channels: int, lanes: int) -> int:
@@ -62,11 +62,15 @@ def padded_channels(channels: int, lanes: int) -> int:
     return padded if channels > lanes and pays else channels
 
 
+def _padded(conv: ConvWorkload, cpu: Cpu) -> int:
+    return padded_channels(conv.out_channels, cpu.lanes(conv.types.accumulator))
+
+
 @dataclass
 class _Rewriter:
     """New variables by old ones: as wide as they were, and with dead channels behind."""
 
-    lanes: int
+    cpu: Cpu
     narrowed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
     widened: dict[relax.Var, relax.Expr] = field(default_factory=dict)
 
@@ -115,7 +119,7 @@ class _Rewriter:
             weight = _extended(weight, 1, _channels(data), 0.0)
         else:
             data = self.narrow(call.args[0], emit)
-        weight = _extended(weight, 0, padded_channels(conv.out_channels, self.lanes), 0.0)
+        weight = _extended(weight, 0, _padded(conv, self.cpu), 0.0)
         return _convolution(data, weight, conv, groups=1)
 
     def _depthwise(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
@@ -131,7 +135,7 @@ class _Rewriter:
             return self.widened[arg]
         if not isinstance(arg, GenericConst) or arg.value.numpy().size == 1:
             return arg
-        return relax.const(_extended(arg.value.numpy(), -3, width, 1.0), "float32")
+        return relax.const(_extended(arg.value.numpy(), -3, width, 1.0))
 
 
 def _convolution(
@@ -139,7 +143,7 @@ def _convolution(
 ) -> relax.Expr:
     return relax.op.nn.conv2d(
         data,
-        relax.const(weight, "float32"),
+        relax.const(weight),
         strides=list(conv.stride),
         padding=list(conv.padding),
         dilation=list(conv.dilation),

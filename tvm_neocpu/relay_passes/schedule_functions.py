@@ -8,6 +8,7 @@ from typing import ClassVar
 import tvm
 from tvm import tirx
 
+from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.schedule_function import schedule_function
 
 
@@ -16,10 +17,11 @@ class ScheduleFunctions:
     """Functions that cannot be scheduled (symbolic shapes, opaque bodies) run as TVM wrote them."""
 
     name: ClassVar[str] = "schedule-functions"
+    cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         functions = {
-            var: schedule_function(func) if isinstance(func, tirx.PrimFunc) else func
+            var: schedule_function(func, self.cpu) if isinstance(func, tirx.PrimFunc) else func
             for var, func in mod.functions.items()
         }
         return tvm.IRModule(functions)

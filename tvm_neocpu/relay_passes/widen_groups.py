@@ -16,9 +16,9 @@ from tvm import relax
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.relay_passes.ir.calls import conv_workload
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,13 @@ class WidenGroups:
         conv = conv_workload(value)
         if conv is None or conv.is_depthwise:
             return None
-        merged = groups_to_merge(conv, self.cpu.lanes)
+        merged = groups_to_merge(conv, self.cpu.lanes(conv.types.accumulator))
         if merged == 1:
             return None
         weight = block_diagonal(value.args[1].value.numpy(), conv.groups, merged)
         return relax.op.nn.conv2d(
             value.args[0],
-            relax.const(weight, "float32"),
+            relax.const(weight),
             strides=list(conv.stride),
             padding=list(conv.padding),
             dilation=list(conv.dilation),

@@ -1,20 +1,22 @@
-"""The note a template leaves on its main block, so that a fused function can be scheduled.
+"""The note that a template leaves on its main block, so that a fused function can be scheduled.
 
-``FuseTIR`` melts a convolution and its epilogue into one function; what survives is the block's
+``FuseTIR`` puts a convolution and its epilogue into one function; what survives is the block's
 annotations. They carry the template's name, the workload and the config as JSON.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.config import CONFIG_TYPES, Config
-from tvm_neocpu.core.workload import WORKLOAD_TYPES, Workload
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.types import Types
+from tvm_neocpu.core.workload import Workload
 
 ANCHOR_KEY = "neocpu.anchor"
 
@@ -25,26 +27,30 @@ class Anchor:
 
     block: SBlockRV
     template: str
-    workload: Workload
-    config: Config
+    workload: Any
+    config: Any
 
 
 def anchor_attrs(workload: Workload, config: Config) -> dict[str, str]:
     """Block attributes for ``te.compute(..., attrs=...)``."""
     note = {
         "template": config.template,
-        "workload": [type(workload).__name__, asdict(workload)],
-        "config": asdict(config),
+        "workload": asdict(workload),  # type: ignore[call-overload]  # workloads are dataclasses
+        "config": asdict(config),  # type: ignore[call-overload]
     }
     return {ANCHOR_KEY: json.dumps(note)}
 
 
-def find_anchor(sch: Schedule) -> Anchor | None:
-    """The function's anchor; ``None`` where no template had a hand in it."""
+# A template's name -> (workload type, config type).
+TypesOf = Callable[[str], tuple[type[Any], type[Any]]]
+
+
+def find_anchor(sch: Schedule, types_of: TypesOf) -> Anchor | None:
+    """The function's anchor; ``None`` where no template made a block of it."""
     for block in child_blocks(sch):
         text = sch.get(block).annotations.get(ANCHOR_KEY)
         if text is not None:
-            return _read(block, str(text))
+            return _read(block, str(text), types_of)
     return None
 
 
@@ -63,13 +69,19 @@ def child_blocks(sch: Schedule) -> list[SBlockRV]:
     return list(sch.get_child_blocks(sch.get_sblock("root")))
 
 
-def _read(block: SBlockRV, text: str) -> Anchor:
+def _read(block: SBlockRV, text: str, types_of: TypesOf) -> Anchor:
     note: dict[str, Any] = json.loads(text)
-    kind, values = note["workload"]
-    workload = WORKLOAD_TYPES[kind](**{name: _frozen(value) for name, value in values.items()})
-    config = CONFIG_TYPES[note["template"]](**note["config"])
-    return Anchor(block, note["template"], workload, config)
+    workload_type, config_type = types_of(note["template"])
+    workload = workload_type(**_fields_from(note["workload"]))
+    return Anchor(block, note["template"], workload, config_type(**_fields_from(note["config"])))
+
+
+def _fields_from(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: _frozen(value) for name, value in values.items()}
 
 
 def _frozen(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    """What JSON made of a field: lists were tuples, the one dictionary was the element types."""
+    if isinstance(value, dict) and value.keys() == {field.name for field in fields(Types)}:
+        return Types(**value)
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

@@ -9,54 +9,63 @@ from tvm import te, tirx
 
 from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.workload import Operand, Role, Shape, Workload
+from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.schedule_function import schedule_function
-from tvm_neocpu.topi.strategy import implementation_of
+from tvm_neocpu.topi.table import implementation_of
+
+# Of a stored feature map (N, C/x, H, W, x) or (N, C, H, W).
+SPATIAL_AXES = (2, 3)
 
 
-def kernel(workload: Workload, config: Config) -> tirx.PrimFunc:
-    """A scheduled function of (data, packed weight, bias, output), or of (data, output).
+def kernel(workload: Workload, config: Config, cpu: Cpu) -> tirx.PrimFunc:
+    """A scheduled function of (operands..., bias, output), or of (operands..., output).
 
     All tensors are as the config stores them. Raises ConfigError where no implementation of that
     name is registered.
     """
-    return schedule_function(unscheduled(workload, config))
+    return schedule_function(unscheduled(workload, config), cpu)
 
 
 def unscheduled(workload: Workload, config: Config) -> tirx.PrimFunc:
-    """The same, as its template computes it."""
-    implementation = implementation_of(config)
-    data = te.placeholder(data_shape(workload, config), name="data")
-    if implementation.packed_shape is None:
-        return te.create_prim_func([data, implementation.compute(data, workload, config)])
-    weight = te.placeholder(implementation.packed_shape(workload, config), name="weight")
-    result = implementation.compute(data, weight, workload, config)
-    bias = te.placeholder(_bias_shape(workload, config), name="bias")
-    biased = te.compute(
-        result.shape, lambda *at: result(*at) + bias(*_bias_index(workload, at)), name="T_add"
-    )
-    output = te.compute(
-        result.shape, lambda *at: te.max(biased(*at), tirx.const(0.0, "float32")), name="T_relu"
-    )
-    return te.create_prim_func([data, weight, bias, output])
+    """The same, as its template computes it. What has no weight has no epilogue either."""
+    entry = implementation_of(config)
+    tensors = [
+        te.placeholder(stored_shape(operand, entry, workload, config), operand.dtype, operand.name)
+        for operand in workload.operands
+    ]
+    result = entry.compute(*tensors, workload, config)
+    if entry.packed_shape is None:
+        return te.create_prim_func([*tensors, result])
+    bias = te.placeholder(_bias_shape(result), result.dtype, "bias")
+    biased = te.compute(result.shape, lambda *at: result(*at) + bias(*_of_bias(at)), name="T_add")
+    zero = tirx.const(0, result.dtype)
+    output = te.compute(result.shape, lambda *at: te.max(biased(*at), zero), name="T_relu")
+    return te.create_prim_func([*tensors, bias, output])
 
 
-def data_shape(workload: Workload, config: Config) -> tuple[int, ...]:
-    """The shape in which the config reads its data."""
-    if isinstance(workload, DenseWorkload):
-        return (workload.batch, workload.in_features)
-    if isinstance(workload, TransformWorkload):
-        return Layout(workload.before).shape_of(workload.in_shape)
-    return layouts_of(config)[0].shape_of(workload.in_shape)
+def stored_shape(
+    operand: Operand, entry: Implementation, workload: Workload, config: Config
+) -> Shape:
+    """The shape in which the config reads an operand."""
+    if operand.role is Role.FEATURE_MAP:
+        batch, channels, height, width = operand.shape
+        return layouts_of(config)[0].shape_of((batch, channels, height, width))
+    if operand.role is Role.WEIGHT and entry.packed_shape is not None:
+        return entry.packed_shape(workload, config)
+    return operand.shape
 
 
-def _bias_shape(workload: Workload, config: Config) -> tuple[int, ...]:
-    if isinstance(workload, ConvWorkload):
-        return layouts_of(config)[1].shape_of((1, workload.out_channels, 1, 1))
-    assert isinstance(workload, DenseWorkload)
-    return (workload.out_features,)
+def _bias_shape(result: te.Tensor) -> list[int]:
+    """One value a channel: (1, C/x, 1, 1, x) of a feature map, (O,) of a matrix (N, O)."""
+    shape = [int(extent) for extent in result.shape]
+    if len(shape) == 2:
+        return shape[1:]
+    return [1 if axis in (0, *SPATIAL_AXES) else extent for axis, extent in enumerate(shape)]
 
 
-def _bias_index(workload: Workload, at: tuple[tirx.Var, ...]) -> tuple[tirx.Expr | int, ...]:
-    return (0, at[1], 0, 0, *at[4:]) if isinstance(workload, ConvWorkload) else (at[1],)
+def _of_bias(at: tuple[tirx.Var, ...]) -> tuple[tirx.Expr | int, ...]:
+    if len(at) == 2:
+        return at[1:]
+    return tuple(0 if axis in (0, *SPATIAL_AXES) else index for axis, index in enumerate(at))

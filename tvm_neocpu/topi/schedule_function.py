@@ -7,53 +7,88 @@ import logging
 from tvm import tirx
 from tvm.s_tir import Schedule, ScheduleError
 
-from tvm_neocpu.topi.anchor import find_anchor, forget_anchor
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.errors import TemplateError
+from tvm_neocpu.topi.anchor import Anchor, find_anchor, forget_anchor
 from tvm_neocpu.topi.schedule.generic import (
     downstream,
     inline_elementwise,
     schedule_block,
     schedule_generic,
 )
-from tvm_neocpu.topi.schedule.prologue import melt_prologue
-from tvm_neocpu.topi.strategy import implementation_of
-from tvm_neocpu.topi.tir.forget_locals import forget_locals
-from tvm_neocpu.topi.tir.outline_chunks import outline_chunks
-from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
-from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
-from tvm_neocpu.topi.tir.prefetch_weights import plant_prefetches
+from tvm_neocpu.topi.schedule.prologue import inline_prologue
+from tvm_neocpu.topi.table import implementation_of, types_of
+from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES, Rewrite
 
 _LOG = logging.getLogger("tvm_neocpu")
 
 
-def schedule_function(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function scheduled and ready for code generation, its attributes kept."""
-    return forget_locals(schedule_blocks(func))
+def anchor_of(sch: Schedule) -> Anchor | None:
+    """The anchor of a function that is not scheduled yet; ``None`` where no template made any."""
+    return find_anchor(sch, types_of)
 
 
-def schedule_blocks(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function scheduled, of blocks that a ``Schedule`` still reads.
+def schedule_function(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
+    """The function scheduled and ready for code generation, its attributes kept.
 
-    One that cannot be scheduled (symbolic shapes, opaque bodies) is returned as TVM wrote it.
+    A function without an anchor that cannot be scheduled (symbolic shapes, opaque bodies) stays as
+    TVM wrote it. Raises TemplateError where a template's own schedule fails.
     """
+    scheduled = _scheduled(func, cpu)
+    if scheduled is None:
+        return func
+    rewritten, rewrites = scheduled
+    for rewrite in rewrites:
+        rewritten = rewrite(rewritten, cpu)
+    return rewritten
+
+
+def schedule_blocks(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
+    """The function scheduled, of blocks that a ``Schedule`` still reads; for tests."""
+    scheduled = _scheduled(func, cpu)
+    if scheduled is None:
+        return func
+    rewritten, rewrites = scheduled
+    for rewrite in rewrites[:-1]:
+        rewritten = rewrite(rewritten, cpu)
+    return rewritten
+
+
+def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewrite, ...]] | None:
+    """The function with its loops scheduled, and the rewrites that follow."""
     try:
-        scheduled = _scheduled(Schedule(func))
+        sch = Schedule(func)
+        anchor = anchor_of(sch)
     except ScheduleError as error:
         _LOG.debug("left unscheduled: %s", error)
-        return func
+        return None
+    if anchor is not None:
+        return _with_attrs(_by_template(sch, anchor, cpu), func), TEMPLATE_REWRITES
+    try:
+        schedule_generic(sch, cpu)
+    except ScheduleError as error:
+        _LOG.debug("left unscheduled: %s", error)
+        return None
+    return _with_attrs(sch.mod["main"], func), GENERIC_REWRITES
+
+
+def _with_attrs(scheduled: tirx.PrimFunc, func: tirx.PrimFunc) -> tirx.PrimFunc:
     return scheduled.with_attrs(dict(func.attrs)) if func.attrs else scheduled
 
 
-def _scheduled(sch: Schedule) -> tirx.PrimFunc:
-    anchor = find_anchor(sch)
-    if anchor is None:
-        schedule_generic(sch)
-        return outline_chunks(sch.mod["main"])
-    melt_prologue(sch)
-    output = implementation_of(anchor.config).schedule(sch, anchor)
-    rest = downstream(sch, output)
-    inline_elementwise(sch, rest)
-    for block in rest[-1:]:
-        schedule_block(sch, block)
+def _by_template(sch: Schedule, anchor: Anchor, cpu: Cpu) -> tirx.PrimFunc:
+    try:
+        inline_prologue(sch)
+        output = implementation_of(anchor.config).schedule(sch, anchor, cpu)
+        rest = downstream(sch, output)
+        inline_elementwise(sch, rest)
+        for block in rest[-1:]:
+            schedule_block(sch, block, cpu)
+    except ScheduleError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise TemplateError(
+            f"template {anchor.template} cannot schedule {anchor.workload} as {anchor.config}: "
+            f"{reason}; this is a bug of the template"
+        ) from error
     forget_anchor(sch)
-    requested = plant_pixel_requests(prefetch_epilogues(sch.mod["main"]))
-    return outline_chunks(plant_prefetches(requested), serial_too=True)
+    return sch.mod["main"]

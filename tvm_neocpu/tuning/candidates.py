@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from math import inf
 from statistics import median
@@ -10,9 +11,12 @@ from tvm_neocpu.core.candidate import Candidate, layouts_of
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds
+from tvm_neocpu.topi.table import fits
+from tvm_neocpu.tuning.database.log import TuningLogWarning
 
 # NeoCPU, section 3.3.2, keeps at most about 100 schemes a convolution; slower ones never win.
 MAX_SCHEMES = 100
@@ -24,10 +28,34 @@ UNMEASURED_PENALTY = 1.05
 def candidates_of(
     graph: ConvGraph, cpu: Cpu, records: Mapping[Workload, Sequence[Record]]
 ) -> dict[Workload, tuple[Candidate, ...]]:
-    """Schemes for every workload of the graph; ``records`` are all of a workload's, ascending."""
+    """Schemes for every workload of the graph; ``records`` are all of a workload's, ascending.
+
+    Records whose config may not be used here do not count: a tile of Winograd's that the
+    environment forbids, a template that nobody registered.
+    """
     return {
-        workload: _schemes(workload, cpu, records.get(workload, ())) for workload in graph.workloads
+        workload: _schemes(workload, cpu, _usable(workload, cpu, records.get(workload, ())))
+        for workload in graph.workloads
     }
+
+
+def _usable(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if fits(workload, record.config, cpu)]
+
+
+def usable_plan(plan: Plan | None, graph: ConvGraph, cpu: Cpu) -> Plan | None:
+    """A logged plan, if every config of it may be used here; else ``None``, with a warning."""
+    for node in graph.convs if plan is not None else ():
+        config = plan.configs.get(node.id)
+        if config is None or node.workload is None or fits(node.workload, config, cpu):
+            continue
+        warnings.warn(
+            f"the log's plan is not used: {config} may not compute {node.workload} here",
+            TuningLogWarning,
+            stacklevel=3,
+        )
+        return None
+    return plan
 
 
 def _schemes(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> tuple[Candidate, ...]:

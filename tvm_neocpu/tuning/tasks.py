@@ -10,9 +10,10 @@ from typing import Any
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.workload import TransformWorkload, Workload
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
-from tvm_neocpu.topi.strategy import space_of
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.table import space_of
 from tvm_neocpu.tuning.task import Task
 
 
@@ -33,16 +34,16 @@ def _task(workload: Workload, cpu: Cpu, occurrences: int) -> Task:
         workload=workload,
         space=space_of(workload, cpu),
         predicted=partial(_predict, workload, cpu),
-        build=partial(build_kernel, workload),
+        build=partial(build_kernel, workload, cpu),
         occurrences=occurrences,
     )
 
 
-def build_kernel(workload: Workload, config: Config) -> Any:
+def build_kernel(workload: Workload, cpu: Cpu, config: Config) -> Any:
     """The scheduled kernel of a candidate; called in a worker process."""
     from tvm_neocpu.topi.kernel import kernel
 
-    return kernel(workload, config)
+    return kernel(workload, config, cpu)
 
 
 def _predict(workload: Workload, cpu: Cpu, config: Config) -> float:

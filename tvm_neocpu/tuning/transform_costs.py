@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvm_neocpu.core.candidate import Candidate, layouts_of
-from tvm_neocpu.core.config import TransformConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import TransformWorkload, Workload
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 
 # Schemes slower than this share of a convolution's best do not decide which transforms to time.
 PLAUSIBLE = 1.25
@@ -63,14 +64,14 @@ class TransformCosts:
         if _kind(move) not in self._corrections:
             return 1.0
         sizes, factors = self._corrections[_kind(move)]
-        return float(np.exp(np.interp(np.log(move.moved_bytes), sizes, factors)))
+        return float(np.exp(np.interp(np.log(move.min_bytes), sizes, factors)))
 
     @cached_property
     def _corrections(self) -> dict[Kind, tuple[Floats, Floats]]:
         """By kind, logarithms of the measured sizes, ascending, and of the mean factor at each."""
         factors: dict[Kind, dict[int, list[float]]] = {}
         for move, seconds in self.measured.items():
-            at = factors.setdefault(_kind(move), {}).setdefault(move.moved_bytes, [])
+            at = factors.setdefault(_kind(move), {}).setdefault(move.min_bytes, [])
             at.append(log(seconds / self._predicted(move)))
         return {
             kind: (np.log(sorted(by_size)), np.array([fmean(by_size[n]) for n in sorted(by_size)]))

@@ -6,13 +6,16 @@ import pytest
 
 from tvm_neocpu.contrib.explain.network import ExplainedNetwork
 from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import ConvConfig, DenseConfig, WinogradConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
 from tvm_neocpu.global_search.network.explain import explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
 from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 SHAPE = (1, 64, 8, 8)
 SQUARE = ConvWorkload(1, 64, 8, 8, 64, (3, 3), padding=(1, 1, 1, 1))

@@ -9,9 +9,12 @@ from rich.console import Console
 
 from tvm_neocpu.contrib.explain import table, words
 from tvm_neocpu.contrib.explain.network import ExplainedNetwork
-from tvm_neocpu.core.config import ConvConfig, DepthwiseConfig, TransformConfig, WinogradConfig
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.global_search.network.layout_graph import Option
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 
 
 def printed(network: ExplainedNetwork, **options: object) -> str:

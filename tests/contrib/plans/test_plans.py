@@ -29,15 +29,17 @@ from tvm_neocpu.contrib.plans.result import (
 )
 from tvm_neocpu.contrib.plans.runner import CallTime, PlanRunner
 from tvm_neocpu.contrib.plans.spread import GLOBAL, GREEDY, PricedPlan, plans_of
-from tvm_neocpu.core.config import ConvConfig, TransformConfig
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import ConvWorkload, TransformWorkload
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.cost.ranking import ranked
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import LogContents
 

@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.global_search import Solution
 from tvm_neocpu.global_search.network.baselines import (
     fastest_schemes,
@@ -21,6 +19,8 @@ from tvm_neocpu.global_search.network.baselines import (
 )
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, build_layout_graph
 from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 
 SHAPE = (1, 16, 4, 4)
 BLOCKS = (4, 8, 16)

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.global_search import Solution
 from tvm_neocpu.global_search.network import prices
 from tvm_neocpu.global_search.network.choose import plan_of, solution_of
 from tvm_neocpu.global_search.network.explain import explain
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, build_layout_graph
 from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 
 SHAPE = (1, 16, 4, 4)
 BLOCKS = (4, 8, 16)

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.workload import ConvWorkload, Workload
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, Option, build_layout_graph
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 
 SHAPE = (1, 16, 4, 4)
 DATA = GraphNode("data", NodeKind.BOUNDARY, "data", SHAPE)

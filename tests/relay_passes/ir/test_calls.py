@@ -7,7 +7,6 @@ import pytest
 from tvm import relax
 
 from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
 from tvm_neocpu.relay_passes.ir.calls import (
     call_workload,
     conv_layouts,
@@ -15,6 +14,8 @@ from tvm_neocpu.relay_passes.ir.calls import (
     op_name,
     static_shape,
 )
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 op = relax.op
 BUILDER = relax.BlockBuilder()

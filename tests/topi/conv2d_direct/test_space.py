@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_direct.space import (
     accepts,
     chunkings,

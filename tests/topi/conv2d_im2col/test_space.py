@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.config import Im2colConfig
 from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct import space as direct
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_im2col.space import (
     accepts,
     chunkings,

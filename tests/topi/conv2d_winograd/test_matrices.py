@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix, conv_matrices, winograd_matrices
 
 # Tile, kernel, stride and how many products that takes.

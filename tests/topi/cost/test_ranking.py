@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
 from tvm_neocpu.topi import strategy
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.cost.ranking import best_config, best_per_layout, predict_seconds, ranked
-from tvm_neocpu.topi.strategy import space_of
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.table import space_of
 
 CPU = Cpu("haswell", AVX2, cores=2)
 CONV = ConvWorkload(1, 16, 7, 7, 24, (3, 3), padding=(1, 1, 1, 1))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.config import TransformConfig
 from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.workload import TransformWorkload
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.template import accepts, predict_seconds
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 
 CPU = Cpu("skylake-avx512", AVX512, cores=2)
 MOVE = TransformWorkload(1, 64, 56, 56, 16, 8)

@@ -7,8 +7,13 @@ from dataclasses import replace
 import pytest
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig, DepthwiseConfig
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.kernel import unscheduled
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule_function import schedule_blocks

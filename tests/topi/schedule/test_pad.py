@@ -7,7 +7,7 @@ import pytest
 import tvm
 from tvm import te
 
-from tvm_neocpu.core.workload import Padding
+from tvm_neocpu.topi.conv2d.workload import Padding
 from tvm_neocpu.topi.schedule.pad import pad_spatial
 
 

@@ -9,13 +9,16 @@ import tvm
 from tvm import te
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.config import Config, ConvConfig, DepthwiseConfig, WinogradConfig
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.kernel import data_shape
 from tvm_neocpu.topi.schedule import prologue, steps
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
-from tvm_neocpu.topi.strategy import implementation_of
+from tvm_neocpu.topi.table import implementation_of
 
 Floats = npt.NDArray[np.float32]
 

@@ -9,10 +9,14 @@ import tvm
 from tvm.s_tir import SBlockRealize
 from tvm.tirx import AttrStmt, For, SeqStmt, Stmt
 
-from tvm_neocpu.core.config import Config, ConvConfig, TransformConfig, WinogradConfig
-from tvm_neocpu.core.workload import ConvWorkload, TransformWorkload
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.kernel import kernel, unscheduled
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.tir.forget_locals import forget_locals
 

@@ -10,16 +10,14 @@ import tvm
 from tvm import te, tirx
 
 from tvm_neocpu.core.arena import ALIGNMENT
-from tvm_neocpu.core.config import Config, ConvConfig, WinogradConfig
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.kernel import kernel
-from tvm_neocpu.topi.tir.memory_params import (
-    LEAST_BYTES,
-    item_bytes,
-    takes_memory_params,
-    with_memory_params,
-)
+from tvm_neocpu.topi.tir.memory_params import LEAST_BYTES, takes_memory_params, with_memory_params
 
 TARGET = parse_target()
 CONV = ConvWorkload(1, 32, 28, 28, 32, (3, 3), padding=(1, 1, 1, 1))

@@ -9,9 +9,9 @@ import tvm
 from tvm import tirx
 from tvm.tirx import AttrStmt, For, ForKind, SeqStmt, Stmt
 
-from tvm_neocpu.core.config import ConvConfig
-from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body

@@ -8,10 +8,12 @@ import pytest
 from prefetches import LINE, asked_for, lines_of
 from tvm import te, tirx, topi
 
-from tvm_neocpu.core.config import Config, ConvConfig, WinogradConfig
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.schedule_function import schedule_blocks
-from tvm_neocpu.topi.strategy import implementation_of
+from tvm_neocpu.topi.table import implementation_of
 
 POINT = ConvWorkload(1, 64, 14, 14, 256, (1, 1))
 SQUARE = ConvWorkload(1, 32, 24, 24, 64, (3, 3), padding=(1, 1, 1, 1))

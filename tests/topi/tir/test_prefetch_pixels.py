@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 from prefetches import LINE, asked_for, lines_of
 
-from tvm_neocpu.core.config import ConvConfig
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.kernel import data_shape, unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 

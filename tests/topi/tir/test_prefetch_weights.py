@@ -9,11 +9,13 @@ import pytest
 from tvm import tirx
 from tvm.tirx import For, Stmt
 
-from tvm_neocpu.core.config import Config, ConvConfig, WinogradConfig
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.schedule.steps import LINE_BYTES
-from tvm_neocpu.topi.strategy import implementation_of
+from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.topi.tir.prefetch_weights import LEAST_BYTES
 from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body
 

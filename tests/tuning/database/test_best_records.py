@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.config import ConvConfig, DenseConfig
-from tvm_neocpu.core.workload import DenseWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.tuning.database.best_records import BestRecords
 
 A, B, C = ConvConfig(8, 16, 7), ConvConfig(8, 16, 14), ConvConfig(16, 16, 14)

@@ -9,11 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database import history
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history, shipped_logs
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning

@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.core.config import (
-    ConvConfig,
-    DenseConfig,
-    DepthwiseConfig,
-    TransformConfig,
-    WinogradConfig,
-)
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
 from tvm_neocpu.tuning.database.record_lines import encode_record

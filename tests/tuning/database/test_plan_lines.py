@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.config import ConvConfig, WinogradConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.errors import PlanError
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
 

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.config import (
-    CONFIG_TYPES,
-    ConvConfig,
-    DenseConfig,
-    DepthwiseConfig,
-    Im2colConfig,
-    TransformConfig,
-    WinogradConfig,
-)
+from tvm_neocpu.core.config import CONFIG_TYPES
+from tvm_neocpu.core.errors import LineError
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload
-from tvm_neocpu.tuning.database.entities import LineError
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.database.record_lines import decode_record, encode_record, parse_row
 
 sizes = st.integers(1, 512)

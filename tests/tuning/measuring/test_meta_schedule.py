@@ -12,9 +12,9 @@ import pytest
 import tvm
 from tvm.support.popen_pool import PopenWorker
 
-from tvm_neocpu.core.config import DenseConfig
 from tvm_neocpu.core.cpu import MIB
-from tvm_neocpu.core.workload import DenseWorkload
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.measuring.build_worker import worker_initializer
 from tvm_neocpu.tuning.measuring.measure import MeasureErrorNo
@@ -141,7 +141,7 @@ def test_a_workers_pool_has_as_many_threads_as_told(threads, tmp_path, task) -> 
         import numpy as np
         import tvm
 
-        from tvm_neocpu.core.config import DenseConfig
+        from tvm_neocpu.topi.dense.geometry import DenseConfig
 
         before = len(os.listdir("/proc/self/task"))
         run = tvm.compile(build(DenseConfig(16)), target=tvm.target.Target("llvm"))

@@ -8,8 +8,8 @@ import signal
 
 import pytest
 
-from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.errors import LogError
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.measuring.measure import ReplayMeasurer
 from tvm_neocpu.tuning.search.budget import Limits

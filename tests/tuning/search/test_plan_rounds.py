@@ -10,15 +10,17 @@ from functools import partial
 import pytest
 
 from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.config import Config, TransformConfig
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import ConvWorkload, TransformWorkload
 from tvm_neocpu.pipeline import known_costs, search_plan
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds, ranked
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.database.best_records import BestRecords
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog

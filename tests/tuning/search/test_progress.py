@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from tvm_neocpu.core.config import TransformConfig
-from tvm_neocpu.core.workload import TransformWorkload
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.search.progress import (
     PlainProgress,
     TaskResult,

@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from tvm_neocpu.core.config import ConvConfig, WinogradConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.tuning.tuners.space import feature_names, feature_vector, in_predicted_order
 
 A, B, C = ConvConfig(8, 16, 7), ConvConfig(8, 16, 14), ConvConfig(16, 16, 14)

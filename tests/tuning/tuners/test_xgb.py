@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from tvm_neocpu.core.config import ConvConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.tuners import GridTuner, XGBTuner
 from tvm_neocpu.tuning.tuners.xgb import WARM_UP
 

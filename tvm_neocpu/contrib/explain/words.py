@@ -5,29 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import fields
 
-from tvm_neocpu.core.config import (
-    Config,
-    ConvConfig,
-    DenseConfig,
-    DepthwiseConfig,
-    Im2colConfig,
-    WinogradConfig,
-)
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import GraphNode
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.workload import ConvWorkload
 from tvm_neocpu.global_search.network.explain import Explanation
 from tvm_neocpu.global_search.network.layout_graph import Option
-from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
+from tvm_neocpu.topi.table import implementation_of
 
-# A template without a line here goes by its own name.
-_ALGORITHMS: dict[str, str] = {
-    ConvConfig.template: "direct",
-    DepthwiseConfig.template: "depthwise",
-    Im2colConfig.template: "im2col",
-    DenseConfig.template: "dense",
-    WinogradConfig.template: "winograd",
-}
 # Said by the layouts and by the algorithm's name already.
 _SAID_ELSEWHERE = ("ic_bn", "oc_bn", "tile")
 IMPOSSIBLE = "impossible"
@@ -41,11 +25,9 @@ def algorithm(node: GraphNode, option: Option) -> str:
     config = option.config
     if config is None:
         return node.kind.value
-    name = _ALGORITHMS.get(config.template, config.template)
-    if not isinstance(config, WinogradConfig) or not isinstance(node.workload, ConvWorkload):
-        return name
-    down, across = conv_matrices(node.workload, config.tile)
-    return f"{name} F({down.outputs}x{across.outputs})"
+    if node.workload is None:
+        return str(config.template)
+    return implementation_of(config).describe(node.workload, config)
 
 
 def schedule(config: Config | None) -> str:

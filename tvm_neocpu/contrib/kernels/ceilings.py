@@ -42,7 +42,7 @@ class PeakKernel:
     """
 
     def __init__(self, target: CompileTarget) -> None:
-        lanes, threads = target.cpu.lanes, target.cpu.cores
+        lanes, threads = target.cpu.lanes("float32"), target.cpu.cores
         rows = target.cpu.isa.vector_registers * 3 // 8
         x = te.placeholder((OPERANDS, VECTORS, lanes), name="x")
         y = te.placeholder((OPERANDS, rows), name="y")
@@ -92,7 +92,7 @@ class ReadKernel:
     """
 
     def __init__(self, target: CompileTarget, size: int, passes: int = 1) -> None:
-        lanes, threads = ACCUMULATORS * target.cpu.lanes, target.cpu.cores
+        lanes, threads = ACCUMULATORS * target.cpu.lanes("float32"), target.cpu.cores
         rows = max(1, size // (4 * lanes * threads * UNROLL)) * UNROLL
         data = te.placeholder((threads, rows, lanes), name="data")
         again = te.reduce_axis((0, passes), name="again")

@@ -70,7 +70,7 @@ def parameters(rounds: list[dict[str, float]], buffers: Buffers, cpu: Cpu) -> di
     The clock is the peak over the FMAs a cycle that the CPU's family has: where those are wrong,
     clock and bytes per cycle are so by the same factor, and predicted times stay right.
     """
-    clocks = [found[PEAK] / (2 * cpu.lanes * cpu.fma_per_cycle) for found in rounds]
+    clocks = [found[PEAK] / (2 * cpu.multiply_adds_per_cycle("float32")) for found in rounds]
 
     def per_cycle(probe: str) -> float:
         ratios = (found[probe] / (clock * 1e9) for found, clock in zip(rounds, clocks, strict=True))

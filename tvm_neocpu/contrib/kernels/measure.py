@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
 from statistics import median
 from typing import Any
 
@@ -15,7 +14,7 @@ import tvm
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.targets.target import CompileTarget
 from tvm_neocpu.topi.cost.ranking import ranked
 from tvm_neocpu.topi.kernel import kernel
@@ -51,22 +50,7 @@ class KernelTime:
     @property
     def moved_bytes(self) -> int:
         """The least it can move: data, weights and output once."""
-        return least_bytes(self.workload)
-
-
-def least_bytes(workload: Workload) -> int:
-    """Bytes of a workload's inputs, weights and outputs."""
-    if isinstance(workload, ConvWorkload):
-        shapes: Iterable[tuple[int, ...]] = (
-            workload.in_shape,
-            workload.weight_shape,
-            workload.out_shape,
-        )
-        return sum(4 * prod(shape) for shape in shapes)
-    if isinstance(workload, DenseWorkload):
-        weights = workload.in_features * workload.out_features
-        return 4 * (weights + workload.batch * (workload.in_features + workload.out_features))
-    return workload.moved_bytes
+        return self.workload.min_bytes
 
 
 def time_workloads(
@@ -106,7 +90,7 @@ def time_workload(
 
 def time_kernel(workload: Workload, config: Config, target: CompileTarget) -> float:
     """Median seconds of one run on random data, caches warm."""
-    func = kernel(workload, config)
+    func = kernel(workload, config, target.cpu)
     module = tvm.compile(func, target=target.target).jit()
     rng = np.random.default_rng(0)
     arguments = [

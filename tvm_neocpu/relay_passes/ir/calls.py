@@ -6,7 +6,10 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
+from tvm_neocpu.core.types import uniform
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 
 def op_name(expr: relax.Expr) -> str:
@@ -38,14 +41,14 @@ def conv_layouts(call: relax.Call) -> tuple[Layout, Layout] | None:
 
 
 def conv_workload(call: relax.Expr) -> ConvWorkload | None:
-    """The workload of a float32 conv2d call with a constant OIHW weight, else ``None``."""
+    """The workload of a conv2d call with a constant OIHW weight of its data's type, or ``None``."""
     if op_name(call) != "relax.nn.conv2d" or str(call.attrs.kernel_layout) != "OIHW":
         return None
     data, weight = call.args
     shape, layouts = static_shape(data), conv_layouts(call)
     if layouts is None or shape is None or not isinstance(weight, GenericConst):
         return None
-    if dtype_of(data) != "float32" or dtype_of(weight) != "float32":
+    if not dtype_of(data) == dtype_of(weight) == dtype_of(call):
         return None
     batch, channels, height, width = layouts[0].logical_shape(shape)
     out_channels, _, kernel_h, kernel_w = (int(extent) for extent in weight.value.shape)
@@ -61,20 +64,21 @@ def conv_workload(call: relax.Expr) -> ConvWorkload | None:
         _ints(attrs.padding),
         _ints(attrs.dilation),
         int(attrs.groups),
+        uniform(dtype_of(data)),
     )
 
 
 def dense_workload(call: relax.Expr) -> DenseWorkload | None:
-    """The workload of a float32 matmul of a matrix with a constant matrix, else ``None``."""
+    """The workload of a matmul of a matrix with a constant matrix of its type, or ``None``."""
     if op_name(call) != "relax.matmul":
         return None
     data, weight = call.args
     shape = static_shape(data)
     if shape is None or len(shape) != 2 or not isinstance(weight, GenericConst):
         return None
-    if len(weight.value.shape) != 2 or {dtype_of(data), dtype_of(weight)} != {"float32"}:
+    if len(weight.value.shape) != 2 or not dtype_of(data) == dtype_of(weight) == dtype_of(call):
         return None
-    return DenseWorkload(shape[0], shape[1], int(weight.value.shape[1]))
+    return DenseWorkload(shape[0], shape[1], int(weight.value.shape[1]), uniform(dtype_of(data)))
 
 
 def call_workload(call: relax.Expr) -> Workload | None:

@@ -12,10 +12,10 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.config import DepthwiseConfig
-from tvm_neocpu.core.layout import largest_factor
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import pad_spatial, place_padding
 
@@ -29,48 +29,44 @@ def compute(
 
     K is C times the multiplier, and x is i times it.
     """
-    tile_rows = -(-conv.out_height // config.reg_m)
-    tile_cols = -(-conv.out_width // config.reg_n)
-    reach = [conv.dilation[axis] * (conv.kernel[axis] - 1) + 1 for axis in (0, 1)]
-    rows = (tile_rows * config.reg_m - 1) * conv.stride[0] + reach[0]
-    cols = (tile_cols * config.reg_n - 1) * conv.stride[1] + reach[1]
-    padded = pad_spatial(data, conv.padding, (rows, cols), PAD, repeat=config.multiplier)
+    geometry = DepthwiseGeometry(conv, config)
+    padded = pad_spatial(data, conv.padding, geometry.padded_extent, PAD, repeat=conv.multiplier)
     kh = te.reduce_axis((0, conv.kernel[0]), name="kh")
     kw = te.reduce_axis((0, conv.kernel[1]), name="kw")
+    wide = conv.types.accumulator
 
     def tap(n, o, y, x, c):
         row = y * conv.stride[0] + kh * conv.dilation[0]
         col = x * conv.stride[1] + kw * conv.dilation[1]
-        return padded[n, o, row, col, c] * weight[o, 0, kh, kw, 0, c]
+        return padded[n, o, row, col, c].astype(wide) * weight[o, 0, kh, kw, 0, c].astype(wide)
 
-    blocks = conv.out_channels // config.oc_bn
     acc = te.compute(
-        (conv.batch, blocks, tile_rows * config.reg_m, tile_cols * config.reg_n, config.oc_bn),
+        (conv.batch, geometry.blocks, geometry.rows, geometry.columns, config.oc_bn),
         lambda *index: te.sum(tap(*index), axis=[kh, kw]),
         name=ACCUMULATE,
         attrs=anchor_attrs(conv, config),
     )
-    out_shape = (conv.batch, blocks, conv.out_height, conv.out_width, config.oc_bn)
-    return te.compute(out_shape, lambda *index: acc(*index), name=STORE)
+    out_shape = (conv.batch, geometry.blocks, conv.out_height, conv.out_width, config.oc_bn)
+    return te.compute(out_shape, lambda *i: acc(*i).astype(conv.types.output), name=STORE)
 
 
-def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
+def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """# parallel for n_o_yb: pad; for yo, xo: (kh, kw unrolled): tile of yi, xi, c in registers."""
-    acc, config = anchor.block, anchor.config
+    conv, config, acc = anchor.workload, anchor.config, anchor.block
+    geometry, unit = DepthwiseGeometry(conv, config), cpu.unit(conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     n, o, y, x, c, kh, kw = sch.get_loops(acc)
     y, yi = steps.split_off(sch, y, config.reg_m)
     xo, xi = steps.split_off(sch, x, config.reg_n)
-    rows = steps.loop_extent(sch, y)
-    yb, yo = steps.split_off(sch, y, largest_factor(rows, config.oh_bn or rows))
+    yb, yo = steps.split_off(sch, y, geometry.chunk_rows)
     sch.reorder(n, o, yb, yo, xo, kh, kw, yi, xi, c)
     chunk = steps.parallel_fused(sch, n, o, yb)
     if config.unroll_ker:
         steps.unroll_all(sch, kh, kw)
     sch.reverse_compute_at(output, xo, preserve_unit_loops=True)
-    steps.unroll_and_vectorize(sch, output, pixels=2)
-    steps.hold_tile_in_registers(sch, acc, kh)
-    place_padding(sch, PAD, chunk)
+    steps.unroll_and_vectorize(sch, output, unit, pixels=2)
+    steps.hold_tile_in_registers(sch, acc, kh, unit)
+    place_padding(sch, PAD, chunk, cpu.unit(conv.types.data))
     return output
 
 
@@ -83,4 +79,4 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: DepthwiseConfig)
 
 def packed_shape(conv: ConvWorkload, config: DepthwiseConfig) -> tuple[int, ...]:
     """The shape that :func:`pack_weight` returns."""
-    return (conv.out_channels // config.oc_bn, 1, *conv.kernel, 1, config.oc_bn)
+    return DepthwiseGeometry(conv, config).packed_shape

@@ -11,11 +11,10 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.config import ConvConfig
-from tvm_neocpu.core.layout import largest_factor
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
-from tvm_neocpu.topi.conv2d_direct.space import computed_columns
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import pad_spatial, place_padding
 from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_pixels
@@ -33,18 +32,14 @@ def compute(
     ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, ic_bn, tile_channels) of :func:`pack_weight`.
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    tile_rows, _ = tiles(conv, config)
-    reach_h = (tile_rows * config.reg_m - 1) * conv.stride[0] + _reach(conv, 0)
-    reach_w = (columns(conv, config) - 1) * conv.stride[1] + _reach(conv, 1)
-    padded = pad_spatial(data, conv.padding, (reach_h, reach_w), PAD)
-
-    ic_bn = config.ic_bn or conv.in_channels
-    in_blocks = conv.in_channels // conv.groups // ic_bn
-    out_blocks_per_group = conv.out_channels // conv.groups // config.oc_bn
+    geometry = DirectGeometry(conv, config)
+    padded = pad_spatial(data, conv.padding, geometry.padded_extent, PAD)
+    in_blocks = geometry.in_blocks
+    out_blocks_per_group = geometry.out_blocks // conv.groups
     ico = te.reduce_axis((0, in_blocks), name="ico")
     kh = te.reduce_axis((0, conv.kernel[0]), name="kh")
     kw = te.reduce_axis((0, conv.kernel[1]), name="kw")
-    ici = te.reduce_axis((0, ic_bn), name="ici")
+    ici = te.reduce_axis((0, geometry.ic_bn), name="ici")
 
     def pixel(n, o, y, x):
         row, col = (
@@ -56,56 +51,54 @@ def compute(
         block = ico if conv.groups == 1 else o // out_blocks_per_group * in_blocks + ico
         return padded[n, block, row, col, ici]
 
+    def product(n, o, y, x, c):
+        wide = conv.types.accumulator
+        return pixel(n, o, y, x).astype(wide) * weight[o, ico, kh, kw, ici, c].astype(wide)
+
     acc = te.compute(
-        (
-            conv.batch,
-            conv.out_channels // config.oc_bn,
-            tile_rows * config.reg_m,
-            columns(conv, config),
-            config.tile_channels,
-        ),
-        lambda n, o, y, x, c: te.sum(
-            pixel(n, o, y, x) * weight[o, ico, kh, kw, ici, c], axis=[ico, kh, kw, ici]
-        ),
+        (conv.batch, geometry.out_blocks, geometry.rows, geometry.columns, config.tile_channels),
+        lambda *index: te.sum(product(*index), axis=[ico, kh, kw, ici]),
         name=ACCUMULATE,
         attrs=anchor_attrs(conv, config),
     )
     out_shape = (*acc.shape[:2], conv.out_height, conv.out_width, config.oc_bn)
-    return te.compute(out_shape, lambda *index: acc(*index), name=STORE)
+    return te.compute(out_shape, lambda *i: acc(*i).astype(conv.types.output), name=STORE)
 
 
-def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
+def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
-    config, acc = anchor.config, anchor.block
+    conv, config, acc = anchor.workload, anchor.config, anchor.block
+    unit = cpu.unit(conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
-    chunk, tile, reduction = tile_output(sch, acc, config)
+    chunk, tile, reduction = tile_output(sch, acc, DirectGeometry(conv, config))
     if config.unroll_ker:
         steps.unroll_all(sch, reduction[2])
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
-    steps.unroll_and_vectorize(sch, output, pixels=2)
+    steps.unroll_and_vectorize(sch, output, unit, pixels=2)
     prefetch_next_panel(sch, reduction[-1])
-    prefetch_next_pixels(sch, reduction[-1], anchor.workload)
-    steps.hold_tile_in_registers(sch, acc, reduction[0])
-    place_padding(sch, PAD, None if config.parallel_oc else chunk)
+    prefetch_next_pixels(sch, reduction[-1], conv.kernel, conv.stride)
+    steps.hold_tile_in_registers(sch, acc, reduction[0], unit)
+    place_padding(sch, PAD, None if config.parallel_oc else chunk, cpu.unit(conv.types.data))
     return output
 
 
 def tile_output(
-    sch: Schedule, acc: SBlockRV, config: ConvConfig
+    sch: Schedule, acc: SBlockRV, geometry: DirectGeometry
 ) -> tuple[LoopRV, LoopRV, list[LoopRV]]:
     """Tile the output; returns the parallel loop, the loop over tiles, the reduction loops.
 
     # for n, o, y, x, c, ico, kh, kw, ici  ->
     # parallel for n_yb: for o, yo, xo: for ico, kh, kw, ici: for yi, xi, c
 
-    Two tiles that do not divide the columns are written out one after the other, 9 and 8 of 17:
-    what the second lacks is then known and no pixel is computed in vain.
+    Two tiles that do not divide the columns are written out one after the other, 9 and 8 of 17.
+    The extent of the second is then a constant and no pixel is computed in vain.
     """
+    config = geometry.config
     n, o, y, x, c, *reduction = sch.get_loops(acc)
     y, yi = steps.split_off(sch, y, config.reg_m)
     width = steps.loop_extent(sch, x)
     xo, xi = steps.split_off(sch, x, config.reg_n)
-    yb, yo = steps.split_off(sch, y, largest_factor(steps.loop_extent(sch, y), config.oh_bn))
+    yb, yo = steps.split_off(sch, y, geometry.chunk_rows)
     order = (n, o, yb) if config.parallel_oc else (n, yb, o)
     sch.reorder(*order, yo, xo, *reduction, yi, xi, c)
     chunk = steps.parallel_fused(sch, *(order if config.parallel_oc else order[:2]))
@@ -119,33 +112,15 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: ConvConfig) -> n
 
     Channels that only fill a vector are zero.
     """
-    ic_bn = config.ic_bn or conv.in_channels
-    out_channels, in_channels, height, width = weight.shape
-    blocked = weight.reshape(
-        out_channels // config.oc_bn, config.oc_bn, in_channels // ic_bn, ic_bn, height, width
-    )
+    geometry = DirectGeometry(conv, config)
+    ic_bn, (height, width) = geometry.ic_bn, conv.kernel
+    blocks = geometry.out_blocks, config.oc_bn, geometry.in_blocks, ic_bn
     packed = np.zeros(packed_shape(conv, config), weight.dtype)
+    blocked = weight.reshape(*blocks, height, width)
     packed[..., : config.oc_bn] = blocked.transpose(0, 2, 4, 5, 3, 1)
     return packed
 
 
 def packed_shape(conv: ConvWorkload, config: ConvConfig) -> tuple[int, ...]:
     """The shape that :func:`pack_weight` returns."""
-    ic_bn = config.ic_bn or conv.in_channels
-    blocks = (conv.out_channels // config.oc_bn, conv.in_channels // conv.groups // ic_bn)
-    return (*blocks, *conv.kernel, ic_bn, config.tile_channels)
-
-
-def tiles(conv: ConvWorkload, config: ConvConfig) -> tuple[int, int]:
-    """Register tiles down and across the output; the last ones may overhang it."""
-    return -(-conv.out_height // config.reg_m), -(-conv.out_width // config.reg_n)
-
-
-def columns(conv: ConvWorkload, config: ConvConfig) -> int:
-    """Columns computed: just the output's where two tiles cover them, else those of whole tiles."""
-    return computed_columns(conv.out_width, config.reg_n)
-
-
-def _reach(conv: ConvWorkload, axis: int) -> int:
-    """Input rows (or columns) that one output row needs."""
-    return conv.dilation[axis] * (conv.kernel[axis] - 1) + 1
+    return DirectGeometry(conv, config).packed_shape

@@ -10,7 +10,6 @@ divide the pixels.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -18,9 +17,10 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
-from tvm_neocpu.core.config import Im2colConfig
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
@@ -36,10 +36,10 @@ def compute(
     ``weight``: (K/oc_bn, C/ic_bn * R * S, ic_bn, tile_channels) of :func:`pack_weight`.
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    _, chunks, pixels = chunking(conv, config)
+    geometry = Im2colGeometry(conv, config)
     height, width = conv.out_height, conv.out_width
     kernel_rows, kernel_cols = conv.kernel
-    columns = None if reads_in_place(conv, config) else _columns(data, conv, config)
+    columns = None if geometry.reads_in_place else _columns(data, geometry)
 
     def column(tap, f, ici):
         if columns is None:
@@ -48,36 +48,37 @@ def compute(
         block, spot = tap // (kernel_rows * kernel_cols), tap % (kernel_rows * kernel_cols)
         return columns[block, spot // kernel_cols, spot % kernel_cols, f, ici]
 
-    tap = te.reduce_axis((0, packed_shape(conv, config)[1]), name="tap")
-    ici = te.reduce_axis((0, config.ic_bn or 1), name="ici")
-    out_blocks = conv.out_channels // config.oc_bn
+    tap = te.reduce_axis((0, geometry.packed_shape[1]), name="tap")
+    ici = te.reduce_axis((0, geometry.ic_bn), name="ici")
+    wide = conv.types.accumulator
     product = te.compute(
-        (out_blocks, chunks * pixels, config.tile_channels),
-        lambda o, f, c: te.sum(column(tap, f, ici) * weight[o, tap, ici, c], axis=[tap, ici]),
+        (geometry.out_blocks, geometry.computed_pixels, config.tile_channels),
+        lambda o, f, c: te.sum(
+            column(tap, f, ici).astype(wide) * weight[o, tap, ici, c].astype(wide), axis=[tap, ici]
+        ),
         name=PRODUCT,
         attrs=anchor_attrs(conv, config),
     )
     return te.compute(
-        (conv.batch, out_blocks, height, width, config.oc_bn),
-        lambda n, o, y, x, c: product[o, (n * height + y) * width + x, c],
+        (conv.batch, geometry.out_blocks, height, width, config.oc_bn),
+        lambda n, o, y, x, c: product[o, (n * height + y) * width + x, c].astype(conv.types.output),
         name=STORE,
     )
 
 
-def _columns(data: te.Tensor, conv: ConvWorkload, config: Im2colConfig) -> te.Tensor:
+def _columns(data: te.Tensor, geometry: Im2colGeometry) -> te.Tensor:
     """(C/ic_bn, R, S, pixels, ic_bn); rows that overhang the batch repeat its last one."""
-    _, chunks, pixels = chunking(conv, config)
+    conv = geometry.conv
     rows, width = conv.batch * conv.out_height, conv.out_width
-    overhangs = chunks * pixels > rows * width
-    source = _padded_phases(data, conv) if config.ic_bn == 0 else _padded_pixels(data, conv)
+    plain = geometry.config.ic_bn == 0
+    source = _padded_phases(data, conv) if plain else _padded_pixels(data, conv)
 
     def copied(block, kh, kw, f, ici):
-        row = tirx.min(f // width, rows - 1) if overhangs else f // width
+        row = tirx.min(f // width, rows - 1) if geometry.overhangs else f // width
         y = row % conv.out_height * conv.stride[0] + kh * conv.dilation[0]
         return source(row // conv.out_height, block, y, f % width, kw, ici)
 
-    lanes = config.ic_bn or 1
-    shape = (conv.in_channels // lanes, *conv.kernel, chunks * pixels, lanes)
+    shape = (geometry.in_blocks, *conv.kernel, geometry.computed_pixels, geometry.ic_bn)
     return te.compute(shape, copied, name=COLUMNS)
 
 
@@ -127,20 +128,21 @@ def _padded_pixels(data: te.Tensor, conv: ConvWorkload) -> Callable[..., tirx.Ex
     return read
 
 
-def schedule(sch: Schedule, anchor: Anchor) -> SBlockRV:
+def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused.
 
     # parallel chunk of pixels: columns; for o, tile: (tile = 0; for tap, ici: tile += ..; store)
     """
     conv, config, product = anchor.workload, anchor.config, anchor.block
+    unit = cpu.unit(conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     flatten_pixels(sch, output, conv)
     chunk, tile, reduction = tile_pixels(sch, product, config)
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
-    steps.unroll_and_vectorize(sch, output, pixels=1)
+    steps.unroll_and_vectorize(sch, output, unit, pixels=1)
     prefetch_next_panel(sch, reduction[-1])
-    steps.hold_tile_in_registers(sch, product, reduction[0])
-    place_columns(sch, chunk, conv, config)
+    steps.hold_tile_in_registers(sch, product, reduction[0], unit)
+    place_columns(sch, chunk, conv, config, cpu.unit(conv.types.data))
     return output
 
 
@@ -167,13 +169,15 @@ def tile_pixels(
     return steps.parallel_fused(sch, *order[: 1 + config.parallel_oc]), t, reduction
 
 
-def place_columns(sch: Schedule, chunk: LoopRV, conv: ConvWorkload, config: Im2colConfig) -> None:
+def place_columns(
+    sch: Schedule, chunk: LoopRV, conv: ConvWorkload, config: Im2colConfig, unit: VectorUnit
+) -> None:
     """Copy a chunk's columns just before it; all of them at once where chunks split channels.
 
     # blocked: for f: for block, kh, kw: vectors of ici;  plain: for c, kh, kw, row: vectors of x
 
     Padding's loop over x is cut where the image begins and ends: LLVM vectorises what is between
-    (3x224x224 to 32, 3x3, stride 2: 300 us before, 230 after).
+    (Zen 5, 3x224x224 to 32, 3x3, stride 2: 300 us before, 230 after).
     """
     pad = steps.find_block(sch, PAD)
     if pad is not None:
@@ -192,24 +196,11 @@ def place_columns(sch: Schedule, chunk: LoopRV, conv: ConvWorkload, config: Im2c
         f, x = steps.split_off(sch, f, conv.out_width)
     if config.ic_bn:
         sch.reorder(f, block, kh, kw)
-        steps.vectorize_lanes(sch, ici)
+        steps.vectorize_lanes(sch, ici, unit)
     elif whole_rows:
-        steps.vectorize_lanes(sch, x)
+        steps.vectorize_lanes(sch, x, unit)
     if config.parallel_oc:
         steps.parallel_fused(sch, *((f,) if config.ic_bn else (block, kh, kw)))
-
-
-def chunking(conv: ConvWorkload, config: Im2colConfig) -> tuple[int, int, int]:
-    """(register tiles of all pixels, chunks, pixels of a chunk); the last chunk may overhang."""
-    tiles = math.ceil(conv.batch * conv.out_height * conv.out_width / config.reg_n)
-    return tiles, math.ceil(tiles / config.tiles), config.tiles * config.reg_n
-
-
-def reads_in_place(conv: ConvWorkload, config: Im2colConfig) -> bool:
-    """Whether the data is its own column matrix, and no tile reads beyond its end."""
-    _, chunks, pixels = chunking(conv, config)
-    fits = chunks * pixels == conv.batch * conv.out_height * conv.out_width
-    return conv.is_pointwise and config.ic_bn > 0 and fits
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: Im2colConfig) -> np.ndarray:
@@ -217,12 +208,10 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: Im2colConfig) ->
 
     Channels that only fill a vector are zero.
     """
-    ic_bn = config.ic_bn or 1
-    out_channels, in_channels, height, width = weight.shape
-    blocked = weight.reshape(
-        out_channels // config.oc_bn, config.oc_bn, in_channels // ic_bn, ic_bn, height, width
-    )
-    packed = np.zeros(packed_shape(conv, config), weight.dtype)
+    geometry = Im2colGeometry(conv, config)
+    blocks = geometry.out_blocks, config.oc_bn, geometry.in_blocks, geometry.ic_bn
+    blocked = weight.reshape(*blocks, *conv.kernel)
+    packed = np.zeros(geometry.packed_shape, weight.dtype)
     ordered = blocked.transpose(0, 2, 4, 5, 3, 1)
     packed[..., : config.oc_bn] = ordered.reshape(*packed.shape[:-1], config.oc_bn)
     return packed
@@ -230,6 +219,4 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: Im2colConfig) ->
 
 def packed_shape(conv: ConvWorkload, config: Im2colConfig) -> tuple[int, ...]:
     """The shape that :func:`pack_weight` returns."""
-    ic_bn = config.ic_bn or 1
-    taps = conv.in_channels // ic_bn * conv.kernel[0] * conv.kernel[1]
-    return (conv.out_channels // config.oc_bn, taps, ic_bn, config.tile_channels)
+    return Im2colGeometry(conv, config).packed_shape

@@ -18,18 +18,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 Row = tuple[Fraction, ...]
 Matrix = tuple[Row, ...]
 
-# As many points as F(6, 3) and F(3, 7) need, in the order that loses least precision.
+# As many points as F(6, 3) and F(3, 7) need, in the order that loses the least precision.
 _POINTS = tuple(
     Fraction(n, d) for n, d in ((0, 1), (1, 1), (-1, 1), (1, 2), (-2, 1), (2, 1), (-1, 2), (4, 1))
 )
 
-# Infinity is one too.
-MOST_POINTS = len(_POINTS) + 1
+# The point at infinity counts as an interpolation point.
+MAX_POINTS = len(_POINTS) + 1
 
 
 @dataclass(frozen=True)

@@ -7,61 +7,36 @@ three do not, and Winograd's transforms need them in one.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
-from tvm_neocpu.core.workload import ConvWorkload
+from tvm_neocpu.core.cpu import VectorUnit
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradGeometry, unit_stride
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import pad_spatial, place_padding
 
 PLAIN, PHASES = "phases_pad", "phases"
 
 
-def unit_stride(conv: ConvWorkload) -> ConvWorkload:
-    """The same convolution over phases: channels are (channel, row's phase, column's phase)."""
-    down, across = conv.stride
-    kernel = -(-conv.kernel[0] // down), -(-conv.kernel[1] // across)
-    return replace(
-        conv,
-        in_channels=conv.in_channels * down * across,
-        height=conv.out_height + kernel[0] - 1,
-        width=conv.out_width + kernel[1] - 1,
-        kernel=kernel,
-        stride=(1, 1),
-        padding=(0, 0, 0, 0),
-    )
-
-
-def multiplied(conv: ConvWorkload, ic_bn: int) -> ConvWorkload:
-    """The convolution that Winograd's tiles see: over phases where the data is plain (0)."""
-    return conv if ic_bn else unit_stride(conv)
-
-
-def lanes_of(unit: ConvWorkload) -> int:
-    """The vector that holds all channels of a pixel: 16 for 12."""
-    return 1 << (unit.in_channels - 1).bit_length()
-
-
-def split_pixels(data: te.Tensor, conv: ConvWorkload, shape: tuple[int, int]) -> te.Tensor:
+def split_pixels(data: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
     """(N, C, H, W) -> (N, 1, rows, cols, lanes): padded, zeros in lanes without a channel."""
+    conv, shape = geometry.conv, geometry.padded_extent
     down, across = conv.stride
-    unit = unit_stride(conv)
     padded = pad_spatial(data, conv.padding, (shape[0] * down, shape[1] * across), PLAIN)
 
     def pixel(n, _, y, x, lane):
         channel, row, col = lane // (down * across), lane // across % down, lane % across
         value = padded[n, channel, y * down + row, x * across + col]
         zero = tirx.const(0, data.dtype)
-        return tirx.if_then_else(lane < unit.in_channels, value, zero)
+        return tirx.if_then_else(lane < geometry.in_channels, value, zero)
 
-    return te.compute((conv.batch, 1, *shape, lanes_of(unit)), pixel, name=PHASES)
+    return te.compute((conv.batch, 1, *shape, geometry.stored_ic_bn), pixel, name=PHASES)
 
 
-def place_phases(sch: Schedule, chunk: LoopRV | None, conv: ConvWorkload) -> None:
+def place_phases(sch: Schedule, chunk: LoopRV | None, conv: ConvWorkload, unit: VectorUnit) -> None:
     """Split the rows that a chunk reads just before it reads them; without one, all in one pass.
 
     # for y, x: for lane  ->  for y, x: lanes 0 and 1; lanes 2 and 3; .. of stride 2
@@ -76,12 +51,12 @@ def place_phases(sch: Schedule, chunk: LoopRV | None, conv: ConvWorkload) -> Non
     *_, lanes = sch.get_loops(phases)
     runs, run = steps.split_off(sch, lanes, conv.stride[1])
     steps.unroll_all(sch, runs)
-    steps.vectorize_lanes(sch, run)
-    place_padding(sch, PLAIN, chunk)
+    steps.vectorize_lanes(sch, run, unit)
+    place_padding(sch, PLAIN, chunk, unit)
 
 
 def split_taps(weight: np.ndarray, conv: ConvWorkload) -> np.ndarray:
-    """(K, C, R, S) -> the weight of :func:`unit_stride`; taps beyond the kernel are zero."""
+    """(K, C, R, S) -> the weight of ``unit_stride(conv)``; taps beyond the kernel are zero."""
     (down, across), unit = conv.stride, unit_stride(conv)
     out_channels, in_channels, rows, cols = weight.shape
     height, width = unit.kernel

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from typing import Any
 
-from tvm_neocpu.core.candidate import Candidate, layouts_of
+from tvm_neocpu.core.candidate import Candidate, has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.topi.strategy import (
-    Implementation,
-    implementation_of,
-    implementations,
-    space_of,
-)
+from tvm_neocpu.topi.operator import Implementation
+from tvm_neocpu.topi.table import implementation_of, implementations, space_of
 
 
 def predict_seconds(workload: Workload, config: Config, cpu: Cpu) -> float:
@@ -36,18 +33,25 @@ def best_per_layout(
     Blocks that fill whole vectors are considered, or the widest ones where no such factor exists.
     ``without`` are configs that are known not to work.
     """
-    return _best_per_layout(workload, cpu, without, implementations(workload, cpu))
+    entries = implementations(workload, cpu)
+    settings = tuple(entry.settings() for entry in entries)
+    return _best_per_layout(workload, cpu, without, entries, settings)
 
 
 @lru_cache(maxsize=4096)
 def _best_per_layout(
-    workload: Workload, cpu: Cpu, without: frozenset[Config], _: tuple[Implementation, ...]
+    workload: Workload,
+    cpu: Cpu,
+    without: frozenset[Config],
+    entries: tuple[Implementation, ...],
+    settings: tuple[Hashable, ...],
 ) -> tuple[Candidate, ...]:
-    """Remembered for as long as the same implementations are registered."""
-    favoured = _favoured(space_of(workload, cpu), cpu)
-    space = [config for config in favoured if config not in without]
+    """Remembered for as long as the same implementations are registered, under equal settings."""
+    space = tuple(config for entry in entries for config in entry.space(workload, cpu))
+    favoured = _favoured(space, cpu.lanes(workload.types.accumulator))
+    tried = [config for config in favoured if config not in without]
     best: dict[tuple[Layout, Layout], Candidate] = {}
-    for candidate in _sorted(workload, space, cpu):
+    for candidate in _sorted(workload, tried, cpu):
         best.setdefault(layouts_of(candidate.config), candidate)
     return tuple(best.values())
 
@@ -63,15 +67,16 @@ def _sorted(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[Candi
     return sorted(candidates, key=lambda candidate: candidate.seconds)
 
 
-def _favoured(space: tuple[Config, ...], cpu: Cpu) -> list[Config]:
-    blocks = [(getattr(config, "ic_bn", 0), config.oc_bn) for config in space]
-    reads = _whole_vectors({before for before, _ in blocks}, cpu)
-    writes = _whole_vectors({after for _, after in blocks}, cpu)
-    pairs = zip(space, blocks, strict=True)
-    return [config for config, (before, after) in pairs if before in reads and after in writes]
+def _favoured(space: tuple[Config, ...], lanes: int) -> list[Config]:
+    """Configs whose blocks fill whole vectors; all of those that have no blocks."""
+    blocked: list[Any] = [config for config in space if has_blocks(config)]
+    plain = [config for config in space if not has_blocks(config)]
+    reads = _whole_vectors({config.ic_bn for config in blocked}, lanes)
+    writes = _whole_vectors({config.oc_bn for config in blocked}, lanes)
+    return plain + [c for c in blocked if c.ic_bn in reads and c.oc_bn in writes]
 
 
-def _whole_vectors(blocks: set[int], cpu: Cpu) -> set[int]:
+def _whole_vectors(blocks: set[int], lanes: int) -> set[int]:
     """Plain NCHW (0), and blocks of whole vectors; failing these the two widest blocks."""
-    whole = {block for block in blocks if block % cpu.lanes == 0}
+    whole = {block for block in blocks if block % lanes == 0}
     return whole if any(whole) else whole | set(sorted(blocks)[-2:])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.cpu import Cpu, VectorUnit
 
 # Share of the shorter of cache and compute time that out-of-order execution cannot hide.
 EXPOSED = 0.15
@@ -17,62 +17,76 @@ EXPOSED = 0.15
 LOAD_CONTENTION = 0.03
 # Share of L1 that weights may take before the data beside them pushes them out.
 PANEL_SHARE = 0.6
+# Share of L2 that a working set may take and still stay in it.
+L2_SHARE = 0.7
+# Share of L3 that a working set may take and still stay in it from one layer to the next.
+L3_SHARE = 0.5
+# Smaller weights and feature maps are not prefetched.
+MIN_PREFETCHED_BYTES = 128 * 1024
 # Cost of a parallel region's fork and join, seconds.
 FORK_JOIN = 2e-6
-# Cycles that a chunk begins and ends with: a call, what is done once a loop nest, no prefetch
-# across (256x14x14->1024, two threads: 247 us with a chunk a tile, 234 with one a block of 32).
+# Cycles of a chunk's begin and end: a call, what is done once in a loop nest, no prefetch across
+# chunks (Zen 5, two threads, 256x14x14->1024: 247 us with a chunk for each tile, 234 with a chunk
+# for each block of 32 channels).
 CHUNK_CYCLES = 150.0
 
 
 @dataclass(frozen=True)
-class Work:
-    """What one kernel does in all; bytes are those that pass from a level to the next inner one.
+class Traffic:
+    """Bytes that pass from each level of memory to the next inner one, of one run.
 
-    ``cycles`` are core cycles of instruction issue over all chunks; ``chunks`` the trip count of
-    the parallel loop, which bounds how evenly the cores share the work. ``prefetched`` bytes come
-    from memory too, but were asked for in time: only their bandwidth counts.
+    ``prefetched`` bytes come from memory too, but were requested in time: only their bandwidth
+    counts.
     """
 
-    cycles: float
-    chunks: int
     from_l2: float
     from_l3: float
     from_dram: float
     prefetched: float = 0.0
 
 
+@dataclass(frozen=True)
+class Work:
+    """What one kernel does in all.
+
+    ``cycles`` are core cycles of instruction issue over all chunks. ``chunks`` is the trip count of
+    the parallel loop, which bounds how evenly the cores share the work.
+    """
+
+    cycles: float
+    chunks: int
+    traffic: Traffic
+
+
 def seconds(work: Work, cpu: Cpu) -> float:
     """Predicted seconds on ``cpu.cores`` threads."""
+    traffic = work.traffic
     share = math.ceil(work.chunks / cpu.cores) / work.chunks
-    cached = work.from_l2 / cpu.l2_bytes_per_cycle + work.from_l3 / cpu.l3_bytes_per_cycle
+    cached = traffic.from_l2 / cpu.l2_bytes_per_cycle + traffic.from_l3 / cpu.l3_bytes_per_cycle
     streams = min(1 / share * cpu.dram_bytes_per_cycle, cpu.dram_total_bytes_per_cycle)
     compute, memory = (work.cycles + CHUNK_CYCLES * work.chunks) * share, cached * share
     longer, shorter = max(compute, memory), min(compute, memory)
-    cycles = overlapped(longer + EXPOSED * shorter, work.prefetched / streams)
+    cycles = overlapped(longer + EXPOSED * shorter, traffic.prefetched / streams)
     # Nothing hides what is not prefetched: weights that other layers pushed out of the caches come
-    # at full price (ResNet-50's 14x14 Winograd layers: 390 us with weights in L3, 630 without).
-    cycles += work.from_dram / streams
+    # at full price (Zen 5, ResNet-50's 14x14 Winograd layers: 390 us with weights in L3, 630
+    # without).
+    cycles += traffic.from_dram / streams
     return cycles / (cpu.ghz * 1e9) + FORK_JOIN
 
 
 def overlapped(first: float, second: float) -> float:
     """Time of two things done at once: the longer one's, and a quarter more where they are equal.
 
-    Fitted to Winograd on 512x7x7 (us): product 620 and weights from memory 420 took 640 together,
-    867 and 943 took 1150; a product at the bandwidth of L2 takes 1.24 times what it does from L1.
+    Fitted to Winograd on 512x7x7, Zen 5 (us): product 620 and weights from memory 420 took 640
+    together, 867 and 943 took 1150. A product at the bandwidth of L2 takes 1.24 times what it does
+    from L1.
     """
     return float((first**3 + second**3) ** (1 / 3))
 
 
-def vector_registers(block: int, cpu: Cpu) -> int:
-    """Registers that a block of channels takes; ``steps.vectorize_lanes`` splits it by powers of 2.
-
-    ``vector_registers(48, avx512) == 3``, ``vector_registers(12, avx512) == 3`` (of 4 lanes each).
-    """
-    return block // min(block & -block, cpu.lanes)
-
-
-def tile_step_cycles(pixels: int, vectors: int, cpu: Cpu, l2_bytes: float = 0.0) -> float:
+def tile_step_cycles(
+    pixels: int, vectors: int, cpu: Cpu, unit: VectorUnit, l2_bytes: float = 0.0
+) -> float:
     """Cycles of one reduction step of a register tile: ``vectors`` weights, ``pixels`` inputs.
 
     Bounded by FMA issue, by loads, by FMA latency when the tile has too few accumulators, and by
@@ -80,12 +94,24 @@ def tile_step_cycles(pixels: int, vectors: int, cpu: Cpu, l2_bytes: float = 0.0)
     """
     fmas = pixels * vectors
     loads = vectors + pixels
-    spilled = max(0, fmas + vectors + 1 - cpu.isa.vector_registers)
     bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, cpu.fma_latency)
-    issue = bound + LOAD_CONTENTION * loads + 2.0 * spilled
+    issue = bound + LOAD_CONTENTION * loads + 2.0 * unit.spilled(pixels, vectors)
     return overlapped(issue, l2_bytes / cpu.l2_bytes_per_cycle)
 
 
 def streamed(panel_bytes: float, row_bytes: float, cpu: Cpu) -> float:
-    """Bytes a step takes from L2: a row of the panel, or none while the panel stays in L1."""
+    """Bytes that a step takes from L2: a row of the panel, or none while the panel stays in L1."""
     return row_bytes if panel_bytes > PANEL_SHARE * cpu.l1 else 0.0
+
+
+def resident_in_l3(working_set: float, cpu: Cpu) -> bool:
+    """Whether feature maps of so many bytes are still in L3 when the next layer reads them."""
+    return working_set < L3_SHARE * cpu.l3
+
+
+def prefetched_bytes(weight_bytes: float) -> float:
+    """The weights that templates with a marked reduction loop request in time: all or none.
+
+    No network's weights stay in the caches from one run to the next.
+    """
+    return weight_bytes if weight_bytes >= MIN_PREFETCHED_BYTES else 0.0

@@ -1,13 +1,15 @@
-"""The configuration space of the packed dense template and what the cost model says of it."""
+"""The configuration space of the packed dense template."""
 
 from __future__ import annotations
 
 import math
 
-from tvm_neocpu.core.config import DenseConfig
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.workload import DenseWorkload
-from tvm_neocpu.topi.cost.roofline import Work, seconds, tile_step_cycles
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+
+# Rows of the batch in a register tile, and how many tiles of equal height a batch is cut into.
+ROWS, MAX_EQUAL_TILES = (1, 2, 4, 6, 8, 12, 14), 4
 
 
 def accepts(dense: DenseWorkload, cpu: Cpu) -> bool:
@@ -16,27 +18,20 @@ def accepts(dense: DenseWorkload, cpu: Cpu) -> bool:
 
 def space(dense: DenseWorkload, cpu: Cpu) -> tuple[DenseConfig, ...]:
     """Blocks of one to eight vectors of outputs, rows of the batch, reduction unrolling."""
-    widest = max(cpu.lanes, math.ceil(dense.out_features / cpu.lanes) * cpu.lanes)
-    blocks = [v * cpu.lanes for v in (1, 2, 3, 4, 5, 6, 8) if v * cpu.lanes <= widest]
+    unit = cpu.unit(dense.types.accumulator)
+    widest = max(unit.lanes, math.ceil(dense.out_features / unit.lanes) * unit.lanes)
+    blocks = [v * unit.lanes for v in (1, 2, 3, 4, 5, 6, 8) if v * unit.lanes <= widest]
     return tuple(
         DenseConfig(oc_bn, reg_n, unroll_k)
         for oc_bn in blocks
-        for reg_n in (1, 2, 4, 6, 8, 12, 14)
-        if reg_n <= dense.batch and cpu.holds_tile(reg_n, oc_bn // cpu.lanes)
+        for reg_n in row_tiles(dense)
+        if unit.holds_tile(reg_n, oc_bn // unit.lanes)
         for unroll_k in (1, 2, 4, 8)
     )
 
 
-def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> float:
-    """Weights cross every cache boundary once per tile of the batch that does not share them."""
-    vectors = config.oc_bn // cpu.lanes
-    blocks = math.ceil(dense.out_features / config.oc_bn)
-    rows = math.ceil(dense.batch / config.reg_n)
-    per_step = tile_step_cycles(config.reg_n, vectors, cpu) + 1.0 / config.unroll_k
-    cycles = rows * blocks * dense.in_features * per_step
-    weight_bytes = 4.0 * blocks * config.oc_bn * dense.in_features
-    block_bytes = weight_bytes / blocks
-    passes = rows if block_bytes > 0.7 * cpu.l2 else 1
-    # Read in order, weights come as fast as memory gives them, and multiply meanwhile.
-    later = weight_bytes * (rows - 1), weight_bytes * (passes - 1)
-    return seconds(Work(cycles, blocks, *later, from_dram=0.0, prefetched=weight_bytes), cpu)
+def row_tiles(dense: DenseWorkload) -> tuple[int, ...]:
+    """Heights of register tiles; those of a few equal tiles too: 7 for a batch of 7 or 13."""
+    equal = (math.ceil(dense.batch / tiles) for tiles in range(1, MAX_EQUAL_TILES + 1))
+    heights = {rows for rows in (*ROWS, *equal) if rows <= min(dense.batch, ROWS[-1])}
+    return tuple(sorted(heights))

@@ -1,8 +1,8 @@
 """The schedule of everything no template owns: pooling, reductions, elementwise, data movement.
 
 In a blocked layout the innermost axis is a vector of channels, so one rule serves them all:
-elementwise producers melt into their consumer, outer axes run in parallel, the innermost one is
-vectorised, and a reduction keeps a row of results in registers.
+elementwise producers are inlined into their consumer, outer axes run in parallel, the innermost one
+is vectorised, and a reduction keeps a row of results in registers.
 """
 
 from __future__ import annotations
@@ -12,22 +12,25 @@ import math
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.schedule import steps
 
 # Below this many innermost operations a fork costs more than the other cores save.
 MIN_PARALLEL_WORK = 8192
-# Fewer rows than this may leave a core without one.
+# With fewer rows than this a core may get none.
 MIN_PARALLEL_ROWS = 16
-VECTOR = 16
-MAX_LANES = 64
+# Registers that one vector statement takes at most; a longer row is a loop.
+MAX_VECTORS = 4
+# A vector of fewer elements than this is no faster than they are one by one.
+MIN_LANES = 4
 
 
-def schedule_generic(sch: Schedule) -> None:
+def schedule_generic(sch: Schedule, cpu: Cpu) -> None:
     """Schedule a function without an anchor, in place."""
     inline_elementwise(sch, child_blocks(sch))
     for block in child_blocks(sch):
-        schedule_block(sch, block)
+        schedule_block(sch, block, cpu)
 
 
 def inline_elementwise(sch: Schedule, blocks: list[SBlockRV]) -> None:
@@ -46,17 +49,18 @@ def downstream(sch: Schedule, block: SBlockRV) -> list[SBlockRV]:
     return found
 
 
-def schedule_block(sch: Schedule, block: SBlockRV) -> None:
+def schedule_block(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
     """One stage of its own: parallel outside, vectors inside."""
     if not _is_static(sch, block):
         return
+    unit = steps.unit_of(sch, block, cpu)
     if steps.is_reduction(sch, block):
-        _schedule_reduction(sch, block)
+        _schedule_reduction(sch, block, unit)
     else:
-        _schedule_spatial(sch, block)
+        _schedule_spatial(sch, block, unit)
 
 
-def _schedule_spatial(sch: Schedule, block: SBlockRV) -> None:
+def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     """# for n, o, y, x, c  ->  parallel for n_o_y: for x: vectorised c.
 
     A row of its own lets LLVM lift out of the loop what depends on channel and row alone: the
@@ -66,14 +70,14 @@ def _schedule_spatial(sch: Schedule, block: SBlockRV) -> None:
     if not loops:
         return
     work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
-    outer = [*loops[:-1], *_vectorize_last(sch, loops[-1])]
+    outer = [*loops[:-1], *_vectorize_last(sch, loops[-1], unit)]
     rows = math.prod(steps.loop_extent(sch, loop) for loop in outer[:3])
     if len(outer) > 3 and rows >= MIN_PARALLEL_ROWS:
         outer = outer[:3]
     _parallel(sch, outer, work)
 
 
-def _schedule_reduction(sch: Schedule, block: SBlockRV) -> None:
+def _schedule_reduction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     """# for n, o, y, x, c, kh, kw  ->  parallel for n_o_y: for x: for kh, kw: vectorised c.
 
     The accumulator is one vector, which LLVM keeps in a register.
@@ -88,14 +92,15 @@ def _schedule_reduction(sch: Schedule, block: SBlockRV) -> None:
     reduction = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced]
     if not spatial:
         return
-    if _reads_along_last_reduction(sch, block) and _reduce_in_lanes(sch, block, reduction[-1]):
+    along = _reads_along_last_reduction(sch, block)
+    if along and _reduce_in_lanes(sch, block, reduction[-1], unit):
         return
-    lanes = spatial[-1]
+    lanes, max_lanes = spatial[-1], MAX_VECTORS * unit.lanes
     extent = steps.loop_extent(sch, lanes)
-    if extent > MAX_LANES and extent % MAX_LANES == 0 and len(spatial) > 1:
-        spatial[-1:] = sch.split(lanes, [None, MAX_LANES])
+    if extent > max_lanes and extent % max_lanes == 0 and len(spatial) > 1:
+        spatial[-1:] = sch.split(lanes, [None, max_lanes])
         lanes = spatial[-1]
-    blocked = 1 < steps.loop_extent(sch, lanes) <= MAX_LANES and len(spatial) > 1
+    blocked = 1 < steps.loop_extent(sch, lanes) <= max_lanes and len(spatial) > 1
     if not blocked:
         sch.reorder(*spatial, *reduction)
         _parallel(sch, spatial, work)
@@ -108,10 +113,10 @@ def _schedule_reduction(sch: Schedule, block: SBlockRV) -> None:
     _parallel(sch, outer[: len(outer) - len(keep)], work)
     at = sch.get_loops(block)[-len(reduction) - 2]
     sch.reverse_compute_at(store, at, preserve_unit_loops=True)
-    steps.vectorize_lanes(sch, sch.get_loops(store)[-1])
-    steps.vectorize_lanes(sch, lanes)
+    steps.vectorize_lanes(sch, sch.get_loops(store)[-1], unit)
+    steps.vectorize_lanes(sch, lanes, unit)
     zero = sch.decompose_reduction(block, reduction[0])
-    steps.vectorize_lanes(sch, sch.get_loops(zero)[-1])
+    steps.vectorize_lanes(sch, sch.get_loops(zero)[-1], unit)
 
 
 def _reads_along_last_reduction(sch: Schedule, block: SBlockRV) -> bool:
@@ -123,14 +128,14 @@ def _reads_along_last_reduction(sch: Schedule, block: SBlockRV) -> bool:
     return any(axes[-1].var.same_as(index) for index in innermost)
 
 
-def _reduce_in_lanes(sch: Schedule, block: SBlockRV, last: LoopRV) -> bool:
+def _reduce_in_lanes(sch: Schedule, block: SBlockRV, last: LoopRV, unit: VectorUnit) -> bool:
     """# for n, k: y[n] += x[n, k]  ->  for n: for k: v[0:16] += x[n, k * 16 + 0:16]; y[n] = sum(v).
 
-    Declines rows of which less than four vectors can be made.
+    Declines rows of fewer than four vectors.
     """
     extent = steps.loop_extent(sch, last)
-    width = min(extent & -extent, VECTOR)
-    if width < 4 or extent < 4 * width or len(sch.get_loops(block)) < 2:
+    width = min(extent & -extent, unit.lanes)
+    if width < MIN_LANES or extent < 4 * width or len(sch.get_loops(block)) < 2:
         return False
     rank = len(steps.output_shape(sch, block))
     _, lanes = sch.split(last, [None, width])
@@ -142,26 +147,26 @@ def _reduce_in_lanes(sch: Schedule, block: SBlockRV, last: LoopRV) -> bool:
     # The lanes are the new block's first axis.
     vector, *inner = sch.get_loops(partial)[len(outer) :]
     sch.reorder(*inner, vector)
-    steps.vectorize_lanes(sch, vector)
+    steps.vectorize_lanes(sch, vector, unit)
     zero = sch.decompose_reduction(partial, inner[0])
-    steps.vectorize_lanes(sch, sch.get_loops(zero)[-1])
+    steps.vectorize_lanes(sch, sch.get_loops(zero)[-1], unit)
     steps.unroll_all(sch, across)
     sch.decompose_reduction(block, across)
     _parallel(sch, outer, work)
     return True
 
 
-def _vectorize_last(sch: Schedule, loop: LoopRV) -> list[LoopRV]:
+def _vectorize_last(sch: Schedule, loop: LoopRV, unit: VectorUnit) -> list[LoopRV]:
     """Vectorise the innermost loop; returns what is left of it outside the vector."""
     extent = steps.loop_extent(sch, loop)
-    if extent <= MAX_LANES:
-        steps.vectorize_lanes(sch, loop)
+    if extent <= MAX_VECTORS * unit.lanes:
+        steps.vectorize_lanes(sch, loop, unit)
         return []
-    width = min(extent & -extent, VECTOR)
-    if width < 4:
+    width = min(extent & -extent, unit.lanes)
+    if width < MIN_LANES:
         return [loop]
     outer, lanes = sch.split(loop, [None, width])
-    steps.vectorize_lanes(sch, lanes)
+    steps.vectorize_lanes(sch, lanes, unit)
     return [outer]
 
 

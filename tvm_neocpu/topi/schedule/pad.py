@@ -6,12 +6,14 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 
-from tvm_neocpu.core.workload import Padding
+from tvm_neocpu.core.cpu import VectorUnit
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.prologue import has_parts, take_parts
 
+# (top, left, bottom, right).
+Padding = tuple[int, int, int, int]
 # More channel blocks than this would be a lot of code for one stage.
-MOST_UNROLLED_BLOCKS = 64
+MAX_UNROLLED_BLOCKS = 64
 # Of (N, C, H, W); blocked feature maps have a vector of channels behind that.
 PLAIN_RANK = 4
 # s_tir::attr::pragma_loop_partition_hint
@@ -28,9 +30,9 @@ def pad_spatial(
 ) -> te.Tensor:
     """Pad H and W of (N, C, H, W[, c]) by (top, left, bottom, right).
 
-    The result has at least ``at_least`` rows and columns, so that tiles may overhang the output,
-    and every channel of a block ``repeat`` times. Returns ``data`` where there is nothing to do and
-    it lies in memory: what is computed (a prologue) needs the stage as its place.
+    The result has at least ``at_least`` rows and columns, so that tiles may overhang the output.
+    It has every channel of a block ``repeat`` times. Returns ``data`` where there is nothing to do,
+    unless a prologue computes it: that needs the stage as its place.
     """
     top, left, bottom, right = padding
     height, width = int(data.shape[2]), int(data.shape[3])
@@ -61,11 +63,12 @@ def pad_spatial(
     return te.compute(shape, padded, name=name)
 
 
-def place_padding(sch: Schedule, name: str, chunk: LoopRV | None) -> None:
+def place_padding(sch: Schedule, name: str, chunk: LoopRV | None, unit: VectorUnit) -> None:
     """Pad the rows that a chunk reads just before it reads them, while they fit the cache.
 
-    Where chunks also split the output channels each would pad the same rows again: then, without a
-    ``chunk``, one pass. A concat in front is unrolled by blocks, so that each knows its part.
+    Where chunks also split the output channels each would pad the same rows again. Then, without a
+    ``chunk``, one pass pads all of them. A concat in front is unrolled by blocks, so that each
+    block knows its part.
     """
     pad = steps.find_block(sch, name)
     if pad is None:
@@ -77,23 +80,24 @@ def place_padding(sch: Schedule, name: str, chunk: LoopRV | None) -> None:
     elif rank == PLAIN_RANK:
         steps.parallel_fused(sch, *sch.get_loops(pad)[:-1])
     else:
-        steps.parallel_and_vectorize(sch, pad)
+        steps.parallel_and_vectorize(sch, pad, unit)
         return
     *_, lanes = loops = sch.get_loops(pad)
     if rank == PLAIN_RANK:
         cut_at_borders(sch, lanes)
         return
     blocks = loops[1 - rank]
-    if parts > 1 and steps.loop_extent(sch, blocks) <= MOST_UNROLLED_BLOCKS:
+    if parts > 1 and steps.loop_extent(sch, blocks) <= MAX_UNROLLED_BLOCKS:
         steps.unroll_all(sch, blocks)
-    steps.vectorize_lanes(sch, lanes)
+    steps.vectorize_lanes(sch, lanes, unit)
 
 
-def melt_padding(sch: Schedule, name: str) -> None:
-    """Let what reads a blocked image test for its border itself, instead of reading a padded copy.
+def inline_padding(sch: Schedule, name: str) -> None:
+    """Let the reader of a blocked image test for its border, instead of reading a padded copy.
 
-    Tests cost less than another pass over memory: Winograd by chunks of channels gains 2-5 %.
-    Where the image is computed (a prologue) the copy stays: what reads it does so more than once.
+    Tests cost less than another pass over memory: Winograd by chunks of channels gains 2-5 % (Zen
+    5).
+    Where a prologue computes the image the copy stays, because its reader reads it more than once.
     """
     pad = steps.find_block(sch, name)
     if pad is not None and not has_parts(sch, pad):

@@ -25,7 +25,7 @@ Step = tuple[str, te.Tensor | None]
 _STEPS: dict[str, Callable[[Expr, Expr | None], Expr]] = {
     "relax.multiply": lambda value, operand: value * operand,
     "relax.add": lambda value, operand: value + operand,
-    "relax.nn.relu": lambda value, _: te.max(value, tirx.const(0.0, "float32")),
+    "relax.nn.relu": lambda value, _: te.max(value, tirx.const(0, value.dtype)),
 }
 STEP_OPERATORS = frozenset(_STEPS)
 
@@ -51,8 +51,8 @@ def compute(parts: Sequence[te.Tensor], prologue: Sequence[Step]) -> te.Tensor:
     return te.compute(shape, element, name=PROLOGUE, attrs={PARTS_KEY: len(parts)})
 
 
-def melt_prologue(sch: Schedule) -> None:
-    """Melt the prologue into the stage that reads it, which takes over the note of its parts.
+def inline_prologue(sch: Schedule) -> None:
+    """Inline the prologue into the stage that reads it, which takes over the note of its parts.
 
     # prologue = max(x * s + t, 0); pad = prologue or 0  ->  pad = max(x * s + t, 0) or 0
     """
@@ -66,7 +66,7 @@ def melt_prologue(sch: Schedule) -> None:
 
 
 def has_parts(sch: Schedule, block: SBlockRV) -> bool:
-    """Whether a prologue was melted into this block."""
+    """Whether a prologue was inlined into this block."""
     return PARTS_KEY in sch.get(block).annotations
 
 

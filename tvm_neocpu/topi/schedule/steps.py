@@ -2,22 +2,22 @@
 
 Blocks found here are the ones that ``FuseTIR`` leaves: an anchor, what feeds it, what follows it.
 Every template ends in a *store* stage, an identity copy from its accumulator to the output, so
-that an elementwise epilogue can be melted into the store, whatever the accumulator looks like.
+that an elementwise epilogue can be inlined into the store, whatever the accumulator looks like.
 """
 
 from __future__ import annotations
 
+import tvm_ffi
+from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
+from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 
 REDUCE_AXIS = 2  # tirx.IterVar.CommReduce
-# As many as any register tile has: eight vectors of AVX-512, and all registers one by one.
-MOST_LANES, MOST_UNROLLED = 128, 32
-LINE_BYTES, FLOAT_BYTES = 64, 4
-# Floats of a cache line.
-LINE = LINE_BYTES // FLOAT_BYTES
+# Registers that one vector statement may take: as many as a row of any register tile has.
+MAX_VECTORS = 8
 # The scope of what a kernel holds in registers.
 LOCAL = "local"
 
@@ -41,12 +41,17 @@ def output_shape(sch: Schedule, block: SBlockRV) -> tuple[int, ...]:
     return tuple(int(extent) for extent in sch.get(block).writes[0].source.shape)
 
 
+def unit_of(sch: Schedule, block: SBlockRV, cpu: Cpu) -> VectorUnit:
+    """The vector registers for elements of what a block writes."""
+    return cpu.unit(str(sch.get(block).writes[0].source.dtype))
+
+
 def is_reduction(sch: Schedule, block: SBlockRV) -> bool:
     return any(int(axis.iter_type) == REDUCE_AXIS for axis in sch.get(block).iter_vars)
 
 
 def inline_epilogue(sch: Schedule, store: SBlockRV) -> SBlockRV:
-    """Melt ``store`` and the elementwise operations after it into their last one; return that.
+    """Inline ``store`` and the elementwise operations after it into their last one; return that.
 
     # store = acc; add = store + b; relu = max(add, 0)  ->  relu = max(acc + b, 0)
 
@@ -105,17 +110,17 @@ def unroll_all(sch: Schedule, *loops: LoopRV) -> None:
             sch.unroll(loop)
 
 
-def vectorize_lanes(sch: Schedule, loop: LoopRV) -> None:
+def vectorize_lanes(sch: Schedule, loop: LoopRV, unit: VectorUnit) -> None:
     """# for c in range(48): f(c)  ->  for v in unrolled(3): f(v * 16 + ramp(0, 1, 16)).
 
     LLVM lowers a vector whose length is no power of two element by element (60 times slower).
     What is more than a register tile stays a loop: a row of 21841 outputs took minutes to compile.
     """
     extent = loop_extent(sch, loop)
-    lanes = min(extent & -extent, MOST_LANES)
+    lanes = min(extent & -extent, MAX_VECTORS * unit.lanes)
     if lanes < extent:
         vectors, loop = sch.split(loop, [None, lanes])
-        if extent // lanes <= MOST_UNROLLED:
+        if extent // lanes <= unit.registers:
             sch.unroll(vectors)
     if lanes > 1:
         sch.vectorize(loop)
@@ -129,16 +134,18 @@ def parallel_fused(sch: Schedule, *loops: LoopRV) -> LoopRV:
     return loop
 
 
-def spread_over_sets(sch: Schedule, block: SBlockRV, axis: int) -> None:
-    """Put neighbours along an axis of the buffer that a block writes an odd count of lines apart.
+def spread_over_sets(sch: Schedule, block: SBlockRV, axis: int, unit: VectorUnit) -> None:
+    """Pad an axis of the buffer that a block writes: neighbours lie an odd count of lines apart.
 
-    What lies a power of two apart shares a few sets of the cache: the 36 elements of a Winograd
-    tile evicted each other (256x14x14: 425 -> 367 us, 64x224x224: 6320 -> 5690).
+    Elements that lie a power of two apart share a few sets of the cache. The 36 elements of a
+    Winograd tile evicted each other (Zen 5: 256x14x14 425 -> 367 us, 64x224x224 6320 -> 5690).
     """
-    sch.storage_align(block, 0, axis, factor=2 * LINE, offset=LINE)
+    sch.storage_align(block, 0, axis, factor=2 * unit.line, offset=unit.line)
 
 
-def hold_tile_in_registers(sch: Schedule, acc: SBlockRV, first_reduction: LoopRV) -> None:
+def hold_tile_in_registers(
+    sch: Schedule, acc: SBlockRV, first_reduction: LoopRV, unit: VectorUnit
+) -> None:
     """Zero the tile before the reduction, unroll its pixels, vectorise its channels.
 
     # for k, yi, xi, c: acc += ..  ->  acc[*] = 0; for k: acc[0,0,:] += ..; acc[0,1,:] += ..; ..
@@ -148,12 +155,12 @@ def hold_tile_in_registers(sch: Schedule, acc: SBlockRV, first_reduction: LoopRV
     sch.set_scope(acc, 0, LOCAL)
     *_, yi, xi, lanes = sch.get_loops(acc)
     unroll_all(sch, yi, xi)
-    vectorize_lanes(sch, lanes)
+    vectorize_lanes(sch, lanes, unit)
     zero = sch.decompose_reduction(acc, first_reduction)
-    unroll_and_vectorize(sch, zero, pixels=2)
+    unroll_and_vectorize(sch, zero, unit, pixels=2)
 
 
-def unroll_and_vectorize(sch: Schedule, block: SBlockRV, pixels: int) -> None:
+def unroll_and_vectorize(sch: Schedule, block: SBlockRV, unit: VectorUnit, pixels: int) -> None:
     """Unroll the ``pixels`` loops outside a block's innermost one and vectorise that one.
 
     An epilogue of many steps (SiLU's polynomial) stays a loop over pixels: LLVM would interleave
@@ -162,23 +169,27 @@ def unroll_and_vectorize(sch: Schedule, block: SBlockRV, pixels: int) -> None:
     *_, lanes = loops = sch.get_loops(block)
     if not is_long(sch, block):
         unroll_all(sch, *loops[-1 - pixels : -1])
-    vectorize_lanes(sch, lanes)
+    vectorize_lanes(sch, lanes, unit)
 
 
 def is_long(sch: Schedule, block: SBlockRV) -> bool:
     """Whether a block's value names intermediate results, as approximated functions do."""
-    return "T.Let(" in str(sch.get(block).body)
+
+    def stop(_: tirx.Let) -> tvm_ffi.VisitInterrupt:
+        return tvm_ffi.VisitInterrupt(None)
+
+    return tvm_ffi.structural_walk(sch.get(block).body, (tirx.Let, stop)) is not None
 
 
-def parallel_and_vectorize(sch: Schedule, block: SBlockRV) -> None:
+def parallel_and_vectorize(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     """The schedule of an elementwise or data-moving stage over a blocked layout.
 
     # for n, o, y, x, c  ->  parallel for n_o_y: for x: vectorised c
     """
     loops = sch.get_loops(block)
     if len(loops) == 1:
-        vectorize_lanes(sch, loops[0])
+        vectorize_lanes(sch, loops[0], unit)
         return
     inner = 2 if len(loops) > 3 else 1
-    vectorize_lanes(sch, loops[-1])
+    vectorize_lanes(sch, loops[-1], unit)
     parallel_fused(sch, *loops[:-inner])

@@ -3,9 +3,9 @@
 TVM hands a parallel loop's buffers over in a struct, where ``noalias`` is lost: LLVM then keeps an
 accumulator in memory as soon as anything else in the loop touches memory (a prefetch tripled the
 time of a 1x1 convolution), and tests pointers for overlap at run time. The attribute that TVM uses
-to outline whole kernels passes them as ``noalias`` arguments again, to serial loops too: what a
-kernel allocates itself is told apart only so (a long 1x7 kernel on one thread: 1940 -> 640 us). A
-chunk costs one call more.
+to outline whole kernels passes them as ``noalias`` arguments again. Serial loops need it too: only
+so LLVM tells apart what a kernel allocates itself (a long 1x7 kernel on one thread of Zen 5:
+1940 -> 640 us). A chunk costs one call more.
 """
 
 from __future__ import annotations
@@ -14,17 +14,27 @@ from tvm import tirx
 from tvm.ir import StringImm
 from tvm.tirx import AttrStmt, Evaluate, For, ForKind, SeqStmt, Stmt
 
+from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.tir.rewrite_loops import opaque, rewrite_loops, with_body
 
 # tirx::attr::compute_scope
 COMPUTE_SCOPE = "compute_scope"
 
 
-def outline_chunks(func: tirx.PrimFunc, serial_too: bool = False) -> tirx.PrimFunc:
+def outline_parallel(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
+    """# parallel for i: body  ->  parallel for i: chunk(i, buffers...)."""
+    return _outlined(func, serial_too=False)
+
+
+def outline_chunks(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """# parallel for i: body  ->  parallel for i: chunk(i, buffers...)
 
-    # for i: body  ->  chunk(buffers...), for outermost loops that are serial, if they too
+    # for i: body  ->  chunk(buffers...), for outermost loops that are serial
     """
+    return _outlined(func, serial_too=True)
+
+
+def _outlined(func: tirx.PrimFunc, serial_too: bool) -> tirx.PrimFunc:
 
     def outlined(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
         if loop.kind == ForKind.PARALLEL:

@@ -2,10 +2,10 @@
 
 A residual was written several layers ago, an output's memory was last used by another layer: both
 lie in L3 or in memory. At a tile's end all their lines are wanted at once and nothing hides the
-way. ResNet's 1x1 layers with a residual took a tenth longer. Winograd stores whole rows of tiles
-between two products: its stem took 570 us with the output in cache and 800 without. As few as 28
-lines are worth asking for, though the processor buffers 104 stores (ResNet-50's 14x14 1x1 layers
-into 1024 channels: 508 us without, 461 with; one thread).
+latency. Figures of one thread of Zen 5: ResNet's 1x1 layers with a residual took a tenth longer.
+Winograd stores whole rows of tiles between two products: its stem took 570 us with the output in
+cache and 800 without. As few as 28 lines are worth a request, though the processor buffers 104
+stores (ResNet-50's 14x14 1x1 layers into 1024 channels: 508 us without, 461 with).
 """
 
 from __future__ import annotations
@@ -20,60 +20,55 @@ from tvm.sym import Analyzer
 from tvm.tirx import Buffer, For, SeqStmt, Stmt
 from tvm_ffi import structural_equal
 
-from tvm_neocpu.topi.schedule.steps import LINE, LOCAL
-from tvm_neocpu.topi.tir.prefetch_weights import (
-    MOST_A_STEP,
-    PREFETCH_KEY,
-    corner,
-    innermost_block,
-    is_large_map,
-    loops_of,
-    position,
-    request,
-)
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.schedule.steps import LOCAL
+from tvm_neocpu.topi.tir.loop_nests import corner, innermost_block, loops_of, position
+from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY
+from tvm_neocpu.topi.tir.requests import MAX_PER_STEP, is_large_map, line_of, request
 from tvm_neocpu.topi.tir.rewrite_loops import behind, over_body, with_body
 
 # The axis of rows in a blocked feature map.
 ROWS = 2
 # Requests at once that the processor does not drop.
-MOST_A_RUN = 12
-# More than 256 KiB would have left the caches again until they are wanted.
-MOST_LINES = 4096
+MAX_PER_RUN = 12
+# Share of L2 beyond which requested lines leave the caches again before they are wanted.
+MAX_L2_SHARE = 0.25
 
 
 @dataclass(frozen=True)
 class _Region:
     """What a loop nest touches of a feature map: ``rows`` times ``lines`` cache lines.
 
-    ``start``: the index of its first element.
+    ``start``: the index of its first element. ``line``: elements of a cache line.
     """
 
     buffer: Buffer
     start: tuple[Expr, ...]
     rows: int
     lines: int
+    line: int
     written: bool
 
 
-def prefetch_epilogues(func: tirx.PrimFunc) -> tirx.PrimFunc:
+def prefetch_epilogues(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """# (for k: acc += ..); out = acc + r  ->  (for k: (prefetch of r; acc += ..)); out = acc + r
 
     Before :func:`.prefetch_weights.plant_prefetches`, whose marks show the loop over k.
     """
-    return func.with_body(_planted(func.body))
+    return func.with_body(_planted(func.body, cpu))
 
 
-def _planted(stmt: Stmt) -> Stmt:
+def _planted(stmt: Stmt, cpu: Cpu) -> Stmt:
     if not isinstance(stmt, SeqStmt):
-        return over_body(stmt, _planted)
-    parts = [_planted(part) for part in stmt]
-    regions = [region for part in parts for region in _regions_of(part)]
+        return over_body(stmt, lambda body: _planted(body, cpu))
+    parts = [_planted(part, cpu) for part in stmt]
+    regions = [region for part in parts for region in _regions_of(part, cpu)]
     if not regions:
         return SeqStmt(parts)
     return SeqStmt([_with_requests(part, regions, ()) for part in parts])
 
 
-def _regions_of(nest: Stmt) -> list[_Region]:
+def _regions_of(nest: Stmt, cpu: Cpu) -> list[_Region]:
     """What a loop nest that ends in an epilogue reads where it writes, and what it writes."""
     block = innermost_block(nest)
     if block is None or not block.block.writes:
@@ -83,11 +78,13 @@ def _regions_of(nest: Stmt) -> list[_Region]:
         return []
     loops = loops_of(nest)
     first, last = (corner(block, output.region, loops, at_end) for at_end in (False, True))
-    size = _size(output.source, first, last)
+    line = line_of(output.source, cpu)
+    size = _size(output.source, first, last, line, cpu)
     if size is None:
         return []
-    read = [_Region(buffer, first, *size, written=False) for buffer in _read_alike(block.block)]
-    return [*read, _Region(output.source, first, *size, written=True)]
+    alike = _read_alike(block.block)
+    read = [_Region(buffer, first, *size, line, written=False) for buffer in alike]
+    return [*read, _Region(output.source, first, *size, line, written=True)]
 
 
 def _read_alike(block: SBlock) -> list[Buffer]:
@@ -104,18 +101,19 @@ def _read_alike(block: SBlock) -> list[Buffer]:
 
 
 def _size(
-    buffer: Buffer, first: tuple[Expr, ...], last: tuple[Expr, ...]
+    buffer: Buffer, first: tuple[Expr, ...], last: tuple[Expr, ...], line: int, cpu: Cpu
 ) -> tuple[int, int] | None:
-    """(rows, lines a row) from one element to another; None for no runs of lines, or too many."""
+    """(rows, lines of a row) from one element to another; None without runs, or too many."""
     shape = [int(extent) for extent in buffer.shape]
     analyzer = Analyzer()
     sides = [analyzer.simplify(end - begin + 1) for begin, end in zip(first, last, strict=True)]
     if not all(isinstance(side, tirx.IntImm) for side in sides):
         return None
     *outer, rows, cols, lanes = (min(int(s), most) for s, most in zip(sides, shape, strict=True))
-    lines = cols * lanes // LINE
-    whole = prod(outer) == 1 and lanes == shape[-1] and lanes % LINE == 0
-    return (rows, lines) if whole and rows * lines <= MOST_LINES else None
+    lines = cols * lanes // line
+    whole = prod(outer) == 1 and lanes == shape[-1] and lanes % line == 0
+    stays = rows * lines * cpu.line <= MAX_L2_SHARE * cpu.l2
+    return (rows, lines) if whole and stays else None
 
 
 def _with_requests(stmt: Stmt, regions: list[_Region], outer: tuple[For, ...]) -> Stmt:
@@ -129,15 +127,15 @@ def _with_requests(stmt: Stmt, regions: list[_Region], outer: tuple[For, ...]) -
     if not isinstance(stmt, For):
         return stmt
     if PREFETCH_KEY in stmt.annotations:
-        rare = [r for r in regions if _count(r, outer) > MOST_A_RUN]
-        often = [r for r in regions if _count(r, outer) <= MOST_A_RUN]
+        rare = [r for r in regions if _count(r, outer) > MAX_PER_RUN]
+        often = [r for r in regions if _count(r, outer) <= MAX_PER_RUN]
         return behind(_all(often, outer), with_body(stmt, _in_steps(stmt, rare, outer)))
     return with_body(stmt, _with_requests(stmt.body, regions, (*outer, stmt)))
 
 
 def _in_steps(marked: For, regions: list[_Region], outer: tuple[For, ...]) -> Stmt:
     loops = (*outer, marked)
-    few = [region for region in regions if _count(region, loops) <= MOST_A_STEP]
+    few = [region for region in regions if _count(region, loops) <= MAX_PER_STEP]
     return behind(_all(few, loops), marked.body)
 
 
@@ -162,5 +160,5 @@ def _request(region: _Region, line: Expr) -> Stmt:
     if region.rows > 1:
         index[ROWS] = index[ROWS] + line // region.lines
         line = line % region.lines
-    index[-1] = index[-1] + line * LINE
+    index[-1] = index[-1] + line * region.line
     return request(region.buffer, tuple(index), region.written)

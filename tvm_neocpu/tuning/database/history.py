@@ -21,7 +21,8 @@ from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import TransformWorkload, Workload
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.database.best_records import BestRecords
 from tvm_neocpu.tuning.database.log import LogContents, PathLike, TuningLogWarning, load_log
 from tvm_neocpu.tuning.database.plan_lines import PlanKey

@@ -13,10 +13,9 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.errors import LogError
+from tvm_neocpu.core.errors import LineError, LogError
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.tuning.database.entities import LineError
 from tvm_neocpu.tuning.database.plan_lines import PlanAssembler, PlanKey, encode_plan, is_plan_row
 from tvm_neocpu.tuning.database.record_lines import decode_record, encode_record, parse_row
 

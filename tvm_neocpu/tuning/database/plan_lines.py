@@ -19,10 +19,9 @@ from typing import Any, NamedTuple
 
 from tvm_neocpu.core.config import Config, knobs
 from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.errors import PlanError
+from tvm_neocpu.core.errors import LineError, PlanError
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.tuning.database.entities import LineError
 from tvm_neocpu.tuning.database.record_lines import (
     FAILED_COST,
     Row,

@@ -19,9 +19,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.errors import LineError
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import ConvWorkload, Workload
-from tvm_neocpu.tuning.database.entities import LineError, decode_config, encode_config
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.table import implementation_of
+from tvm_neocpu.tuning.database.entities import decode_config, encode_config
 from tvm_neocpu.tuning.database.task_args import decode_workload
 from tvm_neocpu.version import __version__
 
@@ -52,11 +54,14 @@ def decode_record(row: Row) -> Record:
     template = template_of(task)
     ours = ours_of(row)
     costs, error_no, all_cost, timestamp = list_of(row, "result", 4)
-    workload = decode_workload(template, args, ours.get("groups"))
+    workload, config = decode_workload(template, args, ours), config_of(row, template)
+    reason = implementation_of(config).misfit(workload, config)
+    if reason is not None:
+        raise LineError(f"its config does not fit {workload}: {reason}")
     error = _whole(error_no, "error number")
     return Record(
         workload=workload,
-        config=config_of(row, template),
+        config=config,
         costs=_costs(costs, error),
         cpu=cpu_of(target, ours),
         threads=threads_of(ours),
@@ -83,11 +88,9 @@ def parse_row(text: str) -> Row:
 
 def row_of(workload: Workload, config: Config, result: list[Any], cpu: str, threads: int) -> Row:
     """What a record's line and a plan's line for a convolution have in common."""
-    pointwise = isinstance(workload, ConvWorkload) and workload.kernel == (1, 1)
     task = config.template + TASK_SUFFIX
-    row = blank_row(task, workload.args(), encode_config(config, pointwise), result, cpu, threads)
-    if isinstance(workload, ConvWorkload) and workload.groups > 1:
-        row["neocpu"]["groups"] = workload.groups
+    row = blank_row(task, workload.args(), encode_config(config, workload), result, cpu, threads)
+    row["neocpu"] |= workload.extras()
     return row
 
 

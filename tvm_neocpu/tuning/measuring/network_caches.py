@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,6 @@ from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import MIB, cache_sizes
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
 
 EVICT = "tvm_neocpu.evict_caches"
 # Of the last-level cache: replacement is not exactly least-recently-used.
@@ -32,7 +30,8 @@ _LANES = 16
 
 def touched_bytes(graph: ConvGraph) -> int:
     """Bytes of all weights and of every convolution's output: what a run leaves in the caches."""
-    return sum(_bytes(node.workload) for node in graph.convs if node.workload is not None)
+    workloads = [node.workload for node in graph.convs if node.workload is not None]
+    return sum(workload.weight_bytes + workload.out_bytes for workload in workloads)
 
 
 def evicted_bytes(touched: int) -> int:
@@ -74,11 +73,3 @@ def _sweeper(size: int, threads: int) -> Callable[[], None]:
     source = tvm.runtime.tensor(np.ones((threads, rows, _LANES), np.float32))
     result = tvm.runtime.tensor(np.zeros((threads, _LANES), np.float32))
     return lambda: read(source, result)
-
-
-def _bytes(workload: Workload) -> int:
-    if isinstance(workload, ConvWorkload):
-        return 4 * (prod(workload.weight_shape) + prod(workload.out_shape))
-    if isinstance(workload, DenseWorkload):
-        return 4 * workload.out_features * (workload.in_features + workload.batch)
-    return workload.moved_bytes

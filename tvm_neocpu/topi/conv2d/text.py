@@ -1,33 +1,29 @@
-"""Workloads from the text that they print as: ``512x7x7->512 3x3 p1``, ``dense 1x25088->4096``."""
+"""Convolutions from the text that they print as: ``512x7x7->512 3x3 p1``."""
 
 from __future__ import annotations
 
 import re
 
 from tvm_neocpu.core.errors import WorkloadTextError
-from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Padding, Pair
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Padding, Pair
 
-_DENSE = re.compile(r"dense (\d+)x(\d+)->(\d+)")
+EXAMPLE = "64x56x56->64 3x3 s2 p1"
 _CONV = re.compile(
     r"(?:batch(?P<batch>\d+) )?(?P<channels>\d+)x(?P<height>\d+)x(?P<width>\d+)->(?P<filters>\d+) "
     r"(?P<rows>\d+)x(?P<columns>\d+)(?P<options>.*)"
 )
 _OPTION = re.compile(r" (?:(?P<key>[spdg])(?P<values>\d+|\(\d+(?:, ?\d+)*\))|(?P<word>depthwise))")
-_EXAMPLES = "'64x56x56->64 3x3 s2 p1', 'batch8 32x14x14->32 3x3 p1 depthwise', 'dense 1x512->1000'"
 
 
-def parse_workload(text: str) -> ConvWorkload | DenseWorkload:
+def parse(text: str) -> ConvWorkload | None:
     """The inverse of ``str``: stride, padding, dilation, groups as s, p, d, g, once or in full.
 
-    Raises WorkloadTextError for any other text, and for a convolution that has no output.
+    ``None`` for a text of another form. Raises WorkloadTextError for unknown options, and for a
+    convolution that has no output.
     """
-    dense = _DENSE.fullmatch(text.strip())
-    if dense:
-        batch, features, outputs = map(int, dense.groups())
-        return DenseWorkload(batch, features, outputs)
     conv = _CONV.fullmatch(text.strip())
     if conv is None:
-        raise WorkloadTextError(f"{text!r} is no workload; write one like {_EXAMPLES}")
+        return None
     options = _options(text, conv["options"])
     channels = int(conv["channels"])
     found = ConvWorkload(

@@ -1,0 +1,57 @@
+"""Element types: what a workload's tensors consist of, and how many bytes an element takes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+
+_BITS = re.compile(r"[a-z]+(\d+)")
+
+
+@dataclass(frozen=True, order=True)
+class Types:
+    """The element types of a workload, by TVM's names.
+
+    ``accumulator`` is the type that products are summed in; a register tile consists of it.
+    """
+
+    data: str
+    weight: str
+    accumulator: str
+    output: str
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all four are the same type."""
+        return {self.data, self.weight, self.accumulator, self.output} == {self.data}
+
+    def __str__(self) -> str:
+        """``"float64"``, or ``"uint8 x int8 -> int32 -> float32"`` where they differ."""
+        if self.is_uniform:
+            return self.data
+        return f"{self.data} x {self.weight} -> {self.accumulator} -> {self.output}"
+
+
+@cache
+def uniform(dtype: str) -> Types:
+    """All four of one type: ``uniform("float64")``."""
+    return Types(dtype, dtype, dtype, dtype)
+
+
+# What a workload consists of unless it says otherwise, and what AutoTVM's logs are about.
+FP32 = uniform("float32")
+
+
+@cache
+def item_bytes(dtype: str) -> int:
+    """Bytes of one element: ``item_bytes("float32") == 4``; a bool takes one.
+
+    Raises ValueError for a name without a width.
+    """
+    if dtype == "bool":
+        return 1
+    match = _BITS.match(dtype)
+    if match is None:
+        raise ValueError(f"{dtype!r} is no element type: it has no width")
+    return (int(match.group(1)) + 7) // 8

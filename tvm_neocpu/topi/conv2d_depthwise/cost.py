@@ -1,0 +1,52 @@
+"""What the cost model says of the depthwise template: loads bound it."""
+
+from __future__ import annotations
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry
+from tvm_neocpu.topi.cost.roofline import (
+    PANEL_SHARE,
+    Traffic,
+    Work,
+    resident_in_l3,
+    seconds,
+)
+
+
+def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float:
+    """Seconds of one run on ``cpu.cores`` threads."""
+    geometry = DepthwiseGeometry(conv, config)
+    tiles = geometry.tiles[0] * geometry.tiles[1] * conv.batch * geometry.blocks
+    cycles = tiles * _tile_cycles(conv, config, cpu)
+    in_bytes, out_bytes = conv.in_bytes, conv.out_bytes
+    from_l2 = float(in_bytes + out_bytes)
+    # What the layer before wrote is still in L2 where it fits.
+    from_l3 = from_l2 if from_l2 > PANEL_SHARE * cpu.l2 * cpu.cores else 0.0
+    if geometry.is_copied:
+        copied = float(geometry.chunk_bytes * geometry.chunks)
+        # Repeated channels are gathered one by one.
+        lanes = cpu.lanes(conv.types.data) if conv.multiplier == 1 else 1
+        cycles += 1.5 * copied / (item_bytes(conv.types.data) * lanes)
+        from_l2 += copied if geometry.chunk_bytes > cpu.l1 / 2 else 0.0
+        from_l3 += 2 * copied if geometry.chunk_bytes > PANEL_SHARE * cpu.l2 else 0.0
+    maps = float(in_bytes + out_bytes)
+    from_dram = 0.0 if resident_in_l3(maps, cpu) else maps
+    return seconds(Work(cycles, geometry.chunks, Traffic(from_l2, from_l3, from_dram)), cpu)
+
+
+def _tile_cycles(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float:
+    """Every tap reads a pixel vector; weights stay in registers while they fit."""
+    unit = cpu.unit(conv.types.accumulator)
+    vectors = unit.registers_of(config.oc_bn)
+    taps = conv.kernel[0] * conv.kernel[1]
+    pixels = config.reg_m * config.reg_n
+    fmas = pixels * vectors * taps
+    live = pixels * vectors + (taps * vectors if config.unroll_ker else vectors)
+    loads = fmas + (0 if live <= unit.registers else taps * vectors)
+    # LLVM keeps pixels that taps share in registers too: a tile beyond half of them spills some.
+    crowded = max(0, unit.tile_registers(pixels, vectors, streamed=2) - unit.registers // 2)
+    control = 0 if config.unroll_ker else 2 * taps
+    issue = loads / cpu.load_per_cycle + 0.5 * crowded * taps
+    return issue + control + 1.0 * pixels * vectors + 6

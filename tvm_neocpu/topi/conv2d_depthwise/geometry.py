@@ -1,0 +1,114 @@
+"""What a config of the depthwise template means for a convolution: tiles, extents, chunks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+
+
+@dataclass(frozen=True, order=True)
+class DepthwiseConfig:
+    """Depthwise NCHW[x]c: output blocks of ``oc_bn`` channels, from input blocks of ``ic_bn``.
+
+    ``oc_bn`` is ``ic_bn`` times the convolution's multiplier. ``reg_n`` output pixels of a row are
+    held in registers, ``reg_m`` rows of them; a chunk covers ``oh_bn`` rows of tiles (0: all).
+    """
+
+    template: ClassVar[str] = "depthwise_conv2d_NCHWc"
+
+    ic_bn: int
+    oc_bn: int
+    reg_n: int
+    unroll_ker: bool = True
+    reg_m: int = 1
+    oh_bn: int = 0
+
+
+@dataclass(frozen=True)
+class DepthwiseGeometry:
+    """The extents that template, space and cost share."""
+
+    conv: ConvWorkload
+    config: DepthwiseConfig
+
+    @cached_property
+    def tiles(self) -> tuple[int, int]:
+        """Register tiles down and across the output; the last ones may overhang it."""
+        down = math.ceil(self.conv.out_height / self.config.reg_m)
+        return down, math.ceil(self.conv.out_width / self.config.reg_n)
+
+    @property
+    def rows(self) -> int:
+        """Output rows computed: those of whole tiles."""
+        return self.tiles[0] * self.config.reg_m
+
+    @property
+    def columns(self) -> int:
+        """Output columns computed: those of whole tiles."""
+        return self.tiles[1] * self.config.reg_n
+
+    @property
+    def padded_extent(self) -> tuple[int, int]:
+        """Input rows and columns that the computed outputs read, padding included."""
+        (down, across), reach = self.conv.stride, self.conv.reach
+        return (self.rows - 1) * down + reach[0], (self.columns - 1) * across + reach[1]
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether the template reads a copy of its input: padded, or with channels repeated."""
+        return any(self.conv.padding) or self.conv.multiplier > 1
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of output channels."""
+        return self.conv.out_channels // self.config.oc_bn
+
+    @cached_property
+    def chunk_rows(self) -> int:
+        """Rows of tiles that a chunk covers: at most ``oh_bn`` (0: all), and a factor of all."""
+        return largest_factor(self.tiles[0], self.config.oh_bn or self.tiles[0])
+
+    @property
+    def chunks(self) -> int:
+        """Trip count of the parallel loop."""
+        return self.conv.batch * self.blocks * (self.tiles[0] // self.chunk_rows)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Input of a chunk as its padding stage stores it."""
+        return padded_bytes(self.conv, self.config.reg_m * self.chunk_rows, self.config.oc_bn)
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """The packed weight: (K/oc_bn, 1, R, S, 1, oc_bn)."""
+        return (self.blocks, 1, *self.conv.kernel, 1, self.config.oc_bn)
+
+
+def padded_bytes(conv: ConvWorkload, out_rows: int, oc_bn: int) -> int:
+    """Input of one block of channels for so many output rows, as the padding stage stores it."""
+    _, left, _, right = conv.padding
+    rows = (out_rows - 1) * conv.stride[0] + conv.reach[0]
+    return item_bytes(conv.types.data) * oc_bn * rows * (conv.width + left + right)
+
+
+def misfit(conv: ConvWorkload, config: DepthwiseConfig) -> str | None:
+    """Why a config from a log cannot compute the convolution; ``None`` where it can."""
+    if config.ic_bn < 1 or conv.in_channels % config.ic_bn:
+        return f"its ic_bn {config.ic_bn} does not divide {conv.in_channels} channels"
+    if config.oc_bn != config.ic_bn * conv.multiplier:
+        return f"its oc_bn {config.oc_bn} is not ic_bn {config.ic_bn} times {conv.multiplier}"
+    return None if min(config.reg_n, config.reg_m) >= 1 else "its tiles are empty"
+
+
+def upgrade(knobs: dict[str, Any]) -> dict[str, Any]:
+    """Knobs of version 0.1, which told ``oc_bn`` and ``multiplier`` where ``ic_bn`` stands now."""
+    if "multiplier" not in knobs:
+        return knobs
+    rest = {name: value for name, value in knobs.items() if name != "multiplier"}
+    return {**rest, "ic_bn": knobs["oc_bn"] // max(1, knobs["multiplier"])}

@@ -1,0 +1,98 @@
+"""What the cost model says of the direct template (CDUCA's terms over its loops)."""
+
+from __future__ import annotations
+
+import math
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
+from tvm_neocpu.topi.cost.roofline import (
+    L2_SHARE,
+    PANEL_SHARE,
+    Traffic,
+    Work,
+    prefetched_bytes,
+    resident_in_l3,
+    seconds,
+    streamed,
+    tile_step_cycles,
+)
+
+# What a core copies into the padded image.
+PADDED_BYTES_PER_CYCLE = 16
+
+
+def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
+    """Seconds of one run on ``cpu.cores`` threads."""
+    geometry, unit = DirectGeometry(conv, config), cpu.unit(conv.types.accumulator)
+    vectors = unit.registers_of(config.tile_channels)
+    pixels = config.reg_m * config.reg_n
+    row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
+    from_l2 = streamed(conv.taps * row_bytes, row_bytes, cpu)
+    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2)
+    per_step += _loop_overhead(geometry, vectors, cpu)
+    per_tile = conv.taps * per_step + 2.0 * pixels * vectors + 20
+    # The second tile of a pair is smaller.
+    per_tile *= geometry.columns / (geometry.tiles[1] * config.reg_n)
+    tiles = conv.batch * geometry.tiles[0] * geometry.tiles[1] * geometry.out_blocks
+    cycles = tiles * per_tile
+    if geometry.is_padded:
+        cycles += conv.in_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)
+    return seconds(Work(cycles, geometry.chunks, _traffic(geometry, cpu)), cpu)
+
+
+def _loop_overhead(geometry: DirectGeometry, vectors: int, cpu: Cpu) -> float:
+    """Cycles that a step loses to loop control, and to broadcasts that unrolling keeps alive."""
+    config, unit = geometry.config, cpu.unit(geometry.conv.types.accumulator)
+    unrolled = geometry.conv.kernel[1] if config.unroll_ker else 1
+    # LLVM unrolls few input channels innermost. Beside unrolled taps it then keeps pixels that taps
+    # share in registers and spills (VGG's first layer: 107 against 207 GFLOP/s on Zen 5).
+    accumulators = config.reg_n * config.reg_m * vectors
+    crowded = geometry.ic_bn <= 4 and unrolled > 1 and accumulators > unit.registers // 2 - 2
+    return 0.25 + 4.0 / geometry.ic_bn + 8.0 * crowded - 0.05 * config.unroll_ker
+
+
+def _halo(geometry: DirectGeometry) -> float:
+    """How often an input row is padded: chunks share the rows at their borders."""
+    if geometry.config.parallel_oc:
+        return 2.0
+    conv = geometry.conv
+    rows = conv.height / geometry.row_chunks
+    return (rows + conv.kernel[0] - conv.stride[0]) / rows
+
+
+def _traffic(geometry: DirectGeometry, cpu: Cpu) -> Traffic:
+    """A tile walks the weights of its channel block; they stay in L1 only if they fit.
+
+    A chunk walks all blocks (or one), over the input rows that it covers.
+    """
+    conv, config = geometry.conv, geometry.config
+    # A 1x1 kernel of stride 2 reads a quarter of the pixels.
+    read = math.prod(min(1.0, k / s) for k, s in zip(conv.kernel, conv.stride, strict=True))
+    in_bytes, out_bytes, weight_bytes = conv.in_bytes * read, conv.out_bytes, conv.weight_bytes
+    blocks, row_chunks = geometry.out_blocks, geometry.row_chunks
+    block_bytes = weight_bytes / blocks
+    # A panel that every tile takes from L2 anew is a matter of the tile's steps.
+    reads_of_weights = 0 if block_bytes > PANEL_SHARE * cpu.l1 else conv.batch * row_chunks
+    input_tile = in_bytes / conv.batch / math.prod(geometry.tiles) * conv.kernel[0]
+    reads_of_input = blocks if input_tile + block_bytes > PANEL_SHARE * cpu.l1 else 1
+    from_l2 = weight_bytes * reads_of_weights + in_bytes * reads_of_input + out_bytes
+    chunk_input = in_bytes / conv.batch / row_chunks
+    fit_l2 = config.parallel_oc or weight_bytes < L2_SHARE * cpu.l2
+    l2_passes_weights = conv.batch * (1 if fit_l2 else row_chunks)
+    split = min(cpu.cores, blocks) if config.parallel_oc else 1
+    beside = block_bytes if blocks > 1 else 0
+    l2_passes_input = split if chunk_input + beside < L2_SHARE * cpu.l2 else blocks
+    # Without a split over channels every core reads all the weights for its rows.
+    weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
+    from_l3 = (
+        weight_bytes * max(l2_passes_weights, weight_copies)
+        + in_bytes * l2_passes_input
+        + out_bytes
+    )
+    resident = resident_in_l3(in_bytes + out_bytes + weight_bytes, cpu)
+    maps = 0.0 if resident else in_bytes + out_bytes
+    prefetched = prefetched_bytes(weight_bytes)
+    return Traffic(from_l2, from_l3, maps + weight_bytes - prefetched, prefetched)

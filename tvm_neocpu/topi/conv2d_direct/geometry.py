@@ -1,0 +1,142 @@
+"""What a config of the direct template means for a convolution: tiles, padded extents, chunks."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+
+
+@dataclass(frozen=True, order=True)
+class ConvConfig:
+    """The direct NCHW[x]c template's schedule tuple (NeoCPU, section 3.1.1), extended.
+
+    ``ic_bn``, ``oc_bn``: channels in a block of the input and of the output; ``ic_bn == 0`` reads
+    plain NCHW (the first convolution). ``reg_n``: output pixels of a row held in registers.
+    ``unroll_ker``: unroll the kernel's width. Ours: ``reg_m`` output rows in the register tile;
+    ``oh_bn`` rows of tiles that one parallel chunk covers; ``parallel_oc`` whether chunks are also
+    split over the output's channel blocks; ``oc_lanes`` the channels that a block is computed with
+    where no vector divides ``oc_bn`` (0: just those), so that 13 or 59 or 126 channels run in whole
+    vectors.
+    """
+
+    template: ClassVar[str] = "conv2d_NCHWc"
+
+    ic_bn: int
+    oc_bn: int
+    reg_n: int
+    unroll_ker: bool = True
+    reg_m: int = 1
+    oh_bn: int = 1
+    parallel_oc: bool = False
+    oc_lanes: int = 0
+
+    @property
+    def tile_channels(self) -> int:
+        """Channels of a register tile: ``oc_bn`` and what fills its last vector."""
+        return self.oc_lanes or self.oc_bn
+
+
+@dataclass(frozen=True)
+class DirectGeometry:
+    """The extents that template, space and cost share."""
+
+    conv: ConvWorkload
+    config: ConvConfig
+
+    @property
+    def ic_bn(self) -> int:
+        """Channels of an input block; all of them where the data is plain."""
+        return self.config.ic_bn or self.conv.in_channels
+
+    @property
+    def in_blocks(self) -> int:
+        """Input blocks that one output value reads: those of its group."""
+        return self.conv.in_channels // self.conv.groups // self.ic_bn
+
+    @property
+    def out_blocks(self) -> int:
+        return self.conv.out_channels // self.config.oc_bn
+
+    @cached_property
+    def tiles(self) -> tuple[int, int]:
+        """Register tiles down and across the output; the last ones may overhang it."""
+        down = math.ceil(self.conv.out_height / self.config.reg_m)
+        return down, math.ceil(self.conv.out_width / self.config.reg_n)
+
+    @property
+    def rows(self) -> int:
+        """Output rows computed: those of whole tiles."""
+        return self.tiles[0] * self.config.reg_m
+
+    @property
+    def columns(self) -> int:
+        """Output columns computed."""
+        return computed_columns(self.conv.out_width, self.config.reg_n)
+
+    @property
+    def padded_extent(self) -> tuple[int, int]:
+        """Input rows and columns that the computed outputs read, padding included."""
+        (down, across), reach = self.conv.stride, self.conv.reach
+        return (self.rows - 1) * down + reach[0], (self.columns - 1) * across + reach[1]
+
+    @property
+    def is_padded(self) -> bool:
+        """Whether the template reads a padded copy of its input."""
+        computed = self.rows, self.columns
+        wanted = self.conv.out_height, self.conv.out_width
+        return any(self.conv.padding) or computed != wanted
+
+    @cached_property
+    def chunk_rows(self) -> int:
+        """Rows of tiles that a chunk covers: at most ``oh_bn``, and a factor of all."""
+        return largest_factor(self.tiles[0], self.config.oh_bn)
+
+    @property
+    def row_chunks(self) -> int:
+        """Chunks of an image, for one pass over the output's channels."""
+        return self.tiles[0] // self.chunk_rows
+
+    @property
+    def chunks(self) -> int:
+        """Trip count of the parallel loop."""
+        splits = self.out_blocks if self.config.parallel_oc else 1
+        return self.conv.batch * self.row_chunks * splits
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """The packed weight: (K/oc_bn, C/groups/ic_bn, R, S, ic_bn, tile_channels)."""
+        blocks = self.out_blocks, self.in_blocks
+        return (*blocks, *self.conv.kernel, self.ic_bn, self.config.tile_channels)
+
+
+def computed_columns(width: int, reg_n: int) -> int:
+    """Columns computed for an output row of ``width``.
+
+    Just the output's where tiles divide it or are a pair (9 and 8 of 17), else whole tiles'.
+    """
+    across = math.ceil(width / reg_n)
+    return width if across == 2 else across * reg_n
+
+
+def misfit(conv: ConvWorkload, config: ConvConfig) -> str | None:
+    """Why a config from a log cannot compute the convolution; ``None`` where it can."""
+    if config.ic_bn == 0 and conv.groups > 1:
+        return "it reads plain NCHW, which no grouped convolution does"
+    return misfit_of_blocks(conv, config.ic_bn, config.oc_bn, config.oc_lanes) or (
+        "its tiles are empty" if min(config.reg_n, config.reg_m, config.oh_bn) < 1 else None
+    )
+
+
+def misfit_of_blocks(conv: ConvWorkload, ic_bn: int, oc_bn: int, oc_lanes: int) -> str | None:
+    """The same of blocks: they divide a group's channels, and no lane is left without register."""
+    in_channels, out_channels = conv.in_channels // conv.groups, conv.out_channels // conv.groups
+    if ic_bn and in_channels % ic_bn:
+        return f"its ic_bn {ic_bn} does not divide {in_channels} channels"
+    if oc_bn < 1 or out_channels % oc_bn:
+        return f"its oc_bn {oc_bn} does not divide {out_channels} channels"
+    return f"its {oc_lanes} lanes are fewer than oc_bn" if 0 < oc_lanes < oc_bn else None

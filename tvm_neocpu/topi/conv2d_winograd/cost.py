@@ -1,0 +1,102 @@
+"""What the cost model says of the Winograd template (CDUCA's terms over its four parts)."""
+
+from __future__ import annotations
+
+import math
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix
+from tvm_neocpu.topi.cost.roofline import (
+    FORK_JOIN,
+    L2_SHARE,
+    PANEL_SHARE,
+    Traffic,
+    Work,
+    prefetched_bytes,
+    resident_in_l3,
+    seconds,
+    streamed,
+    tile_step_cycles,
+)
+
+# Cycles that move one number of a first convolution's plain NCHW into its phase.
+PHASE_CYCLES = 1.5
+
+
+def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float:
+    """Seconds of one run on ``cpu.cores`` threads; the kernel transform is paid at compile time."""
+    geometry, unit = WinogradGeometry(conv, config), cpu.unit(conv.types.accumulator)
+    in_channels, tiled = geometry.in_channels, geometry.tiled
+    tiles = conv.batch * math.prod(geometry.grid)
+    vectors = unit.registers_of(config.oc_bn)
+    pixels = config.reg_m * config.reg_n
+    row_bytes = float(item_bytes(conv.types.accumulator) * config.oc_bn)
+    from_l2 = streamed(in_channels * row_bytes, row_bytes, cpu)
+    step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2) + 0.25 + 4.0 / geometry.ic_bn
+    per_register_tile = in_channels * step + 2.0 * pixels * vectors + 20
+    cycles = tiled.products * (tiles / pixels) * geometry.out_blocks * per_register_tile
+    in_vectors = unit.registers_of(geometry.transformed_channels)
+    cycles += tiles * geometry.in_blocks * in_vectors * _input_cycles(geometry)
+    cycles += tiles * geometry.out_blocks * vectors * _output_cycles(geometry)
+    if tiled.plain:
+        cycles += PHASE_CYCLES * math.prod(tiled.seen.in_shape)
+    work = Work(cycles, geometry.chunks, _traffic(geometry, cpu))
+    passes_before = 2 if config.parallel_oc else 0
+    return seconds(work, cpu) + passes_before * FORK_JOIN
+
+
+def _input_cycles(geometry: WinogradGeometry) -> float:
+    """B^T d B of one tile and one vector of channels: arithmetic, loads, scattered stores."""
+    down, across = geometry.tiled.matrices
+    arithmetic = (across.pixels * _adds(down.b) + down.products * _adds(across.b)) / 2
+    return arithmetic + 2.0 * geometry.tiled.products
+
+
+def _output_cycles(geometry: WinogradGeometry) -> float:
+    """A^T M A of one tile and one vector of channels, and the store."""
+    down, across = geometry.tiled.matrices
+    arithmetic = (across.products * _adds(down.a) + down.outputs * _adds(across.a)) / 2
+    return arithmetic + 1.5 * geometry.tiled.products + 2.0 * math.prod(geometry.tiled.outputs)
+
+
+def _adds(matrix: Matrix) -> int:
+    """Multiply-adds of a product with a vector; a row of one entry is a copy."""
+    terms = [sum(factor != 0 for factor in row) for row in matrix]
+    return sum(count for count in terms if count > 1)
+
+
+def _traffic(geometry: WinogradGeometry, cpu: Cpu) -> Traffic:
+    """Each block of output channels walks the packed input; each chunk walks the weights."""
+    conv, config, seen = geometry.conv, geometry.config, geometry.tiled.seen
+    tiles = conv.batch * math.prod(geometry.grid)
+    spread = float(item_bytes(conv.types.accumulator) * geometry.tiled.products)
+    packed = spread * tiles * seen.in_channels
+    products = spread * tiles * conv.out_channels
+    weights = spread * seen.in_channels * conv.out_channels
+    in_bytes, out_bytes = float(seen.in_bytes), float(conv.out_bytes)
+    blocks = geometry.out_blocks
+    walks = 1 if config.parallel_oc else conv.batch * geometry.row_chunks
+    from_l2 = packed * (1 + blocks) + 2 * products + weights * walks + in_bytes + out_bytes
+    part = packed / walks
+    fit_l2 = weights + part <= L2_SHARE * cpu.l2
+    weight_walks = min(walks, cpu.cores) if fit_l2 else walks
+    once = 1 if walks > 1 else min(cpu.cores, blocks)
+    packed_walks = blocks if part > PANEL_SHARE * cpu.l2 else once
+    private_products = products / walks / (blocks if config.parallel_oc else 1)
+    spilled_products = 2 * products if private_products > PANEL_SHARE * cpu.l2 else 0.0
+    from_l3 = weights * weight_walks + packed * packed_walks + spilled_products
+    from_l3 += in_bytes + out_bytes
+    prefetched = prefetched_bytes(weights)
+    from_dram = weights - prefetched
+    if not resident_in_l3(in_bytes + out_bytes, cpu):
+        from_dram += in_bytes + out_bytes
+    # Workspace beyond L2 went cold since other layers used that part of the arena: a write fetches
+    # it first (Zen 5, 128x56x56 of stride 2, F(4), 2.5 MB: 650 us in a loop, 750-810 in ResNet-50).
+    workspace = private_products * cpu.cores + part * (1 if config.parallel_oc else cpu.cores)
+    from_dram += 2 * max(0.0, workspace - cpu.l2 * cpu.cores)
+    if config.parallel_oc and packed > 0.2 * cpu.l3:
+        from_dram += packed * blocks
+    return Traffic(from_l2, from_l3, from_dram, prefetched)

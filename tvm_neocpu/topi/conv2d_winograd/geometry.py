@@ -1,0 +1,216 @@
+"""What Winograd's tiles see of a convolution, and what a config means for it.
+
+A strided first convolution is computed over its phases (:mod:`.phases`): template, space, cost,
+packing and explain ask :class:`TiledConv` what that makes of shapes, and nobody else decides it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
+
+from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd.matrices import WinogradMatrices, conv_matrices
+
+# Outputs of a tile on each side.
+TILES = (2, 3, 4, 6)
+
+
+@dataclass(frozen=True, order=True)
+class WinogradConfig:
+    """Winograd over NCHW[x]c in tiles of ``tile`` x ``tile`` outputs (Wang et al. 2020).
+
+    A tile has one row or column where the kernel has one; ``ic_bn == 0`` reads plain NCHW.
+    ``reg_m`` x ``reg_n`` transformed tiles are held in registers by the product; a chunk covers
+    ``th_bn`` rows of tiles, or all of them when ``parallel_oc`` splits the output channels instead.
+    """
+
+    template: ClassVar[str] = "conv2d_NCHWc_winograd"
+
+    ic_bn: int
+    oc_bn: int
+    tile: int
+    reg_n: int
+    reg_m: int = 1
+    th_bn: int = 1
+    parallel_oc: bool = False
+
+
+@dataclass(frozen=True)
+class TiledConv:
+    """The convolution that tiles of ``tile`` outputs see.
+
+    ``seen`` is it: the given convolution over blocked data, that over its phases over plain data.
+    """
+
+    seen: ConvWorkload
+    tile: int
+    plain: bool
+
+    @cached_property
+    def matrices(self) -> tuple[WinogradMatrices, WinogradMatrices]:
+        """Down and across."""
+        return conv_matrices(self.seen, self.tile)
+
+    @property
+    def products(self) -> int:
+        """Multiplications of a tile, for one channel."""
+        down, across = self.matrices
+        return down.products * across.products
+
+    @property
+    def outputs(self) -> tuple[int, int]:
+        """Output rows and columns of a tile."""
+        down, across = self.matrices
+        return down.outputs, across.outputs
+
+    @property
+    def hop(self) -> tuple[int, int]:
+        """Input rows and columns from one tile to the next."""
+        (rows, columns), (down, across) = self.outputs, self.seen.stride
+        return rows * down, columns * across
+
+    @property
+    def tiles(self) -> tuple[int, int]:
+        """Tiles down and across that cover the output."""
+        rows, columns = self.outputs
+        return math.ceil(self.seen.out_height / rows), math.ceil(self.seen.out_width / columns)
+
+    @property
+    def lanes(self) -> int:
+        """Channels of a pixel in memory where the data is plain: one vector, 16 for 12."""
+        return 1 << (self.seen.in_channels - 1).bit_length()
+
+
+@dataclass(frozen=True)
+class WinogradGeometry:
+    """The extents that template, space and cost share."""
+
+    conv: ConvWorkload
+    config: WinogradConfig
+
+    @cached_property
+    def tiled(self) -> TiledConv:
+        plain = self.config.ic_bn == 0
+        return TiledConv(seen_by_tiles(self.conv, plain), self.config.tile, plain)
+
+    @cached_property
+    def grid(self) -> tuple[int, int]:
+        """Tiles down and across, rounded up so that register tiles divide them."""
+        (rows, columns), config = self.tiled.tiles, self.config
+        return (
+            math.ceil(rows / config.reg_m) * config.reg_m,
+            math.ceil(columns / config.reg_n) * config.reg_n,
+        )
+
+    @property
+    def padded_extent(self) -> tuple[int, int]:
+        """Input rows and columns that the grid reads."""
+        (rows, columns), (down, across) = self.grid, self.tiled.hop
+        matrices = self.tiled.matrices
+        return (
+            (rows - 1) * down + matrices[0].pixels,
+            (columns - 1) * across + matrices[1].pixels,
+        )
+
+    @property
+    def in_channels(self) -> int:
+        """Channels that a product sums over."""
+        return self.tiled.seen.in_channels
+
+    @property
+    def ic_bn(self) -> int:
+        """Channels of a block of the packed input that are multiplied."""
+        return self.config.ic_bn or self.in_channels
+
+    @property
+    def stored_ic_bn(self) -> int:
+        """Channels of a block of the packed input as it is transformed and stored."""
+        return self.config.ic_bn or self.tiled.lanes
+
+    @property
+    def transformed_channels(self) -> int:
+        """Channels of a block that are transformed.
+
+        A chunk transforms what its products read: 12 channels of a stem in three vectors of 4. A
+        pass over the whole image transforms all that is stored: one vector of 16. Both took the
+        same time (Zen 5, 3x224x224->64 7x7 s2: 540 us).
+        """
+        return self.stored_ic_bn if self.config.parallel_oc else self.ic_bn
+
+    @property
+    def in_blocks(self) -> int:
+        return self.in_channels // self.ic_bn
+
+    @property
+    def out_blocks(self) -> int:
+        return self.conv.out_channels // self.config.oc_bn
+
+    @cached_property
+    def chunk_rows(self) -> int:
+        """Rows of tiles that a chunk covers: at most ``th_bn``, and a factor of the grid's."""
+        return largest_factor(self.grid[0], self.config.th_bn)
+
+    @property
+    def row_chunks(self) -> int:
+        return self.grid[0] // self.chunk_rows
+
+    @property
+    def chunks(self) -> int:
+        """Trip count of the parallel loop."""
+        return self.conv.batch * (self.out_blocks if self.config.parallel_oc else self.row_chunks)
+
+    @property
+    def register_rows(self) -> int:
+        """Rows of a register tile: at most ``reg_m``, and a factor of a chunk's."""
+        return largest_factor(self.chunk_rows, self.config.reg_m)
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """The packed weight: (K/oc_bn, a, b, C/ic_bn, ic_bn, oc_bn) for a x b products a tile."""
+        products = (matrices.products for matrices in self.tiled.matrices)
+        return (self.out_blocks, *products, self.in_blocks, self.ic_bn, self.config.oc_bn)
+
+
+def seen_by_tiles(conv: ConvWorkload, plain: bool) -> ConvWorkload:
+    """The convolution itself; over its phases, with stride 1, where the data is plain."""
+    return unit_stride(conv) if plain else conv
+
+
+def unit_stride(conv: ConvWorkload) -> ConvWorkload:
+    """The same convolution over phases: channels are (channel, row's phase, column's phase)."""
+    down, across = conv.stride
+    kernel = -(-conv.kernel[0] // down), -(-conv.kernel[1] // across)
+    return replace(
+        conv,
+        in_channels=conv.in_channels * down * across,
+        height=conv.out_height + kernel[0] - 1,
+        width=conv.out_width + kernel[1] - 1,
+        kernel=kernel,
+        stride=(1, 1),
+        padding=(0, 0, 0, 0),
+    )
+
+
+def misfit(conv: ConvWorkload, config: WinogradConfig) -> str | None:
+    """Why a config from a log cannot compute the convolution; ``None`` where it can."""
+    if config.tile not in TILES:
+        return f"there are no tiles of {config.tile}; there are {', '.join(map(str, TILES))}"
+    if config.ic_bn and conv.in_channels % config.ic_bn:
+        return f"its ic_bn {config.ic_bn} does not divide {conv.in_channels} channels"
+    if config.oc_bn < 1 or conv.out_channels % config.oc_bn:
+        return f"its oc_bn {config.oc_bn} does not divide {conv.out_channels} channels"
+    if min(config.reg_n, config.reg_m, config.th_bn) < 1:
+        return "its register tiles or chunks are empty"
+    return _misfit_of_points(conv, config)
+
+
+def _misfit_of_points(conv: ConvWorkload, config: WinogradConfig) -> str | None:
+    try:
+        conv_matrices(seen_by_tiles(conv, config.ic_bn == 0), config.tile)
+    except ValueError as error:
+        return str(error)
+    return None

@@ -1,0 +1,30 @@
+"""Winograd convolution as an implementation of conv2d."""
+
+from __future__ import annotations
+
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd import cost, space, template
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.operator import Implementation
+
+
+def _label(conv: ConvWorkload, config: WinogradConfig) -> str:
+    rows, columns = WinogradGeometry(conv, config).tiled.outputs
+    return f"winograd F({rows}x{columns})"
+
+
+WINOGRAD = Implementation(
+    name=WinogradConfig.template,
+    config_type=WinogradConfig,
+    guard=space.accepts,
+    space=space.space,
+    compute=template.compute,
+    schedule=template.schedule,
+    pack_weight=template.pack_weight,
+    packed_shape=template.packed_shape,
+    cost=cost.predict_seconds,
+    misfit=space.allows,
+    settings=space.tile_limit,
+    takes_prologue=True,
+    label=_label,
+)

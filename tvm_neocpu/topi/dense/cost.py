@@ -1,0 +1,26 @@
+"""What the cost model says of the packed dense template: at batch 1 the weights decide."""
+
+from __future__ import annotations
+
+import math
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.topi.cost.roofline import L2_SHARE, Traffic, Work, seconds, tile_step_cycles
+from tvm_neocpu.topi.dense.geometry import DenseConfig, DenseGeometry
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+
+
+def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> float:
+    """Weights cross each cache boundary once for each tile of the batch."""
+    geometry, unit = DenseGeometry(dense, config), cpu.unit(dense.types.accumulator)
+    vectors = unit.registers_of(config.oc_bn)
+    tiles = geometry.row_tiles
+    per_step = tile_step_cycles(geometry.reg_n, vectors, cpu, unit) + 1.0 / geometry.unroll_k
+    cycles = tiles * geometry.out_blocks * dense.in_features * per_step
+    weights = float(item_bytes(dense.types.weight) * math.prod(geometry.packed_shape))
+    passes = tiles if weights / geometry.out_blocks > L2_SHARE * cpu.l2 else 1
+    # Read in order, weights come as fast as memory gives them, and multiply meanwhile.
+    again = weights * (tiles - 1), weights * (passes - 1)
+    traffic = Traffic(*again, from_dram=0.0, prefetched=weights)
+    return seconds(Work(cycles, geometry.out_blocks, traffic), cpu)

@@ -1,0 +1,68 @@
+"""What a dense layer is, and its one implementation."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tvm_neocpu.core.errors import LineError
+from tvm_neocpu.core.types import FP32, uniform
+from tvm_neocpu.topi.classic_knobs import ClassicKnob
+from tvm_neocpu.topi.dense import cost, geometry, space, template
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.operator import Implementation, Operator
+from tvm_neocpu.topi.task_args import read_data_and_weight
+
+_TEXT = re.compile(r"dense (\d+)x(\d+)->(\d+)")
+
+
+def _decode(template: str, args: list[Any], extras: Mapping[str, Any]) -> DenseWorkload:
+    shape, weight, types = read_data_and_weight(args, rank=2)
+    if shape[1] != weight[1]:
+        raise LineError(f"data {shape} does not fit weight {weight}")
+    return DenseWorkload(shape[0], shape[1], weight[0], types)
+
+
+def _parse(text: str) -> DenseWorkload | None:
+    found = _TEXT.fullmatch(text.strip())
+    return DenseWorkload(*map(int, found.groups())) if found else None
+
+
+def _reference(dense: DenseWorkload, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """(B, K) and (K, O) -> (B, O), summed in double precision."""
+    product = data.astype("float64") @ weight.astype("float64")
+    return product.astype(dense.types.output)
+
+
+DENSE = Operator(
+    name="dense",
+    workload_type=DenseWorkload,
+    decode=_decode,
+    reference=_reference,
+    parse=_parse,
+    example="dense 1x512->1000",
+)
+
+DENSE_PACK = Implementation(
+    name=DenseConfig.template,
+    config_type=DenseConfig,
+    guard=space.accepts,
+    space=space.space,
+    compute=template.compute,
+    schedule=template.schedule,
+    pack_weight=template.pack_weight,
+    packed_shape=template.packed_shape,
+    cost=cost.predict_seconds,
+    misfit=geometry.misfit,
+    types=(FP32, uniform("float64")),
+    classic=(
+        ClassicKnob("tile_y", "reg_n", 3),
+        ClassicKnob("tile_x", "oc_bn", 3),
+        ClassicKnob("tile_k", "unroll_k", 2),
+    ),
+    label=lambda dense, config: "dense",
+)

@@ -1,0 +1,99 @@
+"""The two records that the whole package knows operators by.
+
+An :class:`Operator` says what is computed: its workload type, its log lines, a NumPy reference. An
+:class:`Implementation` is one way to compute it: a space, a template and a cost. How an operator
+looks in a Relax module is the third record, ``relay_passes.operators.call_form.CallForm``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from tvm import te
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.types import FP32, Types
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.anchor import Anchor
+from tvm_neocpu.topi.classic_knobs import ClassicKnob
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What an operator is, for everything that does not look at the graph.
+
+    ``decode(template, args, extras)`` is the inverse of the workload's ``args()`` and ``extras()``:
+    it reads the argument list of a log line; it raises LineError for one that is not its own.
+    ``reference(workload, *operands)`` computes the result with NumPy from operands of their logical
+    shapes, for tests. ``parse(text)`` reads a workload from the text that it prints as, ``None``
+    for any other text; ``example`` is such a text.
+    """
+
+    name: str
+    workload_type: type[Workload]
+    decode: Callable[[str, list[Any], Mapping[str, Any]], Any]
+    reference: Callable[..., np.ndarray]
+    parse: Callable[[str], Workload | None] | None = None
+    example: str = ""
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """One way to compute an operator.
+
+    ``name`` is ``config_type.template``. ``guard(workload, cpu)`` says whether it applies;
+    ``space(workload, cpu)`` lists its configs; ``cost(workload, config, cpu)`` predicts seconds on
+    ``cpu.cores`` threads. ``misfit(workload, config)`` says why a config from a log cannot compute
+    the workload, ``None`` where it can.
+
+    ``compute(*operands, workload, config)`` builds the TE stages over the operands as they are
+    stored, and :func:`..anchor.anchor_attrs` marks its main block. ``schedule(sch, anchor, cpu)``
+    schedules them together with a fused epilogue and returns the block that writes the output.
+    ``pack_weight(weight, workload, config)`` prepares the constant at compile time to
+    ``packed_shape(workload, config)``; both are ``None`` for an operator without a weight.
+
+    ``types`` are the element types that its code is right for, ``isas`` the instruction sets that
+    it is limited to (empty: none). ``takes_prologue``: its schedule finds a place for data that are
+    computed, not stored (:mod:`.schedule.prologue`). ``classic`` are the knobs under which
+    AutoTVM's logs know its config; ``upgrade(knobs)`` turns the knobs of older logs into today's.
+    ``settings()`` is what the environment says of its space. ``label(workload, config)`` is what
+    people call it.
+    """
+
+    name: str
+    config_type: type[Any]
+    guard: Callable[[Any, Cpu], bool]
+    space: Callable[[Any, Cpu], tuple[Any, ...]]
+    compute: Callable[..., te.Tensor]
+    schedule: Callable[[Schedule, Anchor, Cpu], SBlockRV]
+    pack_weight: Callable[[np.ndarray, Any, Any], np.ndarray] | None
+    packed_shape: Callable[[Any, Any], tuple[int, ...]] | None
+    cost: Callable[[Any, Any, Cpu], float]
+    misfit: Callable[[Any, Any], str | None] = lambda workload, config: None
+    types: tuple[Types, ...] = (FP32,)
+    isas: tuple[str, ...] = ()
+    takes_prologue: bool = False
+    classic: tuple[ClassicKnob, ...] = ()
+    upgrade: Callable[[dict[str, Any]], dict[str, Any]] = lambda knobs: knobs
+    settings: Callable[[], Hashable] = lambda: None
+    label: Callable[[Any, Any], str] | None = None
+
+    def accepts(self, workload: Workload, cpu: Cpu) -> bool:
+        """Whether it can compute the workload at all on this CPU."""
+        if self.isas and cpu.isa.name not in self.isas:
+            return False
+        return workload.types in self.types and self.guard(workload, cpu)
+
+    def fits(self, workload: Workload, config: Config, cpu: Cpu) -> bool:
+        """Whether a config that did not come from :attr:`space` may be used."""
+        return self.accepts(workload, cpu) and self.misfit(workload, config) is None
+
+    def describe(self, workload: Workload, config: Config) -> str:
+        """What people call it: ``"direct"``, ``"winograd F(4x4)"``."""
+        return self.name if self.label is None else self.label(workload, config)

@@ -1,0 +1,143 @@
+"""Every operator and its implementations, as one explicit table.
+
+A new operator or algorithm is one line of :data:`BUILT_IN`. From outside the package
+``tvm_neocpu.register_operator`` and :func:`register_implementation` add theirs.
+"""
+
+from __future__ import annotations
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.errors import ConfigError
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.conv2d.operator import CONV2D
+from tvm_neocpu.topi.conv2d_depthwise.implementation import DEPTHWISE
+from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
+from tvm_neocpu.topi.conv2d_im2col.implementation import IM2COL
+from tvm_neocpu.topi.conv2d_winograd.implementation import WINOGRAD
+from tvm_neocpu.topi.dense.operator import DENSE, DENSE_PACK
+from tvm_neocpu.topi.layout_transform.operator import LAYOUT_TRANSFORM, MOVE
+from tvm_neocpu.topi.operator import Implementation, Operator
+
+BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
+    (CONV2D, (DIRECT, DEPTHWISE, WINOGRAD, IM2COL)),
+    (DENSE, (DENSE_PACK,)),
+    (LAYOUT_TRANSFORM, (MOVE,)),
+)
+
+_OPERATORS: dict[str, Operator] = {operator.name: operator for operator, _ in BUILT_IN}
+_IMPLEMENTATIONS: dict[str, list[Implementation]] = {
+    operator.name: list(entries) for operator, entries in BUILT_IN
+}
+
+
+def operators() -> tuple[Operator, ...]:
+    """All operators, in order of registration."""
+    return tuple(_OPERATORS.values())
+
+
+def all_implementations() -> tuple[Implementation, ...]:
+    """Those of every operator, in order of registration."""
+    return tuple(entry for entries in _IMPLEMENTATIONS.values() for entry in entries)
+
+
+def add_operator(operator: Operator) -> None:
+    """Add an operator without implementations.
+
+    Raises ConfigError for a name or a workload type that another operator has.
+    """
+    for known in operators():
+        if operator.name == known.name or operator.workload_type is known.workload_type:
+            raise ConfigError(f"the operator {known.name!r} exists already")
+    _OPERATORS[operator.name] = operator
+    _IMPLEMENTATIONS[operator.name] = []
+
+
+def remove_operator(name: str) -> None:
+    """Take an operator and its implementations out again; unknown names are ignored."""
+    _OPERATORS.pop(name, None)
+    _IMPLEMENTATIONS.pop(name, None)
+
+
+def register_implementation(operator: str, implementation: Implementation) -> None:
+    """Add one more way to compute ``operator`` (``"conv2d"``, ``"dense"``...).
+
+    Raises ConfigError for an unknown operator, or a name that is taken or is not the template
+    name of its configuration type.
+    """
+    if operator not in _OPERATORS:
+        raise ConfigError(f"unknown operator {operator!r}; known are {', '.join(_OPERATORS)}")
+    if find_implementation(implementation.name) is not None:
+        raise ConfigError(f"an implementation named {implementation.name!r} exists already")
+    if getattr(implementation.config_type, "template", None) != implementation.name:
+        raise ConfigError(
+            f"{implementation.config_type.__name__}.template must be {implementation.name!r}"
+        )
+    _IMPLEMENTATIONS[operator].append(implementation)
+
+
+def unregister_implementation(name: str) -> None:
+    """Take an implementation out of the table again; unknown names are ignored."""
+    for entries in _IMPLEMENTATIONS.values():
+        entries[:] = [entry for entry in entries if entry.name != name]
+
+
+def operator_of(workload: Workload) -> Operator:
+    """The operator that a workload is of; raises ConfigError if it is not registered."""
+    for operator in operators():
+        if type(workload) is operator.workload_type:
+            return operator
+    raise ConfigError(f"no operator has workloads of type {type(workload).__name__}")
+
+
+def operator_of_template(template: str) -> Operator | None:
+    """The operator that an implementation of this name computes; ``None`` for an unknown name."""
+    for name, entries in _IMPLEMENTATIONS.items():
+        if any(entry.name == template for entry in entries):
+            return _OPERATORS[name]
+    return None
+
+
+def implementations(workload: Workload, cpu: Cpu) -> tuple[Implementation, ...]:
+    """Those that accept the workload on this CPU, in order of registration; maybe none."""
+    entries = _IMPLEMENTATIONS[operator_of(workload).name]
+    return tuple(entry for entry in entries if entry.accepts(workload, cpu))
+
+
+def find_implementation(template: str) -> Implementation | None:
+    """The implementation of that name."""
+    return next((entry for entry in all_implementations() if entry.name == template), None)
+
+
+def implementation_of(config: Config) -> Implementation:
+    """The implementation that a config belongs to; raises ConfigError if it is not registered."""
+    found = find_implementation(config.template)
+    if found is None:
+        raise ConfigError(f"no implementation named {config.template!r} is registered")
+    return found
+
+
+def fits(workload: Workload, config: Config, cpu: Cpu) -> bool:
+    """Whether a config from a log may compute the workload on this CPU, as the environment is now.
+
+    Configs of implementations that nobody registered do not fit.
+    """
+    entry = find_implementation(config.template)
+    if entry is None or operator_of_template(config.template) is not operator_of(workload):
+        return False
+    return entry.fits(workload, config, cpu)
+
+
+def space_of(workload: Workload, cpu: Cpu) -> tuple[Config, ...]:
+    """Every config of every implementation that accepts the workload."""
+    return tuple(
+        config for entry in implementations(workload, cpu) for config in entry.space(workload, cpu)
+    )
+
+
+def types_of(template: str) -> tuple[type[Workload], type]:
+    """(workload type, config type) of an implementation; raises ConfigError for an unknown name."""
+    entry, operator = find_implementation(template), operator_of_template(template)
+    if entry is None or operator is None:
+        raise ConfigError(f"no implementation named {template!r} is registered")
+    return operator.workload_type, entry.config_type

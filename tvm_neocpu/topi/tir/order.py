@@ -1,0 +1,38 @@
+"""The rewrites of scheduled code, in the one order that works.
+
+Each takes a scheduled function of blocks and the :class:`Cpu`, and returns such a function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvm import tirx
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.tir.forget_locals import forget_locals
+from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
+from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
+from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
+from tvm_neocpu.topi.tir.prefetch_weights import plant_prefetches
+
+Rewrite = Callable[[tirx.PrimFunc, Cpu], tirx.PrimFunc]
+
+# What a template scheduled.
+TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
+    # First of the three that prefetch: it looks for the marked reductions, whose bodies the others
+    # fill with requests.
+    prefetch_epilogues,
+    # These two may swap. A later rewrite's requests stand first in a step; the second one removes
+    # the marks that the epilogue's rewrite looks for.
+    plant_pixel_requests,
+    plant_prefetches,
+    # After the prefetches: it wraps finished loop bodies, and nothing may be added to a chunk then.
+    outline_chunks,
+    # Last: it turns blocks into what no ``Schedule`` reads any more, and clears what the outlined
+    # parts allocate.
+    forget_locals,
+)
+
+# What the general rule scheduled: there are no marks, and serial loops are too short for a call.
+GENERIC_REWRITES: tuple[Rewrite, ...] = (outline_parallel, forget_locals)
