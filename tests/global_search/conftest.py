@@ -52,22 +52,22 @@ def grid() -> Callable[[int, int], Edges]:
 
 @pytest.fixture(scope="session")
 def random_problem() -> Callable[..., LayoutProblem]:
-    """`random_problem(edges, seed, most=4, least=2, forbidden=0.0, scale=1.0)`.
+    """`random_problem(edges, seed, max_size=4, min_size=2, forbidden=0.0, scale=1.0)`.
 
-    `least` to `most` candidates a node, costs in (0, scale), a share of the pairs forbidden.
+    `min_size` to `max_size` candidates a node, costs in (0, scale), a share of the pairs forbidden.
     """
 
     def make(
         edges: Edges,
         seed: int,
-        most: int = 4,
-        least: int = 2,
+        max_size: int = 4,
+        min_size: int = 2,
         forbidden: float = 0.0,
         scale: float = 1.0,
     ) -> LayoutProblem:
         rng = np.random.default_rng(seed)
         count = 1 + max((max(edge) for edge in edges), default=0)
-        sizes = rng.integers(least, most + 1, count)
+        sizes = rng.integers(min_size, max_size + 1, count)
 
         def matrix(rows: int, columns: int) -> np.ndarray:
             costs = scale * rng.random((rows, columns))

@@ -4,9 +4,9 @@ problem = LayoutProblem(node_costs, edge_costs)
 solution = solve(problem)
 """
 
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 from tvm_neocpu.global_search.problem.limits import SearchLimitError
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution
-from tvm_neocpu.global_search.solvers.solve import METHODS, solve
+from tvm_neocpu.global_search.solvers.methods import METHODS, solve
 
 __all__ = ["METHODS", "LayoutProblem", "SearchLimitError", "Solution", "solve"]

@@ -10,9 +10,9 @@ from tvm_neocpu.core.config import ConvConfig, DenseConfig, WinogradConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
+from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.explain import explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
-from tvm_neocpu.global_search.solvers.solve import solve
 
 SHAPE = (1, 64, 8, 8)
 SQUARE = ConvWorkload(1, 64, 8, 8, 64, (3, 3), padding=(1, 1, 1, 1))

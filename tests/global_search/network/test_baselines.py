@@ -20,7 +20,7 @@ from tvm_neocpu.global_search.network.baselines import (
     solve_marked,
 )
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, build_layout_graph
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 SHAPE = (1, 16, 4, 4)
 BLOCKS = (4, 8, 16)

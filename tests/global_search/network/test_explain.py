@@ -19,7 +19,7 @@ from tvm_neocpu.global_search.network import prices
 from tvm_neocpu.global_search.network.choose import plan_of, solution_of
 from tvm_neocpu.global_search.network.explain import explain
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, build_layout_graph
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 SHAPE = (1, 16, 4, 4)
 BLOCKS = (4, 8, 16)
@@ -74,7 +74,7 @@ def solution(found: LayoutGraph) -> Solution:
 def too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no table fitted: every price is a search of its own."""
     monkeypatch.setattr(prices, "min_marginals", lambda _: None)
-    monkeypatch.setattr(prices, "least_cost", lambda _: None)
+    monkeypatch.setattr(prices, "min_cost", lambda _: None)
 
 
 def forced(found: LayoutGraph, **options: list[int]) -> float:

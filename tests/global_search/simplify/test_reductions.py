@@ -13,7 +13,7 @@ from tvm_neocpu.global_search.simplify.reductions import (
     min_plus,
     reduce_low_degree,
 )
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 INF = float("inf")
 EQUAL = np.where(np.eye(3), 0, INF)

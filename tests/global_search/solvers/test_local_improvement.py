@@ -13,7 +13,7 @@ from tvm_neocpu.global_search.solvers.local_improvement import (
     improve_block,
     improve_single,
 )
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 
 def soon() -> Deadline:
@@ -22,7 +22,7 @@ def soon() -> Deadline:
 
 
 def test_single_moves_end_where_no_node_can_gain(random_problem, clique):
-    graph = CostGraph.of(random_problem(clique(6), seed=0, most=6))
+    graph = CostGraph.of(random_problem(clique(6), seed=0, max_size=6))
     start = dict.fromkeys(graph.costs, 0)
     places = improve_single(graph, start)
     cost = graph.cost(places)

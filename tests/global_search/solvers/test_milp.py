@@ -6,9 +6,8 @@ import pytest
 from tvm_neocpu.global_search import LayoutProblem
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
 from tvm_neocpu.global_search.problem.limits import Deadline
-from tvm_neocpu.global_search.solvers.linear_program import linearise
-from tvm_neocpu.global_search.solvers.milp import branch_and_cut
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
+from tvm_neocpu.global_search.solvers.milp import branch_and_cut, linearise
 
 INF = float("inf")
 
@@ -63,7 +62,7 @@ def test_it_proves_infeasible_what_arc_consistency_does_not_see(different):
 
 
 def test_a_search_cut_short_still_bounds(random_problem, clique):
-    problem = random_problem(clique(12), seed=0, most=12)
+    problem = random_problem(clique(12), seed=0, max_size=12)
     result = branch_and_cut(CostGraph.of(problem), Deadline.after(0.3))
     assert not result.finished
     assert 0 < result.lower_bound <= solve(problem, "pbqp").cost

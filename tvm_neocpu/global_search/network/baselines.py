@@ -15,7 +15,7 @@ from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, Option
 from tvm_neocpu.global_search.problem.cost_graph import Mask
 from tvm_neocpu.global_search.problem.limits import Deadline
 from tvm_neocpu.global_search.problem.solution import Solution
-from tvm_neocpu.global_search.solvers.conditional import solve_among
+from tvm_neocpu.global_search.solvers.restricted import solve_among
 
 TIME_LIMIT = 10.0
 

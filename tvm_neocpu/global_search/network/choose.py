@@ -20,8 +20,8 @@ from tvm_neocpu.global_search.network.layout_graph import (
 )
 from tvm_neocpu.global_search.problem.limits import Deadline
 from tvm_neocpu.global_search.problem.solution import Solution, is_closed
-from tvm_neocpu.global_search.solvers.conditional import solve_among
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
+from tvm_neocpu.global_search.solvers.restricted import solve_among
 
 
 def choose_layouts(

@@ -119,7 +119,7 @@ def explain(
     """
     prices, deadline = Prices(layout_graph), Deadline.after(time_limit)
     first = deadline.share(0.5)
-    greedy = prices.least_among(fastest_schemes(layout_graph), first)
+    greedy = prices.min_among(fastest_schemes(layout_graph), first)
     return Explanation(
         graph=layout_graph.graph,
         transforms=tuple(_transforms(layout_graph, solution, prices, first)),
@@ -183,8 +183,8 @@ def _transforms(
                 before=before,
                 after=after,
                 seconds=seconds,
-                if_source=prices.least_among(on_after, deadline),
-                if_targets=prices.least_among(on_before, deadline),
+                if_source=prices.min_among(on_after, deadline),
+                if_targets=prices.min_among(on_before, deadline),
             )
 
 

@@ -19,7 +19,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
+from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 
 TransformSeconds = Callable[[Shape4, Layout, Layout], float]
 

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph
-from tvm_neocpu.global_search.network.min_marginals import least_cost, min_marginals
-from tvm_neocpu.global_search.network.split import split_nodes
 from tvm_neocpu.global_search.problem.cost_graph import Mask
+from tvm_neocpu.global_search.problem.layout_problem import Costs
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import Costs
 from tvm_neocpu.global_search.problem.solution import Solution
-from tvm_neocpu.global_search.solvers.conditional import restricted, solve_among
+from tvm_neocpu.global_search.simplify.split_nodes import split_nodes
+from tvm_neocpu.global_search.solvers.min_marginals import min_cost, min_marginals
+from tvm_neocpu.global_search.solvers.restricted import restricted, solve_among
 
 
 class Prices:
@@ -38,7 +38,7 @@ class Prices:
         except SearchLimitError:
             return None
 
-    def least_among(self, keep: Mapping[int, Mask], deadline: Deadline) -> float | None:
+    def min_among(self, keep: Mapping[int, Mask], deadline: Deadline) -> float | None:
         """The least cost among marked options; +inf if they exclude each other, None without time.
 
         In graphs that are too wide for tables this is the best that was found.
@@ -47,7 +47,7 @@ class Prices:
             return math.inf
         if deadline.passed:
             return None
-        exact = least_cost(restricted(self._narrow, keep))
+        exact = min_cost(restricted(self._narrow, keep))
         if exact is not None:
             return exact
         try:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
+from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 
 Labels: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 
 # Sums of the same costs in another order differ by rounding; smaller gaps than this are none.
 RELATIVE_TOLERANCE = 1e-9

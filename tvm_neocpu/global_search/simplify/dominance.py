@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph, Mask
-from tvm_neocpu.global_search.problem.problem import Costs
+from tvm_neocpu.global_search.problem.layout_problem import Costs
 
 # Entries of the pairwise comparison held at once (8 MiB).
 BLOCK_ENTRIES = 1 << 20
@@ -36,7 +36,7 @@ def undominated(costs: Costs, links: list[Costs]) -> Mask:
     with np.errstate(invalid="ignore"):  # inf - inf is nan, which proves nothing and drops nothing
         advantage = costs[:, None] - costs[None, :]
         for matrix in links:
-            advantage = advantage + least_excess(matrix)
+            advantage = advantage + min_excess(matrix)
     np.fill_diagonal(advantage, -np.inf)
     keep = np.ones(costs.size, dtype=np.bool_)
     # One at a time: two equal candidates dominate each other.
@@ -45,7 +45,7 @@ def undominated(costs: Costs, links: list[Costs]) -> Mask:
     return keep
 
 
-def least_excess(matrix: Costs) -> Costs:
+def min_excess(matrix: Costs) -> Costs:
     """`out[a, b] = min over k of matrix[a, k] - matrix[b, k]`, where a forbidden k favours b."""
     count, width = matrix.shape
     rows = max(1, BLOCK_ENTRIES // (count * width))

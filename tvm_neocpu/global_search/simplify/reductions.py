@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
-from tvm_neocpu.global_search.problem.problem import Costs
+from tvm_neocpu.global_search.problem.layout_problem import Costs
 
 # Entries of a three-way sum held at once: 8 MiB, so that wide candidate lists stay in memory.
 BLOCK_ENTRIES = 1 << 20

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph, components
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution, bounded, proven
-from tvm_neocpu.global_search.simplify.simplify import simplify
-from tvm_neocpu.global_search.solvers.kernel import solve_kernel
+from tvm_neocpu.global_search.simplify.fixpoint import simplify
+from tvm_neocpu.global_search.solvers.irreducible import solve_irreducible
 from tvm_neocpu.global_search.solvers.pbqp import solve_pbqp
 
 
@@ -26,7 +26,7 @@ def solve_auto(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
     chosen: dict[int, int] = {}
     bound, exact, engines = graph.constant, True, ["reductions"]
     for k, kernel in enumerate(kernels):
-        answer = solve_kernel(kernel, deadline.share(1 / (len(kernels) - k)))
+        answer = solve_irreducible(kernel, deadline.share(1 / (len(kernels) - k)))
         if math.isinf(answer.cost):
             return None
         chosen |= answer.chosen

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution, proven
 
 Indices: TypeAlias = npt.NDArray[np.intp]

@@ -6,8 +6,8 @@ import numpy as np
 
 from tvm_neocpu.core.errors import UnsatisfiableError
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
+from tvm_neocpu.global_search.problem.layout_problem import Costs, Edge, LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import Costs, Edge, LayoutProblem
 from tvm_neocpu.global_search.simplify.consistency import Wipeout, drop_impossible
 from tvm_neocpu.global_search.solvers.pbqp import decide
 

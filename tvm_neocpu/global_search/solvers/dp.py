@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
+from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution, proven
 from tvm_neocpu.global_search.simplify.consistency import drop_impossible
 from tvm_neocpu.global_search.simplify.reductions import fix_single, merge_determined

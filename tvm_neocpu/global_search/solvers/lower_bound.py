@@ -9,8 +9,8 @@ optimum, and the moves are made so that it grows: sequential tree-reweighted mes
 from __future__ import annotations
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph, Mask
+from tvm_neocpu.global_search.problem.layout_problem import Costs
 from tvm_neocpu.global_search.problem.limits import Deadline
-from tvm_neocpu.global_search.problem.problem import Costs
 
 # A round that gains less than this part of what all rounds have gained is the last.
 STALL = 1e-4

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution
 from tvm_neocpu.global_search.solvers.dp import solve_dp
 from tvm_neocpu.global_search.solvers.pbqp import solve_pbqp

@@ -10,11 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution, bounded, proven
+from tvm_neocpu.global_search.simplify.fixpoint import settle
 from tvm_neocpu.global_search.simplify.reductions import fix
-from tvm_neocpu.global_search.simplify.simplify import settle
 from tvm_neocpu.global_search.solvers.local_improvement import Places, improve
 from tvm_neocpu.global_search.solvers.lower_bound import tighten
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from tvm_neocpu.global_search import LayoutProblem
-from tvm_neocpu.global_search.network.min_marginals import min_marginals
-from tvm_neocpu.global_search.network.split import split_nodes
+from tvm_neocpu.global_search.simplify.split_nodes import split_nodes
+from tvm_neocpu.global_search.solvers.min_marginals import min_marginals
 
 READS = [0, 0, 1, 1]
 WRITES = [7, 9, 7, 9]  # any numbers: they name classes

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tvm_neocpu.global_search.network.min_marginals import min_marginals
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.solvers import conditional
-from tvm_neocpu.global_search.solvers.conditional import solve_among
+from tvm_neocpu.global_search.solvers import restricted
+from tvm_neocpu.global_search.solvers.min_marginals import min_marginals
+from tvm_neocpu.global_search.solvers.restricted import solve_among
 
 
 def soon() -> Deadline:
@@ -24,12 +24,12 @@ def either(request, monkeypatch):
         raise SearchLimitError("too wide")
 
     if request.param == "auto":
-        monkeypatch.setattr(conditional, "solve_dp", declines)
+        monkeypatch.setattr(restricted, "solve_dp", declines)
     return request.param
 
 
 def test_it_is_the_optimum_with_a_candidate_forced(shape, random_problem, either):
-    problem = random_problem(shape, seed=1, most=3)
+    problem = random_problem(shape, seed=1, max_size=3)
     prices = min_marginals(problem)
     for i, costs in enumerate(problem.node_costs):
         for candidate in range(costs.size):

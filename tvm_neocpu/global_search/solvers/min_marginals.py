@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
-from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
+from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.simplify.reductions import fix_single
 from tvm_neocpu.global_search.solvers.dp import Table, spread
 from tvm_neocpu.global_search.solvers.elimination_order import plan_elimination
@@ -36,7 +36,7 @@ def min_marginals(problem: LayoutProblem, max_work: float = MAX_WORK) -> tuple[C
     return tuple(tree.marginals.get(i, alone) for i in range(len(problem)))
 
 
-def least_cost(problem: LayoutProblem, max_work: float = MAX_WORK) -> float | None:
+def min_cost(problem: LayoutProblem, max_work: float = MAX_WORK) -> float | None:
     """The optimum's cost, +inf without a finite choice; None as above."""
     tree = _summed_up(problem, max_work)
     return None if tree is None else tree.total

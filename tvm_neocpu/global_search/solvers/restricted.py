@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from tvm_neocpu.global_search.problem.cost_graph import Mask
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution
 from tvm_neocpu.global_search.solvers.auto import solve_auto
 from tvm_neocpu.global_search.solvers.dp import solve_dp

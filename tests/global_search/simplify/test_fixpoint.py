@@ -4,7 +4,7 @@ import numpy as np
 
 from tvm_neocpu.global_search import LayoutProblem
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
-from tvm_neocpu.global_search.simplify.simplify import settle, simplify
+from tvm_neocpu.global_search.simplify.fixpoint import settle, simplify
 
 INF = float("inf")
 
@@ -30,7 +30,7 @@ def test_a_clique_of_hopeless_candidates_disappears(clique):
 
 def test_what_stays_has_a_choice_and_three_neighbours(random_problem, clique):
     edges = [*clique(4), (3, 4), (4, 5), (2, 6)]
-    graph = CostGraph.of(random_problem(edges, seed=0, least=4))
+    graph = CostGraph.of(random_problem(edges, seed=0, min_size=4))
     assert simplify(graph)
     assert set(graph.costs) == {0, 1, 2, 3}
     assert all(len(links) >= 3 for links in graph.edges.values())

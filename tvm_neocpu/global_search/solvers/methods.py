@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tvm_neocpu.core.errors import InvalidProblemError
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution
 from tvm_neocpu.global_search.solvers.auto import solve_auto
 from tvm_neocpu.global_search.solvers.brute import solve_brute

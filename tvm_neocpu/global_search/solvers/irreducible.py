@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
 from tvm_neocpu.global_search.problem.solution import RELATIVE_TOLERANCE, is_closed
-from tvm_neocpu.global_search.simplify.simplify import simplify
+from tvm_neocpu.global_search.simplify.fixpoint import simplify
 from tvm_neocpu.global_search.solvers.dp import MAX_ENTRIES, eliminate
 from tvm_neocpu.global_search.solvers.elimination_order import plan_elimination
 from tvm_neocpu.global_search.solvers.local_improvement import improve
@@ -27,7 +27,7 @@ LAST_KICKS = 100
 
 
 @dataclass(frozen=True)
-class KernelAnswer:
+class Answer:
     """Labels, their cost, a lower bound on it, whether it is proven, and by which engine.
 
     If every choice is forbidden then the cost is +inf.
@@ -40,10 +40,10 @@ class KernelAnswer:
     engine: str
 
 
-FORBIDDEN = KernelAnswer({}, math.inf, math.inf, True, "pbqp")
+FORBIDDEN = Answer({}, math.inf, math.inf, True, "pbqp")
 
 
-def solve_kernel(kernel: CostGraph, deadline: Deadline) -> KernelAnswer:
+def solve_irreducible(kernel: CostGraph, deadline: Deadline) -> Answer:
     """Dynamic programming if that is cheap, else a bound and a heuristic that close in on the rest.
 
     Raises SearchLimitError if no finite choice was found by the deadline.
@@ -73,7 +73,7 @@ def solve_kernel(kernel: CostGraph, deadline: Deadline) -> KernelAnswer:
 
 def _by_elimination(
     kernel: CostGraph, graph: CostGraph, max_work: float, deadline: Deadline
-) -> KernelAnswer | None:
+) -> Answer | None:
     """Dynamic programming on `graph`, the kernel or what pruning left of it; None declines."""
     plan = plan_elimination(graph, MAX_ENTRIES, max_work)
     chosen = None if plan is None else eliminate(graph, plan, deadline)
@@ -81,12 +81,12 @@ def _by_elimination(
         return None
     full = graph.complete(chosen)
     cost = kernel.cost(kernel.to_places(full))
-    return KernelAnswer(full, cost, cost, True, "dp")
+    return Answer(full, cost, cost, True, "dp")
 
 
 def _by_heuristic(
     kernel: CostGraph, tightened: CostGraph, bound: float, deadline: Deadline
-) -> KernelAnswer | None:
+) -> Answer | None:
     """PBQP and local improvement, proven if they meet the bound; None if they found nothing."""
     try:
         places = good_choice(kernel, tightened, bound, deadline, KICKS)
@@ -96,7 +96,7 @@ def _by_heuristic(
         return FORBIDDEN
     cost = kernel.cost(places)
     chosen = kernel.to_labels(places)
-    return KernelAnswer(chosen, cost, min(cost, bound), is_closed(cost, bound), "pbqp")
+    return Answer(chosen, cost, min(cost, bound), is_closed(cost, bound), "pbqp")
 
 
 def _worth_a_look(tightened: CostGraph, bound: float, cost: float) -> CostGraph | None:
@@ -113,8 +113,8 @@ def _worth_a_look(tightened: CostGraph, bound: float, cost: float) -> CostGraph 
 
 
 def _by_milp(
-    kernel: CostGraph, rest: CostGraph, best: KernelAnswer | None, bound: float, deadline: Deadline
-) -> KernelAnswer | None:
+    kernel: CostGraph, rest: CostGraph, best: Answer | None, bound: float, deadline: Deadline
+) -> Answer | None:
     """Branch and cut on what is left: the better of its choice and the known one, if any."""
     result = branch_and_cut(rest, deadline)
     found = [] if best is None else [(best.cost, best.chosen)]
@@ -125,12 +125,12 @@ def _by_milp(
         return None
     cost, chosen = min(found, key=lambda pair: pair[0], default=(math.inf, {}))
     if result.finished:
-        return KernelAnswer(chosen, cost, cost, True, "milp")
+        return Answer(chosen, cost, cost, True, "milp")
     bound = max(bound, min(cost, result.lower_bound))
-    return KernelAnswer(chosen, cost, min(cost, bound), is_closed(cost, bound), "milp")
+    return Answer(chosen, cost, min(cost, bound), is_closed(cost, bound), "milp")
 
 
-def _by_more_kicks(graph: CostGraph, best: KernelAnswer, deadline: Deadline) -> KernelAnswer:
+def _by_more_kicks(graph: CostGraph, best: Answer, deadline: Deadline) -> Answer:
     """Local improvement for the time that is left."""
     places = improve(
         graph, graph.to_places(best.chosen), best.lower_bound, deadline, LAST_KICKS, seed=1

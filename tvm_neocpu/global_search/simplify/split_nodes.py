@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvm_neocpu.global_search.problem.problem import Costs, Edge, LayoutProblem
+from tvm_neocpu.global_search.problem.layout_problem import Costs, Edge, LayoutProblem
 
 Classes = npt.NDArray[np.intp]
 

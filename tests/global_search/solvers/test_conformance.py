@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tvm_neocpu.core.errors import UnsatisfiableError
 from tvm_neocpu.global_search import METHODS, LayoutProblem
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 INF = float("inf")
 # On problems this small all but PBQP prove what they say.
@@ -21,7 +21,7 @@ every_method = pytest.mark.parametrize("method", METHODS)
 
 
 def agrees_with_enumeration(problem: LayoutProblem, method: str) -> None:
-    reference = least_cost(problem)
+    reference = min_cost(problem)
     if np.isinf(reference):
         with pytest.raises(UnsatisfiableError):
             solve(problem, method)
@@ -36,7 +36,7 @@ def agrees_with_enumeration(problem: LayoutProblem, method: str) -> None:
         assert solution.cost == pytest.approx(reference, rel=1e-9, abs=1e-15)
 
 
-def least_cost(problem: LayoutProblem) -> float:
+def min_cost(problem: LayoutProblem) -> float:
     choices = itertools.product(*(range(costs.size) for costs in problem.node_costs))
     return min(problem.cost(choice) for choice in choices)
 
@@ -68,7 +68,7 @@ def test_agrees_with_enumeration(method, problem):
 @every_method
 @pytest.mark.parametrize("forbidden", [0.0, 0.3])
 def test_agrees_with_enumeration_on_every_shape(method, shape, forbidden, random_problem):
-    agrees_with_enumeration(random_problem(shape, seed=3, most=3, forbidden=forbidden), method)
+    agrees_with_enumeration(random_problem(shape, seed=3, max_size=3, forbidden=forbidden), method)
 
 
 @every_method
