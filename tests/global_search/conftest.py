@@ -1,4 +1,4 @@
-"""Graph shapes and random problems that the tests of the solvers share."""
+"""Graph shapes and random problems for the tests of the global search."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def grid() -> Callable[[int, int], Edges]:
 def random_problem() -> Callable[..., LayoutProblem]:
     """`random_problem(edges, seed, max_size=4, min_size=2, forbidden=0.0, scale=1.0)`.
 
-    `min_size` to `max_size` candidates a node, costs in (0, scale), a share of the pairs forbidden.
+    Every node has `min_size` to `max_size` candidates. Costs are in (0, scale). A share `forbidden`
+    of all pairs is forbidden.
     """
 
     def make(
@@ -81,5 +82,5 @@ def random_problem() -> Callable[..., LayoutProblem]:
 
 @pytest.fixture(scope="session")
 def different() -> np.ndarray:
-    """The edge of two nodes that must not take the same of two candidates."""
+    """The matrix of an edge whose two nodes, of two candidates each, must take different ones."""
     return np.array([[np.inf, 0.0], [0.0, np.inf]])

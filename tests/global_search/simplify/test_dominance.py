@@ -25,8 +25,8 @@ def test_min_excess_in_blocks_is_the_same(monkeypatch):
     assert whole[2, 5] == (matrix[2] - matrix[5]).min()
 
 
-def test_a_candidate_goes_if_no_transform_can_make_up_for_it():
-    # 1 is 3 slower than 0 and saves at most 2 on the edge; 2 saves 4.
+def test_a_candidate_is_dropped_if_no_edge_can_make_up_for_its_cost():
+    # Candidates 1 and 2 cost 3 more than 0. On the edge 1 saves at most 2, and 2 saves up to 4.
     edge = np.array([[2.0, 4.0], [0.0, 2.0], [2.0, 0.0]])
     assert undominated(np.array([0.0, 3.0, 3.0]), [edge]).tolist() == [True, False, True]
 
@@ -38,7 +38,7 @@ def test_of_equal_candidates_one_stays():
 def test_a_forbidden_pair_keeps_the_candidate_that_avoids_it():
     edge = np.array([[0.0, INF], [9.0, 9.0]])
     assert undominated(np.array([0.0, 5.0]), [edge]).all()
-    # Where both are forbidden neither gains by it.
+    # A pair that both candidates forbid favours neither.
     both = np.array([[0.0, INF], [9.0, INF]])
     assert undominated(np.array([0.0, 5.0]), [both]).tolist() == [True, False]
 

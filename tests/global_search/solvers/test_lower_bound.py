@@ -16,7 +16,7 @@ from tvm_neocpu.global_search.solvers.milp import linearise
 
 
 def soon() -> Deadline:
-    """A minute from now: counted from the import, it might be over when a test begins."""
+    """A minute from now. A constant would count from the import, long before the test perhaps."""
     return Deadline.after(60)
 
 
@@ -77,7 +77,7 @@ def test_candidates_of_the_optimum_are_affordable(seed, random_problem, clique):
 
 
 @pytest.mark.parametrize("slack", [1.02, 1.05, 1.3])
-def test_what_is_not_affordable_costs_more(slack, shape, random_problem):
+def test_a_candidate_that_is_not_affordable_costs_more(slack, shape, random_problem):
     problem = random_problem(shape, seed=0, max_size=3)
     graph = consistent(problem)
     bound = tighten(graph, soon(), rounds=20)

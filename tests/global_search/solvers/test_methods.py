@@ -46,14 +46,6 @@ def test_milp_declines_too_many_pairs(monkeypatch, clique, random_problem):
         solve(random_problem(clique(4), seed=0), "milp")
 
 
-def test_the_paper_switches_to_pbqp_where_tables_grow_too_large(clique, random_problem):
-    assert solve(random_problem(clique(5), seed=0), "paper").method == "paper (dp)"
-    large = solve(random_problem(clique(16), seed=0, max_size=8), "paper", time_limit=1)
-    assert large.method == "paper (pbqp)"
-    assert large.lower_bound < large.cost
-    assert not large.optimal
-
-
 def test_infinite_time_is_a_time_limit(clique, random_problem):
     problem = random_problem(clique(5), seed=0)
     costs = {solve(problem, m, time_limit=float("inf")).cost for m in ("auto", "dp", "milp")}

@@ -1,4 +1,4 @@
-"""What every candidate costs in the whole, against every choice there is."""
+"""Min-marginals agree with the enumeration of every choice."""
 
 from __future__ import annotations
 
