@@ -41,21 +41,26 @@ class GraphWriter:
         return ConvGraph(tuple(self.nodes), tuple(self.edges))
 
     def data(self, shape: Shape4) -> Tensor:
+        """The network's input."""
         return self._add(NodeKind.BOUNDARY, "data", shape, [])
 
     def output(self, *tensors: Tensor) -> None:
+        """The network's outputs, as one node."""
         self._add(NodeKind.BOUNDARY, "output", (1, 1, 1, 1), tensors)
 
     def conv(self, x: Tensor, filters: int, kernel: int, stride: int = 1) -> Tensor:
+        """A square convolution, padded by half its kernel."""
         padding = (kernel // 2,) * 4
         work = ConvWorkload(*x.shape, filters, (kernel, kernel), (stride, stride), padding=padding)
         return self._add(NodeKind.CONV, str(work), work.out_shape, [x], work)
 
     def add(self, *tensors: Tensor) -> Tensor:
+        """The sum of tensors of one shape."""
         shape = tensors[0].shape
         return self._add(NodeKind.JOIN, "add", shape, tensors, channels=(shape[1],))
 
     def concat(self, *tensors: Tensor) -> Tensor:
+        """Tensors of equal height and width, concatenated along channels."""
         batch, _, height, width = tensors[0].shape
         shape = (batch, sum(tensor.channels for tensor in tensors), height, width)
         channels = tuple(sorted({tensor.channels for tensor in tensors}))

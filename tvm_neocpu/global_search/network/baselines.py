@@ -48,9 +48,10 @@ def schemes_of_one_layout(layout_graph: LayoutGraph, layout: Layout) -> Marked:
 
 
 def random_schemes(layout_graph: LayoutGraph, start: Solution, share: float, seed: int) -> Marked:
-    """``start`` with random schemes at a random share of its convolutions, at least one.
+    """``start`` with random schemes at some convolutions, which are picked at random too.
 
-    share: 0 to 1. A random scheme may be the old one again.
+    share: how many of the convolutions, 0 to 1; at least one is picked. A random scheme may be the
+        old one again.
     """
     rng = np.random.default_rng(seed)
     convs = _convs(layout_graph)

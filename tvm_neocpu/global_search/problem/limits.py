@@ -35,6 +35,7 @@ class Deadline:
 
     @property
     def passed(self) -> bool:
+        """Whether no time remains."""
         return time.monotonic() >= self.end
 
     def at_most(self, seconds: float) -> Deadline:

@@ -27,7 +27,7 @@ class Wipeout:
 
 
 def drop_impossible(graph: CostGraph, start: Iterable[int] | None = None) -> Wipeout | None:
-    """Drop every candidate whose own cost is infinite, or whose whole row of some edge is.
+    """Drop every candidate with an infinite cost, or with an infinite row on some edge.
 
     A dropped candidate may leave a neighbour's candidate without a partner; such nodes are checked
     again. Returns None if every node keeps a candidate, else the node that was found to keep none.

@@ -63,6 +63,7 @@ class _Splitter:
         self._known: dict[tuple[int, int], _End] = {}
 
     def split(self, edge: Edge, matrix: Costs) -> tuple[Edge, Costs]:
+        """The edge between class nodes where possible, with one row and column per class."""
         i, j = edge
         rows, columns = self._end(i, matrix), self._end(j, matrix.T)
         smaller = matrix[np.ix_(rows.representatives, columns.representatives)]

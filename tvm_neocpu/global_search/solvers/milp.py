@@ -144,6 +144,7 @@ class _Entries:
     column_count: int = 0
 
     def put(self, rows: Indices, columns: Indices, value: float) -> None:
+        """Set the entries at (rows, columns), two arrays of equal length, to a value."""
         self.rows.append(rows)
         self.columns.append(columns)
         self.values.append(np.full(rows.size, value))
@@ -155,6 +156,7 @@ class _Entries:
         return np.arange(self.column_count - costs.size, self.column_count)
 
     def new_rows(self, count: int) -> Indices:
+        """Append rows; return their indices."""
         self.row_count += count
         return np.arange(self.row_count - count, self.row_count)
 

@@ -75,6 +75,7 @@ class _Tree:
 
     @classmethod
     def of(cls, graph: CostGraph, order: tuple[int, ...]) -> _Tree:
+        """The clusters of an order: each table belongs to the first of its nodes to go."""
         tree = cls(order, graph.constant)
         for node in order:
             tree.tables[node].append(Table((node,), graph.costs[node]))
