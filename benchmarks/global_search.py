@@ -1,9 +1,11 @@
-"""How long the global search takes, whether it proves its optimum, and what that gains.
+"""How long the global search takes, whether it proves its optimum, and what it gains over greedy.
 
     python benchmarks/global_search.py --json benchmarks/results/global_search.json
 
-Every time in a plan is the cost model's: no kernel is measured, and any target can be asked for.
-Greedy is each convolution's fastest scheme, with the joins between them chosen best.
+The cost model predicts every time of a plan. No kernel runs, so any target can be given. The greedy
+plan takes each convolution's fastest scheme and the best layouts for the joins between them.
+
+The exit code is 1 if a search is over its time limit, or if a global plan is slower than greedy.
 """
 
 from __future__ import annotations
@@ -30,10 +32,7 @@ from tvm_neocpu.contrib.provenance import commit, model_name
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.global_search.network.choose import plan_of
-from tvm_neocpu.global_search.network.explain import explain
-from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search import build_layout_graph, explain, plan_of, solve
 from tvm_neocpu.pipeline import apply_plan, fold, known_costs
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import host as host_cpu
@@ -42,13 +41,13 @@ from tvm_neocpu.tuning.database.history import History
 
 RANDOM_CONVS = 1000
 ROUNDING = 1e-9
-# Seconds: for a network of the zoo, for a ladder, for the random network with all graph passes.
+# Max seconds: of the search for a network of the zoo or a ladder, of all graph passes for "random".
 LIMITS = {"zoo": 1.0, "ladder": 10.0, "random": 60.0}
 
 
 @dataclass(frozen=True)
 class Result:
-    """Sizes, seconds of each stage (``None`` where there is no module), and what the plans cost."""
+    """Sizes, seconds of each stage (None without a module), predicted milliseconds of the plans."""
 
     network: str
     group: str
@@ -73,28 +72,31 @@ class Result:
 
     @property
     def gain(self) -> float | None:
-        """Greedy over global, above 1 where the search pays."""
+        """The greedy plan's time over the global plan's: above 1 the search pays."""
         return None if self.greedy_ms is None else self.greedy_ms / self.global_ms
 
     @property
     def passes_s(self) -> float:
-        """Everything between the imported model and the altered module."""
+        """Seconds from the imported model to the altered module."""
         stages = (self.fold_s, self.extract_s, self.candidates_s, self.layout_graph_s)
         return sum(s or 0.0 for s in (*stages, self.solve_s, self.apply_s))
 
     @property
     def in_time(self) -> bool:
+        """Whether the search, for the random network all passes, stayed within its limit."""
         spent = self.passes_s if self.group == "random" else self.layout_graph_s + self.solve_s
         return spent < LIMITS[self.group]
 
 
 def timed(function: Callable[..., Any], *arguments: Any) -> tuple[Any, float]:
+    """The function's result, and the seconds it took."""
     start = time.perf_counter()
     result = function(*arguments)
     return result, time.perf_counter() - start
 
 
 def search_model(name: str, group: str, model: onnx.ModelProto, cpu: Cpu) -> Result:
+    """Time every stage from the ONNX model to the altered module."""
     (mod, _), import_s = timed(from_onnx, model)
     folded, fold_s = timed(fold, mod, cpu)
     graph, extract_s = timed(ExtractConvGraph(cpu), folded)
@@ -110,6 +112,11 @@ def search_graph(
     before: dict[str, float] | None = None,
     folded: Any = None,
 ) -> Result:
+    """Time the search on a conv graph.
+
+    before: the seconds of earlier stages by field name. folded: the module that the plan is applied
+    to, if there is one.
+    """
     (schemes, price), candidates_s = timed(known_costs, graph, cpu, History(cpu.name, cpu.cores))
     layout_graph, layout_graph_s = timed(build_layout_graph, graph, schemes, price)
     solution, solve_s = timed(solve, layout_graph.problem)
@@ -177,8 +184,8 @@ def cells(result: Result) -> list[str]:
 
 
 NOTE = (
-    "graph: layout graph from candidates; passes: fold, extract, candidates, graph, solve and "
-    "alter layout; times in ms are the cost model's"
+    "graph: from candidates to the layout graph; passes: fold, extract, candidates, graph, solve "
+    "and alter layout; the cost model predicts the times in ms"
 )
 
 
@@ -205,7 +212,7 @@ def markdown(results: list[Result], report: dict[str, Any]) -> str:
 
 
 def as_json(results: list[Result], cpu: Cpu) -> dict[str, Any]:
-    """Everything needed to read the figures later."""
+    """The results with machine, versions and commit."""
     return {
         "machine": {
             "model": model_name(),
@@ -232,10 +239,15 @@ def as_json(results: list[Result], cpu: Cpu) -> dict[str, Any]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("models", nargs="*", help="networks of the zoo (default: all, and more)")
+    parser.add_argument(
+        "models", nargs="*", help="networks of the zoo (default: all, and irregular ones)"
+    )
     parser.add_argument("--target", default="llvm", help='quoted: "llvm -mcpu=NAME"')
     parser.add_argument(
-        "--convs", type=cli.positive, default=RANDOM_CONVS, help="of the random one"
+        "--convs",
+        type=cli.positive,
+        default=RANDOM_CONVS,
+        help="convolutions of the random network",
     )
     parser.add_argument("--json", type=Path, metavar="F")
     parser.add_argument("--markdown", type=Path, metavar="F")

@@ -1,8 +1,9 @@
-"""Networks that are hard on a layout search: an SSD-like ladder, rails with rungs, random ones."""
+"""Networks that are hard for a layout search: an SSD-like ladder, rails with rungs, random ones."""
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -17,7 +18,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 @dataclass(frozen=True)
 class Tensor:
-    """What flows: the node that decided its layout, a name of its own, its size."""
+    """A tensor: the node that decides its layout, its own name, its logical shape (N, C, H, W)."""
 
     node: str
     name: str
@@ -30,7 +31,7 @@ class Tensor:
 
 @dataclass
 class GraphWriter:
-    """A conv graph written down from input to output; ids are numbers."""
+    """A conv graph, built from input to output; node ids are consecutive numbers."""
 
     nodes: list[GraphNode] = field(default_factory=list)
     edges: list[GraphEdge] = field(default_factory=list)
@@ -40,31 +41,44 @@ class GraphWriter:
         return ConvGraph(tuple(self.nodes), tuple(self.edges))
 
     def data(self, shape: Shape4) -> Tensor:
+        """The network's input."""
         return self._add(NodeKind.BOUNDARY, "data", shape, [])
 
     def output(self, *tensors: Tensor) -> None:
+        """The network's outputs, as one node."""
         self._add(NodeKind.BOUNDARY, "output", (1, 1, 1, 1), tensors)
 
     def conv(self, x: Tensor, filters: int, kernel: int, stride: int = 1) -> Tensor:
+        """A square convolution, padded by half its kernel."""
         padding = (kernel // 2,) * 4
         work = ConvWorkload(*x.shape, filters, (kernel, kernel), (stride, stride), padding=padding)
         return self._add(NodeKind.CONV, str(work), work.out_shape, [x], work)
 
     def add(self, *tensors: Tensor) -> Tensor:
+        """The sum of tensors of one shape."""
         shape = tensors[0].shape
         return self._add(NodeKind.JOIN, "add", shape, tensors, channels=(shape[1],))
 
     def concat(self, *tensors: Tensor) -> Tensor:
+        """Tensors of equal height and width, concatenated along channels."""
         batch, _, height, width = tensors[0].shape
         shape = (batch, sum(tensor.channels for tensor in tensors), height, width)
         channels = tuple(sorted({tensor.channels for tensor in tensors}))
         return self._add(NodeKind.JOIN, "concat", shape, tensors, channels=channels)
 
     def resized(self, x: Tensor, size: int) -> Tensor:
-        """Pooled or enlarged: another tensor of the same node."""
+        """``x`` pooled or enlarged to ``size`` x ``size``: another tensor of the same node."""
         return Tensor(x.node, f"{x.name} {size}x{size}", (*x.shape[:2], size, size))
 
-    def _add(self, kind, label, shape, sources, workload=None, channels=()) -> Tensor:
+    def _add(
+        self,
+        kind: NodeKind,
+        label: str,
+        shape: Shape4,
+        sources: Sequence[Tensor],
+        workload: ConvWorkload | None = None,
+        channels: tuple[int, ...] = (),
+    ) -> Tensor:
         name = str(len(self.nodes))
         self.nodes.append(GraphNode(name, kind, label, shape, workload, channels))
         self.edges += [GraphEdge(x.node, name, x.shape, x.name) for x in sources]
@@ -72,7 +86,12 @@ class GraphWriter:
 
 
 def ssd_ladder() -> ConvGraph:
-    """SSD with ResNet-50 at 512x512 and a way back down (DSSD): seven scales tied both ways."""
+    """SSD with ResNet-50 at 512x512 and the deconvolution path of DSSD: a ladder of seven scales.
+
+    scale 1 -> scale 2 -> ... -> scale 7      backbone
+       |          |                 |         lateral convolutions
+    merge 1 <- merge 2 <- ... <- merge 7      two predictions each
+    """
     net = GraphWriter()
     x = net.resized(net.conv(net.data((1, 3, 512, 512)), 64, 7, 2), 128)
     scales: list[Tensor] = []
@@ -91,7 +110,7 @@ def ssd_ladder() -> ConvGraph:
             lateral = net.add(lateral, net.resized(below, lateral.shape[2]))
         below = net.conv(lateral, 256, 3)
         mixed = net.concat(below, net.conv(x, 128, 1))
-        for filters in (24, 126):  # 6 boxes of 4 coordinates, 6 of 21 classes
+        for filters in (24, 126):  # 6 boxes: 4 coordinates and 21 classes each
             predictions.append(net.conv(mixed, filters, 3))
     net.output(*predictions)
     return net.graph
@@ -103,9 +122,13 @@ def _bottleneck(net: GraphWriter, x: Tensor, width: int, stride: int) -> Tensor:
 
 
 def rails(count: int, rungs: int, seed: int = 0) -> ConvGraph:
-    """``count`` chains of convolutions side by side; at every rung neighbours are added.
+    """``count`` chains of convolutions side by side; at every rung a chain is added to the next.
 
-    A frontier never gets narrower than the chains are many.
+        chain 0   conv ------- conv ------- ...
+        chain 1   conv - add - conv - add - ...      add: chain 0 + chain 1
+        chain 2   conv - add - conv - add - ...      add: chain 1 + chain 2
+
+    The frontier of an elimination along the chains holds ``count`` nodes.
     """
     rng = random.Random(seed)
     net = GraphWriter()
@@ -119,7 +142,7 @@ def rails(count: int, rungs: int, seed: int = 0) -> ConvGraph:
 
 
 def random_network(convs: int, seed: int = 0) -> onnx.ModelProto:
-    """An irregular network as ONNX: convolutions that read any recent tensor, adds, concats."""
+    """An irregular network as ONNX: convolutions that read a recent tensor, adds, concats."""
     rng = random.Random(seed)
     shape = (1, 3, 28, 28)
     g = GraphBuilder(f"random{convs}", shape, np.random.default_rng(seed))
@@ -148,7 +171,7 @@ def _joined(
     unread: dict[str, OnnxTensor],
     k: int,
 ) -> OnnxTensor:
-    """Now and then added to an equal tensor, or put beside another."""
+    """``y``, or its sum with a recent tensor of its shape, or its concat with a recent tensor."""
     draw = rng.random()
     equal = [x for x in recent if x.shape == y.shape]
     if draw < 0.3 and equal:

@@ -1,10 +1,11 @@
-"""One page of what `python -m tvm_neocpu.bench plan` wrote, a network a file.
+"""One Markdown page from the reports of `python -m tvm_neocpu.bench plan`, one report per network.
 
     python -m tvm_neocpu.bench plan resnet50 --json benchmarks/results/plan_resnet50.json
     python benchmarks/plan.py
 
-reads benchmarks/results/plan_*.json (or the files that are named) and writes plan.md beside them.
-Exit code 1 if a prediction is off by more than LIMIT or greedy choice was clearly faster.
+The second line reads benchmarks/results/plan_*.json, or the files given, and writes
+benchmarks/results/plan.md. The exit code is 1 if a prediction is off by more than LIMIT, or if a
+greedy plan was clearly faster than the global one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
+# Max relative error of a predicted time.
 LIMIT = 0.15
 HEADINGS = (
     "network",
@@ -23,19 +25,20 @@ HEADINGS = (
     "error",
     "rank correlation",
     "global over greedy",
-    "half of the pairs",
+    "quartiles",
     "predicted gain",
     "one layout over global",
     "threads",
     "commit",
 )
 NOTE = (
-    "Predicted is the search's sum (convolutions, dense layers and layout transforms) plus "
-    "everything else (pooling, concats, softmax), timed once inside the network of the global "
-    "plan; measured is the median of runs interleaved with those of the other plans, each in a "
-    "process of its own. "
-    "Rank correlation is Spearman's, over all plans: global, greedy, one layout for all, random. "
-    "Above 1 global is faster."
+    "Predicted: the search's sum (convolutions, dense layers and layout transforms) plus "
+    "everything else (pooling, concats, softmax), which was timed once inside the network of the "
+    "global plan. Measured: the median of runs that are interleaved with those of the other plans, "
+    "each plan in a process of its own. Rank correlation: Spearman's, over all plans (global, "
+    "greedy, one layout for all, random). Global over greedy: the greedy plan's measured time over "
+    "the global plan's, with the quartiles of the pairs of runs; above 1, global is faster. The "
+    "same holds for the predicted gain and for one layout over global."
 )
 
 
@@ -51,7 +54,7 @@ def main() -> int:
     options.markdown.write_text(page(reports))
     networks = [network for report in reports for network in report["networks"]]
     off = [n["network"] for n in networks if abs(n["error"]) > LIMIT]
-    # A gain below 1 counts if three quarters of the interleaved pairs of runs agree with it.
+    # A gain below 1 counts if three quarters of the interleaved pairs of runs agree.
     slower = [n["network"] for n in networks if n["gain"] < 1 and n["gain_quartiles"][1] < 1]
     print(f"predicted more than {LIMIT:.0%} off: {', '.join(off) or 'none'}")
     print(f"global slower than greedy: {', '.join(slower) or 'none'}")
@@ -59,7 +62,7 @@ def main() -> int:
 
 
 def page(reports: list[dict[str, Any]]) -> str:
-    """All reports as Markdown: machine, one row a network, then each network's plans."""
+    """All reports as Markdown: the machine, one row per network, then each network's plans."""
     parts = ["# Predicted and measured plans", _machine(reports[0]), NOTE, summary(reports)]
     for report in reports:
         for network in report["networks"]:
@@ -68,6 +71,7 @@ def page(reports: list[dict[str, Any]]) -> str:
 
 
 def summary(reports: list[dict[str, Any]]) -> str:
+    """One row per network: its global plan, compared with the others."""
     rows = [
         [
             network["network"],
@@ -87,6 +91,7 @@ def summary(reports: list[dict[str, Any]]) -> str:
 
 
 def plans(network: dict[str, Any]) -> str:
+    """One row per plan of a network; times in ms."""
     rows = [
         [
             " = ".join(plan["names"]),
@@ -102,7 +107,7 @@ def plans(network: dict[str, Any]) -> str:
 
 
 def details(network: dict[str, Any]) -> str:
-    """Where the global plan's prediction is off most, in one sentence each."""
+    """The global plan inside its network, and the schemes whose predictions are off most."""
     ours, inside = find(network, "global"), network["in_network"]
     known = ours["of_it_from_log_ms"] / ours["convolutions_ms"]
     lines = [
@@ -126,11 +131,12 @@ def details(network: dict[str, Any]) -> str:
 
 
 def find(network: dict[str, Any], name: str) -> dict[str, Any]:
-    """The plan of that name."""
+    """The plan with a name. Equal plans are one plan with several names."""
     return next(plan for plan in network["plans"] if name in plan["names"])
 
 
 def table(headings: tuple[str, ...], rows: list[list[str]]) -> str:
+    """A Markdown table."""
     return "\n".join(f"| {' | '.join(r)} |" for r in [headings, ["---"] * len(headings), *rows])
 
 

@@ -1,4 +1,4 @@
-"""The page of predicted and measured plans, and what makes it complain."""
+"""The page of predicted and measured plans, and its exit code."""
 
 from __future__ import annotations
 

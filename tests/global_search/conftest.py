@@ -1,4 +1,4 @@
-"""Graph shapes and random problems that the tests of the solvers share."""
+"""Graph shapes and random problems for the tests of the global search."""
 
 from __future__ import annotations
 
@@ -52,22 +52,23 @@ def grid() -> Callable[[int, int], Edges]:
 
 @pytest.fixture(scope="session")
 def random_problem() -> Callable[..., LayoutProblem]:
-    """`random_problem(edges, seed, most=4, least=2, forbidden=0.0, scale=1.0)`.
+    """`random_problem(edges, seed, max_size=4, min_size=2, forbidden=0.0, scale=1.0)`.
 
-    `least` to `most` candidates a node, costs in (0, scale), a share of the pairs forbidden.
+    Every node has `min_size` to `max_size` candidates. Costs are in (0, scale). A share `forbidden`
+    of all pairs is forbidden.
     """
 
     def make(
         edges: Edges,
         seed: int,
-        most: int = 4,
-        least: int = 2,
+        max_size: int = 4,
+        min_size: int = 2,
         forbidden: float = 0.0,
         scale: float = 1.0,
     ) -> LayoutProblem:
         rng = np.random.default_rng(seed)
         count = 1 + max((max(edge) for edge in edges), default=0)
-        sizes = rng.integers(least, most + 1, count)
+        sizes = rng.integers(min_size, max_size + 1, count)
 
         def matrix(rows: int, columns: int) -> np.ndarray:
             costs = scale * rng.random((rows, columns))
@@ -81,5 +82,5 @@ def random_problem() -> Callable[..., LayoutProblem]:
 
 @pytest.fixture(scope="session")
 def different() -> np.ndarray:
-    """The edge of two nodes that must not take the same of two candidates."""
+    """The matrix of an edge whose two nodes, of two candidates each, must take different ones."""
     return np.array([[np.inf, 0.0], [0.0, np.inf]])

@@ -19,10 +19,10 @@ from tvm_neocpu.contrib.explain.network import ExplainedNetwork
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.choose import solution_of
 from tvm_neocpu.global_search.network.explain import Explanation, explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
-from tvm_neocpu.global_search.solvers.solve import solve
 from tvm_neocpu.pipeline import fold, known_costs
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads

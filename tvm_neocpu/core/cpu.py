@@ -60,7 +60,7 @@ class VectorUnit:
 
     @property
     def max_pixels(self) -> int:
-        """Pixels of the largest register tile, which has one weight vector and one streamed input."""
+        """Pixels of the largest register tile: it has one weight vector, one streamed input."""
         return self.registers - self.tile_registers(0, 1)
 
 

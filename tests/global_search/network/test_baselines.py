@@ -1,4 +1,4 @@
-"""Plans that the global search is compared with: what they choose, and that none is cheaper."""
+"""The plans to compare with: what they choose, and that none is cheaper than the optimum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tvm_neocpu.global_search.network.baselines import (
     solve_marked,
 )
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, build_layout_graph
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 
@@ -31,7 +31,7 @@ def price(shape: Shape4, before: Layout, after: Layout) -> float:
 
 
 def network(seed: int = 0, reads: tuple[int, ...] = BLOCKS) -> LayoutGraph:
-    """data -> a -> b -> sum of a and b -> c -> output; only ``a`` is confined to ``reads``."""
+    """data -> a -> b -> sum of a and b -> c -> output; ``a`` reads the blocks ``reads`` only."""
     rng = np.random.default_rng(seed)
     workloads = {n: ConvWorkload(1, 16, 4, 4, 16, (1, 1), dtype=n) for n in "abc"}
     nodes = (
@@ -85,14 +85,14 @@ def test_one_layout_for_all() -> None:
     marked = schemes_of_one_layout(found, Layout(8))
     chosen = solve_marked(found, marked, solve(found.problem), "all")
     configs = conv_configs(found, chosen)
-    # The first convolution cannot read it: it writes it at least.
+    # The first convolution cannot read the layout, but it can write it.
     assert (configs["a"].ic_bn, configs["a"].oc_bn) == (4, 8)
     assert all((configs[n].ic_bn, configs[n].oc_bn) == (8, 8) for n in "bc")
     picked = dict(zip((n.id for n in found.graph.nodes), found.picked(chosen.choice), strict=True))
     assert picked["sum"].writes == Layout(8)
 
 
-def test_random_schemes_change_the_share_that_is_asked_for() -> None:
+def test_random_schemes_change_the_given_share() -> None:
     found = network(1)
     optimum = solve(found.problem)
     start = conv_configs(found, optimum)
@@ -102,7 +102,7 @@ def test_random_schemes_change_the_share_that_is_asked_for() -> None:
         configs = conv_configs(found, some)
         changed.append(sum(configs[n] != start[n] for n in "abc"))
         assert some.cost >= optimum.cost
-    assert set(changed) == {0, 1}  # at random it may be the same scheme again
+    assert set(changed) == {0, 1}  # the random scheme may be the old one
 
 
 def test_the_seed_decides() -> None:

@@ -1,4 +1,4 @@
-"""The global search's door: the plan is the cheapest there is, and says what it costs."""
+"""`choose_layouts`: no other plan is cheaper, and the plan says what it costs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def node(name: str, kind: NodeKind) -> GraphNode:
 
 
 def network(nodes: dict[str, NodeKind], *edges: tuple[str, str]) -> ConvGraph:
-    """A graph between an input and an output; every tensor bears its node's name."""
+    """A graph between an input and an output; every tensor has the name of its source."""
     inner = [node(name, kind) for name, kind in nodes.items()]
     ends = node("data", NodeKind.BOUNDARY), node("out", NodeKind.BOUNDARY)
     made = [GraphEdge(src, dst, SHAPE, src) for src, dst in edges]
@@ -75,12 +75,12 @@ def free(shape: Shape4, before: Layout, after: Layout) -> float:
     return 0.0
 
 
-def dear(shape: Shape4, before: Layout, after: Layout) -> float:
+def expensive(shape: Shape4, before: Layout, after: Layout) -> float:
     return 0.0 if before == after else 100.0
 
 
 def schemes(*entries: tuple[int, int, float]) -> tuple[Candidate, ...]:
-    """(ic_bn, oc_bn, seconds) each."""
+    """One scheme per (ic_bn, oc_bn, seconds)."""
     return tuple(Candidate(ConvConfig(x, y, 1), seconds) for x, y, seconds in entries)
 
 
@@ -94,12 +94,12 @@ def test_free_transforms_leave_every_convolution_its_fastest_scheme() -> None:
     assert (plan.seconds, plan.optimal, plan.graph) == (2.5, True, CHAIN.hash)
 
 
-def test_dear_transforms_make_neighbours_agree() -> None:
+def test_expensive_transforms_make_neighbours_agree() -> None:
     candidates = {
         workload("a"): schemes((0, 16, 1.0), (0, 8, 5.0)),
         workload("b"): schemes((8, 0, 1.0), (16, 0, 9.0)),
     }
-    plan = choose_layouts(CHAIN, candidates, dear)
+    plan = choose_layouts(CHAIN, candidates, expensive)
     assert plan.configs == {"a": ConvConfig(0, 8, 1), "b": ConvConfig(8, 0, 1)}
     assert plan.seconds == 6.0
 
@@ -107,7 +107,7 @@ def test_dear_transforms_make_neighbours_agree() -> None:
 def test_joins_are_planned_too() -> None:
     candidates = {workload(name): schemes((16, 16, 1.0), (8, 8, 1.0)) for name in "bc"}
     candidates[workload("a")] = schemes((0, 16, 1.0), (0, 8, 2.0))
-    plan = choose_layouts(RESIDUAL, candidates, dear)
+    plan = choose_layouts(RESIDUAL, candidates, expensive)
     assert plan.joins == {"sum": Layout(16)}
     assert plan.seconds == 3 + 100
 
@@ -119,7 +119,7 @@ def test_a_workload_without_schemes_is_refused() -> None:
 
 
 def seconds_of(graph: ConvGraph, candidates: Schemes, plan: Plan, price) -> float:
-    """Every node, and every distinct transform of a tensor once."""
+    """The seconds of a plan: every node, and every distinct transform of a tensor once."""
     reads = {n.id: NCHW for n in graph.nodes} | dict(plan.joins)
     writes = dict(reads)
     total = 0.0
@@ -139,7 +139,7 @@ SCHEMES = st.lists(
 
 
 def layouts_around(graph: ConvGraph, candidates: Schemes, join: str) -> set[Layout]:
-    """What a join may take: plain NCHW, and what any scheme next to it reads or writes."""
+    """A join's candidates: plain NCHW, and all layouts that a scheme next to it reads or writes."""
     near = [conv.workload for conv in graph.convs if conv.id in graph.neighbours[join]]
     schemes = [scheme for work in near for scheme in candidates[work]]
     return {NCHW, *(s.reads for s in schemes), *(s.writes for s in schemes)}

@@ -1,4 +1,4 @@
-"""An explanation prices what was not chosen: exactly, by everything else chosen anew."""
+"""An explanation prices every alternative exactly, with everything else chosen anew."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tvm_neocpu.global_search.network import prices
 from tvm_neocpu.global_search.network.choose import plan_of, solution_of
 from tvm_neocpu.global_search.network.explain import explain
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, build_layout_graph
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 
@@ -72,13 +72,13 @@ def solution(found: LayoutGraph) -> Solution:
 
 @pytest.fixture
 def too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if no table fitted: every price is a search of its own."""
+    """All tables are too large: every price is a search of its own."""
     monkeypatch.setattr(prices, "min_marginals", lambda _: None)
-    monkeypatch.setattr(prices, "least_cost", lambda _: None)
+    monkeypatch.setattr(prices, "min_cost", lambda _: None)
 
 
 def forced(found: LayoutGraph, **options: list[int]) -> float:
-    """The best network's cost with these options (by number) allowed at some nodes."""
+    """The cost of the best network in which some nodes may take these options only, by number."""
     index = {node.id: i for i, node in enumerate(found.graph.nodes)}
     costs = [vector.copy() for vector in found.problem.node_costs]
     for name, allowed in options.items():
@@ -92,11 +92,11 @@ def test_the_sum_and_its_proof(found, solution):
     assert explained.seconds == solution.cost
     assert (explained.optimal, explained.gap) == (True, 0.0)
     assert explained.method == solution.method
-    kernels = sum(row.option.seconds for row in explained.nodes)
-    assert explained.seconds == pytest.approx(kernels + explained.transform_seconds)
+    nodes = sum(row.option.seconds for row in explained.nodes)
+    assert explained.seconds == pytest.approx(nodes + explained.transform_seconds)
 
 
-def test_every_alternative_is_priced_in_the_whole(found, solution):
+def test_every_alternative_has_the_price_of_the_whole_network(found, solution):
     explained = explain(found, solution)
     for i, row in enumerate(explained.nodes):
         options = found.options[i]
@@ -127,11 +127,11 @@ def test_one_by_one_the_runner_up_is_the_same(found, solution, too_wide):
     assert all(row.if_source is not None for row in one_by_one.transforms)
 
 
-def test_without_time_it_says_what_it_does_not_know(found, solution, too_wide):
+def test_without_time_unknown_prices_are_none(found, solution, too_wide):
     explained = explain(found, solution, time_limit=0)
     assert all(row.runner_up is None for row in explained.nodes)
     assert explained.greedy_seconds is None
-    # What is plainly impossible needs no search: the input knows plain NCHW only.
+    # The input has plain NCHW only: that needs no search.
     first = explained.transforms[0]
     assert (first.if_source, first.if_targets) == (math.inf, math.inf)
     assert explained.seconds == solution.cost
@@ -182,7 +182,7 @@ def test_greedy_is_never_better(seed):
     assert explained.greedy_seconds >= explained.seconds - 1e-12
 
 
-def test_measured_schemes_are_told_from_guesses(found, solution):
+def test_measured_schemes_are_told_from_predicted_ones(found, solution):
     node, option = found.graph.nodes[1], found.options[1][solution.choice[1]]
     explained = explain(found, solution, measured=[(node.workload, option.config)])
     known = [explained.is_measured(row.node, row.option) for row in explained.nodes]
@@ -220,7 +220,7 @@ def test_a_plan_of_other_schemes_is_none(found, solution):
     assert solution_of(found, replace(plan, joins={}), solution) is None
 
 
-def test_hundreds_of_nodes_take_no_time():
+def test_hundreds_of_nodes_are_priced_at_once():
     found = residual_blocks(60)
     explained = explain(found, solve(found.problem))
     assert len(explained.nodes) == 3 + 3 * 60

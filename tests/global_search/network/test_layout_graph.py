@@ -1,4 +1,4 @@
-"""From a conv graph to numbers: what every choice of layouts costs."""
+"""The layout problem of a conv graph: what every choice of layouts costs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def edge(src: str, dst: str, tensor: str = "", shape: Shape4 = SHAPE) -> GraphEd
 
 
 def schemes(*blocks: tuple[int, int], seconds: float = 1.0) -> tuple[Candidate, ...]:
-    """(ic_bn, oc_bn) pairs that cost ``seconds``, twice that, thrice..."""
+    """A scheme per (ic_bn, oc_bn). The first takes ``seconds``, the second twice that, ..."""
     return tuple(
         Candidate(ConvConfig(ic_bn, oc_bn, 1), seconds * (i + 1))
         for i, (ic_bn, oc_bn) in enumerate(blocks)
@@ -48,14 +48,17 @@ def schemes(*blocks: tuple[int, int], seconds: float = 1.0) -> tuple[Candidate, 
 
 
 def price(shape: Shape4, before: Layout, after: Layout) -> float:
-    """Another price for every pair; nothing where no element moves."""
+    """A different price for every pair of layouts; 0 if no element moves."""
     if max(before.block, 1) == max(after.block, 1):
         return 0.0
     return 1e-3 * shape[1] * (100 + 10 * before.block + after.block)
 
 
 def cost(found: LayoutGraph, **choice: int) -> float:
-    """The cost of a choice, by node and candidate number (0 unless named), made the best of."""
+    """The cost of a choice for the graph's nodes, with the best choice of shared transforms.
+
+    choice: candidate numbers by node; 0 for every other node.
+    """
     picked = [choice.get(node.id, 0) for node in found.graph.nodes]
     shared = len(found.problem) - len(picked)
     return min(
@@ -64,7 +67,7 @@ def cost(found: LayoutGraph, **choice: int) -> float:
 
 
 def accounted(found: LayoutGraph, picked: Sequence[Option]) -> float:
-    """What the docstring promises, counted without matrices: every transform of a tensor once."""
+    """The expected cost, without matrices: every node, and every transform of a tensor once."""
     of = dict(zip([node.id for node in found.graph.nodes], picked, strict=True))
     moves = {
         (e.tensor, e.shape, of[e.src].writes, of[e.dst].reads)
@@ -91,7 +94,7 @@ def test_a_chain_pays_for_every_disagreement() -> None:
     assert cost(found, a=0, b=1) == pytest.approx(1 + 2 + ends + between)
 
 
-def test_what_the_options_stand_for() -> None:
+def test_options_hold_layouts_seconds_and_config() -> None:
     found = build_layout_graph(CHAIN, CHAIN_SCHEMES, price)
     data, first, _, out = found.options
     assert data == out == (Option(NCHW, NCHW),)
@@ -103,7 +106,7 @@ FORK = ConvGraph(
 )
 
 
-def test_consumers_that_want_the_same_pay_once() -> None:
+def test_consumers_that_read_the_same_layout_share_its_transform() -> None:
     plain = {workload("a"): schemes((0, 16)), workload("b"): schemes((8, 8), (16, 8))}
     found = build_layout_graph(FORK, {**plain, workload("c"): schemes((8, 8), (4, 8))}, price)
     to8, to4 = price(SHAPE, Layout(16), Layout(8)), price(SHAPE, Layout(16), Layout(4))
@@ -184,9 +187,9 @@ BLOCKS = st.sampled_from([0, 1, 4, 8, 16])
 
 @st.composite
 def graphs(draw: st.DrawFn) -> LayoutGraph:
-    """Up to six convolutions and joins behind an input, each reading one or two tensors before it.
+    """Up to six convolutions and joins after an input; each reads one or two earlier tensors.
 
-    A tensor is what a node writes, or an activation of it, which is as large.
+    A tensor is the output of a node, or an activation of that output, of the same size.
     """
     nodes, edges = [DATA], []
     candidates = {}

@@ -10,7 +10,7 @@ from tvm_neocpu.global_search.problem.solution import bounded, is_closed, proven
 PROBLEM = LayoutProblem([[1, 2], [3, math.inf]])
 
 
-def test_only_rounding_is_no_gap():
+def test_rounding_is_no_gap():
     assert is_closed(1.0, 1.0 - 1e-12)
     assert is_closed(-1e-6, -1e-6 * (1 + 1e-12))
     assert not is_closed(1.0, 1.0 - 1e-6)

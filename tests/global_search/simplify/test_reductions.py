@@ -13,7 +13,7 @@ from tvm_neocpu.global_search.simplify.reductions import (
     min_plus,
     reduce_low_degree,
 )
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 INF = float("inf")
 EQUAL = np.where(np.eye(3), 0, INF)
@@ -35,7 +35,7 @@ def test_min_plus_in_blocks_is_the_same(monkeypatch):
 
 
 def test_series_parallel_graphs_reduce_to_nothing(random_problem):
-    # A residual chain with a long branch around it.
+    # A chain of residual blocks with a long shortcut around all of it.
     problem = random_problem([(0, 1), (1, 2), (2, 3), (0, 3), (3, 4), (4, 5), (3, 5), (0, 5)], 0)
     graph = CostGraph.of(problem)
     assert reduce_low_degree(graph) == set()
@@ -46,7 +46,7 @@ def test_series_parallel_graphs_reduce_to_nothing(random_problem):
     assert graph.constant == pytest.approx(best.cost)
 
 
-def test_nodes_of_degree_three_stay_and_touched_ones_are_told(random_problem, clique):
+def test_nodes_of_degree_three_stay_and_changed_ones_are_returned(random_problem, clique):
     problem = random_problem([*clique(4), (3, 4)], seed=0)
     graph = CostGraph.of(problem)
     assert reduce_low_degree(graph) == {3}

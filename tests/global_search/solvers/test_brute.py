@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tvm_neocpu.global_search.solvers import brute
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -14,6 +14,6 @@ def test_every_choice_is_tried_in_blocks_of_any_size(
     seed, block, monkeypatch, random_problem, clique
 ):
     monkeypatch.setattr(brute, "BLOCK_CHOICES", block)
-    problem = random_problem(clique(4), seed, most=3)
+    problem = random_problem(clique(4), seed, max_size=3)
     choices = itertools.product(*(range(costs.size) for costs in problem.node_costs))
     assert solve(problem, "brute").choice == min(choices, key=problem.cost)

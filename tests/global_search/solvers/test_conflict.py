@@ -10,12 +10,15 @@ INF = float("inf")
 
 
 def odd_ring_in_a_chain(different):
-    """Nodes 3..7 in a ring of five, two layouts, neighbours to differ; all else can be met."""
+    """A chain of 12 nodes whose neighbours must differ in one of two layouts; 3 and 7 must too.
+
+    Nodes 3 to 7 are a ring of five, which cannot alternate. The other edges can be satisfied.
+    """
     chain = {(i, i + 1): different for i in range(11)}
     return LayoutProblem([[0, 0]] * 12, chain | {(3, 7): different}, names=list("abcdefghijkl"))
 
 
-def test_only_edges_that_cannot_be_spared_are_listed(different):
+def test_only_edges_that_the_conflict_needs_are_listed(different):
     edges = conflicting_edges(odd_ring_in_a_chain(different), Deadline.after(60))
     assert edges == [(3, 4), (3, 7), (4, 5), (5, 6), (6, 7)]
 

@@ -7,7 +7,7 @@ from tvm_neocpu.global_search.problem.limits import Deadline
 from tvm_neocpu.global_search.solvers import dp
 from tvm_neocpu.global_search.solvers.dp import eliminate
 from tvm_neocpu.global_search.solvers.elimination_order import plan_elimination
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (4, 2, 0, 3, 1), (1, 3, 4, 0, 2)])
@@ -36,5 +36,5 @@ def test_it_stops_when_the_time_is_over(random_problem, clique):
 
 
 def test_wide_graphs_of_small_treewidth_are_solved(random_problem, grid):
-    problem = random_problem(grid(3, 60), seed=0, most=6)
+    problem = random_problem(grid(3, 60), seed=0, max_size=6)
     assert solve(problem, "dp").cost == pytest.approx(solve(problem, "auto").cost)

@@ -13,16 +13,16 @@ from tvm_neocpu.global_search.solvers.local_improvement import (
     improve_block,
     improve_single,
 )
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 
 def soon() -> Deadline:
-    """A minute from now: counted from the import, it might be over when a test begins."""
+    """A minute from now. A constant would count from the import, long before the test perhaps."""
     return Deadline.after(60)
 
 
 def test_single_moves_end_where_no_node_can_gain(random_problem, clique):
-    graph = CostGraph.of(random_problem(clique(6), seed=0, most=6))
+    graph = CostGraph.of(random_problem(clique(6), seed=0, max_size=6))
     start = dict.fromkeys(graph.costs, 0)
     places = improve_single(graph, start)
     cost = graph.cost(places)
@@ -46,7 +46,7 @@ def test_a_block_of_a_series_parallel_graph_is_all_of_it(random_problem):
     assert tuple(places[i] for i in range(5)) == solve(problem, "brute").choice
 
 
-def test_a_block_holds_what_comes_first(random_problem, clique):
+def test_a_block_holds_the_first_nodes_of_its_order(random_problem, clique):
     graph = CostGraph.of(random_problem(clique(5), seed=3))
     start = dict.fromkeys(graph.costs, 1)
     places = improve_block(graph, start, [3, 1, 0, 2, 4])

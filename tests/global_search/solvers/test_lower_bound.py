@@ -10,13 +10,13 @@ from tvm_neocpu.global_search import LayoutProblem
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
 from tvm_neocpu.global_search.problem.limits import Deadline
 from tvm_neocpu.global_search.simplify.consistency import drop_impossible
-from tvm_neocpu.global_search.solvers.linear_program import linearise
 from tvm_neocpu.global_search.solvers.lower_bound import affordable, independent_minima, tighten
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
+from tvm_neocpu.global_search.solvers.milp import linearise
 
 
 def soon() -> Deadline:
-    """A minute from now: counted from the import, it might be over when a test begins."""
+    """A minute from now. A constant would count from the import, long before the test perhaps."""
     return Deadline.after(60)
 
 
@@ -67,7 +67,7 @@ def test_the_original_arrays_are_not_written_to(random_problem, clique):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_candidates_of_the_optimum_are_affordable(seed, random_problem, clique):
-    problem = random_problem(clique(5), seed, most=6)
+    problem = random_problem(clique(5), seed, max_size=6)
     best = solve(problem, "brute")
     graph = consistent(problem)
     bound = tighten(graph, soon(), rounds=20)
@@ -77,8 +77,8 @@ def test_candidates_of_the_optimum_are_affordable(seed, random_problem, clique):
 
 
 @pytest.mark.parametrize("slack", [1.02, 1.05, 1.3])
-def test_what_is_not_affordable_costs_more(slack, shape, random_problem):
-    problem = random_problem(shape, seed=0, most=3)
+def test_a_candidate_that_is_not_affordable_costs_more(slack, shape, random_problem):
+    problem = random_problem(shape, seed=0, max_size=3)
     graph = consistent(problem)
     bound = tighten(graph, soon(), rounds=20)
     budget = solve(problem, "brute").cost * slack
@@ -93,7 +93,7 @@ def test_what_is_not_affordable_costs_more(slack, shape, random_problem):
 
 
 def test_the_bound_comes_close_to_that_of_linear_programming(random_problem, grid):
-    graph = consistent(random_problem(grid(5, 5), seed=0, most=6))
+    graph = consistent(random_problem(grid(5, 5), seed=0, max_size=6))
     program = linearise(graph)
     relaxed = optimize.linprog(
         program.objective, A_eq=program.matrix, b_eq=program.sums, bounds=(0, 1)

@@ -6,9 +6,8 @@ import pytest
 from tvm_neocpu.global_search import LayoutProblem
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
 from tvm_neocpu.global_search.problem.limits import Deadline
-from tvm_neocpu.global_search.solvers.linear_program import linearise
-from tvm_neocpu.global_search.solvers.milp import branch_and_cut
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
+from tvm_neocpu.global_search.solvers.milp import branch_and_cut, linearise
 
 INF = float("inf")
 
@@ -37,7 +36,7 @@ def test_forbidden_pairs_have_no_variable():
 
 
 def test_microseconds_of_difference_beside_seconds_are_seen(clique):
-    # 1e-8 of the largest cost decides; unscaled it is far below HiGHS's tolerances.
+    # Choices differ by 1e-8 of the largest cost. Unscaled, HiGHS's tolerances would hide that.
     nodes = [[1e-6, 1e-6 + 1e-14 * (i + 1)] for i in range(4)]
     swap = [[1e-6, 1e-6 - 3e-14], [1e-6 - 3e-14, 1e-6]]
     problem = LayoutProblem(nodes, {edge: swap for edge in clique(4)})
@@ -55,7 +54,7 @@ def test_costs_that_are_all_equal():
     assert (solution.cost, solution.optimal) == (7.0, True)
 
 
-def test_it_proves_infeasible_what_arc_consistency_does_not_see(different):
+def test_it_proves_infeasibility_that_arc_consistency_does_not_see(different):
     triangle = {(0, 1): different, (1, 2): different, (0, 2): different}
     result = branch_and_cut(CostGraph.of(LayoutProblem([[0, 0]] * 3, triangle)), Deadline.after(60))
     assert result.chosen is None
@@ -63,7 +62,7 @@ def test_it_proves_infeasible_what_arc_consistency_does_not_see(different):
 
 
 def test_a_search_cut_short_still_bounds(random_problem, clique):
-    problem = random_problem(clique(12), seed=0, most=12)
+    problem = random_problem(clique(12), seed=0, max_size=12)
     result = branch_and_cut(CostGraph.of(problem), Deadline.after(0.3))
     assert not result.finished
     assert 0 < result.lower_bound <= solve(problem, "pbqp").cost

@@ -6,8 +6,8 @@ import pytest
 from tvm_neocpu.global_search import LayoutProblem, SearchLimitError
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
 from tvm_neocpu.global_search.problem.limits import Deadline
+from tvm_neocpu.global_search.solvers.methods import solve
 from tvm_neocpu.global_search.solvers.pbqp import decide, rank_candidates
-from tvm_neocpu.global_search.solvers.solve import solve
 
 INF = float("inf")
 
@@ -15,13 +15,13 @@ INF = float("inf")
 @pytest.mark.parametrize("seed", range(6))
 def test_reaches_88_percent_of_the_optimum(seed, shape, random_problem):
     """NeoCPU, section 3.3.2: at least 88 % of what dynamic programming finds."""
-    problem = random_problem(shape, seed, most=6)
+    problem = random_problem(shape, seed, max_size=6)
     assert solve(problem, "dp").cost >= 0.88 * solve(problem, "pbqp").cost
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_reaches_88_percent_on_cliques(seed, random_problem, clique):
-    problem = random_problem(clique(7), seed, most=7)
+    problem = random_problem(clique(7), seed, max_size=7)
     optimum = solve(problem, "dp").cost
     rn_alone = decide(CostGraph.of(problem), Deadline.after(60))
     assert rn_alone is not None
@@ -29,15 +29,15 @@ def test_reaches_88_percent_on_cliques(seed, random_problem, clique):
     assert solve(problem, "pbqp").cost <= rn_alone.constant
 
 
-def test_what_reduces_to_nothing_is_proven(random_problem):
+def test_a_problem_that_reduces_to_nothing_is_proven_optimal(random_problem):
     residual = random_problem([(0, 1), (1, 2), (0, 2), (2, 3)], seed=0)
     solution = solve(residual, "pbqp")
     assert solution.optimal
     assert solution.lower_bound == solution.cost
 
 
-def test_what_rn_decided_is_not_proven(random_problem, clique):
-    solution = solve(random_problem(clique(7), seed=0, most=7), "pbqp")
+def test_a_choice_by_rn_is_not_proven_optimal(random_problem, clique):
+    solution = solve(random_problem(clique(7), seed=0, max_size=7), "pbqp")
     assert not solution.optimal
     assert solution.lower_bound < solution.cost
 
@@ -48,8 +48,8 @@ def test_candidates_are_ranked_with_the_neighbours_best_answers():
     assert rank_candidates(graph, 0) == [1, 2, 0]
 
 
-def test_rn_takes_back_what_leads_into_a_dead_end(different, clique):
-    # Colouring a clique of five with five colours: costs lure every node to colour 0.
+def test_rn_takes_back_a_decision_that_leads_into_a_dead_end(different, clique):
+    # A clique of five needs five colours. Colour 0 is the cheapest for every node.
     unequal = np.where(np.eye(5), INF, 0.0)
     problem = LayoutProblem([[0, 1, 2, 3, 4]] * 5, {edge: unequal for edge in clique(5)})
     solution = solve(problem, "pbqp")

@@ -8,6 +8,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.baselines import (
     fastest_schemes,
     random_schemes,
@@ -17,7 +18,6 @@ from tvm_neocpu.global_search.network.baselines import (
 from tvm_neocpu.global_search.network.choose import plan_of
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, build_layout_graph
 from tvm_neocpu.global_search.problem.solution import Solution
-from tvm_neocpu.global_search.solvers.solve import solve
 from tvm_neocpu.pipeline import known_costs
 from tvm_neocpu.tuning.database.history import History
 

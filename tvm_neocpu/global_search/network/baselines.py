@@ -1,7 +1,8 @@
-"""Other ways to choose than the global search, as restrictions of the same problem.
+"""Plans to compare the global search with, as restrictions of the same problem.
 
-Each marks the schemes that its convolutions may take; the joins between them are chosen best, so
-that what differs in the end is the convolutions' choice and the transforms that follow from it.
+Each function marks the schemes that the convolutions may take. The solver then picks the best
+layouts for the joins. So two plans differ only by the convolutions' schemes and the transforms that
+follow from them.
 """
 
 from __future__ import annotations
@@ -15,23 +16,27 @@ from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, Option
 from tvm_neocpu.global_search.problem.cost_graph import Mask
 from tvm_neocpu.global_search.problem.limits import Deadline
 from tvm_neocpu.global_search.problem.solution import Solution
-from tvm_neocpu.global_search.solvers.conditional import solve_among
+from tvm_neocpu.global_search.solvers.restricted import solve_among
 
+# Seconds for solving one restricted problem.
 TIME_LIMIT = 10.0
 
+# For some nodes of the problem, which candidates they may take.
 Marked = dict[int, Mask]
 
 
 def fastest_schemes(layout_graph: LayoutGraph) -> Marked:
-    """Greedy: every convolution's own fastest scheme, whatever its neighbours take."""
+    """Greedy: every convolution takes its own fastest scheme, whatever its neighbours take."""
     costs = layout_graph.problem.node_costs
     return {i: _only(int(costs[i].argmin()), costs[i].size) for i in _convs(layout_graph)}
 
 
 def schemes_of_one_layout(layout_graph: LayoutGraph, layout: Layout) -> Marked:
-    """One layout for all tensors: where a convolution cannot have it, as nearly as it can.
+    """One layout for all tensors, as far as each node has it among its candidates.
 
-    Writing it counts for more than reading it: the image has three channels. Joins keep to it too.
+    A convolution without a scheme that reads and writes the layout takes one that writes it, else
+    one that reads it, else any. The first convolution must do so: its image has three channels. A
+    join takes the layout if it can.
     """
     marked: Marked = {}
     for i, node in enumerate(layout_graph.graph.nodes):
@@ -43,7 +48,11 @@ def schemes_of_one_layout(layout_graph: LayoutGraph, layout: Layout) -> Marked:
 
 
 def random_schemes(layout_graph: LayoutGraph, start: Solution, share: float, seed: int) -> Marked:
-    """``start`` with a share of its convolutions, at least one, given any scheme at random."""
+    """``start`` with random schemes at some convolutions, which are picked at random too.
+
+    share: how many of the convolutions, 0 to 1; at least one is picked. A random scheme may be the
+        old one again.
+    """
     rng = np.random.default_rng(seed)
     convs = _convs(layout_graph)
     changed = set(rng.permutation(convs)[: max(1, round(share * len(convs)))].tolist())
@@ -57,12 +66,14 @@ def random_schemes(layout_graph: LayoutGraph, start: Solution, share: float, see
 def solve_marked(
     layout_graph: LayoutGraph, marked: Marked, optimum: Solution, method: str
 ) -> Solution:
-    """The best choice among the marked schemes, bounded by the optimum of all of them.
+    """The best choice among the marked schemes, with the lower bound of the whole problem.
 
-    Raises SearchLimitError if none was found in :data:`TIME_LIMIT` seconds.
+    optimum: the solution without marks. method: the name of the result's method.
+
+    Raises SearchLimitError if no choice was found in :data:`TIME_LIMIT` seconds.
     """
     found = solve_among(layout_graph.problem, marked, Deadline.after(TIME_LIMIT))
-    assert found is not None, "joins and boundaries follow any convolution"
+    assert found is not None, "joins and boundaries go with every scheme of a convolution"
     bound = min(found.cost, optimum.lower_bound)
     return replace(found, lower_bound=bound, optimal=found.cost <= bound, method=method)
 

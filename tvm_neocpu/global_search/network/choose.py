@@ -1,4 +1,4 @@
-"""The global search's door: conv graph, candidates and transform costs in, plan out."""
+"""From a conv graph, candidates and transform times to a plan, and from a plan to its solution."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tvm_neocpu.global_search.network.layout_graph import (
 )
 from tvm_neocpu.global_search.problem.limits import Deadline
 from tvm_neocpu.global_search.problem.solution import Solution, is_closed
-from tvm_neocpu.global_search.solvers.conditional import solve_among
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
+from tvm_neocpu.global_search.solvers.restricted import solve_among
 
 
 def choose_layouts(
@@ -31,10 +31,15 @@ def choose_layouts(
     method: str = "auto",
     time_limit: float | None = None,
 ) -> Plan:
-    """The cheapest assignment of configs to convolutions and layouts to joins.
+    """The fastest plan: a config for every convolution and a layout for every join.
 
-    ``candidates`` holds at least one scheme for every workload of the graph; times are seconds.
-    Raises what :func:`solve` raises.
+    This is NeoCPU's global search (section 3.3.2). All times are seconds.
+
+    candidates: at least one scheme for every workload of the graph.
+    transform_seconds: see :func:`build_layout_graph`.
+    method, time_limit: see :func:`solve`.
+
+    Raises what :func:`build_layout_graph` and :func:`solve` raise.
     """
     layout_graph = build_layout_graph(graph, candidates, transform_seconds)
     solution = solve(layout_graph.problem, method, time_limit)
@@ -42,7 +47,7 @@ def choose_layouts(
 
 
 def plan_of(layout_graph: LayoutGraph, solution: Solution) -> Plan:
-    """What a solution of the numeric problem means for the network."""
+    """The plan that a solution of the layout problem means; its times are seconds."""
     graph = layout_graph.graph
     ids = [node.id for node in graph.nodes]
     picked = dict(zip(ids, layout_graph.picked(solution.choice), strict=True))
@@ -57,9 +62,10 @@ def plan_of(layout_graph: LayoutGraph, solution: Solution) -> Plan:
 
 
 def solution_of(layout_graph: LayoutGraph, plan: Plan, optimum: Solution) -> Solution | None:
-    """The inverse of :func:`plan_of`: what a plan costs here, bounded by what the optimum is.
+    """The inverse of :func:`plan_of`: the best solution that follows a plan.
 
-    None for a plan that takes configs or layouts which are no candidates (any more).
+    Its lower bound is that of ``optimum``, the solution without a plan. Returns None for a plan of
+    another graph, or with a config or layout that is not among the candidates.
     """
     keep = {
         i: np.array([_follows(option, node, plan) for option in layout_graph.options[i]])

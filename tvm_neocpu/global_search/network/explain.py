@@ -1,7 +1,8 @@
-"""Why the search chose as it did: every choice beside what the next best would cost in the whole.
+"""Why the search chose as it did: every choice next to the price of its alternatives.
 
-The price of a decision is not its own time: another scheme of one convolution moves the layouts of
-its neighbours. All prices here are of the whole network, everything else chosen anew.
+The price of an alternative is not its own time, because another scheme of one convolution changes
+the layouts of its neighbours. Every price here is the time of the best whole network that takes the
+alternative, with everything else chosen anew.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tvm_neocpu.global_search.problem.cost_graph import Mask
 from tvm_neocpu.global_search.problem.limits import Deadline
 from tvm_neocpu.global_search.problem.solution import Solution
 
-# For what one pass of elimination cannot answer: graphs with a frontier too wide for tables.
+# Seconds for the prices that min-marginals do not answer, in graphs whose tables are too large.
 TIME_LIMIT = 10.0
 
 Scheme = tuple[Workload | None, Config | None]
@@ -30,7 +31,7 @@ Scheme = tuple[Workload | None, Config | None]
 
 @dataclass(frozen=True)
 class Alternative:
-    """Another option of a node and the seconds of the best network that takes it."""
+    """Another option of a node, and the seconds of the best network that takes it."""
 
     option: Option
     network_seconds: float
@@ -38,10 +39,10 @@ class Alternative:
 
 @dataclass(frozen=True)
 class NodeRow:
-    """One node's choice; ``alternatives`` are its other options, the cheapest in the whole first.
+    """The choice at one node, and its other options, the one of the fastest network first.
 
-    ``candidates`` counts all options; where time did not allow more, the alternatives hold the best
-    one only, or none.
+    ``candidates`` is the number of all options. If time did not suffice, ``alternatives`` holds the
+    best one only, or none.
     """
 
     node: GraphNode
@@ -51,16 +52,20 @@ class NodeRow:
 
     @property
     def runner_up(self) -> Alternative | None:
+        """The best alternative, if any is known."""
         return self.alternatives[0] if self.alternatives else None
 
 
 @dataclass(frozen=True)
 class TransformRow:
-    """A transform that the network pays for: a tensor, stored anew for some of its consumers.
+    """A transform that the network pays for: a tensor, stored again in another layout.
 
-    ``if_source`` are the seconds of the best network in which the source writes what these
-    consumers read now, ``if_targets`` of the one in which they read what it writes now. +inf where
-    that cannot be; None where time did not allow to find out.
+    ``source`` writes the tensor in layout ``before``; ``targets`` are the consumers that read it in
+    layout ``after``. The logical ``shape`` is (N, C, H, W). ``seconds`` is the transform's time.
+
+    The other two are prices of networks without it, in seconds. ``if_source``: the source writes
+    ``after``. ``if_targets``: the targets read ``before``. A price is +inf if no such network
+    exists, and None if time did not suffice.
     """
 
     source: GraphNode
@@ -75,11 +80,11 @@ class TransformRow:
 
 @dataclass(frozen=True)
 class Explanation:
-    """All choices and transforms of a network; ``seconds`` is what they come to.
+    """All choices and transforms of a network; ``seconds`` is their sum.
 
-    No choice costs less than ``lower_bound``. ``greedy_seconds``: every convolution takes its own
-    fastest scheme, and only the joins between them are chosen well. ``measured`` are the schemes
-    whose time is no guess.
+    No choice takes less than ``lower_bound`` seconds. ``greedy_seconds`` is the time of the network
+    in which every convolution takes its own fastest scheme; None if time did not suffice.
+    ``measured`` holds the schemes whose time was measured, not predicted.
     """
 
     graph: ConvGraph
@@ -94,15 +99,16 @@ class Explanation:
 
     @property
     def gap(self) -> float:
-        """By what share of the total the choice may still exceed the optimum."""
+        """The max share of ``seconds`` that the optimum could save: 0 if proven optimal."""
         return (self.seconds - self.lower_bound) / self.seconds if self.seconds else 0.0
 
     @property
     def transform_seconds(self) -> float:
+        """The sum of the transforms' seconds."""
         return sum(row.seconds for row in self.transforms)
 
     def is_measured(self, node: GraphNode, option: Option) -> bool:
-        """Whether ``option.seconds`` was timed; a join's 0 never is."""
+        """Whether ``option.seconds`` was measured. The 0 seconds of a join never are."""
         return (node.workload, option.config) in self.measured
 
 
@@ -112,14 +118,18 @@ def explain(
     measured: Iterable[Scheme] = (),
     time_limit: float = TIME_LIMIT,
 ) -> Explanation:
-    """Price what the solution did not choose. ``measured``: the schemes whose time is no guess.
+    """Price the alternatives to every choice and transform of a solution, in seconds.
 
-    Alternatives are priced all at once, in a fraction of a second, while the tables of elimination
-    are small; beyond that one by one. Then, and with transforms, it ends after ``time_limit``.
+    measured: the schemes whose time was measured, not predicted.
+    time_limit: seconds. Prices that are not known by then are left out. If the tables of
+        elimination are small, the alternatives of all nodes are priced at once in a fraction of a
+        second; else each is a search of its own.
+
+    Raises InvalidProblemError for a negative time limit.
     """
     prices, deadline = Prices(layout_graph), Deadline.after(time_limit)
     first = deadline.share(0.5)
-    greedy = prices.least_among(fastest_schemes(layout_graph), first)
+    greedy = prices.min_among(fastest_schemes(layout_graph), first)
     return Explanation(
         graph=layout_graph.graph,
         transforms=tuple(_transforms(layout_graph, solution, prices, first)),
@@ -161,7 +171,7 @@ def _ranked(
 def _transforms(
     layout_graph: LayoutGraph, solution: Solution, prices: Prices, deadline: Deadline
 ) -> Iterator[TransformRow]:
-    """One row for each tensor and layout that its source does not write, unless it is free."""
+    """One row for each tensor and each layout into which it is transformed, unless that is free."""
     graph = layout_graph.graph
     index = {node.id: i for i, node in enumerate(graph.nodes)}
     picked = layout_graph.picked(solution.choice)
@@ -183,15 +193,15 @@ def _transforms(
                 before=before,
                 after=after,
                 seconds=seconds,
-                if_source=prices.least_among(on_after, deadline),
-                if_targets=prices.least_among(on_before, deadline),
+                if_source=prices.min_among(on_after, deadline),
+                if_targets=prices.min_among(on_before, deadline),
             )
 
 
 def _agreeing(
     layout_graph: LayoutGraph, source: int, targets: list[int], layout: Layout
 ) -> dict[int, Mask]:
-    """The options with which source and targets agree on a layout between them."""
+    """For source and targets, the options in which the tensor between them has this layout."""
     options = layout_graph.options
     reading = {t: np.array([o.reads == layout for o in options[t]]) for t in targets}
     return reading | {source: np.array([o.writes == layout for o in options[source]])}

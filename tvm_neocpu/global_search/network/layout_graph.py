@@ -1,8 +1,15 @@
 """From a conv graph and candidate times to a :class:`LayoutProblem` (NeoCPU, section 3.3.2).
 
-A convolution's candidates are its (ic_bn, oc_bn) schemes with their fastest times. A join takes one
-layout for all its inputs. A boundary knows plain NCHW. An edge costs the transform between what its
-source writes and what its target reads, for the tensor as large as it is there.
+A convolution's candidates are its (ic_bn, oc_bn) schemes with their fastest times. A join has one
+layout for all inputs and its output. A boundary has plain NCHW. An edge costs the transform from
+the layout that its source writes to the layout that its target reads, at the size of the tensor
+there.
+
+A tensor with several consumers is transformed once per layout, whoever reads it. So each layout
+that a consumer may read gets a node of its own with two candidates, "not made" and "made":
+
+    source - [tensor as NCHW16c] - consumer 1    "made": the source pays for the transform
+                                 - consumer 2    "not made": forbidden if a consumer reads NCHW16c
 """
 
 from __future__ import annotations
@@ -19,14 +26,14 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
+from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 
 TransformSeconds = Callable[[Shape4, Layout, Layout], float]
 
 
 @dataclass(frozen=True)
 class Option:
-    """One choice at one node: what it reads and writes, what it costs, what it stands for."""
+    """One candidate of a node: the layouts it reads and writes, its seconds, its config if any."""
 
     reads: Layout
     writes: Layout
@@ -36,10 +43,11 @@ class Option:
 
 @dataclass(frozen=True)
 class LayoutGraph:
-    """The problem, what each candidate of each graph node means, and the price of a transform.
+    """A network as a LayoutProblem in seconds, and what the problem's candidates mean.
 
-    The problem's first ``len(graph.nodes)`` nodes are the graph's; behind them stand the shared
-    transforms of tensors with several consumers.
+    The first ``len(graph.nodes)`` nodes of the problem are those of the graph: candidate ``k`` of
+    node ``i`` is ``options[i][k]``. The nodes after them are the transforms of tensors with several
+    consumers.
     """
 
     graph: ConvGraph
@@ -48,7 +56,7 @@ class LayoutGraph:
     transform_seconds: TransformSeconds
 
     def picked(self, choice: Sequence[int]) -> tuple[Option, ...]:
-        """What a choice of the problem takes at every node of the graph."""
+        """The option of every graph node under a choice of the problem."""
         own = choice[: len(self.options)]
         return tuple(entry[k] for entry, k in zip(self.options, own, strict=True))
 
@@ -58,7 +66,15 @@ def build_layout_graph(
     candidates: Mapping[Workload, Sequence[Candidate]],
     transform_seconds: TransformSeconds,
 ) -> LayoutGraph:
-    """``transform_seconds(shape, before, after)`` prices a transform; it is 0 for a free one."""
+    """The layout problem of a network (NeoCPU, section 3.3.2).
+
+    candidates: the schemes of every workload of the graph.
+    transform_seconds: ``transform_seconds(shape, before, after)`` is the time of transforming a
+        tensor of logical shape (N, C, H, W), in seconds; 0 for a transform that moves nothing.
+
+    Raises InvalidProblemError for a workload with an empty list of schemes or a time that is nan,
+    and KeyError for a workload that ``candidates`` lacks.
+    """
     transform_seconds = _broadcasting(transform_seconds)
     options = _all_options(graph, candidates)
     index = {node.id: position for position, node in enumerate(graph.nodes)}
@@ -90,7 +106,7 @@ def build_layout_graph(
 
 
 def _broadcasting(price: TransformSeconds) -> TransformSeconds:
-    """A single channel broadcasts over any block just as it is stored: nothing moves."""
+    """The same price, but 0 for a single channel: it broadcasts over any block as it is stored."""
 
     def seconds(shape: Shape4, before: Layout, after: Layout) -> float:
         return 0.0 if shape[1] == 1 else price(shape, before, after)
@@ -120,7 +136,7 @@ def _all_options(
 def _join_layouts(
     graph: ConvGraph, join: GraphNode, chosen: Mapping[str, tuple[Option, ...]]
 ) -> list[Layout]:
-    """Layouts that convolutions anywhere around the join write or read and that divide it."""
+    """Plain NCHW and the layouts around the join that fit all its inputs, smallest block first."""
     layouts = {NCHW}
     for near in _around(graph, join.id):
         options = chosen.get(near, ()) if near not in graph.joins else ()
@@ -132,13 +148,13 @@ def _join_layouts(
     ]
     shared = gcd(*join.join_channels)
     if len(join.join_channels) > 1 and shared > 1 and all(fit.block <= 1 for fit in fits):
-        # Unequal inputs that no convolution's block divides: moving vectors is cheaper than lanes.
+        # No block around divides all inputs. Their gcd does, and moving vectors beats moving lanes.
         fits.append(Layout(shared))
     return sorted(fits)
 
 
 def _around(graph: ConvGraph, start: str) -> set[str]:
-    """The nodes next to ``start``, looking through other joins."""
+    """The nodes next to ``start`` or next to a chain of joins that begins there."""
     seen, front = {start}, [start]
     while front:
         here = front.pop()
@@ -150,7 +166,7 @@ def _around(graph: ConvGraph, start: str) -> set[str]:
 
 
 def edges_by_tensor(graph: ConvGraph) -> dict[tuple[str, str], list[GraphEdge]]:
-    """The consumers of every tensor, by source and tensor: they share its transforms."""
+    """The edges of every tensor, by (source id, tensor name): they share its transforms."""
     groups: dict[tuple[str, str], list[GraphEdge]] = defaultdict(list)
     for edge in graph.edges:
         groups[edge.src, edge.tensor].append(edge)

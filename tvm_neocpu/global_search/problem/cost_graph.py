@@ -1,4 +1,11 @@
-"""A layout problem in the works: nodes are taken out one by one and put back at the end."""
+"""The working copy of a layout problem: solvers remove nodes, then choose for them in reverse.
+
+    a - b - c      reduce and take out b      a - c      solve, choose a and c, then b beside them
+                                              trail: b
+
+A *label* numbers a candidate as the problem does. A *place* is its position among the candidates
+that remain. With labels [0, 2, 5], label 5 is at place 2.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
+from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 
 Labels: TypeAlias = npt.NDArray[np.intp]
 Mask: TypeAlias = npt.NDArray[np.bool_]
@@ -17,10 +24,10 @@ Mask: TypeAlias = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Eliminated:
-    """A node that was taken out, with all it takes to choose for it once its neighbours have.
+    """A node that was taken out, and what choosing for it needs once its neighbours are chosen.
 
-    `links[j]` has the node's candidates as rows and as columns the candidates that `j` had then,
-    which are `neighbour_labels[j]`.
+    `links[j]` is the cost matrix to neighbour `j`, of shape `(len(labels), k)`. Its columns are the
+    candidates that `j` had when the node was taken out: `neighbour_labels[j]`, of length `k`.
     """
 
     node: int
@@ -30,7 +37,7 @@ class Eliminated:
     neighbour_labels: dict[int, Labels]
 
     def best_label(self, chosen: dict[int, int]) -> int:
-        """The cheapest candidate beside those that were chosen for the neighbours."""
+        """The label of the cheapest candidate, given the labels of the neighbours."""
         total = self.costs
         for j, matrix in self.links.items():
             total = total + matrix[:, np.searchsorted(self.neighbour_labels[j], chosen[j])]
@@ -39,11 +46,14 @@ class Eliminated:
 
 @dataclass
 class CostGraph:
-    """Costs of the nodes that are left, on the candidates that are left.
+    """The costs of the remaining candidates of the remaining nodes.
 
-    `labels[i]` are node `i`'s remaining candidates in ascending order, numbered as in the problem;
-    `costs[i]` and the rows of `edges[i][j]` follow it. Either direction of an edge is a view of
-    one matrix. Arrays are shared between copies and never written to, only replaced.
+    `labels[i]` holds node `i`'s remaining candidates in ascending order, shape `(k_i,)`. `costs[i]`
+    has the same order and shape. `edges[i][j]` has shape `(k_i, k_j)`; `edges[j][i]` is its
+    transposed view. `constant` is the cost of what was decided already. `trail` lists the nodes
+    that were taken out, the last one last.
+
+    An array is replaced and never written to, because copies share it.
     """
 
     costs: dict[int, Costs] = field(default_factory=dict)
@@ -54,7 +64,7 @@ class CostGraph:
 
     @classmethod
     def of(cls, problem: LayoutProblem) -> CostGraph:
-        """The whole problem, nothing taken out yet."""
+        """The graph of a whole problem."""
         graph = cls()
         for i, costs in enumerate(problem.node_costs):
             graph.costs[i] = costs
@@ -71,7 +81,7 @@ class CostGraph:
         return CostGraph(dict(self.costs), labels, edges, self.constant, trail)
 
     def part(self, nodes: Collection[int]) -> CostGraph:
-        """The graph that `nodes` span, with neither trail nor constant."""
+        """The subgraph that `nodes` induce, without trail and constant."""
         inside = set(nodes)
         part = CostGraph()
         for i in nodes:
@@ -91,16 +101,17 @@ class CostGraph:
         return any(np.isinf(matrix).any() for _, _, matrix in self.edge_list())
 
     def add_cost(self, node: int, costs: Costs) -> None:
+        """Add costs of shape `(k,)` to those of a node."""
         self.costs[node] = self.costs[node] + costs
 
     def add_edge(self, i: int, j: int, matrix: Costs) -> None:
-        """Add costs between two nodes, beside those they may have already."""
+        """Add a matrix of shape `(k_i, k_j)` to the edge between two nodes, new or old."""
         total = self.edges[i][j] + matrix if j in self.edges[i] else matrix
         self.edges[i][j] = total
         self.edges[j][i] = total.T
 
     def restrict(self, node: int, keep: Mask) -> None:
-        """Drop the candidates of a node that are not marked."""
+        """Drop the candidates of a node where `keep`, of shape `(k,)`, is False."""
         self.costs[node] = self.costs[node][keep]
         self.labels[node] = self.labels[node][keep]
         for j, matrix in self.edges[node].items():
@@ -108,9 +119,9 @@ class CostGraph:
             self.edges[j][node] = self.edges[node][j].T
 
     def take_out(self, node: int, decided_by: Collection[int] | None = None) -> Eliminated:
-        """Remove a node and its edges and note on the trail how to choose for it later.
+        """Remove a node and its edges, and note on the trail how to choose for it later.
 
-        decided_by: the neighbours that will decide; all of them unless told.
+        decided_by: the neighbours whose choice decides for the node; by default all of them.
         """
         links = self.edges.pop(node)
         for j in links:
@@ -127,14 +138,14 @@ class CostGraph:
         return eliminated
 
     def complete(self, chosen: dict[int, int]) -> dict[int, int]:
-        """Labels of every node, given those of the nodes that are left."""
+        """The label of every node, given the labels of the remaining nodes."""
         full = dict(chosen)
         for eliminated in reversed(self.trail):
             full[eliminated.node] = eliminated.best_label(full)
         return full
 
     def cost(self, places: dict[int, int]) -> float:
-        """Cost of what is left if node `i` takes its `places[i]`-th remaining candidate."""
+        """The cost of a choice for the remaining nodes, given as places; includes the constant."""
         total = self.constant
         for i, costs in self.costs.items():
             total += float(costs[places[i]])
@@ -143,15 +154,16 @@ class CostGraph:
         return total
 
     def to_labels(self, places: dict[int, int]) -> dict[int, int]:
+        """A choice given as places, as labels."""
         return {i: int(self.labels[i][place]) for i, place in places.items()}
 
     def to_places(self, chosen: dict[int, int]) -> dict[int, int]:
-        """The inverse of `to_labels`."""
+        """A choice given as labels, as places: the inverse of `to_labels`."""
         return {i: int(np.searchsorted(self.labels[i], label)) for i, label in chosen.items()}
 
 
 def components(graph: CostGraph) -> list[list[int]]:
-    """The nodes that are left, as connected groups."""
+    """The connected components of the remaining nodes."""
     groups: list[list[int]] = []
     seen: set[int] = set()
     for start in graph.costs:
@@ -159,7 +171,7 @@ def components(graph: CostGraph) -> list[list[int]]:
             continue
         seen.add(start)
         group = [start]
-        for node in group:  # grows as it is read
+        for node in group:  # the loop appends to the list it walks
             fresh = [j for j in graph.edges[node] if j not in seen]
             seen.update(fresh)
             group.extend(fresh)

@@ -1,4 +1,4 @@
-"""What a solver answers: a choice, its cost, and how far from the best it can be."""
+"""The answer of a solver: a choice, its cost, and a lower bound on the optimum."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 
-# Sums of the same costs in another order differ by rounding; smaller gaps than this are none.
+# Rounding: the same costs summed in another order differ. A relative gap below this counts as 0.
 RELATIVE_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True)
 class Solution:
-    """One candidate per node. No choice costs less than `lower_bound`; `optimal` is proven."""
+    """One candidate per node, in the unit of the problem's costs.
+
+    No choice costs less than `lower_bound`. `optimal` means proven optimal. `method` names the
+    method and, in parentheses, the engines it used: `auto (reductions, dp)`.
+    """
 
     choice: tuple[int, ...]
     cost: float
@@ -24,12 +28,15 @@ class Solution:
 
     @property
     def gap(self) -> float:
-        """By how much the cost can still exceed the optimum, in the unit of the costs."""
+        """An upper bound on cost minus optimum, in the unit of the costs."""
         return self.cost - self.lower_bound
 
 
 def proven(problem: LayoutProblem, chosen: Mapping[int, int], method: str) -> Solution | None:
-    """The solution of an exact method that ran to its end; None if its cost is infinite."""
+    """The solution of an exact method that ran to its end; None if every choice is forbidden.
+
+    chosen: the candidate of every node, numbered as in the problem.
+    """
     choice, cost = _evaluated(problem, chosen)
     return None if math.isinf(cost) else Solution(choice, cost, True, cost, method)
 
@@ -37,7 +44,10 @@ def proven(problem: LayoutProblem, chosen: Mapping[int, int], method: str) -> So
 def bounded(
     problem: LayoutProblem, chosen: Mapping[int, int], lower_bound: float, method: str
 ) -> Solution:
-    """A solution with a bound, optimal if the two meet within rounding."""
+    """A solution with a bound. It is optimal if cost and bound differ by rounding only.
+
+    chosen: the candidate of every node, numbered as in the problem.
+    """
     choice, cost = _evaluated(problem, chosen)
     return Solution(choice, cost, is_closed(cost, lower_bound), min(cost, lower_bound), method)
 
@@ -48,5 +58,5 @@ def _evaluated(problem: LayoutProblem, chosen: Mapping[int, int]) -> tuple[tuple
 
 
 def is_closed(cost: float, lower_bound: float) -> bool:
-    """Whether nothing but rounding lies between a cost and a bound on it."""
+    """Whether a cost and a lower bound on it differ by rounding only."""
     return cost - lower_bound <= RELATIVE_TOLERANCE * max(abs(cost), abs(lower_bound))

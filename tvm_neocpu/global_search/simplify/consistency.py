@@ -1,4 +1,8 @@
-"""Arc consistency: drop candidates that no candidate of a neighbour goes with."""
+"""Arc consistency: drop candidates that go with no candidate of some neighbour.
+
+edge (0, 1)      [[inf, inf],     candidate 0 of node 0 goes with none of node 1: drop it
+                  [0,   inf]]     and candidate 1 of node 1 goes with none of node 0: drop it
+"""
 
 from __future__ import annotations
 
@@ -13,17 +17,22 @@ from tvm_neocpu.global_search.problem.cost_graph import CostGraph
 
 @dataclass(frozen=True)
 class Wipeout:
-    """A node that lost its last candidate, and the neighbour that took it (None: it had none)."""
+    """A node without a finite candidate, and the neighbour that forbids its last ones.
+
+    `neighbour` is None if the node's own costs are all infinite.
+    """
 
     node: int
     neighbour: int | None = None
 
 
 def drop_impossible(graph: CostGraph, start: Iterable[int] | None = None) -> Wipeout | None:
-    """Drop every candidate whose own cost, or whole row of an edge, is infinite.
+    """Drop every candidate with an infinite cost, or with an infinite row on some edge.
 
-    start: the nodes whose costs or edges have changed; all unless told. What a dropped candidate
-    takes from its neighbours is followed up. None means that every node still has a candidate.
+    A dropped candidate may leave a neighbour's candidate without a partner; such nodes are checked
+    again. Returns None if every node keeps a candidate, else the node that was found to keep none.
+
+    start: the nodes to check first, those whose costs or edges changed; by default all.
     """
     waiting = deque(graph.costs if start is None else start)
     queued = set(waiting)

@@ -1,8 +1,15 @@
-"""The reductions of PBQP: R0, RI, RII and merging lose nothing, RN decides.
+"""The reductions of PBQP: R0, RI, RII and merging are exact, RN decides.
 
-After Scholz and Eckstein (register allocation with PBQP, 2002) and Hames and Scholz (2006), which
-NeoCPU (section 3.3.2) takes up. Each takes nodes out of a CostGraph and leaves on its trail what
-is needed to choose for them afterwards.
+They are those of Scholz and Eckstein (register allocation with PBQP, 2002) and of Hames and Scholz
+(2006); NeoCPU (section 3.3.2) uses them. Each takes a node `x` out of a CostGraph:
+
+    R0     x            the min of x's costs is added to the constant
+    RI     a - x        each candidate of a pays for the cheapest candidate of x beside it
+    RII    a - x - b    each pair of candidates of a and b pays for the cheapest of x beside them
+    merge  a = x - b    a's candidate determines x's: x's edges pass to a
+    RN     any          one candidate of x is chosen; its rows are added to the neighbours' costs
+
+The graph's trail keeps what is needed to choose for `x` afterwards.
 """
 
 from __future__ import annotations
@@ -12,14 +19,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
-from tvm_neocpu.global_search.problem.problem import Costs
+from tvm_neocpu.global_search.problem.layout_problem import Costs
 
-# Entries of a three-way sum held at once: 8 MiB, so that wide candidate lists stay in memory.
+# Entries of a three-way sum in memory at once: 8 MiB of float64, however many candidates.
 BLOCK_ENTRIES = 1 << 20
 
 
 def min_plus(left: Costs, right: Costs) -> Costs:
-    """`out[b, c] = min over a of left[a, b] + right[a, c]`."""
+    """`out[b, c] = min over a of left[a, b] + right[a, c]`: a matrix product of (min, +)."""
     rows = max(1, BLOCK_ENTRIES // (left.shape[1] * right.shape[1]))
     out = np.full((left.shape[1], right.shape[1]), np.inf)
     for a in range(0, left.shape[0], rows):
@@ -29,11 +36,12 @@ def min_plus(left: Costs, right: Costs) -> Costs:
 
 
 def reduce_low_degree(graph: CostGraph, start: Iterable[int] | None = None) -> set[int]:
-    """Take out nodes of degree 0, 1, 2 (R0, RI, RII) until none is left; exact.
+    """Take out nodes of degree 0, 1 and 2 (R0, RI, RII) until no such node remains; exact.
 
-    start: the nodes whose degree may have fallen; all unless told. Returns the nodes that are left
-    and whose costs or edges have changed. If a whole component has no finite choice, the graph's
-    constant becomes +inf.
+    Returns the remaining nodes whose costs or edges changed. If a component without remaining nodes
+    has no finite choice, the graph's constant becomes +inf.
+
+    start: the nodes whose degree may have fallen; by default all.
     """
     waiting = list(graph.costs if start is None else start)
     touched: set[int] = set()
@@ -62,9 +70,10 @@ def _reduce(graph: CostGraph, node: int) -> None:
 
 
 def fix(graph: CostGraph, node: int, place: int) -> tuple[int, ...]:
-    """Decide for a node's `place`-th candidate and charge its edges to the neighbours (RN).
+    """Decide for the candidate of a node at `place`, and take the node out (RN).
 
-    Exact for a node that has only one. Returns the neighbours it had.
+    Its row of every edge is added to the neighbour's costs. Exact if the node has one candidate
+    only. Returns the neighbours that the node had.
     """
     neighbours = tuple(graph.edges[node])
     for j in neighbours:
@@ -76,17 +85,22 @@ def fix(graph: CostGraph, node: int, place: int) -> tuple[int, ...]:
 
 
 def fix_single(graph: CostGraph) -> None:
-    """Take out every node that has one candidate; exact."""
+    """Take out every node that has a single candidate; exact."""
     for node in [i for i, costs in graph.costs.items() if costs.size == 1]:
         fix(graph, node, 0)
 
 
 def merge_determined(graph: CostGraph) -> bool:
-    """Merge every node whose candidate follows from a neighbour's into that neighbour; exact.
+    """Merge every node that a neighbour determines into that neighbour; exact.
 
-    Such is a join that must have its input's layout: 0 on the diagonal, infinity elsewhere. The
-    merged node's edges pass to the neighbour, so hubs of joins become one node. Returns whether
-    any was merged. The graph has to be arc consistent.
+    A neighbour determines a node if each of its candidates leaves the node exactly one. An example
+    is a join that must have the layout of its input:
+
+        edge (input, join)     [[0,   inf],
+                                [inf, 0  ]]
+
+    The edges of the merged node pass to the neighbour, so a group of such joins becomes one node.
+    Returns whether any node was merged. The graph must be arc consistent.
     """
     waiting = list(graph.costs)
     merged = False
@@ -104,7 +118,7 @@ def merge_determined(graph: CostGraph) -> bool:
 
 
 def _decider(graph: CostGraph, node: int) -> int | None:
-    """A neighbour each of whose candidates leaves the node exactly one."""
+    """A neighbour that determines the node, if there is one."""
     for j, matrix in graph.edges[node].items():
         if (np.isfinite(matrix).sum(axis=0) == 1).all():
             return j

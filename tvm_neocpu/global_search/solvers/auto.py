@@ -1,32 +1,36 @@
-"""Exact where that is in reach, else the best found, and always a valid lower bound."""
+"""The default method: exact if the limits allow it, always with a valid lower bound.
+
+problem -> exact reductions -> connected components, which no reduction makes smaller
+        -> each one solved by itself (irreducible.py) -> the choices and bounds put together
+"""
 
 from __future__ import annotations
 
 import math
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph, components
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution, bounded, proven
-from tvm_neocpu.global_search.simplify.simplify import simplify
-from tvm_neocpu.global_search.solvers.kernel import solve_kernel
+from tvm_neocpu.global_search.simplify.fixpoint import simplify
+from tvm_neocpu.global_search.solvers.irreducible import solve_irreducible
 from tvm_neocpu.global_search.solvers.pbqp import solve_pbqp
 
 
 def solve_auto(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
-    """Reduce exactly, then solve each connected kernel that remains in its share of the time.
+    """Reduce exactly, then solve each remaining component within its share of the time.
 
-    None if every choice is forbidden. The solution's method lists the engines that were needed.
-    Raises SearchLimitError only if the deadline passes before any finite choice is found.
+    Returns None if every choice is forbidden. The solution's `method` lists the engines that were
+    needed. Raises SearchLimitError only if no finite choice is found by the deadline.
     """
     graph = CostGraph.of(problem)
     if not simplify(graph):
         return None
-    kernels = [graph.part(nodes) for nodes in components(graph)]
+    parts = [graph.part(nodes) for nodes in components(graph)]
     chosen: dict[int, int] = {}
     bound, exact, engines = graph.constant, True, ["reductions"]
-    for k, kernel in enumerate(kernels):
-        answer = solve_kernel(kernel, deadline.share(1 / (len(kernels) - k)))
+    for k, part in enumerate(parts):
+        answer = solve_irreducible(part, deadline.share(1 / (len(parts) - k)))
         if math.isinf(answer.cost):
             return None
         chosen |= answer.chosen
@@ -41,7 +45,10 @@ def solve_auto(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
 
 
 def _not_worse_than_pbqp(problem: LayoutProblem, found: Solution, deadline: Deadline) -> Solution:
-    """RN on the whole problem takes other turns than on the kernels, and is sometimes luckier."""
+    """The cheaper of a choice and what PBQP finds on the whole problem.
+
+    There RN takes other decisions than on the components, and sometimes better ones.
+    """
     try:
         rival = solve_pbqp(problem, deadline)
     except SearchLimitError:

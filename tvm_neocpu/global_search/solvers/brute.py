@@ -1,4 +1,4 @@
-"""Try every choice; the referee of the other methods on small problems."""
+"""Enumeration of every choice: the reference for the other methods on small problems."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution, proven
 
 Indices: TypeAlias = npt.NDArray[np.intp]
@@ -21,7 +21,7 @@ BLOCK_CHOICES = 1 << 16
 def solve_brute(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
     """The optimum by enumeration; None if every choice is forbidden.
 
-    Raises SearchLimitError beyond MAX_CHOICES choices, or when the time is over.
+    Raises SearchLimitError for more than MAX_CHOICES choices, and when the deadline passes.
     """
     sizes = [costs.size for costs in problem.node_costs]
     count = math.prod(sizes)
@@ -40,7 +40,7 @@ def solve_brute(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
 
 
 def _costs(problem: LayoutProblem, sizes: list[int], start: int, stop: int) -> Costs:
-    """The cost of the choices that are numbered from `start` to `stop`."""
+    """The costs of the choices number `start` to `stop`, shape `(stop - start,)`."""
     places = _places(np.arange(start, stop), sizes)
     total = np.zeros(stop - start)
     for costs, x in zip(problem.node_costs, places, strict=True):
@@ -51,9 +51,9 @@ def _costs(problem: LayoutProblem, sizes: list[int], start: int, stop: int) -> C
 
 
 def _places(numbers: Indices, sizes: list[int]) -> list[Indices]:
-    """Each node's candidate in the numbered choices, the first node counting fastest.
+    """The candidate of each node in the choices of these numbers; the first node counts fastest.
 
-    NumPy's own unravel_index has a limit of 64 axes.
+    With sizes [2, 3], number 5 is the choice (1, 2). NumPy's unravel_index is limited to 64 axes.
     """
     places = []
     for size in sizes:

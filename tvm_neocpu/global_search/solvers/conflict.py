@@ -1,4 +1,4 @@
-"""Say which nodes and edges make a problem unsatisfiable."""
+"""The error for a problem without a finite choice: it names the nodes and edges in conflict."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import numpy as np
 
 from tvm_neocpu.core.errors import UnsatisfiableError
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
+from tvm_neocpu.global_search.problem.layout_problem import Costs, Edge, LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import Costs, Edge, LayoutProblem
 from tvm_neocpu.global_search.simplify.consistency import Wipeout, drop_impossible
 from tvm_neocpu.global_search.solvers.pbqp import decide
 
-# Seconds to spend on making the list of edges short.
+# Seconds for shortening the list of edges.
 SHORTENING_TIME = 2.0
 LISTED_EDGES = 6
 
 
 def unsatisfiable(problem: LayoutProblem) -> UnsatisfiableError:
-    """The error for a problem in which every choice is forbidden, naming the conflict."""
+    """The error, to be raised by the caller, for a problem in which every choice is forbidden."""
     wipeout = drop_impossible(CostGraph.of(problem))
     if wipeout is not None:
         return UnsatisfiableError(_describe_wipeout(problem, wipeout))
@@ -32,9 +32,10 @@ def unsatisfiable(problem: LayoutProblem) -> UnsatisfiableError:
 
 
 def conflicting_edges(problem: LayoutProblem, deadline: Deadline) -> list[Edge]:
-    """Edges that cannot be satisfied together; none of them can be spared if time allows.
+    """Edges that no choice satisfies together. Without any one of them, some choice does.
 
-    Leaves out what it can, first in halves, then quarters, down to single edges.
+    The search leaves out halves of the edges, then quarters, down to single edges, and keeps what
+    stays unsatisfiable. If the deadline ends it, the list may hold edges that are not needed.
     """
     core = [edge for edge, matrix in problem.edge_costs.items() if np.isinf(matrix).any()]
     size = len(core)
@@ -51,7 +52,7 @@ def conflicting_edges(problem: LayoutProblem, deadline: Deadline) -> list[Edge]:
 
 
 def _may_be_satisfied(problem: LayoutProblem, edges: list[Edge], deadline: Deadline) -> bool:
-    """Whether the forbidden pairs of these edges alone can be avoided; True if time runs out."""
+    """Whether some choice avoids the forbidden pairs of these edges; True if time runs out."""
     graph = CostGraph()
     for i in sorted({end for edge in edges for end in edge}):
         graph.costs[i] = _only_forbidden(problem.node_costs[i])
@@ -74,7 +75,7 @@ def _describe_wipeout(problem: LayoutProblem, wipeout: Wipeout) -> str:
     if wipeout.neighbour is None:
         return f"{name}: every candidate costs infinity; allow one of them"
     edge = _edge_name(problem, (wipeout.node, wipeout.neighbour))
-    return f"{name}: no candidate is left, the last was forbidden by the edge {edge}"
+    return f"{name}: no candidate is left; the edge {edge} forbids the last one"
 
 
 def _edge_name(problem: LayoutProblem, edge: Edge) -> str:

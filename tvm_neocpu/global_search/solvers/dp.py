@@ -1,9 +1,15 @@
-"""Dynamic programming over the graph's own structure; exact.
+"""Dynamic programming by bucket elimination (Dechter 1999); exact.
 
-NeoCPU (section 3.3.2, algorithm 2) keeps the best cost so far per node and scheme in topological
-order. That is exact on chains. Here the state is the frontier: eliminating a node leaves a table of
-the best cost so far over the joint choices of the nodes it touched (bucket elimination, Dechter
-1999). On a chain both are the same; a residual or inception block costs a table of two nodes.
+NeoCPU (section 3.3.2, algorithm 2) visits nodes in topological order and keeps the best cost so far
+per node and scheme. That is exact on chains. Here the state is the frontier: the remaining nodes
+next to those that were eliminated.
+
+    a chain            a - b - c           eliminate a: table over (b)
+                                           eliminate b: table over (c), as in the paper
+    a residual block   a - b - c, a - c    eliminate b: table over (a, c), two nodes of state
+                                           eliminate a: table over (c)
+
+A table holds the best cost so far for every joint choice of its nodes.
 """
 
 from __future__ import annotations
@@ -14,22 +20,22 @@ from typing import Any
 import numpy as np
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
+from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution, proven
 from tvm_neocpu.global_search.simplify.consistency import drop_impossible
 from tvm_neocpu.global_search.simplify.reductions import fix_single, merge_determined
 from tvm_neocpu.global_search.solvers.elimination_order import EliminationPlan, plan_elimination
 
-# Of all tables together: 256 MiB. A frontier of four nodes of 64 candidates takes half of that.
+# Entries of all tables together: 256 MiB of float64. Four nodes of 64 candidates take half of it.
 MAX_ENTRIES = 1 << 25
-# Entries of a joint sum held at once (8 MiB).
+# Entries of a joint sum in memory at once: 8 MiB of float64.
 BLOCK_ENTRIES = 1 << 20
 
 
 @dataclass(frozen=True)
 class Table:
-    """The best cost so far for every joint choice of `scope`, one axis per node."""
+    """Costs for every joint choice of the nodes in `scope`; `values` has one axis per node."""
 
     scope: tuple[int, ...]
     values: Costs
@@ -38,12 +44,12 @@ class Table:
 def solve_dp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
     """The optimum by elimination; None if every choice is forbidden.
 
-    Raises SearchLimitError if the tables would exceed MAX_ENTRIES or the time is over.
+    Raises SearchLimitError if the tables would exceed MAX_ENTRIES, and when the deadline passes.
     """
     graph = CostGraph.of(problem)
     if drop_impossible(graph) is not None:
         return None
-    merge_determined(graph)  # such a join adds no state to a frontier
+    merge_determined(graph)  # keeps determined nodes out of the frontiers
     fix_single(graph)
     plan = plan_elimination(graph, MAX_ENTRIES)
     if plan is None:
@@ -57,10 +63,10 @@ def solve_dp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
 
 
 def eliminate(graph: CostGraph, plan: EliminationPlan, deadline: Deadline) -> dict[int, int] | None:
-    """The best candidate (label) of each node that is left; None if the time is over.
+    """The label of the best candidate of each remaining node; None if the deadline passes.
 
-    If nothing satisfies the graph, the choice costs infinity. Every node needs two candidates or
-    more, for NumPy's count of axes is limited.
+    If every choice is forbidden, the returned one costs +inf. Every node must have at least two
+    candidates: a table has one axis per node, and NumPy limits the number of axes.
     """
     turn = {node: k for k, node in enumerate(plan.order)}
     buckets: dict[int, list[Table]] = {i: [Table((i,), graph.costs[i])] for i in plan.order}
@@ -77,9 +83,9 @@ def eliminate(graph: CostGraph, plan: EliminationPlan, deadline: Deadline) -> di
 
 
 def _best_over_first(tables: list[Table], turn: dict[int, int], deadline: Deadline) -> Table | None:
-    """Sum tables that share their first axis and minimise over it.
+    """Sum tables that share their first axis, and minimise over it; None after the deadline.
 
-    Scopes are in the order of elimination, so tables differ in missing axes only.
+    Every scope is sorted by the order of elimination, so `spread` aligns the axes.
     """
     scope = tuple(sorted({i for table in tables for i in table.scope}, key=turn.__getitem__))
     terms = sorted((spread(table, scope) for table in tables), key=lambda term: term.size)
@@ -95,13 +101,13 @@ def _best_over_first(tables: list[Table], turn: dict[int, int], deadline: Deadli
 
 
 def spread(table: Table, scope: tuple[int, ...]) -> Costs:
-    """The table with an axis of length 1 for every node of `scope` that it lacks."""
+    """The values with one axis per node of `scope`; an axis that the table lacks has length 1."""
     sizes = dict(zip(table.scope, table.values.shape, strict=True))
     return table.values.reshape([sizes.get(i, 1) for i in scope])
 
 
 def _choose(order: tuple[int, ...], buckets: dict[int, list[Table]]) -> dict[int, int]:
-    """Places in the reverse order: each node sees its frontier decided."""
+    """The places of the best choice, in reverse order: each node finds its frontier decided."""
     places: dict[int, int] = {}
     for node in reversed(order):
         seen = [_beside(table, places) for table in buckets[node]]
@@ -110,7 +116,7 @@ def _choose(order: tuple[int, ...], buckets: dict[int, list[Table]]) -> dict[int
 
 
 def _beside(table: Table, places: dict[int, int]) -> Costs:
-    """The table's first axis, with all the others decided."""
+    """The table along its first axis, with the other nodes at their places."""
     where: tuple[Any, ...] = (slice(None), *(places[j] for j in table.scope[1:]))
     beside: Costs = table.values[where]
     return beside

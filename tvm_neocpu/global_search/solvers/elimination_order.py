@@ -1,4 +1,8 @@
-"""In which order to eliminate nodes so that the tables of dynamic programming stay small."""
+"""An order of elimination in which the tables of dynamic programming stay small.
+
+a - b - c - d    order a, b, c, d: every table is over one node at most
+                 order b, c, a, d: the table of b is over (a, c), that of c over (a, d)
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ from tvm_neocpu.global_search.problem.cost_graph import CostGraph
 
 @dataclass(frozen=True)
 class EliminationPlan:
-    """An order, and what it takes: entries of all tables together, and of all sums formed."""
+    """An order of nodes, the entries of all its tables, and the entries of all sums it forms."""
 
     order: tuple[int, ...]
     entries: int
@@ -20,7 +24,7 @@ class EliminationPlan:
 
 @dataclass
 class _Frontiers:
-    """Who is joined to whom as nodes are eliminated; no costs."""
+    """The neighbours of each remaining node while nodes are eliminated, without costs."""
 
     sizes: dict[int, int]
     neighbours: dict[int, set[int]]
@@ -30,20 +34,20 @@ class _Frontiers:
         self.bits = {i: math.log2(size) for i, size in self.sizes.items()}
 
     def table_bits(self, node: int) -> float:
-        """log2 of the table over the node's frontier."""
+        """log2 of the entries of the table that eliminating the node leaves."""
         return sum(self.bits[j] for j in self.neighbours[node])
 
     def states(self, node: int) -> float:
-        """log2 of the sums to form: the frontier's and the node's own candidates."""
+        """log2 of the sums to form: one per joint choice of the node and its frontier."""
         return self.table_bits(node) + self.bits[node]
 
     def fill(self, node: int) -> float:
-        """How many pairs of the frontier are not joined yet."""
+        """How many pairs of the frontier have no edge yet."""
         frontier = self.neighbours[node]
         return sum(len(frontier) - 1 - len(frontier & self.neighbours[j]) for j in frontier) / 2
 
     def eliminate(self, node: int) -> set[int]:
-        """Join the frontier of a node, remove the node, return the frontier."""
+        """Remove a node and connect its neighbours to each other; return them, the frontier."""
         frontier = self.neighbours.pop(node)
         for j in frontier:
             self.neighbours[j] |= frontier
@@ -54,9 +58,10 @@ class _Frontiers:
 def plan_elimination(
     graph: CostGraph, max_entries: int, max_work: float = math.inf
 ) -> EliminationPlan | None:
-    """The cheaper of the greedy min-states and min-fill orders; None if both exceed a limit.
+    """The cheaper of two greedy orders, min-states and min-fill; None if both exceed a limit.
 
-    max_entries: of all tables over frontiers, for they are kept until the end.
+    max_entries: limit on the entries of all tables together, because all are kept to the end.
+    max_work: limit on the sums formed.
     """
     plans = [_greedy(graph, rule, max_entries) for rule in (_Frontiers.states, _Frontiers.fill)]
     fitting = [p for p in plans if p is not None and p.work <= max_work]
@@ -73,7 +78,7 @@ def _greedy(
     max_bits = math.log2(max_entries)
 
     def score(node: int) -> float:
-        # Too large a table is out of the question, and its fill is slow to count.
+        # A table beyond the limit is never taken, and its fill is slow to count.
         return rule(frontiers, node) if frontiers.table_bits(node) <= max_bits else math.inf
 
     scores = {node: score(node) for node in graph.costs}

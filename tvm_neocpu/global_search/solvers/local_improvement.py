@@ -1,6 +1,6 @@
-"""Improve a choice by deciding many of its nodes anew, exactly, while a few stay.
+"""Local improvement of a choice: hold a few nodes, decide all others anew and exactly.
 
-A heuristic of ours: the paper's PBQP (NeoCPU, section 3.3.2) stops at what RN has decided.
+This heuristic is not in the paper: NeoCPU's PBQP (section 3.3.2) keeps what RN decided.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from tvm_neocpu.global_search.problem.limits import Deadline
 from tvm_neocpu.global_search.problem.solution import is_closed
 from tvm_neocpu.global_search.simplify.reductions import fix, reduce_low_degree
 
-# For each node, the place of its candidate among those that remain.
+# For each node, the place of its chosen candidate among those that remain.
 Places: TypeAlias = dict[int, int]
 
-# Blocks in a row that bring nothing before a descent ends.
+# A descent ends after this many blocks in a row without improvement.
 IDLE_BLOCKS = 3
 
 
@@ -30,10 +30,11 @@ def improve(
     kicks: int,
     seed: int = 0,
 ) -> Places:
-    """A choice that costs no more: a descent from `places`, then one from every kick.
+    """A choice that costs at most as much: one descent from `places`, then one from every kick.
 
-    A kick gives random nodes of the best choice a random candidate; how many is random too, so that
-    near and far are both tried. Ends early at the deadline, or when the cost meets the bound.
+    A kick gives a random candidate to random nodes of the best choice. The number of these nodes is
+    random too, so kicks lead near and far. The deadline ends the improvement, and so does a cost
+    that meets `bound`, a lower bound on every choice.
     """
     rng = np.random.default_rng(seed)
     best = descend(graph, places, deadline, rng)
@@ -49,7 +50,7 @@ def improve(
 
 
 def kick(graph: CostGraph, places: Places, rng: np.random.Generator) -> Places:
-    """The choice with a random part of its nodes decided at random."""
+    """The choice with random candidates at a random part of its nodes."""
     share = rng.random()
     picked = [i for i in graph.costs if rng.random() < share]
     return places | {i: int(rng.integers(graph.costs[i].size)) for i in picked}
@@ -58,7 +59,7 @@ def kick(graph: CostGraph, places: Places, rng: np.random.Generator) -> Places:
 def descend(
     graph: CostGraph, places: Places, deadline: Deadline, rng: np.random.Generator
 ) -> Places:
-    """Single nodes until none can gain, then random blocks until a few in a row bring nothing."""
+    """Improve single nodes until none gains, then random blocks until IDLE_BLOCKS gain nothing."""
     best = improve_single(graph, places)
     cost = graph.cost(best)
     idle = 0
@@ -73,7 +74,7 @@ def descend(
 
 
 def improve_single(graph: CostGraph, places: Places) -> Places:
-    """Give each node its best candidate beside its neighbours', until that changes nothing."""
+    """Give each node its best candidate beside its neighbours, until no node changes."""
     places = dict(places)
     waiting = dict.fromkeys(graph.costs)
     while waiting:
@@ -90,10 +91,11 @@ def improve_single(graph: CostGraph, places: Places) -> Places:
 
 
 def improve_block(graph: CostGraph, places: Places, order: Iterable[int]) -> Places:
-    """Hold as few nodes, in the given order, as it takes to decide all others exactly.
+    """Hold some nodes at their places and decide all others exactly.
 
-    Low-degree reductions take out what they can; where they are stuck, the next node of the order
-    stays as it is. In a clique all but three are held, on a chain or in a residual block none.
+    Low-degree reductions take out nodes. Where none applies, the next node of `order` is held, and
+    the reductions go on. In a clique all nodes but three are held; on a chain or in a residual
+    block none is.
     """
     block = graph.part(graph.costs)
     reduce_low_degree(block)

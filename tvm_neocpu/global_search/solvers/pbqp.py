@@ -1,8 +1,9 @@
-"""Partitioned boolean quadratic programming, as in register allocation; a fast heuristic.
+"""Partitioned boolean quadratic programming, known from register allocation; a fast heuristic.
 
-Scholz and Eckstein (2002), Hames and Scholz (2006); NeoCPU (section 3.3.2) falls back on it where
-dynamic programming is intractable. Nodes of degree 0 to 2 are reduced exactly (R0, RI, RII). When
-none is left, the node with most neighbours is decided by its locally best candidate (RN).
+It is that of Scholz and Eckstein (2002) and of Hames and Scholz (2006). NeoCPU (section 3.3.2) uses
+it where dynamic programming is intractable. Nodes of degree 0 to 2 are reduced exactly (R0, RI,
+RII). If no such node remains, the node with the most neighbours takes its locally best candidate
+(RN), and the reductions go on.
 """
 
 from __future__ import annotations
@@ -10,25 +11,26 @@ from __future__ import annotations
 import numpy as np
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline, SearchLimitError
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution, bounded, proven
+from tvm_neocpu.global_search.simplify.fixpoint import settle
 from tvm_neocpu.global_search.simplify.reductions import fix
-from tvm_neocpu.global_search.simplify.simplify import settle
 from tvm_neocpu.global_search.solvers.local_improvement import Places, improve
 from tvm_neocpu.global_search.solvers.lower_bound import tighten
 
 BOUND_ROUNDS = 20
 KICKS = 60
-# Seconds of improvement at most; the paper's PBQP ends within 10 in all.
+# Max seconds of local improvement. The paper's PBQP takes less than 10 seconds in all.
 IMPROVEMENT_TIME = 5.0
 
 
 def solve_pbqp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
     """A good choice, proven optimal if no RN was needed; None if every choice is forbidden.
 
-    The deadline ends the search for a finite choice (SearchLimitError), the tightening of the
-    bound and the improvement; the reductions themselves are quick and run to their end.
+    The deadline ends the search for a finite choice, the tightening of the bound and the local
+    improvement. The reductions are quick and run to their end. Raises SearchLimitError if no finite
+    choice was found by the deadline.
     """
     graph = CostGraph.of(problem)
     if not settle(graph, graph.has_forbidden()):
@@ -46,11 +48,16 @@ def solve_pbqp(problem: LayoutProblem, deadline: Deadline) -> Solution | None:
 def good_choice(
     graph: CostGraph, tightened: CostGraph, bound: float, deadline: Deadline, kicks: int
 ) -> Places | None:
-    """What RN decides on the better of two forms of the same costs, improved locally.
+    """The places of a good choice: RN on two forms of the same costs, the better one improved.
 
-    RN sees no further than its neighbours. In `tightened` costs have moved towards the nodes that
-    they depend on, which mostly helps it, but not on small dense graphs. `bound` ends the
-    improvement when it is met. None if every choice is forbidden.
+    RN sees a node and its neighbours only. In the form `tightened`, costs have moved towards the
+    nodes that they depend on. That mostly leads RN to better decisions, but not on small dense
+    graphs. Returns None if every choice is forbidden.
+
+    graph, tightened: equal costs for every choice. bound: a lower bound on them; a choice that
+    meets it ends the improvement. kicks: how often the improvement starts anew.
+
+    Raises SearchLimitError if no finite choice was found by the deadline.
     """
     found: list[Places] = []
     for form in (tightened, graph):
@@ -64,10 +71,11 @@ def good_choice(
 
 
 def decide(graph: CostGraph, deadline: Deadline) -> CostGraph | None:
-    """Reduce the graph until every node is on its trail; None if every choice is forbidden.
+    """Reduce a graph until every node is on its trail; None if every choice is forbidden.
 
-    A decision that leaves some node without a finite candidate is taken back and the next one
-    tried. Raises SearchLimitError if that goes on past the deadline.
+    A decision that leaves some node without a finite candidate is taken back, and the node's next
+    candidate is tried. Returns the reduced graph, which may be a copy of the given one. Raises
+    SearchLimitError if the deadline passes before every node is on the trail.
     """
     forbidden = graph.has_forbidden()
     untried: list[tuple[CostGraph, int, list[int]]] = []
@@ -80,7 +88,7 @@ def decide(graph: CostGraph, deadline: Deadline) -> CostGraph | None:
             return None
         elif deadline.passed:
             raise SearchLimitError(
-                "pbqp: found no choice that avoids the forbidden pairs in time; raise the limit"
+                "pbqp: found no choice without forbidden pairs in time; raise the time limit"
             )
         else:
             graph, node, ranked = untried.pop()
@@ -91,7 +99,10 @@ def decide(graph: CostGraph, deadline: Deadline) -> CostGraph | None:
 
 
 def rank_candidates(graph: CostGraph, node: int) -> list[int]:
-    """A node's candidates (places) by cost, each neighbour answering with its own best."""
+    """The places of a node's candidates, cheapest first.
+
+    A candidate is priced with each neighbour's best answer to it, other neighbours ignored.
+    """
     total = graph.costs[node]
     for j, matrix in graph.edges[node].items():
         total = total + (matrix + graph.costs[j]).min(axis=1)

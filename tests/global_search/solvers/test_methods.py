@@ -4,7 +4,7 @@ import pytest
 
 from tvm_neocpu.core.errors import InvalidProblemError
 from tvm_neocpu.global_search import LayoutProblem, SearchLimitError
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 
 def test_an_unknown_method_is_refused_with_the_known_ones():
@@ -35,7 +35,7 @@ def test_heuristics_answer_without_any_time(method, clique, random_problem):
 
 @pytest.mark.parametrize(("method", "count"), [("dp", 16), ("brute", 22)])
 def test_exact_engines_decline_what_is_too_large(method, count, clique, random_problem):
-    problem = random_problem(clique(count), seed=0, most=8)
+    problem = random_problem(clique(count), seed=0, max_size=8)
     with pytest.raises(SearchLimitError, match=f"{method}: .*use method='auto'"):
         solve(problem, method)
 
@@ -44,14 +44,6 @@ def test_milp_declines_too_many_pairs(monkeypatch, clique, random_problem):
     monkeypatch.setattr("tvm_neocpu.global_search.solvers.milp.MAX_PAIRS", 10)
     with pytest.raises(SearchLimitError, match="more than 10 pairs"):
         solve(random_problem(clique(4), seed=0), "milp")
-
-
-def test_the_paper_switches_to_pbqp_where_tables_grow_too_large(clique, random_problem):
-    assert solve(random_problem(clique(5), seed=0), "paper").method == "paper (dp)"
-    large = solve(random_problem(clique(16), seed=0, most=8), "paper", time_limit=1)
-    assert large.method == "paper (pbqp)"
-    assert large.lower_bound < large.cost
-    assert not large.optimal
 
 
 def test_infinite_time_is_a_time_limit(clique, random_problem):

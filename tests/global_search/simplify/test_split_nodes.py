@@ -1,4 +1,4 @@
-"""Splitting nodes into parts changes the shape of the problem, never a price."""
+"""Splitting nodes changes the shape of a problem and no price."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from tvm_neocpu.global_search import LayoutProblem
-from tvm_neocpu.global_search.network.min_marginals import min_marginals
-from tvm_neocpu.global_search.network.split import split_nodes
+from tvm_neocpu.global_search.simplify.split_nodes import split_nodes
+from tvm_neocpu.global_search.solvers.min_marginals import min_marginals
 
 READS = [0, 0, 1, 1]
-WRITES = [7, 9, 7, 9]  # any numbers: they name classes
+WRITES = [7, 9, 7, 9]  # class numbers may be any integers
 
 
 @pytest.fixture
 def chain():
-    """Three nodes of four candidates; edges see what one writes and the next one reads."""
+    """Three nodes of four candidates. Edges depend on what one node writes and the next reads."""
     rng = np.random.default_rng(0)
     moves = rng.random((2, 2))
     matrix = moves[np.ix_([0, 1, 0, 1], READS)]
@@ -30,7 +30,7 @@ def test_prices_stay(chain):
         np.testing.assert_allclose(split, whole, rtol=1e-12)
 
 
-def test_a_partition_that_an_edge_can_tell_apart_is_not_used(chain):
+def test_a_partition_is_not_used_if_an_edge_tells_its_members_apart(chain):
     parts = split_nodes(chain, {0: [READS], 1: [READS]})
     assert len(parts) == 3 + 1
     np.testing.assert_allclose(min_marginals(parts)[2], min_marginals(chain)[2], rtol=1e-12)

@@ -1,4 +1,4 @@
-"""One door to every method."""
+"""`solve`, and the table of its methods."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tvm_neocpu.core.errors import InvalidProblemError
+from tvm_neocpu.global_search.problem.layout_problem import LayoutProblem
 from tvm_neocpu.global_search.problem.limits import Deadline
-from tvm_neocpu.global_search.problem.problem import LayoutProblem
 from tvm_neocpu.global_search.problem.solution import Solution
 from tvm_neocpu.global_search.solvers.auto import solve_auto
 from tvm_neocpu.global_search.solvers.brute import solve_brute
@@ -21,7 +21,10 @@ from tvm_neocpu.global_search.solvers.pbqp import solve_pbqp
 
 @dataclass(frozen=True)
 class Method:
-    """A solver and its time limit in seconds when none is asked for."""
+    """A solver and its default time limit in seconds.
+
+    The solver returns None if every choice is forbidden.
+    """
 
     solver: Callable[[LayoutProblem, Deadline], Solution | None]
     time_limit: float
@@ -42,14 +45,20 @@ METHODS: Mapping[str, Method] = MappingProxyType(
 def solve(
     problem: LayoutProblem, method: str = "auto", time_limit: float | None = None
 ) -> Solution:
-    """Solve a layout problem.
+    """Solve a layout problem; costs, cost and lower bound are in the problem's unit.
 
-    method: "auto" (exact where that is in reach, always with a bound), "paper" (NeoCPU's switch
-    from dynamic programming to PBQP), or one engine: "dp", "pbqp", "milp", "brute".
-    time_limit: seconds; the method's own unless given.
+    method: one of
+
+        "auto"   exact if the limits allow it, always with a lower bound
+        "paper"  dynamic programming, or PBQP if that takes too long (NeoCPU, section 3.3.2)
+        "dp", "milp", "brute"  exact, or SearchLimitError
+        "pbqp"   a heuristic with a lower bound
+
+    time_limit: seconds; by default that of the method in METHODS.
 
     Raises UnsatisfiableError if every choice is forbidden (the text names the conflict),
-    SearchLimitError if a single engine gives up, InvalidProblemError for an unknown method.
+    SearchLimitError if the method finds no answer within its size and time limits, and
+    InvalidProblemError for an unknown method or a negative time limit.
     """
     if method not in METHODS:
         known = ", ".join(METHODS)

@@ -19,20 +19,30 @@ EdgeCosts: TypeAlias = Mapping[Edge, npt.ArrayLike] | Iterable[tuple[Edge, npt.A
 
 
 class LayoutProblem:
-    """Pick one candidate per node so that node costs plus edge costs are least.
+    """Pick one candidate per node so that the sum of node costs and edge costs is minimal.
 
-    A node is a convolution or a join, a candidate is a scheme of it, an edge carries the layout
-    transform between two nodes (NeoCPU, section 3.3.2). Costs are in any one unit (seconds, say);
-    negative ones are allowed and `+inf` forbids a candidate or a pair.
+    A node is a convolution or a join. A candidate is one scheme of its node. An edge carries the
+    layout transform between two nodes (NeoCPU, section 3.3.2). A problem of two nodes:
 
-    node_costs: `node_costs[i]` has shape `(k_i,)`.
-    edge_costs: a mapping from `(i, j)` to a matrix of shape `(k_i, k_j)`, or pairs of the two.
-        Parallel edges are summed, `(j, i)` is turned and added to `(i, j)`, and the diagonal of
-        `(i, i)` is added to node `i`.
-    names: one per node, for messages; `node 7` where there is none.
+        node 0          edge (0, 1)            node 1
+        [1, 4]          [[0, 8], [8, 0]]       [9, 2]
 
-    Raises InvalidProblemError for nan, -inf, wrong shapes, empty candidate lists, unknown nodes.
-    The arrays are copied and read-only; `edge_costs` keeps every pair once, as `i < j`.
+        (0, 1), the two fastest schemes, costs 1 + 8 + 2 = 11; the optimum (1, 1) costs 4 + 0 + 2.
+
+    All costs share one unit, for example seconds. Costs may be negative. `+inf` forbids a candidate
+    or a pair of candidates.
+
+    node_costs: `node_costs[i]` has shape `(k_i,)`, one cost per candidate.
+    edge_costs: a mapping from `(i, j)` to a matrix of shape `(k_i, k_j)`, or an iterable of
+        `((i, j), matrix)`. Parallel edges are summed. A matrix at `(j, i)` is transposed and added
+        to `(i, j)`. The diagonal of a matrix at `(i, i)` is added to the costs of node `i`.
+    names: one per node, for messages; the default is `node 0`, `node 1`, ...
+
+    The arrays are copies and read-only. `edge_costs` holds every pair once, as `(i, j)`, `i < j`.
+
+    Raises InvalidProblemError for nan or -inf, for costs that are no numbers or have a wrong shape,
+    for an empty candidate list, for an edge to a node that does not exist, for a wrong number of
+    names, and for costs so large that their sum overflows.
     """
 
     def __init__(
@@ -63,12 +73,20 @@ class LayoutProblem:
         return f"LayoutProblem({len(self)} nodes, {len(self.edge_costs)} edges, <= {widest} each)"
 
     def cost(self, choice: Sequence[int]) -> float:
-        """The total cost of taking candidate `choice[i]` at every node `i`; may be +inf."""
+        """The total cost of taking candidate `choice[i]` at every node `i`; may be +inf.
+
+        Raises InvalidProblemError for a choice of wrong length or with an unknown candidate.
+        """
         if len(choice) != len(self):
-            raise InvalidProblemError(f"{len(choice)} choices given for {len(self)} nodes")
+            raise InvalidProblemError(
+                f"{len(choice)} choices given for {len(self)} nodes; give one each"
+            )
         for i, candidate in enumerate(choice):
             if not 0 <= candidate < self.node_costs[i].size:
-                raise InvalidProblemError(f"{self.names[i]}: there is no candidate {candidate}")
+                raise InvalidProblemError(
+                    f"{self.names[i]}: there is no candidate {candidate}; "
+                    f"the last one is {self.node_costs[i].size - 1}"
+                )
         on_nodes = sum(
             (float(c[x]) for c, x in zip(self.node_costs, choice, strict=True)), start=0.0
         )
@@ -113,7 +131,9 @@ def _endpoints(edge: Any, count: int) -> Edge:
         raise InvalidProblemError(f"edge {edge!r}: not a pair of node indices") from error
     for end in (i, j):
         if not 0 <= end < count:
-            raise InvalidProblemError(f"edge ({i}, {j}): there is no node {end} among {count}")
+            raise InvalidProblemError(
+                f"edge ({i}, {j}): there is no node {end} among {count}; indices count from 0"
+            )
     return i, j
 
 
@@ -130,10 +150,10 @@ def _numbers(costs: npt.ArrayLike, where: str) -> Costs:
 
 
 def _refuse_overflow(arrays: list[Costs]) -> None:
-    # A finite total that overflows would look forbidden.
+    # A finite total that overflows to infinity would look forbidden.
     largest = [np.abs(array[np.isfinite(array)]).max(initial=0.0) for array in arrays]
     if not math.isfinite(sum(map(float, largest))):
-        raise InvalidProblemError("the costs are too large to be added up; scale them down")
+        raise InvalidProblemError("the costs are too large to add up; scale them down")
 
 
 def _frozen(array: Costs) -> Costs:

@@ -1,7 +1,12 @@
-"""Split nodes into what they read and what they write, so that frontiers stay narrow.
+"""Split nodes by what each neighbour can tell apart, so that tables over frontiers stay small.
 
-A convolution has as many candidates as pairs of layouts, but each neighbour sees one layout of the
-pair only. Tables over frontiers of layouts are small where tables over pairs of them are not.
+A convolution has one candidate per pair (input layout, output layout), but each neighbour sees one
+layout of the pair only. With 8 layouts a table has 8 entries per layout and 64 per convolution.
+
+    before    a ------------- b          a and b have 64 candidates
+    after     a - a_out - b_in - b       a_out: what a writes, b_in: what b reads; 8 classes each
+
+The edges a - a_out and b_in - b only tie a candidate to its class: 0 inside, +inf outside.
 """
 
 from __future__ import annotations
@@ -12,14 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from tvm_neocpu.global_search.problem.problem import Costs, Edge, LayoutProblem
+from tvm_neocpu.global_search.problem.layout_problem import Costs, Edge, LayoutProblem
 
 Classes = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True)
 class _End:
-    """What an edge is tied to: a node of the new problem, and which candidates stand for it."""
+    """One end of an edge: a node of the new problem, and one old candidate for each class."""
 
     node: int
     representatives: Classes
@@ -28,11 +33,14 @@ class _End:
 def split_nodes(
     problem: LayoutProblem, partitions: Mapping[int, Sequence[Sequence[int]]]
 ) -> LayoutProblem:
-    """The same problem, where edges are tied to classes of candidates that they cannot tell apart.
+    """The same problem with further nodes, one for each partition that an edge can use.
 
-    `partitions[i]` proposes partitions of node `i`'s candidates, each as one class number per
-    candidate. An edge whose costs are alike within the classes is tied to a further node, of the
-    classes, which must agree with node `i`. The first nodes, their costs and the optimum stay.
+    An edge can use a partition of a node if candidates of one class have the same costs on it.
+    Such an edge then leads to the node of the classes. The old nodes keep their numbers and costs,
+    and every choice for them keeps its best total cost.
+
+    partitions: `partitions[i]` proposes partitions of node `i`'s candidates, each as a sequence of
+        class numbers, one per candidate.
     """
     splitter = _Splitter(problem, partitions)
     edges = [splitter.split(edge, matrix) for edge, matrix in problem.edge_costs.items()]
@@ -42,6 +50,8 @@ def split_nodes(
 
 
 class _Splitter:
+    """The nodes and ties that splitting adds."""
+
     def __init__(
         self, problem: LayoutProblem, partitions: Mapping[int, Sequence[Sequence[int]]]
     ) -> None:
@@ -53,6 +63,7 @@ class _Splitter:
         self._known: dict[tuple[int, int], _End] = {}
 
     def split(self, edge: Edge, matrix: Costs) -> tuple[Edge, Costs]:
+        """The edge between class nodes where possible, with one row and column per class."""
         i, j = edge
         rows, columns = self._end(i, matrix), self._end(j, matrix.T)
         smaller = matrix[np.ix_(rows.representatives, columns.representatives)]
@@ -78,6 +89,6 @@ class _Splitter:
 
 
 def _numbered(partition: Sequence[int]) -> Classes:
-    """Class numbers from 0 without gaps."""
+    """The partition with its classes numbered 0, 1, 2, ..."""
     classes: Classes = np.unique(np.asarray(partition), return_inverse=True)[1]
     return classes

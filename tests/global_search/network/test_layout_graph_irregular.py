@@ -1,4 +1,4 @@
-"""Networks that upstream's graph tuner could not take: all are planned, and priced as they are."""
+"""Networks that TVM's graph tuner did not support: each gets a plan, at the right price."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Schemes = dict[Workload, tuple[Candidate, ...]]
 
 
 def price(shape: Shape4, before: Layout, after: Layout) -> float:
-    """By elements; lanes are moved at ten times the price of vectors."""
+    """The moved bytes, ten times that if single lanes move instead of vectors."""
     move = TransformWorkload(*shape, before.block, after.block)
     if move.is_free:
         return 0.0
@@ -33,7 +33,7 @@ def price(shape: Shape4, before: Layout, after: Layout) -> float:
 
 
 class Network:
-    """A graph written down from input to output; every call names its node and returns the name."""
+    """A graph, built from input to output. Every method adds a node and returns its name."""
 
     def __init__(self) -> None:
         self.nodes: list[GraphNode] = []
@@ -44,7 +44,7 @@ class Network:
         return self._add(GraphNode(name, NodeKind.BOUNDARY, name, shape), sources)
 
     def conv(self, name: str, source: str, *blocks: tuple[int, int], shape: Shape4 = SHAPE) -> str:
-        """A convolution with these (ic_bn, oc_bn) schemes, at 1.0, 2.0... each."""
+        """A convolution with these (ic_bn, oc_bn) schemes, which take 1.0, 2.0, ... seconds."""
         workload = ConvWorkload(1, 16, *shape[2:], shape[1], (1, 1), dtype=name)
         schemes = [Candidate(ConvConfig(x, y, 1), 1.0 + k) for k, (x, y) in enumerate(blocks)]
         self.candidates[workload] = tuple(schemes)
@@ -72,7 +72,7 @@ class Network:
     def _add(self, node: GraphNode, sources: tuple[str, ...]) -> str:
         self.nodes.append(node)
         for source in sources:
-            # "a.relu" is another tensor that a decides: what an activation makes of its output.
+            # "a.relu" is another tensor of node a: an activation of its output.
             src = source.partition(".")[0]
             self.edges.append(GraphEdge(src, node.id, self._of(source).out_shape, source))
         return node.id
@@ -106,7 +106,7 @@ def test_tuples_in_tuples_are_read_plain() -> None:
     net = Network()
     data = net.boundary("data")
     a, b, c = (net.conv(name, data, (0, 16)) for name in "abc")
-    net.boundary("tuple", a, b, c)  # ((a, b), c): its fields, however deep
+    net.boundary("tuple", a, b, c)  # ((a, b), c) reads all its fields, however deep
     field = net.boundary("field")
     net.boundary("output", net.conv("d", field, (16, 0), (0, 0)))
     assert net.plan().seconds == 3.0 + 3 * moved(SHAPE, 16, 0) + 2.0

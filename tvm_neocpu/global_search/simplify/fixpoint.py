@@ -1,4 +1,4 @@
-"""Everything exact that makes a cost graph smaller, until nothing does."""
+"""All exact reductions of a cost graph, repeated until none applies."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from tvm_neocpu.global_search.simplify.reductions import (
 
 
 def settle(graph: CostGraph, forbidden: bool, changed: Iterable[int] | None = None) -> bool:
-    """R0, RI and RII and arc consistency, in turn; False if some node has no candidate left.
+    """Alternate arc consistency and R0, RI, RII; False if some node has no finite candidate.
 
-    forbidden: whether the graph may hold infinite costs. changed: where to begin; all unless told.
+    forbidden: whether the graph may hold infinite costs; without them every graph is consistent.
+    changed: the nodes to begin with; by default all.
     """
     touched = set(graph.costs if changed is None else changed)
     while touched:
@@ -29,10 +30,10 @@ def settle(graph: CostGraph, forbidden: bool, changed: Iterable[int] | None = No
 
 
 def simplify(graph: CostGraph) -> bool:
-    """`settle`, then merge determined nodes and drop dominated candidates, and again.
+    """Repeat `settle`, merging and dropping dominated candidates until nothing changes.
 
-    False if some node has no candidate left. The nodes that stay have three neighbours or more,
-    and two candidates or more.
+    False if some node has no finite candidate. Every node that remains has at least three
+    neighbours and two candidates.
     """
     forbidden = graph.has_forbidden()
     alive = settle(graph, forbidden)

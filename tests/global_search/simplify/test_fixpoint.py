@@ -4,13 +4,13 @@ import numpy as np
 
 from tvm_neocpu.global_search import LayoutProblem
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
-from tvm_neocpu.global_search.simplify.simplify import settle, simplify
+from tvm_neocpu.global_search.simplify.fixpoint import settle, simplify
 
 INF = float("inf")
 
 
 def test_a_hub_of_equal_layouts_disappears(clique):
-    # Four joins, all tied to node 0, each joined to each: a clique of five that is one node.
+    # A clique of five. Nodes 1 to 4 must take the layout of node 0, so all five are one node.
     equal = np.where(np.eye(3), 0, INF)
     priced = {edge: np.arange(9.0).reshape(3, 3) for edge in clique(5)}
     tied = {edge: equal for edge in clique(5) if edge[0] == 0}
@@ -28,9 +28,9 @@ def test_a_clique_of_hopeless_candidates_disappears(clique):
     assert graph.complete({}) == dict.fromkeys(range(5), 0)
 
 
-def test_what_stays_has_a_choice_and_three_neighbours(random_problem, clique):
+def test_remaining_nodes_have_a_choice_and_three_neighbours(random_problem, clique):
     edges = [*clique(4), (3, 4), (4, 5), (2, 6)]
-    graph = CostGraph.of(random_problem(edges, seed=0, least=4))
+    graph = CostGraph.of(random_problem(edges, seed=0, min_size=4))
     assert simplify(graph)
     assert set(graph.costs) == {0, 1, 2, 3}
     assert all(len(links) >= 3 for links in graph.edges.values())
@@ -38,7 +38,8 @@ def test_what_stays_has_a_choice_and_three_neighbours(random_problem, clique):
 
 
 def test_a_conflict_that_reductions_uncover(different):
-    # Consistent on every edge; reducing the middle of the square ties its ends both ways.
+    # A square: three edges demand equal candidates, the fourth different ones. Every edge by itself
+    # is consistent. RII shows the conflict.
     equal = different[::-1]
     edges = {(0, 1): equal, (1, 2): equal, (2, 3): equal, (0, 3): different}
     graph = CostGraph.of(LayoutProblem([[0, 0]] * 4, edges))

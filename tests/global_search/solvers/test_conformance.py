@@ -1,4 +1,4 @@
-"""What every method owes, whatever its engine."""
+"""The conformance suite of `solve`: what every method must do."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from tvm_neocpu.core.errors import UnsatisfiableError
 from tvm_neocpu.global_search import METHODS, LayoutProblem
-from tvm_neocpu.global_search.solvers.solve import solve
+from tvm_neocpu.global_search.solvers.methods import solve
 
 INF = float("inf")
-# On problems this small all but PBQP prove what they say.
+# On problems this small every method but PBQP proves its optimum.
 EXACT = [name for name in METHODS if name != "pbqp"]
 
 every_method = pytest.mark.parametrize("method", METHODS)
 
 
 def agrees_with_enumeration(problem: LayoutProblem, method: str) -> None:
-    reference = least_cost(problem)
+    reference = min_cost(problem)
     if np.isinf(reference):
         with pytest.raises(UnsatisfiableError):
             solve(problem, method)
@@ -36,7 +36,7 @@ def agrees_with_enumeration(problem: LayoutProblem, method: str) -> None:
         assert solution.cost == pytest.approx(reference, rel=1e-9, abs=1e-15)
 
 
-def least_cost(problem: LayoutProblem) -> float:
+def min_cost(problem: LayoutProblem) -> float:
     choices = itertools.product(*(range(costs.size) for costs in problem.node_costs))
     return min(problem.cost(choice) for choice in choices)
 
@@ -68,12 +68,12 @@ def test_agrees_with_enumeration(method, problem):
 @every_method
 @pytest.mark.parametrize("forbidden", [0.0, 0.3])
 def test_agrees_with_enumeration_on_every_shape(method, shape, forbidden, random_problem):
-    agrees_with_enumeration(random_problem(shape, seed=3, most=3, forbidden=forbidden), method)
+    agrees_with_enumeration(random_problem(shape, seed=3, max_size=3, forbidden=forbidden), method)
 
 
 @every_method
 def test_weighs_a_transform_against_a_slower_scheme(method):
-    # Node 0 is fastest in its layout 0, node 1 in 1; the transform costs more than either loses.
+    # Node 0 is fastest in layout 0, node 1 in layout 1. A slower scheme beats the transform.
     problem = LayoutProblem([[1, 4], [9, 2]], {(0, 1): [[0, 8], [8, 0]]})
     solution = solve(problem, method)
     assert (solution.choice, solution.cost) == ((1, 1), 6.0)
@@ -160,7 +160,7 @@ def test_a_conflict_on_one_edge_is_named(method):
 
 @every_method
 def test_a_conflict_that_no_single_edge_shows_is_named(method, different):
-    # Three nodes of a chain of six, two layouts, all to differ.
+    # A chain of six nodes with two layouts. Nodes 1, 2 and 3 must all differ.
     edges = {(i, i + 1): np.zeros((2, 2)) for i in range(5)}
     edges |= {(1, 2): different, (2, 3): different, (1, 3): different}
     problem = LayoutProblem([[0, 0]] * 6, edges, names=list("abcdef"))
@@ -177,7 +177,8 @@ def test_a_node_without_finite_candidates_is_named(method):
 
 @pytest.mark.parametrize("method", EXACT)
 def test_a_search_that_must_take_decisions_back(method, different, clique):
-    # Costs lure into equal neighbours; a ring of even length has two finite choices only.
+    # The cheapest candidates are equal, but neighbours must differ. A ring of even length has only
+    # two finite choices.
     ring = {(i, i + 1): different for i in range(5)} | {(0, 5): different}
     chords = {(0, 3): np.zeros((2, 2)), (1, 4): np.zeros((2, 2)), (2, 5): np.zeros((2, 2))}
     solution = solve(LayoutProblem([[0, 1]] * 5 + [[0, 9]], ring | chords), method)

@@ -1,8 +1,10 @@
-"""What each candidate of each node costs in the whole: elimination there, and back again.
+"""Min-marginals: for each candidate of each node, the cost of the best choice that takes it.
 
-Eliminating nodes (dp.py) leaves with every frontier the best cost of what lies behind it. Handing
-the best cost of the rest the other way gives, for two eliminations' work, the optimum under every
-single candidate: min-sum propagation on a junction tree (Shafer and Shenoy, 1990).
+    up      elimination as in dp.py: the best cost of what was eliminated, over each frontier
+    down    in reverse order: the best cost of everything else, over the same frontiers
+
+Both together give the optimum under every single candidate for the work of two eliminations. This
+is min-sum propagation on a junction tree (Shafer and Shenoy, 1990).
 """
 
 from __future__ import annotations
@@ -12,19 +14,20 @@ import math
 import numpy as np
 
 from tvm_neocpu.global_search.problem.cost_graph import CostGraph
-from tvm_neocpu.global_search.problem.problem import Costs, LayoutProblem
+from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 from tvm_neocpu.global_search.simplify.reductions import fix_single
 from tvm_neocpu.global_search.solvers.dp import Table, spread
 from tvm_neocpu.global_search.solvers.elimination_order import plan_elimination
 
-# Of the joint sums of all nodes together: below a second and, one by one, 128 MiB.
+# Entries of the joint sums of all nodes together: less than a second; each takes at most 128 MiB.
 MAX_WORK = 1 << 24
 
 
 def min_marginals(problem: LayoutProblem, max_work: float = MAX_WORK) -> tuple[Costs, ...] | None:
-    """`out[i][x]` is the least cost of a choice in which node `i` takes candidate `x`.
+    """`out[i][x]` is the min cost of a choice in which node `i` takes candidate `x`.
 
-    +inf where no finite choice does; None if the sums to form exceed `max_work`.
+    It is +inf if every such choice is forbidden. Returns None if the joint sums have more than
+    `max_work` entries.
     """
     tree = _summed_up(problem, max_work)
     if tree is None:
@@ -32,12 +35,15 @@ def min_marginals(problem: LayoutProblem, max_work: float = MAX_WORK) -> tuple[C
     if math.isinf(tree.total):
         return tuple(np.full_like(costs, np.inf) for costs in problem.node_costs)
     tree.send_down()
-    alone = np.array([tree.total])  # of nodes with a single candidate
+    alone = np.array([tree.total])  # nodes with a single candidate were fixed
     return tuple(tree.marginals.get(i, alone) for i in range(len(problem)))
 
 
-def least_cost(problem: LayoutProblem, max_work: float = MAX_WORK) -> float | None:
-    """The optimum's cost, +inf without a finite choice; None as above."""
+def min_cost(problem: LayoutProblem, max_work: float = MAX_WORK) -> float | None:
+    """The cost of the optimum, +inf if every choice is forbidden.
+
+    Returns None if the joint sums have more than `max_work` entries.
+    """
     tree = _summed_up(problem, max_work)
     return None if tree is None else tree.total
 
@@ -54,7 +60,7 @@ def _summed_up(problem: LayoutProblem, max_work: float) -> _Tree | None:
 
 
 class _Tree:
-    """The eliminated nodes' clusters: a node, its frontier, and the tables over them."""
+    """The clusters of an elimination: each node with its frontier, and the tables over them."""
 
     def __init__(self, order: tuple[int, ...], constant: float) -> None:
         self.order = order
@@ -69,6 +75,7 @@ class _Tree:
 
     @classmethod
     def of(cls, graph: CostGraph, order: tuple[int, ...]) -> _Tree:
+        """The clusters of an order: each table belongs to the first of its nodes to go."""
         tree = cls(order, graph.constant)
         for node in order:
             tree.tables[node].append(Table((node,), graph.costs[node]))
@@ -79,7 +86,7 @@ class _Tree:
         return tree
 
     def send_up(self) -> None:
-        """In the order of elimination: the best cost so far, over each node's frontier."""
+        """In the order of elimination: the best cost so far over each node's frontier."""
         for node in self.order:
             cluster = self._sum(node)
             best = Table(cluster.scope[1:], np.asarray(cluster.values.min(axis=0)))
@@ -90,7 +97,7 @@ class _Tree:
                 self.total += float(best.values)
 
     def send_down(self) -> None:
-        """In the reverse order: the best cost of everything else, over the same frontiers."""
+        """In reverse order: the best cost of everything else over the same frontiers."""
         for node in reversed(self.order):
             if not self.up[node].scope:
                 rest = self.total - float(self.up[node].values)
@@ -102,7 +109,7 @@ class _Tree:
                 self.down[child] = _without(cluster, self.up[child])
 
     def _sum(self, node: int) -> Table:
-        """All that is known over the node's cluster by now."""
+        """The sum of the tables that are known over the node's cluster by now."""
         tables = [*self.tables[node], *(self.up[child] for child in self.children[node])]
         if node in self.down:
             tables.append(self.down[node])
@@ -112,10 +119,10 @@ class _Tree:
 
 
 def _without(cluster: Table, own: Table) -> Table:
-    """The cluster's best over the scope of one of its terms, with that term left out again."""
+    """The best cost of a cluster over the scope of one of its terms, without that term."""
     gone = tuple(axis for axis, i in enumerate(cluster.scope) if i not in own.scope)
     best = cluster.values.min(axis=gone)
-    # Where the term is infinite nothing helps, whatever the rest costs.
+    # An infinite term forbids the entry, so the rest may have any value there.
     known = np.isfinite(own.values)
     rest = np.zeros_like(best)
     np.subtract(best, own.values, out=rest, where=known)
