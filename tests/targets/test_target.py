@@ -11,7 +11,6 @@ import tvm
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, MIB, NEON, SSE
 from tvm_neocpu.core.errors import TargetError
 from tvm_neocpu.runtime import host as host_cpu
-from tvm_neocpu.targets.families import FAMILIES, canonical_name
 from tvm_neocpu.targets.syntax import parse_text
 from tvm_neocpu.targets.target import (
     CompileTarget,
@@ -156,13 +155,6 @@ def test_an_unknown_feature_is_not_llvms_to_report(capfd: pytest.CaptureFixture[
     with pytest.raises(TargetError, match="nosuchfeature"):
         parse_target("llvm -mattr=+nosuchfeature")
     assert capfd.readouterr().err == ""
-
-
-def test_every_family_is_a_cpu_that_llvm_knows() -> None:
-    triples = ("x86_64-linux-gnu", "aarch64-linux-gnu")
-    for name in FAMILIES:
-        assert canonical_name(name) == name
-        assert any(tvm.target.codegen.llvm_is_valid_cpu(name, triple) for triple in triples)
 
 
 def test_hidden_features_are_read_from_the_kernel(tmp_path) -> None:
