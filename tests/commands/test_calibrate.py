@@ -13,8 +13,8 @@ from tvm_neocpu.contrib.kernels import machine
 from tvm_neocpu.contrib.kernels.machine import Buffers
 from tvm_neocpu.core.cpu import KIB, MIB, Cpu
 from tvm_neocpu.runtime import host as host_cpu
-from tvm_neocpu.targets.calibration import VARIABLE, Calibration, load, save
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.targets.calibration_file import VARIABLE, Calibration, load, save
 
 
 @pytest.fixture(autouse=True)

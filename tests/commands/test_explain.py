@@ -20,7 +20,7 @@ from tvm_neocpu.core.record import Record
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold, known_costs, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database import history
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning

@@ -8,7 +8,7 @@ import pytest
 import tvm
 
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, Workload
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.strategy import Implementation, implementations
 

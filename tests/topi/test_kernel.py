@@ -8,7 +8,7 @@ import tvm
 
 from tvm_neocpu.core.config import Config, ConvConfig, DenseConfig, TransformConfig
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload, TransformWorkload, Workload
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.kernel import data_shape, kernel
 from tvm_neocpu.topi.strategy import implementation_of
 

@@ -19,7 +19,7 @@ from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import NCHW
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
 from tvm_neocpu.pipeline import lower
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi import strategy
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.cost.ranking import best_config, best_per_layout

@@ -21,7 +21,7 @@ from tvm_neocpu.core.workload_text import parse_workload
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets.target import CompileTarget, parse_target
+from tvm_neocpu.targets import CompileTarget, parse_target
 
 
 def bench_kernels(argv: list[str]) -> int:

@@ -23,7 +23,7 @@ from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history
 
 PACKAGES = ("apache-tvm", "numpy", "scipy")

@@ -21,9 +21,8 @@ from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError, TargetError
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets import calibration
-from tvm_neocpu.targets.calibration import Calibration
-from tvm_neocpu.targets.target import CompileTarget, is_host_cpu, parse_target
+from tvm_neocpu.targets import CompileTarget, calibration_file, is_host_cpu, parse_target
+from tvm_neocpu.targets.calibration_file import Calibration
 
 # What an idle machine's load average may be.
 BACKGROUND_LOAD = 0.5
@@ -51,20 +50,20 @@ def _calibrate(argv: list[str]) -> int:
     target = parse_target(cli.target_text(options.target, flags), measured=False)
     _check_is_here(target)
     threads.use_threads(target.cpu.cores)
-    path = options.output or calibration.chosen_path()
+    path = options.output or calibration_file.chosen_path()
     if path is None:
-        raise CalibrationError(f"{calibration.VARIABLE}=off: name a file with --output")
+        raise CalibrationError(f"{calibration_file.VARIABLE}=off: name a file with --output")
     _check_file(path)
     _warn_of_others(target.cpu.cores)
     buffers = machine.buffers_of(target.cpu)
     rounds = machine.measure(machine.probes(target, buffers))
     measured = machine.parameters(rounds, buffers, target.cpu)
     about = provenance(target.cpu.name, target.cpu.cores)
-    calibration.save(path, target.cpu.name, Calibration(measured, about))
+    calibration_file.save(path, target.cpu.name, Calibration(measured, about))
     _show(target.cpu, measured, Console())
     print(f"written to {path}")
-    if path != calibration.chosen_path():
-        print(f"builds use it with {calibration.VARIABLE}={path}")
+    if path != calibration_file.chosen_path():
+        print(f"builds use it with {calibration_file.VARIABLE}={path}")
     return 0
 
 
@@ -78,7 +77,7 @@ def _check_is_here(target: CompileTarget) -> None:
 def _check_file(path: Path) -> None:
     """Raise CalibrationError before the measuring for a file that is not ours to change."""
     try:
-        calibration.load(path)
+        calibration_file.load(path)
     except FileNotFoundError:
         return
     except CalibrationError as error:

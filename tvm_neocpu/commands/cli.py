@@ -18,7 +18,7 @@ from tvm_neocpu.core.errors import LogError, NeoCpuError, ShapeError, UnknownMod
 if TYPE_CHECKING:
     import onnx
 
-    from tvm_neocpu.targets.target import CompileTarget
+    from tvm_neocpu.targets import CompileTarget
 
 USER_ERROR = 2
 INTERRUPTED = 130

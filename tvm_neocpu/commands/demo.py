@@ -30,7 +30,7 @@ from tvm_neocpu.relay_passes.layouts.transform import count_transforms
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_info import describe_module
-from tvm_neocpu.targets.target import CompileTarget, parse_target
+from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
 from tvm_neocpu.tuning.search.budget import Limits
 from tvm_neocpu.tuning.search.terminal_progress import progress_for

@@ -26,7 +26,7 @@ from tvm_neocpu.global_search.solvers.solve import solve
 from tvm_neocpu.pipeline import fold, known_costs
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
 
 

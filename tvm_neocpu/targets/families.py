@@ -88,4 +88,4 @@ def canonical_name(name: str) -> str:
 
 def with_family(cpu: Cpu) -> Cpu:
     """The CPU with its family's figures; unchanged for a family that is not listed."""
-    return replace(cpu, **FAMILIES.get(cpu.name, {}))
+    return replace(cpu, **FAMILIES.get(cpu.name, {}))  # type: ignore[arg-type]

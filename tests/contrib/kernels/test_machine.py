@@ -10,7 +10,7 @@ from tvm_neocpu.contrib.kernels import machine
 from tvm_neocpu.contrib.kernels.ceilings import ReadKernel
 from tvm_neocpu.contrib.kernels.machine import Buffers, buffers_of, measure, parameters, probes
 from tvm_neocpu.core.cpu import AVX2, KIB, MIB, Cpu
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 
 CPU = Cpu("haswell", AVX2, 4, l2=256 * KIB, l3=8 * MIB, fma_per_cycle=2)
 BUFFERS = Buffers(1, (20, 30, 40), 99)

@@ -36,7 +36,7 @@ from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import ConvWorkload, TransformWorkload
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.cost.ranking import ranked
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import LogContents

@@ -15,7 +15,7 @@ from tvm_neocpu.core.config import Im2colConfig
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d_im2col.space import space
 from tvm_neocpu.topi.conv2d_im2col.template import chunking, pack_weight, reads_in_place
 from tvm_neocpu.topi.kernel import kernel, unscheduled

@@ -11,7 +11,7 @@ from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.config import Config, ConvConfig, DepthwiseConfig, WinogradConfig
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.kernel import data_shape
 from tvm_neocpu.topi.schedule import prologue, steps
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function

@@ -11,7 +11,7 @@ from tvm.tirx import AttrStmt, For, SeqStmt, Stmt
 
 from tvm_neocpu.core.config import Config, ConvConfig, TransformConfig, WinogradConfig
 from tvm_neocpu.core.workload import ConvWorkload, TransformWorkload
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.tir.forget_locals import forget_locals

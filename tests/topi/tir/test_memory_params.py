@@ -12,7 +12,7 @@ from tvm import te, tirx
 from tvm_neocpu.core.arena import ALIGNMENT
 from tvm_neocpu.core.config import Config, ConvConfig, WinogradConfig
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.tir.memory_params import (
     LEAST_BYTES,

@@ -11,7 +11,7 @@ from tvm.tirx import AttrStmt, For, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body

@@ -11,7 +11,7 @@ from tvm_neocpu.core.config import DenseConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import MIB
 from tvm_neocpu.core.workload import ConvWorkload, DenseWorkload
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.tuning.measuring import network_caches
 from tvm_neocpu.tuning.measuring.network_caches import evicted_bytes, time_in_network, touched_bytes

@@ -11,7 +11,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.targets.target import CompileTarget
+from tvm_neocpu.targets import CompileTarget
 
 # Reduction steps of one run of the peak kernel; a multiple of its small operands' length.
 STEPS, OPERANDS, VECTORS = 102_400, 128, 2

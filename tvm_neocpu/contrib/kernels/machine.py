@@ -8,7 +8,7 @@ from statistics import median
 
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, ReadKernel
 from tvm_neocpu.core.cpu import MIB, Cpu
-from tvm_neocpu.targets.target import CompileTarget
+from tvm_neocpu.targets import CompileTarget
 
 ROUNDS = 9
 # Bytes that a run reads at least: milliseconds, long against the call and the clock's ticks.

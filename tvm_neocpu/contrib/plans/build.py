@@ -14,7 +14,7 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, schedule_module
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.targets.target import CompileTarget
+from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.anchor import find_anchor
 
 Scheme = tuple[Workload, Config]

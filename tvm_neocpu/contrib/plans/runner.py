@@ -19,7 +19,7 @@ from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
 from tvm_neocpu.contrib.plans.build import Scheme, build_plan
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 
 # relax's own functions: allocation and the like, well under a microsecond each.
 _BUILTIN = "vm.builtin."

@@ -13,8 +13,8 @@ import tvm
 from tvm_neocpu.core.cpu import AVX512, MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError
 from tvm_neocpu.runtime import host as host_cpu
-from tvm_neocpu.targets import calibration
-from tvm_neocpu.targets.calibration import (
+from tvm_neocpu.targets import calibration_file, describe_target, is_host_cpu, parse_target
+from tvm_neocpu.targets.calibration_file import (
     VARIABLE,
     Calibration,
     calibrated,
@@ -23,7 +23,6 @@ from tvm_neocpu.targets.calibration import (
     parse,
     save,
 )
-from tvm_neocpu.targets.target import describe_target, is_host_cpu, parse_target
 
 MEASURED = {"ghz": 1.25, "l3": 3 * MIB, "l2_bytes_per_cycle": 20, "dram_bytes_per_cycle": 5.5}
 CPU = Cpu("znver5", AVX512, 4)
@@ -64,7 +63,10 @@ def test_all_cores_get_no_less_from_memory_than_one() -> None:
         ('{"cpus": {}}', "version None"),
         ('{"version": 1, "cpus": {"a": 3}}', "a: no parameters"),
         ('{"version": 1, "cpus": {"a": {"parameters": [1]}}}', "a: no parameters"),
-        ('{"version": 1, "cpus": {"a": {"parameters": {"ghz": 1}, "provenance": 3}}}', "no object"),
+        (
+            '{"version": 1, "cpus": {"a": {"parameters": {"ghz": 1}, "provenance": 3}}}',
+            "not an object",
+        ),
         (text({}), "no ghz"),
         (text({"l3": MIB}), "no ghz"),
         (text({"ghz": 2, "l4": 3}), "unknown parameter 'l4'"),
@@ -169,7 +171,7 @@ def test_a_changed_file_is_read_again(file: Path) -> None:
 
 def test_saving_over_what_is_no_calibration_is_refused(file: Path) -> None:
     file.write_text("notes")
-    with pytest.raises(CalibrationError, match="no calibration"):
+    with pytest.raises(CalibrationError, match="not a calibration file"):
         save(file, "znver5", Calibration(MEASURED))
     assert file.read_text() == "notes"
 
@@ -232,4 +234,4 @@ def test_this_cpu_of_another_architecture_is_not_this_machine(
 
 def test_the_suite_does_not_see_a_users_file() -> None:
     assert chosen_path() is None
-    assert set(calibration.PARAMETERS) <= set(vars(CPU))
+    assert set(calibration_file.PARAMETERS) <= set(vars(CPU))
