@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import ConvConfig, DenseConfig, WinogradConfig
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4

@@ -8,7 +8,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from tvm_neocpu.contrib.explain import colours, page
+from tvm_neocpu.contrib.explain import page
 from tvm_neocpu.contrib.explain.as_json import as_json
 
 VOID = {"meta"}
@@ -113,6 +113,6 @@ def test_json_has_every_candidate(network):
 
 def test_colours_never_run_out():
     names = [f"NCHW{block}c" for block in range(1, 40)]
-    chosen = colours.assign(["NCHW", *names], neutral=["NCHW"])
-    assert chosen["NCHW"] == colours.GREY
+    chosen = page.colours_of(["NCHW", *names], neutral=["NCHW"])
+    assert chosen["NCHW"] == page.GREY
     assert len(set(chosen.values())) == 40

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from tvm_neocpu.contrib.explain import table, words
-from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.core.config import ConvConfig, DepthwiseConfig, TransformConfig, WinogradConfig
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.global_search.network.layout_graph import Option

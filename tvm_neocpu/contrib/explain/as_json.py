@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tvm_neocpu.contrib.explain import words
-from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.core.config import knobs
 from tvm_neocpu.core.conv_graph import GraphNode
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow, TransformRow

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-
-from tvm_neocpu.contrib.explain.spacing import closest_with_gaps
+from itertools import accumulate, pairwise
 
 Point = tuple[float, float]
 Link = tuple[str, str]
@@ -213,6 +211,28 @@ def _ranks(nodes: Sequence[str], links: Sequence[Link]) -> dict[str, int]:
         if node not in before and node in after:
             rank[node] = min(rank[other] for other in after[node]) - 1
     return rank
+
+
+def closest_with_gaps(
+    wished: Sequence[float], gaps: Sequence[float], weights: Sequence[float]
+) -> list[float]:
+    """Ascending places, place ``i + 1`` at least ``gaps[i]`` behind place ``i``.
+
+    Least in the weighted sum of squared distances from what was wished: without the gaps this is
+    isotonic regression, solved by pooling adjacent violators (Ayer et al., 1955).
+    """
+    offsets = [0.0, *accumulate(gaps)]
+    pools: list[tuple[float, float, int]] = []  # mean, weight, members
+    for wish, offset, weight in zip(wished, offsets, weights, strict=True):
+        mean, total, members = wish - offset, weight, 1
+        while pools and pools[-1][0] > mean:
+            earlier, its_weight, its_members = pools.pop()
+            mean = (mean * total + earlier * its_weight) / (total + its_weight)
+            total += its_weight
+            members += its_members
+        pools.append((mean, total, members))
+    flat = [mean for mean, _, members in pools for _ in range(members)]
+    return [place + offset for place, offset in zip(flat, offsets, strict=True)]
 
 
 def _mean(values: list[float], otherwise: float) -> float:

@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tvm_neocpu.contrib.explain import cells, words
-from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 
 # Every row of the zoo's networks fits a line where the output is no terminal.
 PLAIN_WIDTH = 200

@@ -6,9 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.contrib.kernels import machine
+from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.kernels.ceilings import ReadKernel
-from tvm_neocpu.contrib.kernels.machine import Buffers, buffers_of, measure, parameters, probes
+from tvm_neocpu.contrib.kernels.measure_machine import (
+    Buffers,
+    buffers_of,
+    measure,
+    parameters,
+    probes,
+)
 from tvm_neocpu.core.cpu import AVX2, KIB, MIB, Cpu
 from tvm_neocpu.targets import parse_target
 
@@ -81,7 +87,7 @@ def test_rounds_interleave_the_probes() -> None:
 
 
 def test_probes_measure_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "RUN_BYTES", MIB)
+    monkeypatch.setattr(measure_machine, "RUN_BYTES", MIB)
     target = parse_target("llvm")
     target = replace(target, cpu=target.cpu.with_cores(2))
     buffers = Buffers(64 * KIB, (256 * KIB,), MIB)
