@@ -1,4 +1,4 @@
-"""An explanation as one self-contained HTML page: nothing is loaded, from nowhere."""
+"""An explanation as one self-contained HTML page, which loads nothing."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from tvm_neocpu.contrib.explain.svg import network_svg
 from tvm_neocpu.core.conv_graph import NodeKind
 from tvm_neocpu.global_search.network.explain import Explanation
 
-# The page may run what is written in it and fetch nothing.
+# The page may run its own script and style, and fetch nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 GREY = "#8b949e"
-# Hues apart for the colour-blind first (after Okabe and Ito, 2008).
+# Colours on light and dark pages; first those that colour-blind people can tell apart (after Okabe
+# and Ito, 2008).
 PALETTE = (
     "#0a84d6",
     "#e69f00",
@@ -31,12 +32,12 @@ PALETTE = (
     "#5d8a3a",
     "#a0522d",
 )
-# Turns of the hue circle between further colours: golden sections never meet again.
+# Degrees of hue between further colours; multiples of the golden angle never repeat a hue.
 _GOLDEN_ANGLE = 137.508
 
 
 def render(network: ExplainedNetwork) -> str:
-    """The page's text."""
+    """The page as HTML text."""
     found = network.explanation
     title = f"{network.name} on {network.cpu}"
     layouts, algorithms = _layout_colours(found), _algorithm_colours(found)
@@ -106,7 +107,7 @@ def _algorithm_colours(found: Explanation) -> dict[str, str]:
 
 
 def colours_of(names: Iterable[str], neutral: Iterable[str] = ()) -> dict[str, str]:
-    """A colour for each name in the order given; neutral ones are grey."""
+    """A colour for each name, in the order given; ``neutral`` names are grey."""
     plain = set(neutral)
     colours: dict[str, str] = {}
     taken = 0
@@ -177,7 +178,7 @@ def _table(
     numbers: Sequence[str],
     rows: Iterable[tuple[str, list[str]]],
 ) -> str:
-    """A table whose rows lead to the node they are of."""
+    """A table whose rows carry their node's id: ``rows`` are (id, texts of the cells)."""
     classes = [" class=number" if heading in numbers else "" for heading in headings]
     head = _row("th", classes, headings)
     body = [
