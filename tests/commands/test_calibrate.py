@@ -27,7 +27,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> list[Cpu]:
-    """A machine of 1.5 GHz whose L3 ends at its half; returns the CPUs that were measured."""
+    """A fake machine: 1.5 GHz, half of its L3 usable; the list holds the CPUs measured."""
     seen: list[Cpu] = []
 
     def probes(target: object, buffers: Buffers) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""The calibration file: what is refused, when it is used, and that it never breaks a build."""
+"""The calibration file: what it may hold, when builds use it; a bad file never breaks a build."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def text(parameters: object, name: str = "znver5") -> str:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where this test's builds look; nothing is there yet."""
+    """The path at which this test's builds look; the file does not exist yet."""
     path = tmp_path / "calibration.json"
     monkeypatch.setenv(VARIABLE, str(path))
     return path
@@ -203,7 +203,7 @@ def test_off_ignores_the_default_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_target_that_is_not_this_machines_cpu_is_never_calibrated(file: Path) -> None:
-    """Not a CPU cross-compiled for, not the baseline, not another whose code happens to run."""
+    """Neither another architecture, nor the baseline, nor another CPU whose code runs here."""
     arm = host_cpu.arch_of(host_cpu.triple()) == "aarch64"
     triple, other = ("aarch64", "neoverse-n1") if arm else ("x86_64", "nehalem")
     texts = [

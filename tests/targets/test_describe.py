@@ -28,7 +28,7 @@ def test_a_plain_tvm_target_is_this_machine_but_described_exactly_as_it_is() -> 
         ("llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", "cortex-a72", NEON),
         ("llvm -mtriple=arm64-apple-macos -mcpu=apple-m1", "apple-m1", NEON),
         ("llvm -mtriple=aarch64-linux-gnu", "aarch64-neon", NEON),
-        # A changed vector ISA must not answer with the plain CPU's records.
+        # Flags that change the vector ISA change the name: the plain CPU's records do not fit.
         ("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4 -mattr=-avx512f", "znver4-avx2", AVX2),
         ("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell -mattr=+avx512f", "haswell-avx512", AVX512),
         ("raspberry-pi/4b-aarch64", "cortex-a72", NEON),

@@ -1,4 +1,4 @@
-"""CPU families: what differs from the defaults, and the CPU that comes of it."""
+"""CPU families: each holds what differs from the defaults, and gives the same CPU as ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The warning about code for a generic CPU: when it comes, and that its advice is right."""
+"""The warning about code for a generic CPU: when it is given, and that its advice is right."""
 
 from __future__ import annotations
 

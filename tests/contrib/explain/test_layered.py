@@ -1,4 +1,4 @@
-"""The drawing: no box on another, every edge downwards, few crossings."""
+"""The drawing: no two boxes overlap, every edge leads down, few edges cross."""
 
 from __future__ import annotations
 
