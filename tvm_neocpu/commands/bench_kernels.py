@@ -31,7 +31,8 @@ def bench_kernels(argv: list[str]) -> int:
     count = threads.take_cores(options.threads)
     target = parse_target(cli.target_text(options.target, flags))
     cli.check_writable(options.json)
-    workloads = Counter(map(parse_workload, options.workload)) or _workloads_of(options, target)
+    named = Counter[Workload](map(parse_workload, options.workload))
+    workloads = named or _workloads_of(options, target)
     peak = PeakKernel(target)
     groups = list(time_workloads(workloads, target, options.tries, peak))
     peaks = [timed.peak for group in groups for timed in group]

@@ -89,7 +89,7 @@ def _check_file(path: Path) -> None:
 
 
 def _warn_of_others(count: int) -> None:
-    """Warn if other processes leave less than ``count`` cores idle: they read memory, too."""
+    """Warn if other processes leave fewer than ``count`` cores idle: they read memory, too."""
     load = os.getloadavg()[0]
     if load + count > (os.cpu_count() or 1) + MAX_IDLE_LOAD:
         print(

@@ -34,7 +34,7 @@ class CompileTarget:
 
 
 def describe_target(target: Target, *, measured: bool = True) -> CompileTarget:
-    """A TVM target exactly as it is, for a pipeline whose caller generates the code with it.
+    """Describe a TVM target as it is, for a caller that generates the code with that target.
 
     ``measured``: this machine's calibration counts, if there is one and the target is its own CPU.
     """

@@ -1,13 +1,15 @@
 """What LLVM does not tell about a CPU: caches, issue widths and bandwidths of CPUs not at hand.
 
 A family holds only the fields in which it differs from the defaults of :class:`core.cpu.Cpu`; a
-CPU without a line here has all the defaults. Caches are one core's, and the last level is what a
-cloud instance usually shows. Cache sizes, issue widths and latencies are the vendors' optimisation
-guides'.
+CPU without a line here has all the defaults. Cache sizes are those of one core; issue widths and
+latencies come from the vendors' optimisation guides.
 
-Guesses: all clocks and bandwidths but those of ``znver5``, which were fitted to cold runs on an AMD
-Zen 5 with 2 cores. The other 23 families share the defaults' bandwidths; nobody measured them.
-`python -m tvm_neocpu.calibrate` replaces clock and bandwidths by what the machine shows.
+Guesses:
+- L3 sizes of server CPUs: what a cloud instance usually shows.
+- Clocks and bandwidths. Only those of ``znver5`` were fitted, to cold runs on an AMD Zen 5 with 2
+  cores. The other 23 families share one set of bandwidths, the defaults; nobody measured them.
+
+`python -m tvm_neocpu.calibrate` replaces clock, bandwidths and L3 size by what the machine shows.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from tvm_neocpu.global_search.network.explain import Explanation
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 GREY = "#8b949e"
-# Colours on light and dark pages; first those that colour-blind people can tell apart (after Okabe
-# and Ito, 2008).
+# Colours legible on light and dark pages. Colour-blind people can tell the first ones apart (after
+# Okabe and Ito, 2008).
 PALETTE = (
     "#0a84d6",
     "#e69f00",

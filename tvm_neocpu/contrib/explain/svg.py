@@ -77,7 +77,7 @@ def _edges(
 
 
 def _path(points: tuple[Point, ...]) -> str:
-    """Upright where it passes a row, an S between rows."""
+    """An edge as SVG path data: vertical through each row, an S curve between rows."""
     steps = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for number, ((x, y), (next_x, next_y)) in enumerate(pairwise(points)):
         if number % 2:

@@ -68,7 +68,7 @@ def block(layout: Layout) -> str:
 
 
 def layouts(option: Option) -> str:
-    """The layouts read and written, ``"16c -> 32c"``; ``"16c"`` for a node without a kernel."""
+    """The layouts read and written, ``"16c -> 32c"``; ``"16c"`` if a join keeps its layout."""
     if option.config is None and option.reads == option.writes:
         return block(option.reads)
     return f"{block(option.reads)} -> {block(option.writes)}"

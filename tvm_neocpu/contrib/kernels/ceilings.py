@@ -78,7 +78,7 @@ class PeakKernel:
 
     def gflops(self) -> float:
         """The peak in GFLOP/s at this moment; the clock drifts, so ask beside every kernel."""
-        return self._flops / median(self._timer(*self._arguments).results) / 1e9
+        return self._flops / float(median(self._timer(*self._arguments).results)) / 1e9
 
 
 def _unroll_tile(sch: Schedule, block: SBlockRV) -> None:
@@ -132,7 +132,7 @@ class ReadKernel:
 
     def bytes_per_second(self) -> float:
         """Bytes per second that all threads together read at this moment."""
-        return self.read_bytes / median(self._timer(*self.arguments).results)
+        return self.read_bytes / float(median(self._timer(*self.arguments).results))
 
 
 def read_bandwidth(target: CompileTarget) -> float:

@@ -1,6 +1,6 @@
 """The measuring behind `python -m tvm_neocpu.calibrate`: kernels run, `Cpu`'s figures come out.
 
-Measured are the clock, bytes per cycle from each cache level and from memory, and the usable share
+It measures the clock, bytes per cycle from each cache level and from memory, and the usable share
 of the L3. `commands/calibrate.py` is the command line, `targets/calibration_file.py` the file;
 `measure.py` beside this module times the kernels of a network instead.
 """

@@ -20,7 +20,7 @@ def show(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings, console: Co
     )
     for heading in ("workload", "x", "implementation", "config"):
         table.add_column(heading)
-    for heading in ("us", "GFLOP/s", "of peak", "MB", "roofline", "of it", "predicted us"):
+    for heading in ("us", "GFLOP/s", "of peak", "MB", "roofline", "of roofline", "predicted us"):
         table.add_column(heading, justify="right")
     for group in groups:
         for index, timed in enumerate(group):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,7 +18,7 @@ from tvm_neocpu.contrib.plans.result import (
     median_calls,
     scheme_times,
 )
-from tvm_neocpu.contrib.plans.runner import CallTime, IsolatedPlan
+from tvm_neocpu.contrib.plans.runner import CallTime, IsolatedPlan, Scheme
 from tvm_neocpu.contrib.plans.spread import PricedPlan
 from tvm_neocpu.core.cpu import allowed_cpus
 
@@ -30,7 +30,7 @@ def compare_plans(
     graph: str,
     plans: Sequence[PricedPlan],
     runs: int,
-    prices: dict[object, float],
+    prices: Mapping[Scheme, float],
 ) -> NetworkPlans:
     """Time ``plans``, of which the global search's is first; ``graph`` is the conv graph's hash.
 

@@ -9,11 +9,11 @@ from statistics import median, quantiles
 from scipy.stats import spearmanr
 
 from tvm_neocpu.contrib.peers.compare import Timing
-from tvm_neocpu.contrib.plans.runner import CallTime
+from tvm_neocpu.contrib.plans.runner import CallTime, Scheme
 from tvm_neocpu.contrib.plans.spread import GLOBAL, GREEDY, PricedPlan
 from tvm_neocpu.core.workload import TransformWorkload
 
-# Max difference of outputs, over the largest output: Winograd and another order of sums make some.
+# Max difference of outputs, over the largest output: Winograd and the order of sums change them.
 SAME_ANSWER = 1e-3
 # Min share of its core that a run needs: below it, another process spoils the times.
 DISTURBED = 0.95
@@ -122,21 +122,21 @@ def everything_else(calls: tuple[CallTime, ...]) -> float:
 
 
 def scheme_times(
-    calls: tuple[CallTime, ...], prices: Mapping[object, float]
+    calls: tuple[CallTime, ...], prices: Mapping[Scheme, float]
 ) -> tuple[SchemeTime, ...]:
     """The convolutions and dense layers among the calls, summed by scheme, the slowest first.
 
     ``prices`` are seconds of one call, by (workload, config).
     """
-    found: dict[object, list[CallTime]] = {}
+    found: dict[Scheme, list[CallTime]] = {}
     for call in calls:
         if call.scheme is not None and not _is_transform(call):
             found.setdefault(call.scheme, []).append(call)
     times = []
-    for alike in found.values():
-        workload, config = alike[0].scheme or ("", "")
+    for scheme, alike in found.items():
+        workload, config = scheme
         count = sum(call.calls for call in alike)
-        price = prices.get(alike[0].scheme, float("nan"))
+        price = prices.get(scheme, float("nan"))
         seconds = sum(call.seconds for call in alike)
         times.append(SchemeTime(str(workload), str(config), count, count * price, seconds))
     return tuple(sorted(times, key=lambda time: time.in_network, reverse=True))

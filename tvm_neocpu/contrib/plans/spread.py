@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.baselines import (
     fastest_schemes,
     random_schemes,
@@ -81,7 +83,7 @@ def plans_of(
 
 
 def _priced(
-    name: str, layout_graph: LayoutGraph, solution: Solution, timed: set[object]
+    name: str, layout_graph: LayoutGraph, solution: Solution, timed: set[tuple[Workload, Config]]
 ) -> PricedPlan:
     nodes = layout_graph.graph.nodes
     picked = list(zip(nodes, layout_graph.picked(solution.choice), strict=True))
