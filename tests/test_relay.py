@@ -22,7 +22,7 @@ from tvm_neocpu.core.errors import (
     TargetError,
     UnsupportedOperatorError,
 )
-from tvm_neocpu.targets.target import GenericTargetWarning
+from tvm_neocpu.targets import GenericTargetWarning
 
 MakeModel = Callable[..., onnx.ModelProto]
 

@@ -20,7 +20,7 @@ from tvm_neocpu.version import __version__
 if TYPE_CHECKING:
     from tvm_neocpu.core.errors import NeoCpuError
     from tvm_neocpu.runtime.built_module import BuiltModule, load
-    from tvm_neocpu.targets.target import parse_target
+    from tvm_neocpu.targets import parse_target
     from tvm_neocpu.tuning.database.history import apply_history_best
 
 # Public name -> the module that has it.
@@ -29,7 +29,7 @@ _PUBLIC = {
     "NeoCpuError": "tvm_neocpu.core.errors",
     "apply_history_best": "tvm_neocpu.tuning.database.history",
     "load": "tvm_neocpu.runtime.built_module",
-    "parse_target": "tvm_neocpu.targets.target",
+    "parse_target": "tvm_neocpu.targets",
 }
 
 __all__ = [

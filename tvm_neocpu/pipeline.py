@@ -34,7 +34,7 @@ from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
-from tvm_neocpu.targets.target import CompileTarget, describe_target, warn_of_generic_code
+from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.transform_costs import TransformCosts

@@ -18,7 +18,7 @@ from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 if TYPE_CHECKING:
     from tvm_neocpu.runtime.built_module import BuiltModule
-    from tvm_neocpu.targets.target import TargetLike
+    from tvm_neocpu.targets import TargetLike
 
 __all__ = ["build", "frontend"]
 
@@ -40,7 +40,7 @@ def build(
     from tvm_neocpu.pipeline import compile_module
     from tvm_neocpu.runtime.built_module import BuiltModule
     from tvm_neocpu.runtime.module_info import describe_module
-    from tvm_neocpu.targets.target import parse_target
+    from tvm_neocpu.targets import parse_target
 
     compile_target = parse_target(target if target is not None else tvm.target.Target.current())
     if target_host is not None:

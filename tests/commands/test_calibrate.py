@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from tvm_neocpu.commands import calibrate
-from tvm_neocpu.contrib.kernels import machine
-from tvm_neocpu.contrib.kernels.machine import Buffers
+from tvm_neocpu.contrib.kernels import measure_machine
+from tvm_neocpu.contrib.kernels.measure_machine import Buffers
 from tvm_neocpu.core.cpu import KIB, MIB, Cpu
 from tvm_neocpu.runtime import host as host_cpu
-from tvm_neocpu.targets.calibration import VARIABLE, Calibration, load, save
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.targets.calibration_file import VARIABLE, Calibration, load, save
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.fixture
 def fakes(monkeypatch: pytest.MonkeyPatch) -> list[Cpu]:
-    """A machine of 1.5 GHz whose L3 ends at its half; returns the CPUs that were measured."""
+    """A fake machine: 1.5 GHz, half of its L3 usable; the list holds the CPUs measured."""
     seen: list[Cpu] = []
 
     def probes(target: object, buffers: Buffers) -> dict[str, object]:
@@ -38,9 +38,9 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> list[Cpu]:
             rates[f"l3 {size}"] = 15e9 if size <= cpu.l3 // 2 else 6e9
         return {name: lambda rate=rate: rate for name, rate in rates.items()}
 
-    monkeypatch.setattr(machine, "probes", probes)
+    monkeypatch.setattr(measure_machine, "probes", probes)
     buffers = Buffers(KIB, (MIB, 2 * MIB, 64 * 1024 * MIB), MIB)
-    monkeypatch.setattr(machine, "buffers_of", lambda cpu: buffers)
+    monkeypatch.setattr(measure_machine, "buffers_of", lambda cpu: buffers)
     return seen
 
 
@@ -57,8 +57,8 @@ def test_it_measures_in_miniature(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tiny = Buffers(64 * KIB, (256 * KIB, 512 * KIB), MIB)
-    monkeypatch.setattr(machine, "buffers_of", lambda cpu: tiny)
-    monkeypatch.setattr(machine, "RUN_BYTES", MIB)
+    monkeypatch.setattr(measure_machine, "buffers_of", lambda cpu: tiny)
+    monkeypatch.setattr(measure_machine, "RUN_BYTES", MIB)
     assert calibrate.main(["--threads", "1", "--output", "deep/er/c.json"]) == 0
     name = parse_target("llvm").cpu.name
     found = load(Path("deep/er/c.json"))[name]

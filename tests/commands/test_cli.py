@@ -1,4 +1,4 @@
-"""The command lines: whatever a user gets wrong is one line and exit code 2."""
+"""The command lines: a user's mistake is one line and exit code 2."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Main = Callable[[list[str]], int]
 
 
 def outcome(main: Main, arguments: list[str]) -> int:
-    """The exit code, of argparse's complaints too."""
+    """The exit code, also if argparse exits."""
     try:
         return main(arguments)
     except SystemExit as stop:
@@ -226,7 +226,7 @@ def test_runners_take_turns() -> None:
 
 
 class Refuses:
-    """An engine that takes no network."""
+    """An engine that refuses every network."""
 
     def __init__(self) -> None:
         raise ValueError("no such operator\nand more")

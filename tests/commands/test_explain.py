@@ -20,7 +20,7 @@ from tvm_neocpu.core.record import Record
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold, known_costs, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database import history
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
@@ -100,18 +100,6 @@ def test_a_logs_plan_is_explained_and_its_records_are_no_guesses(
     assert f"chosen by the log's plan ({plan.method})" in printed
     assert "| ~" not in printed
     assert "proven optimal" in printed
-
-
-def test_a_plan_that_newer_records_beat_is_said_to_be_one(
-    graph: ConvGraph, cpu: Cpu, plan: Plan, capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = TuningLog("x.log")
-    log.append_plan(plan, graph, cpu.name, 2)
-    first = graph.convs[0]
-    faster = replace(plan.configs[first.id], unroll_ker=not plan.configs[first.id].unroll_ker)
-    log.append(Record(first.workload, faster, (1e-9,), cpu.name, 2))
-    assert explain.main(["lenet", *TARGET, "--log", "x.log"]) == 0
-    assert "newer records than those of the log's plan" in capsys.readouterr().out
 
 
 def test_a_stale_plan_is_warned_of(

@@ -17,7 +17,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.targets.target import CompileTarget, parse_target
+from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog

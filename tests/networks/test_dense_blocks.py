@@ -11,7 +11,7 @@ from tvm.ir import GlobalVar
 
 from tvm_neocpu import pipeline, relay
 from tvm_neocpu.contrib.model_zoo import build
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 
 TARGET = parse_target()
 

@@ -16,7 +16,7 @@ from tvm.script import tirx as T
 from tvm_neocpu.pipeline import lower
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 
 TARGET = parse_target()
 op = relax.op

@@ -8,7 +8,7 @@ import tvm
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig

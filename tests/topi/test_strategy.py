@@ -18,7 +18,7 @@ from tvm_neocpu.core.cpu import NEON, Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import NCHW
 from tvm_neocpu.pipeline import lower
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi import strategy
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

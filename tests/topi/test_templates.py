@@ -20,7 +20,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
 from tvm_neocpu.core.layout import Layout, factors
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi import strategy
 from tvm_neocpu.topi.anchor import find_anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload

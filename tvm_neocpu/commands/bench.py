@@ -1,6 +1,6 @@
 """Compare with other engines: `python -m tvm_neocpu.bench resnet50 --threads 2 --json out.json`.
 
-ONNX Runtime and OpenVINO take part where they are installed (`pip install tvm-neocpu[bench]`).
+ONNX Runtime and OpenVINO take part if they are installed (`pip install tvm-neocpu[bench]`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES, OURS
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.log import load_log
 
 
@@ -44,7 +44,7 @@ def _bench_networks(argv: list[str]) -> int:
     target = parse_target(text)
     cli.check_writable(options.json)
     logs = (options.log,) if options.log else ()
-    load_log(logs)  # a missing log is said before anything is built
+    load_log(logs)  # a missing log is an error before anything is built
     settings = _Settings(cli.parse_shapes(options.shape), count, text, logs, options.runs)
     comparisons = [_compare(spec, settings) for spec in options.models]
     show(comparisons, count, cli.console(width=120))
@@ -52,7 +52,7 @@ def _bench_networks(argv: list[str]) -> int:
     return 0
 
 
-# Further benchmarks, by their first word; without one of these words networks are compared.
+# The first word picks the benchmark; any other first word is a network to compare.
 COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "networks": _bench_networks,
     "kernels": bench_kernels,

@@ -1,6 +1,6 @@
 """`python -m tvm_neocpu.bench kernels --network resnet50 --threads 1`: each kernel against peak.
 
-`--workload '512x7x7->512 3x3 p1'` instead of a network times that one; it may be repeated.
+`--workload '512x7x7->512 3x3 p1'` times one workload instead of a network; it may be repeated.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets.target import CompileTarget, parse_target
+from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.topi.workload_text import parse_workload
 
 
 def bench_kernels(argv: list[str]) -> int:
-    """The ``kernels`` subcommand of the benchmark command; returns its exit code."""
+    """The ``kernels`` subcommand of ``bench``; returns its exit code."""
     words, flags = cli.split_target_flags(argv)
     options = _parser().parse_args(words)
     count = threads.take_cores(options.threads)
     target = parse_target(cli.target_text(options.target, flags))
     cli.check_writable(options.json)
-    workloads = Counter(map(parse_workload, options.workload)) or _workloads_of(options, target)
+    named = Counter[Workload](map(parse_workload, options.workload))
+    workloads = named or _workloads_of(options, target)
     peak = PeakKernel(target)
     groups = list(time_workloads(workloads, target, options.tries, peak))
     peaks = [timed.peak for group in groups for timed in group]
@@ -46,7 +47,7 @@ def bench_kernels(argv: list[str]) -> int:
 
 
 def _workloads_of(options: argparse.Namespace, target: CompileTarget) -> Counter[Workload]:
-    """The network's distinct workloads, and how often each occurs."""
+    """The network's distinct workloads; the counter says how often each occurs."""
     _, model = cli.load_network(options.network)
     mod, _ = from_onnx(model, cli.parse_shapes(options.shape) or None)
     graph = ExtractConvGraph(target.cpu)(pipeline.fold(mod, target.cpu))
@@ -55,13 +56,18 @@ def _workloads_of(options: argparse.Namespace, target: CompileTarget) -> Counter
 
 def _parser() -> cli.Parser:
     parser = cli.Parser(prog="python -m tvm_neocpu.bench kernels", description=__doc__)
-    parser.add_argument("--network", default="resnet50", help="of the zoo, or an ONNX file")
+    parser.add_argument(
+        "--network", default="resnet50", help="a network of the zoo, or an ONNX file"
+    )
     parser.add_argument("--workload", action="append", default=[], metavar="'64x56x56->64 3x3 p1'")
     parser.add_argument("--target", default="llvm", help="as for tuning (default: this machine)")
     parser.add_argument("--threads", type=cli.positive, help="threads to run on (default: cores)")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME:1,3,224,224")
     parser.add_argument(
-        "--tries", type=cli.positive, default=3, help="configs an implementation (default: 3)"
+        "--tries",
+        type=cli.positive,
+        default=3,
+        help="configs to time of each implementation (default: 3)",
     )
     parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
     return parser

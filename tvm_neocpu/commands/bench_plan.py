@@ -1,7 +1,7 @@
 """Are the search's costs true? `python -m tvm_neocpu.bench plan resnet50 --log F --json out.json`.
 
-Builds each network under the global search's plan, the greedy one (every convolution its own
-fastest scheme), one layout for all, and some random ones; predicts and measures all of them.
+Builds each network under the global search's plan, the greedy plan (every convolution takes its own
+fastest scheme), one layout for all, and some random plans. Predicts and measures each of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history
 
 PACKAGES = ("apache-tvm", "numpy", "scipy")
@@ -40,7 +40,7 @@ class _Settings:
 
 
 def bench_plan(argv: list[str]) -> int:
-    """The ``plan`` subcommand of the benchmark command; returns its exit code."""
+    """The ``plan`` subcommand of ``bench``; returns its exit code."""
     words, flags = cli.split_target_flags(argv)
     options = _parser().parse_args(words)
     count = threads.take_cores(options.threads)
@@ -81,7 +81,7 @@ def _compare(spec: str, settings: _Settings) -> NetworkPlans:
 
 
 def _check_answers(network: NetworkPlans) -> None:
-    """Raises NeoCpuError if two plans disagree: then one of them computes something else."""
+    """Raise NeoCpuError if two plans compute different outputs: one of them is wrong."""
     if network.largest_difference > SAME_ANSWER:
         worst = max(network.plans, key=lambda plan: plan.timing.error)
         raise NeoCpuError(
@@ -97,6 +97,6 @@ def _parser() -> cli.Parser:
         "--runs", type=cli.positive, default=40, help="timed runs of each plan (default: 40)"
     )
     parser.add_argument("--random", type=cli.positive, default=4, help="random plans (default: 4)")
-    parser.add_argument("--seed", type=int, default=0, help="of the random plans")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random plans (default: 0)")
     parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
     return parser

@@ -1,8 +1,7 @@
-"""Measure this machine for the cost model: `python -m tvm_neocpu.calibrate`, some seconds.
+"""The calibrate command line: checks, measures, shows, writes.
 
-Clock, bytes per cycle from each cache and from memory, and how much of the L3 it really has. Builds
-for this machine's own CPU use the result from then on: untuned choices follow the machine, not the
-table of CPU families. TVM_NEOCPU_CALIBRATION=off ignores it, =FILE reads another.
+`contrib/kernels/measure_machine.py` measures, `targets/calibration_file.py` keeps the result for
+builds, and `tvm_neocpu/calibrate.py` is the door: `python -m tvm_neocpu.calibrate`.
 """
 
 from __future__ import annotations
@@ -16,22 +15,26 @@ from rich.console import Console
 from rich.table import Table
 
 from tvm_neocpu.commands import cli
-from tvm_neocpu.contrib.kernels import machine
+from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError, TargetError
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets import calibration
-from tvm_neocpu.targets.calibration import Calibration
-from tvm_neocpu.targets.target import CompileTarget, is_host_cpu, parse_target
+from tvm_neocpu.targets import CompileTarget, calibration_file, is_host_cpu, parse_target
+from tvm_neocpu.targets.calibration_file import Calibration
 
-# What an idle machine's load average may be.
-BACKGROUND_LOAD = 0.5
+DESCRIPTION = """Measure this machine for the cost model, in some seconds: its clock, bytes per
+cycle from each cache and from memory, and how much of the L3 it really has. From then on builds for
+this machine's own CPU use the result: untuned choices follow the machine, not the table of CPU
+families. TVM_NEOCPU_CALIBRATION=off ignores the result, =FILE reads another."""
+
+# The max load average of a machine that counts as idle.
+MAX_IDLE_LOAD = 0.5
 _WORDS = {
     "ghz": "clock, GHz (from the FMA peak)",
     "l2_bytes_per_cycle": "from L2, bytes per cycle and core",
     "l3_bytes_per_cycle": "from L3, bytes per cycle and core",
-    "l3": "L3 that it has, MiB",
+    "l3": "usable L3, MiB",
     "dram_bytes_per_cycle": "from memory, bytes per cycle, one core",
     "dram_total_bytes_per_cycle": "from memory, bytes per cycle, all cores",
 }
@@ -47,24 +50,24 @@ def _calibrate(argv: list[str]) -> int:
     options = _parser().parse_args(words)
     if options.threads:
         threads.use_threads(options.threads)
-    # What an earlier run measured must not decide what this one measures.
+    # Without earlier measurements: they must not decide what this run measures.
     target = parse_target(cli.target_text(options.target, flags), measured=False)
     _check_is_here(target)
     threads.use_threads(target.cpu.cores)
-    path = options.output or calibration.chosen_path()
+    path = options.output or calibration_file.chosen_path()
     if path is None:
-        raise CalibrationError(f"{calibration.VARIABLE}=off: name a file with --output")
+        raise CalibrationError(f"{calibration_file.VARIABLE}=off: name a file with --output")
     _check_file(path)
     _warn_of_others(target.cpu.cores)
-    buffers = machine.buffers_of(target.cpu)
-    rounds = machine.measure(machine.probes(target, buffers))
-    measured = machine.parameters(rounds, buffers, target.cpu)
+    buffers = measure_machine.buffers_of(target.cpu)
+    rounds = measure_machine.measure(measure_machine.probes(target, buffers))
+    measured = measure_machine.parameters(rounds, buffers, target.cpu)
     about = provenance(target.cpu.name, target.cpu.cores)
-    calibration.save(path, target.cpu.name, Calibration(measured, about))
+    calibration_file.save(path, target.cpu.name, Calibration(measured, about))
     _show(target.cpu, measured, Console())
     print(f"written to {path}")
-    if path != calibration.chosen_path():
-        print(f"builds use it with {calibration.VARIABLE}={path}")
+    if path != calibration_file.chosen_path():
+        print(f"builds use it with {calibration_file.VARIABLE}={path}")
     return 0
 
 
@@ -76,9 +79,9 @@ def _check_is_here(target: CompileTarget) -> None:
 
 
 def _check_file(path: Path) -> None:
-    """Raise CalibrationError before the measuring for a file that is not ours to change."""
+    """Raise CalibrationError, before the measuring, for a file that is not a calibration file."""
     try:
-        calibration.load(path)
+        calibration_file.load(path)
     except FileNotFoundError:
         return
     except CalibrationError as error:
@@ -86,12 +89,12 @@ def _check_file(path: Path) -> None:
 
 
 def _warn_of_others(count: int) -> None:
-    """Say so where the machine has not ``count`` cores to spare: others' reads are not ours."""
+    """Warn if other processes leave fewer than ``count`` cores idle: they read memory, too."""
     load = os.getloadavg()[0]
-    if load + count > (os.cpu_count() or 1) + BACKGROUND_LOAD:
+    if load + count > (os.cpu_count() or 1) + MAX_IDLE_LOAD:
         print(
-            f"warning: others are at work (load {load:.1f}): bandwidths will come out too low; "
-            "calibrate again when the machine is idle",
+            f"warning: other processes are at work (load {load:.1f}): bandwidths will come out "
+            "too low; calibrate again when the machine is idle",
             file=sys.stderr,
         )
 
@@ -109,9 +112,11 @@ def _show(cpu: Cpu, measured: Mapping[str, float], console: Console) -> None:
 
 
 def _parser() -> cli.Parser:
-    parser = cli.Parser(prog="python -m tvm_neocpu.calibrate", description=__doc__)
+    parser = cli.Parser(prog="python -m tvm_neocpu.calibrate", description=DESCRIPTION)
     parser.add_argument("--target", default="llvm", help="as for tuning (default: this machine)")
-    parser.add_argument("--threads", type=cli.positive, help="of all cores (default: cores)")
+    parser.add_argument(
+        "--threads", type=cli.positive, help="threads of the all-core figures (default: cores)"
+    )
     parser.add_argument(
         "--output", type=Path, metavar="F", help="write to this file (default: where builds look)"
     )

@@ -1,4 +1,4 @@
-"""What the command lines share: target flags, model names, one line for every error."""
+"""What the command lines share: target flags, model names, files, one line for every error."""
 
 from __future__ import annotations
 
@@ -18,23 +18,26 @@ from tvm_neocpu.core.errors import LogError, NeoCpuError, ShapeError, UnknownMod
 if TYPE_CHECKING:
     import onnx
 
-    from tvm_neocpu.targets.target import CompileTarget
+    from tvm_neocpu.targets import CompileTarget
 
 USER_ERROR = 2
 INTERRUPTED = 130
-# Target flags that stand alone: `-fast-math`, unlike `-mcpu NAME`.
+# Target flags without a value: `-fast-math`, unlike `-mcpu NAME`.
 _SWITCHES = ("-fast-math", "-fast-math-nnan", "-fast-math-ninf", "-fast-math-nsz")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose errors are one line, like all others."""
+    """An argument parser whose errors are one line, as all our errors are."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(USER_ERROR, f"error: {message} (see {self.prog} --help)\n")
 
 
 def guarded(main: Callable[[list[str]], int], argv: Sequence[str] | None) -> int:
-    """Run a command line; what a user may get wrong becomes one line and exit code 2."""
+    """Run a command line and return its exit code.
+
+    A user's mistake (NeoCpuError) becomes one line and exit code 2, Ctrl-C exit code 130.
+    """
     try:
         return main(list(sys.argv[1:] if argv is None else argv))
     except NeoCpuError as error:
@@ -46,7 +49,7 @@ def guarded(main: Callable[[list[str]], int], argv: Sequence[str] | None) -> int
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:
-    """Models, target, threads, log and shapes."""
+    """Add the options for models, target, threads, log and shapes."""
     parser.add_argument(
         "models", nargs="+", metavar="MODEL", help="a network of the zoo, or an ONNX file"
     )
@@ -67,9 +70,12 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
 
 
 def split_target_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Separate classic flags, `-mcpu=NAME` and the like, from our own `--options`.
+    """Separate our own words from classic target flags: returns both.
 
-    They have one dash and more than one letter, which none of our options has.
+    A target flag has one dash and several letters (`-mcpu=NAME`); none of our options has.
+
+        resnet50 --target llvm -mcpu=znver4 --log f
+          -> [resnet50, --target, llvm, --log, f], [-mcpu=znver4]
     """
     rest: list[str] = []
     flags: list[str] = []
@@ -87,19 +93,19 @@ def split_target_flags(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def target_text(target: str, flags: Sequence[str]) -> str:
-    """The target as one classic string."""
+    """The target and its flags as one classic string."""
     return " ".join([target, shlex.join(flags)]).strip()
 
 
 def positive(text: str) -> int:
-    """An argument that counts something."""
+    """A command line's text as an integer above 0. Raises ValueError."""
     count = int(text)
     if count < 1:
         raise ValueError
     return count
 
 
-positive.__name__ = "positive number"  # argparse puts it in its complaint
+positive.__name__ = "positive number"  # argparse's error message names the type by it
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -112,13 +118,16 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
         except ValueError:
             dims = ()
         if not colon or not name or not dims:
-            raise ShapeError(f"--shape is NAME:1,3,224,224, unlike {text!r}")
+            raise ShapeError(f"--shape is NAME:1,3,224,224, not {text!r}")
         shapes[name] = dims
     return shapes
 
 
 def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
-    """A model's short name and the model, from the zoo or a file."""
+    """A model's short name and the model, from the zoo or a file.
+
+    Raises UnknownModelError, ModelFileError.
+    """
     from tvm_neocpu.contrib import model_zoo
     from tvm_neocpu.frontend.onnx_model import load_model
 
@@ -132,7 +141,10 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
 
 
 def prepare_log(path: Path) -> Path:
-    """The log, now known to be writable. Raises LogError before hours of tuning, not after."""
+    """The log's path, after a test that the log can be written.
+
+    Raises LogError before hours of tuning instead of after them.
+    """
     with writing(f"the log {path}", LogError):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("a").close()
@@ -140,14 +152,17 @@ def prepare_log(path: Path) -> Path:
 
 
 def check_writable(path: Path | None) -> None:
-    """Raises NeoCpuError before minutes of measuring, not after, where a file was asked for."""
+    """Test that a report can be written to ``path``, if there is one.
+
+    Raises NeoCpuError before minutes of measuring instead of after them.
+    """
     if path:
         with writing(path):
             path.open("a").close()
 
 
 def write_report(path: Path | None, report: dict[str, Any]) -> None:
-    """Leave what was found as JSON, where a file was asked for. Raises NeoCpuError."""
+    """Write ``report`` as JSON to ``path``, if there is one. Raises NeoCpuError."""
     if path:
         with writing(path):
             path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
@@ -155,7 +170,7 @@ def write_report(path: Path | None, report: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def writing(what: Path | str, error_type: type[NeoCpuError] = NeoCpuError) -> Iterator[None]:
-    """Raises ``error_type``, in one line, where the file system refuses."""
+    """Turn an OSError inside the block into ``error_type`` with one line."""
     try:
         yield
     except OSError as error:
@@ -163,13 +178,16 @@ def writing(what: Path | str, error_type: type[NeoCpuError] = NeoCpuError) -> It
 
 
 def console(width: int) -> Console:
-    """The terminal's own; where nobody watches, ``width`` wide: rich would cut tables at 80."""
+    """A console: the terminal at its own width, or ``width`` columns for a file or pipe.
+
+    For a file or pipe rich would assume 80 columns and cut the tables.
+    """
     terminal = Console()
     return terminal if terminal.is_terminal else Console(width=width)
 
 
 def default_log(target: CompileTarget, model: str) -> Path:
-    """``tuning_logs/<cpu>/<model>.log``, where builds in this directory find it."""
+    """``tuning_logs/<cpu>/<model>.log``: builds of a source checkout find it there."""
     return Path("tuning_logs") / target.cpu.name / f"{model}.log"
 
 

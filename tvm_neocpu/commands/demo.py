@@ -1,6 +1,6 @@
-"""The whole way in three minutes: tune ResNet-18, build it untuned and tuned, compare.
+"""The whole product in three minutes: tune ResNet-18, build it untuned and tuned, compare.
 
-`make demo` runs this. The log stays in demo-out/, and the tuned build reads it from there.
+`make demo` runs this. The log stays in demo-out/, where the tuned build reads it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tvm_neocpu.relay_passes.layouts.transform import count_transforms
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_info import describe_module
-from tvm_neocpu.targets.target import CompileTarget, parse_target
+from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
 from tvm_neocpu.tuning.search.budget import Limits
 from tvm_neocpu.tuning.search.terminal_progress import progress_for
@@ -51,7 +51,7 @@ def _demo(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     target, count = parse_target("llvm"), threads.thread_count()
     log = cli.prepare_log(options.folder / f"{options.model}.log")
-    log.write_text("")  # a demonstration starts from nothing
+    log.write_text("")  # the demonstration starts without records
     model = model_zoo.build(options.model)
     mod, _ = relay.frontend.from_onnx(model)
 
@@ -78,25 +78,31 @@ def _demo(argv: list[str]) -> int:
 
 
 def _export(mod: tvm.IRModule, target: CompileTarget, history: History, path: Path) -> Path:
-    """Build with what the history knows; the library holds code and weights."""
+    """Build with the history's plan and records, and export code and weights to ``path``."""
     info = describe_module(mod, target, "default")
     BuiltModule(pipeline.compile_module(mod, target, history).mod, info).export_library(path)
     return path
 
 
 def _transforms(mod: tvm.IRModule, target: CompileTarget, history: History) -> str:
-    """Layout transforms if every convolution kept to itself, and those that are left."""
+    """``"N -> M"``: layout transforms before and after the plan is applied.
+
+    Before: every convolution converts its input from NCHW and its output back.
+    """
     folded = pipeline.fold(mod, target.cpu)
     graph = ExtractConvGraph(target.cpu)(folded)
     plan = pipeline.choose_plan(graph, target.cpu, history)
     configs = [plan.configs[node.id] for node in graph.convs]
-    # One before each that reads blocks (the first reads NCHW), one after each.
+    # One transform before each convolution that reads blocks (the first reads NCHW), one after it.
     alone = sum(1 + bool(getattr(config, "ic_bn", 0)) for config in configs)
     return f"{alone} -> {count_transforms(pipeline.apply_plan(folded, plan, target.cpu))}"
 
 
 def _timings(name: str, model: onnx.ModelProto, count: int, libraries: Libraries) -> Timings:
-    """Untuned, tuned and, where it is installed, ONNX Runtime: in turns, the last the reference."""
+    """Times of both builds and, if it is installed, ONNX Runtime, measured in turns.
+
+    Errors are differences from the last of them.
+    """
     network = Network(name, model, {"data": model_zoo.input_shape(name)}, count)
     peer = next(engine for engine in ENGINES if engine.name == PEER)
     with contextlib.ExitStack() as processes:
@@ -126,5 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu.demo", description=__doc__)
     parser.add_argument("--model", default="resnet18", choices=model_zoo.names())
     parser.add_argument("--seconds", type=float, default=170.0, help="how long to tune")
-    parser.add_argument("--folder", type=Path, default=Path("demo-out"), help="where the log goes")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("demo-out"), help="folder for the log and the builds"
+    )
     return parser

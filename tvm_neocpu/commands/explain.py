@@ -1,9 +1,4 @@
-"""Why each layer is built as it is: `python -m tvm_neocpu.explain resnet50 --html resnet50.html`.
-
-Shows what a build for the target would choose now, from the logs it would find: per node the
-implementation, its layouts, and what the next best would cost in the whole; the layout transforms
-that are kept; how far from the optimum all of it can be. Nothing is built or measured.
-"""
+"""The explain command line: options in; table, page and JSON of `contrib/explain` out."""
 
 from __future__ import annotations
 
@@ -15,19 +10,19 @@ from pathlib import Path
 from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
-from tvm_neocpu.contrib.explain.network import ExplainedNetwork
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.contrib.explain.explained_network import explain_network
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.global_search import solve
-from tvm_neocpu.global_search.network.choose import solution_of
-from tvm_neocpu.global_search.network.explain import Explanation, explain
-from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
-from tvm_neocpu.pipeline import fold, known_costs
+from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets.target import parse_target
-from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.tuning.database.history import apply_history_best, current_history
+
+DESCRIPTION = """Why each layer is built as it is: `python -m tvm_neocpu.explain resnet50 --html
+resnet50.html`. Shows what a build for the target would choose now, from the logs that it would
+find: the implementation of each node, its layouts, and what the runner-up would cost the whole
+network; the layout transforms that remain; how far the sum can be from the optimum. Nothing is
+built or measured."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,8 +44,7 @@ def _explain(argv: list[str]) -> int:
     graph = ExtractConvGraph(cpu)(fold(mod, cpu))
     logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
     with logs:
-        explanation, origin = explain_graph(graph, cpu, current_history(cpu))
-    network = ExplainedNetwork(name, cpu.name, cpu.cores, origin, explanation)
+        network = explain_network(name, graph, cpu, current_history(cpu))
     table.show(network)
     cli.write_report(options.json, as_json(network))
     if options.html:
@@ -59,27 +53,8 @@ def _explain(argv: list[str]) -> int:
     return 0
 
 
-def explain_graph(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Explanation, str]:
-    """What a build would choose, explained; and where that comes from."""
-    candidates, transform_seconds = known_costs(graph, cpu, history)
-    layout_graph = build_layout_graph(graph, candidates, transform_seconds)
-    solution = solve(layout_graph.problem)
-    origin = f"a search over what is known ({solution.method})"
-    logged = history.plan(graph)
-    if logged is not None:
-        planned = solution_of(layout_graph, logged, solution)
-        origin = f"the log's plan ({logged.method})"
-        if planned is None:
-            # Records came after the plan: it takes schemes that they have beaten since.
-            origin = f"a search over newer records than those of the log's plan ({solution.method})"
-        solution = planned or solution
-    records = history.schemes(graph.workloads)
-    measured = {(r.workload, r.config) for found in records.values() for r in found}
-    return explain(layout_graph, solution, measured), origin
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = cli.Parser(prog="python -m tvm_neocpu.explain", description=__doc__)
+    parser = cli.Parser(prog="python -m tvm_neocpu.explain", description=DESCRIPTION)
     cli.add_common_options(parser)
     parser.add_argument(
         "--html", type=Path, metavar="F", help="write one page with the graph drawn to this file"

@@ -14,7 +14,7 @@ from tvm_neocpu.commands.tune_network import tune_network
 from tvm_neocpu.core.errors import TargetError
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.search.budget import Limits
 from tvm_neocpu.tuning.search.terminal_progress import progress_for
 from tvm_neocpu.tuning.tuners import TUNERS

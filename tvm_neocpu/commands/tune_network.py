@@ -12,7 +12,7 @@ import tvm
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.pipeline import fold, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.targets.target import CompileTarget
+from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.tuning.candidates import candidates_of
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog

@@ -1,1 +1,9 @@
-"""Beyond the compiler itself: networks to try it on, quantization, fused layers, deployment."""
+"""Beside the compiler: networks to try it on, engines to compare with, reports, measurements.
+
+model_zoo    networks by name, built as ONNX
+peers        ONNX Runtime and OpenVINO beside ours                  `bench`
+kernels      each kernel against the FMA peak; the machine itself   `bench kernels`, `calibrate`
+plans        predicted against measured times of whole plans        `bench plan`
+explain      why a build chooses what it chooses                    `explain`
+provenance   where and when figures were taken
+"""

@@ -1,4 +1,4 @@
-"""Where and when figures were taken: what every report says beside them."""
+"""Where and when figures were taken: every report holds this beside its figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tvm_neocpu.version import __version__
 def provenance(cpu: str, threads: int, packages: Iterable[str] = ()) -> dict[str, Any]:
     """Machine, threads, commit, time (UTC) and versions; ``cpu`` is the target's name.
 
-    ``load`` is the machine's average over the last minute: above ``threads`` others were at work.
+    ``load`` is the load average of the last minute: above ``threads``, other processes were at
+    work.
     """
     return {
         "machine": {
@@ -38,7 +39,7 @@ def provenance(cpu: str, threads: int, packages: Iterable[str] = ()) -> dict[str
 
 
 def model_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """The CPU as its maker calls it, as far as the system tells."""
+    """The CPU's name as its vendor writes it; Python's ``platform`` answers without a cpuinfo."""
     try:
         lines = cpuinfo.read_text().splitlines()
     except OSError:
@@ -48,7 +49,7 @@ def model_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
 
 
 def commit() -> str:
-    """The checkout's commit, ``"unknown"`` for an installed package."""
+    """``git describe`` of the source checkout; ``"unknown"`` for an installed package."""
     folder = Path(__file__).parent
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=12"]
     try:

@@ -13,7 +13,7 @@ import tvm
 from tvm_neocpu.core.errors import ModuleFileError, ShapeError
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 from tvm_neocpu.runtime import host as host_cpu
-from tvm_neocpu.targets.target import CompileTarget
+from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.version import __version__
 
 # Raised when a reader of this version could misread what a later one writes.

@@ -1,77 +1,84 @@
-"""What LLVM does not tell about a CPU: caches and issue widths, for machines other than this one.
+"""What LLVM does not tell about a CPU: caches, issue widths and bandwidths of CPUs not at hand.
 
-Sizes are those of one core (the last level: of what a cloud instance usually shows); the figures
-are the vendors' optimisation guides'. A CPU without a line here gets `core.cpu.Cpu`'s defaults.
+A family holds only the fields in which it differs from the defaults of :class:`core.cpu.Cpu`; a
+CPU without a line here has all the defaults. Cache sizes are those of one core; issue widths and
+latencies come from the vendors' optimisation guides.
+
+Guesses:
+- L3 sizes of server CPUs: what a cloud instance usually shows.
+- Clocks and bandwidths. Only those of ``znver5`` were fitted, to cold runs on an AMD Zen 5 with 2
+  cores. The other 23 families share one set of bandwidths, the defaults; nobody measured them.
+
+`python -m tvm_neocpu.calibrate` replaces clock, bandwidths and L3 size by what the machine shows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
+from typing import TypeAlias
 
 from tvm_neocpu.core.cpu import KIB, MIB, Cpu
 
+# Field of `Cpu` -> value: bytes, GHz, vector instructions or bytes per cycle, cycles.
+Family: TypeAlias = Mapping[str, float]
 
-@dataclass(frozen=True)
-class Family:
-    """Cache bytes, clock, vector instructions per cycle and core, sustained bytes per cycle."""
-
-    l1: int
-    l2: int
-    l3: int
-    ghz: float = 2.5
-    fma_per_cycle: int = 2
-    load_per_cycle: int = 2
-    fma_latency: int = 4
-    l2_bytes_per_cycle: float = 32.0
-    l3_bytes_per_cycle: float = 10.0
-    dram_bytes_per_cycle: float = 4.0
-    dram_total_bytes_per_cycle: float = 16.0
+_FIGURES = frozenset(field.name for field in fields(Cpu) if field.default is not MISSING)
 
 
-_SKYLAKE_X = Family(32 * KIB, 1 * MIB, 24 * MIB)
-_ICELAKE_X = Family(48 * KIB, 1280 * KIB, 32 * MIB)
-_SAPPHIRE_RAPIDS = Family(48 * KIB, 2 * MIB, 48 * MIB)
-_HASWELL = Family(32 * KIB, 256 * KIB, 8 * MIB, ghz=3.0, fma_latency=5)
-_ZEN2 = Family(32 * KIB, 512 * KIB, 16 * MIB, ghz=3.0, fma_latency=5)
-_NEOVERSE = Family(64 * KIB, 1 * MIB, 32 * MIB)
+def family(base: Family | None = None, /, **changes: float) -> Family:
+    """``base`` with ``changes``. Raises TypeError for a name that is no figure of :class:`Cpu`."""
+    unknown = sorted(changes.keys() - _FIGURES)
+    if unknown:
+        raise TypeError(f"Cpu has no figure {', '.join(unknown)}")
+    return {**(base or {}), **changes}
 
-# LLVM's name -> family. A 512-bit instruction takes both halves of Zen 4's vector units.
+
+_SKYLAKE = family(l2=256 * KIB, ghz=3.0)
+_HASWELL = family(_SKYLAKE, fma_latency=5)
+_SKYLAKE_X = family(l3=24 * MIB)
+_SAPPHIRE_RAPIDS = family(l1=48 * KIB, l2=2 * MIB, l3=48 * MIB)
+_ZEN = family(l2=512 * KIB, ghz=3.0)
+_NEOVERSE = family(l1=64 * KIB, l3=32 * MIB)
+
+# LLVM's name -> family.
 FAMILIES: dict[str, Family] = {
     "haswell": _HASWELL,
     "broadwell": _HASWELL,
-    "skylake": replace(_HASWELL, fma_latency=4),
+    "skylake": _SKYLAKE,
     "skylake-avx512": _SKYLAKE_X,
     "cascadelake": _SKYLAKE_X,
     "cooperlake": _SKYLAKE_X,
-    "icelake-client": Family(48 * KIB, 512 * KIB, 8 * MIB, fma_per_cycle=1),
-    "icelake-server": _ICELAKE_X,
+    "icelake-client": family(l1=48 * KIB, l2=512 * KIB, fma_per_cycle=1),
+    "icelake-server": family(l1=48 * KIB, l2=1280 * KIB, l3=32 * MIB),
     "sapphirerapids": _SAPPHIRE_RAPIDS,
     "emeraldrapids": _SAPPHIRE_RAPIDS,
     "graniterapids": _SAPPHIRE_RAPIDS,
-    "znver1": replace(_ZEN2, l3=8 * MIB, fma_per_cycle=1, load_per_cycle=1),
-    "znver2": _ZEN2,
-    "znver3": replace(_ZEN2, l3=32 * MIB, fma_latency=4),
-    "znver4": Family(32 * KIB, 1 * MIB, 32 * MIB, fma_per_cycle=1, load_per_cycle=1),
-    "znver5": Family(
-        48 * KIB,
-        1 * MIB,
-        32 * MIB,
+    "znver1": family(_ZEN, fma_per_cycle=1, load_per_cycle=1, fma_latency=5),
+    "znver2": family(_ZEN, l3=16 * MIB, fma_latency=5),
+    "znver3": family(_ZEN, l3=32 * MIB),
+    # A 512-bit instruction takes both halves of Zen 4's vector units.
+    "znver4": family(l3=32 * MIB, fma_per_cycle=1, load_per_cycle=1),
+    "znver5": family(
+        l1=48 * KIB,
+        l3=32 * MIB,
         ghz=3.9,
-        l2_bytes_per_cycle=32.0,
         l3_bytes_per_cycle=16.0,
         dram_bytes_per_cycle=10.0,
         dram_total_bytes_per_cycle=12.0,
     ),
-    "cortex-a53": Family(32 * KIB, 512 * KIB, 512 * KIB, 1.4, 1, 1, 8),
-    "cortex-a72": Family(32 * KIB, 1 * MIB, 1 * MIB, 1.5, 1, 1, 7),
-    "cortex-a76": Family(64 * KIB, 512 * KIB, 2 * MIB, 2.4),
+    "cortex-a53": family(
+        l2=512 * KIB, l3=512 * KIB, ghz=1.4, fma_per_cycle=1, load_per_cycle=1, fma_latency=8
+    ),
+    "cortex-a72": family(l3=1 * MIB, ghz=1.5, fma_per_cycle=1, load_per_cycle=1, fma_latency=7),
+    "cortex-a76": family(l1=64 * KIB, l2=512 * KIB, l3=2 * MIB, ghz=2.4),
     "neoverse-n1": _NEOVERSE,
     "neoverse-n2": _NEOVERSE,
-    "neoverse-v1": replace(_NEOVERSE, fma_per_cycle=4, load_per_cycle=3),
-    "neoverse-v2": replace(_NEOVERSE, l2=2 * MIB, fma_per_cycle=4, load_per_cycle=3),
-    "apple-m1": Family(128 * KIB, 12 * MIB, 8 * MIB, 3.2, 4, 3),
+    "neoverse-v1": family(_NEOVERSE, fma_per_cycle=4, load_per_cycle=3),
+    "neoverse-v2": family(_NEOVERSE, l2=2 * MIB, fma_per_cycle=4, load_per_cycle=3),
+    "apple-m1": family(l1=128 * KIB, l2=12 * MIB, ghz=3.2, fma_per_cycle=4, load_per_cycle=3),
 }
-# Other names that LLVM has for the same CPUs.
+# LLVM's other names of the same CPUs.
 _SPELLINGS = {"skx": "skylake-avx512", "core-avx2": "haswell"}
 
 
@@ -83,5 +90,4 @@ def canonical_name(name: str) -> str:
 
 def with_family(cpu: Cpu) -> Cpu:
     """The CPU with its family's figures; unchanged for a family that is not listed."""
-    family = FAMILIES.get(cpu.name)
-    return replace(cpu, **vars(family)) if family else cpu
+    return replace(cpu, **FAMILIES.get(cpu.name, {}))  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
 """The classic target syntax, `llvm -mcpu=skylake-avx512 -mattr=+fma`, as TVM's dictionary of today.
 
-TVM removed the string form; every script of the Relay era uses it, and so does our command line.
+TVM removed the text form. Every script of the Relay era uses it, and so do our command lines.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from tvm_neocpu.core.errors import TargetError
 
 KIND = "llvm"
-# Options of TVM's that describe the dictionary itself; a flag cannot set them.
+# TVM has these options to describe the dictionary itself; a flag cannot set them.
 _NOT_FLAGS = frozenset({"kind", "tag", "host", "from_device", "target_device_type"})
 
 
@@ -35,15 +35,8 @@ def parse_text(text: str, options: Mapping[str, str]) -> dict[str, Any]:
     return {"kind": words[0], **_parse_flags(words[1:], options)}
 
 
-def check_options(config: Mapping[str, Any], options: Mapping[str, str]) -> None:
-    """Raise TargetError for a dictionary key that TVM does not know."""
-    for name in config:
-        if name not in options and not name.startswith("feature."):
-            raise TargetError(f"unknown target option {name!r}{suggestion(name, options)}")
-
-
 def suggestion(name: str, known: Iterable[str], mark: str = "") -> str:
-    """``"; did you mean x, y?"`` for near names, else an empty string."""
+    """``"; did you mean x or y?"`` for near names of ``known``, else an empty string."""
     near = difflib.get_close_matches(name, sorted(known), n=2, cutoff=0.6)
     return f"; did you mean {' or '.join(mark + word for word in near)}?" if near else ""
 
@@ -57,7 +50,7 @@ def _parse_json(text: str) -> dict[str, Any]:
 
 
 def _parse_flags(words: list[str], options: Mapping[str, str]) -> dict[str, Any]:
-    """`-name=value`, `--name=value`, `-name value` and, for switches, `-name`."""
+    """`-name=value`, `--name=value` and `-name value`; a boolean option also as `-name`."""
     config: dict[str, Any] = {}
     rest = list(words)
     while rest:

@@ -1,10 +1,10 @@
-"""A small explained network that needs neither a model nor TVM's compiler."""
+"""A small explained network, made without a model and without TVM's compiler."""
 
 from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import Layout
@@ -21,7 +21,7 @@ SHAPE = (1, 64, 8, 8)
 SQUARE = ConvWorkload(1, 64, 8, 8, 64, (3, 3), padding=(1, 1, 1, 1))
 POINT = ConvWorkload(1, 64, 8, 8, 64, (1, 1))
 DENSE = DenseWorkload(1, 64, 10)
-# What a careless or hostile ONNX file may call its input.
+# The name of an input in a careless or hostile ONNX file.
 NASTY = '<script>alert("1")</script>'
 
 
@@ -31,7 +31,7 @@ def price(shape: Shape4, before: Layout, after: Layout) -> float:
 
 @pytest.fixture
 def network() -> ExplainedNetwork:
-    """data -> 3x3 -> 1x1 -> add with the 3x3 -> output, and a dense layer that nothing touches."""
+    """data -> 3x3 -> 1x1 -> add with the 3x3 -> output, and a dense layer without neighbours."""
     nodes = (
         GraphNode("d", NodeKind.BOUNDARY, NASTY, SHAPE),
         GraphNode("a", NodeKind.CONV, str(SQUARE), SHAPE, SQUARE),

@@ -1,4 +1,4 @@
-"""The drawing: no box on another, every edge downwards, few crossings."""
+"""The drawing: no two boxes overlap, every edge leads down, few edges cross."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.contrib.explain.layered import GAP_X, draw
-from tvm_neocpu.contrib.explain.spacing import closest_with_gaps
+from tvm_neocpu.contrib.explain.layered import GAP_X, closest_with_gaps, draw
 
 BOX = (100.0, 40.0)
 

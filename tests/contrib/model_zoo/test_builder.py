@@ -1,4 +1,4 @@
-"""The graph builder's guards, and the windows it slides."""
+"""The graph builder's guards, and its windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The moments on paper against values that were really drawn."""
+"""The computed moments against those of drawn values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIGNAL = Moments(mean=0.3, channel=0.4, position=0.8)
 
 
 def _draw(signal: Moments) -> Values:
-    """(channels, positions)."""
+    """Values of shape (channels, positions)."""
     rng = np.random.default_rng(3)
     channels = rng.standard_normal((20_000, 1)) * signal.channel**0.5
     positions = rng.standard_normal((20_000, 100)) * signal.position**0.5

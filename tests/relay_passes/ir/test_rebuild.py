@@ -19,7 +19,7 @@ from tvm_neocpu.relay_passes.ir.rebuild import (
     is_straight_line,
     rebuild_main,
 )
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 
 
 @I.ir_module

@@ -9,6 +9,7 @@ import pytest
 import tvm
 from tvm import relax
 
+from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.relay_passes.ir.run_passes import DEBUG, run_passes
 
 
@@ -73,3 +74,21 @@ def test_verify_names_the_pass_that_broke_the_module(
     run_passes(mod, Sign("a"))
     with pytest.raises(ValueError, match="break left a module"):
         run_passes(mod, Sign("a"), Break())
+
+
+@pytest.mark.parametrize("unknown", ["foo", "1", "Print", "print,foo", "print verify"])
+def test_an_unknown_word_is_refused_in_one_line(
+    unknown: str, mod: tvm.IRModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DEBUG, unknown)
+    with pytest.raises(NeoCpuError) as caught:
+        run_passes(mod, Sign("a"))
+    assert str(caught.value) == f"{DEBUG} is print, verify or print,verify, not {unknown!r}"
+
+
+@pytest.mark.parametrize("known", ["", " ", "verify", " print , verify ", "verify,"])
+def test_spaces_and_empty_words_are_no_mistake(
+    known: str, mod: tvm.IRModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(DEBUG, known)
+    assert signature(run_passes(mod, Sign("a"))) == "a"

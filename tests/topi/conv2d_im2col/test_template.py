@@ -13,7 +13,7 @@ from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_im2col.space import space

@@ -13,7 +13,7 @@ from tvm import te
 
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.errors import ConfigError
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.space import (

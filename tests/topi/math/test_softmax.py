@@ -7,7 +7,7 @@ import pytest
 import tvm
 from tvm import te
 
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.math.softmax import log_softmax, softmax
 from tvm_neocpu.topi.schedule_function import schedule_function
 

@@ -11,7 +11,7 @@ import pytest
 import tvm
 from tvm import te, tirx
 
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.math import vector_math
 from tvm_neocpu.topi.schedule_function import schedule_function
 

@@ -13,7 +13,7 @@ from tvm.script import tirx as T
 
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.schedule_function import schedule_function
 
 op = relax.op

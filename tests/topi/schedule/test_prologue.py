@@ -10,7 +10,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig

@@ -10,7 +10,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.tirx import AttrStmt, For, SeqStmt, Stmt
 
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig

@@ -12,7 +12,7 @@ from tvm import te, tirx
 from tvm_neocpu.core.arena import ALIGNMENT
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig

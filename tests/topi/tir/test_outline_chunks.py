@@ -9,7 +9,7 @@ import tvm
 from tvm import tirx
 from tvm.tirx import AttrStmt, For, ForKind, SeqStmt, Stmt
 
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.kernel import kernel, unscheduled

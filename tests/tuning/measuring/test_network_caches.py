@@ -9,7 +9,7 @@ from tvm.s_tir.meta_schedule.runner import EvaluatorConfig
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import MIB
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload

@@ -1,4 +1,4 @@
-"""An explanation as JSON: for programs, and what the page shows at a node."""
+"""An explanation as JSON, for programs and for the page's script."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from tvm_neocpu.contrib.explain import words
-from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.core.config import knobs
 from tvm_neocpu.core.conv_graph import GraphNode
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow, TransformRow
@@ -15,7 +15,10 @@ from tvm_neocpu.version import __version__
 
 
 def as_json(network: ExplainedNetwork) -> dict[str, Any]:
-    """Everything; times in seconds. A network's is null if it cannot be or was not found out."""
+    """All figures of an explanation; times in seconds.
+
+    The time of another network is null if that network is impossible or was not priced in time.
+    """
     found = network.explanation
     return {
         "network": network.name,

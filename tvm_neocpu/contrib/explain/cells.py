@@ -1,4 +1,4 @@
-"""The rows of both tables as text, for whoever draws them."""
+"""The rows of both tables, nodes and transforms, as text cells; `table` and `page` draw them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tvm_neocpu.core.conv_graph import GraphNode, NodeKind
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow
 
 NODE_NOTE = (
-    f"{words.GUESSED} predicted by the cost model, not measured; whole network: the ms that it "
-    "costs more with the runner-up, all else chosen anew"
+    f"{words.GUESSED} predicted by the cost model, not measured; whole network: extra ms of the "
+    "network with the runner-up, everything else chosen anew"
 )
 NODE_HEADINGS = (
     "#",
@@ -23,21 +23,21 @@ NODE_HEADINGS = (
 )
 NODE_NUMBERS = ("#", "ms", "its ms", "whole network")
 
-TRANSFORM_NOTE = "the last two: the ms that the whole network would cost more without it"
+TRANSFORM_NOTE = "the last two: extra ms of the whole network without this transform"
 TRANSFORM_HEADINGS = (
     "of",
     "for",
     "tensor",
     "layouts",
     "ms",
-    "if its source wrote the other",
-    "if its readers read the other",
+    "if its source wrote the new layout",
+    "if its readers read the old layout",
 )
 TRANSFORM_NUMBERS = TRANSFORM_HEADINGS[-3:]
 
 
 def deciding(found: Explanation) -> list[NodeRow]:
-    """The nodes that have something to choose."""
+    """The nodes at which there is something to choose."""
     return [row for row in found.nodes if row.node.kind is not NodeKind.BOUNDARY]
 
 
@@ -67,7 +67,7 @@ def _runner_up_cells(row: NodeRow, found: Explanation) -> list[str]:
 
 
 def transform_rows(found: Explanation) -> list[list[str]]:
-    """One cell for each of ``TRANSFORM_HEADINGS``; nodes go by their number and label."""
+    """One cell for each of ``TRANSFORM_HEADINGS``; a node is named by its number and label."""
     numbers = {row.node.id: number for number, row in enumerate(deciding(found), 1)}
 
     def name(node: GraphNode) -> str:

@@ -1,17 +1,21 @@
-"""Where to draw the nodes of a network: in layers, after Sugiyama, Tagawa and Toda (1981).
+r"""Coordinates of a network's nodes and edges: layers, after Sugiyama, Tagawa and Toda (1981).
 
-Every node lies below all of its predecessors; an edge that passes layers by bends around their
-nodes at a point in each. Layers are ordered so that few edges cross, then moved so that edges run
-straight.
+Every node lies below all of its predecessors. An edge that passes through layers gets a bend point
+in each, so that it runs between their nodes. Each layer's nodes are ordered so that few edges
+cross, then shifted so that edges run straight.
+
+    layer 0      a
+                / \
+    layer 1    b   .      the edge a -> c bends at the point "." in layer 1
+                \ /
+    layer 2      c
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
-
-from tvm_neocpu.contrib.explain.spacing import closest_with_gaps
+from itertools import accumulate, pairwise
 
 Point = tuple[float, float]
 Link = tuple[str, str]
@@ -20,15 +24,15 @@ ORDER_SWEEPS = 12
 PLACE_SWEEPS = 24
 GAP_X = 22.0
 GAP_Y = 34.0
-# Beside 1 for every other node: the longest way is drawn as a straight line.
+# Weight of a node on the longest path; other nodes weigh 1, so this path is a straight line.
 SPINE_WEIGHT = 1e6
-# Of an edge where it passes a layer by.
+# Width that an edge takes in a layer that it passes through.
 BEND_WIDTH = 10.0
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """Centres of the boxes, and for each edge the points it passes, from bottom to top edge."""
+    """Centres of the boxes; for each edge, its points from the source's lower side downwards."""
 
     centres: dict[str, Point]
     routes: dict[Link, tuple[Point, ...]]
@@ -37,9 +41,9 @@ class Drawing:
 
 
 def draw(nodes: Sequence[str], links: Iterable[Link], box: Point) -> Drawing:
-    """``nodes`` in topological order, all boxes of one size; parallel links are drawn once.
+    """The drawing of ``nodes``, given in topological order; ``box`` is the size of every node.
 
-    Parts that no link connects stand below one another.
+    Parallel links are drawn once. Parts that no link connects stand one below the other.
     """
     unique = list(dict.fromkeys(links))
     drawings: list[Drawing] = []
@@ -52,7 +56,7 @@ def draw(nodes: Sequence[str], links: Iterable[Link], box: Point) -> Drawing:
 
 
 def _stacked(drawings: Sequence[Drawing]) -> Drawing:
-    """One below the other on one axis."""
+    """The drawings one below the other, centred on one vertical axis."""
     whole = Drawing({}, {}, max((d.width for d in drawings), default=0.0), 0.0)
     for drawing in drawings:
         left = (whole.width - drawing.width) / 2
@@ -69,7 +73,7 @@ def _stacked(drawings: Sequence[Drawing]) -> Drawing:
 
 
 def _parts(nodes: Sequence[str], links: Iterable[Link]) -> list[list[str]]:
-    """Connected nodes together, each part and the parts in the order of ``nodes``."""
+    """The connected parts; their nodes, and the parts themselves, in the order of ``nodes``."""
     leader = {node: node for node in nodes}
 
     def find(node: str) -> str:
@@ -88,7 +92,7 @@ def _parts(nodes: Sequence[str], links: Iterable[Link]) -> list[list[str]]:
 
 @dataclass
 class _Layers:
-    """Rows of nodes and bends; ``above`` and ``below`` link neighbouring rows only."""
+    """Rows of nodes and bend points; ``above`` and ``below`` link neighbouring rows only."""
 
     rows: list[list[str]]
     chains: dict[Link, list[str]]
@@ -116,7 +120,7 @@ class _Layers:
         return layers
 
     def order(self) -> None:
-        """Sort rows by the mean place of their neighbours, down and up; keep the best seen."""
+        """Sort rows by their neighbours' mean place, down and up; keep the fewest crossings."""
         best, fewest = [list(row) for row in self.rows], self.crossings()
         for sweep in range(ORDER_SWEEPS):
             downwards = sweep % 2 == 0
@@ -141,7 +145,7 @@ class _Layers:
         return count
 
     def place(self, box: Point) -> Drawing:
-        """Coordinates: each row as near to its neighbours' means as its boxes' widths allow."""
+        """Coordinates: each node as near to its neighbours' mean as the widths in its row allow."""
         width, height = box
         wide = {n: BEND_WIDTH if n in self.bends else width for row in self.rows for n in row}
         x = self._columns(wide)
@@ -155,7 +159,7 @@ class _Layers:
         return Drawing(centres, routes, right - left, total)
 
     def _columns(self, wide: dict[str, float]) -> dict[str, float]:
-        # Without a fixed line the many small bows of a deep network add up to a slant.
+        # Without a fixed line the many small shifts of a deep network add up to a slant.
         spine = self._spine()
         near = {node: self.above.get(node, []) + self.below.get(node, []) for node in wide}
         x = dict.fromkeys(wide, 0.0)
@@ -170,7 +174,7 @@ class _Layers:
         return x
 
     def _spine(self) -> set[str]:
-        """The nodes of one longest way: one in every row."""
+        """The nodes of one longest path: one in every row."""
         here = self.rows[-1][0]
         spine = {here}
         while any(node not in self.bends for node in self.above.get(here, ())):
@@ -181,7 +185,7 @@ class _Layers:
     def _route(
         self, chain: list[str], centre: dict[str, Point], height: float
     ) -> tuple[Point, ...]:
-        """Out of the source's lower side, upright past each row, into the target's upper side."""
+        """From the source's lower side, vertically through each row, to the target's upper side."""
         points: list[Point] = []
         for node in chain:
             x, y = centre[node]
@@ -200,7 +204,10 @@ def _sort(row: list[str], fixed: list[str], near: dict[str, list[str]]) -> None:
 
 
 def _ranks(nodes: Sequence[str], links: Sequence[Link]) -> dict[str, int]:
-    """The longest way from any start; a start itself lies just above its first consumer."""
+    """A node's layer: the length of the longest path to it from any start.
+
+    A start, a node without predecessors, lies just above its first consumer.
+    """
     before: dict[str, list[str]] = {}
     after: dict[str, list[str]] = {}
     for source, target in links:
@@ -213,6 +220,30 @@ def _ranks(nodes: Sequence[str], links: Sequence[Link]) -> dict[str, int]:
         if node not in before and node in after:
             rank[node] = min(rank[other] for other in after[node]) - 1
     return rank
+
+
+def closest_with_gaps(
+    wished: Sequence[float], gaps: Sequence[float], weights: Sequence[float]
+) -> list[float]:
+    """Ascending places near the wished ones; place ``i + 1`` is ``gaps[i]`` or more behind ``i``.
+
+    They minimise the weighted sum of squared distances from ``wished``. With the gaps subtracted
+    this is isotonic regression, solved by pooling adjacent violators (Ayer et al., 1955).
+
+        wished [1, 1], gaps [2], weights [1, 1] -> [0, 2]
+    """
+    offsets = [0.0, *accumulate(gaps)]
+    pools: list[tuple[float, float, int]] = []  # mean, weight, members
+    for wish, offset, weight in zip(wished, offsets, weights, strict=True):
+        mean, total, members = wish - offset, weight, 1
+        while pools and pools[-1][0] > mean:
+            earlier, its_weight, its_members = pools.pop()
+            mean = (mean * total + earlier * its_weight) / (total + its_weight)
+            total += its_weight
+            members += its_members
+        pools.append((mean, total, members))
+    flat = [mean for mean, _, members in pools for _ in range(members)]
+    return [place + offset for place, offset in zip(flat, offsets, strict=True)]
 
 
 def _mean(values: list[float], otherwise: float) -> float:

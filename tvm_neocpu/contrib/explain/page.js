@@ -17,7 +17,7 @@
     });
   }
 
-  // Size.
+  // Zoom.
   const [width, height] = [graph.width.baseVal.value, graph.height.baseVal.value];
   let scale = 1;
   for (const button of all("[data-zoom]")) {
@@ -32,7 +32,7 @@
   const canvas = document.querySelector(".canvas");
   canvas.scrollLeft = (canvas.scrollWidth - canvas.clientWidth) / 2;
 
-  // What a node is, and what else it could have been.
+  // The tooltip: a node and its alternatives.
   const element = (tag, text, parent) => {
     const made = document.createElement(tag);
     made.textContent = text;
@@ -80,7 +80,7 @@
     tip.style.top = `${Math.max(8, Math.min(at.top, innerHeight - tip.offsetHeight - 8))}px`;
   }
 
-  // A node and its row in the table are chosen together.
+  // Choosing a node chooses its row in the table, and the other way round.
   function choose(id, from) {
     for (const part of all("[data-node]")) part.classList.toggle("chosen", part.dataset.node === id);
     for (const edge of all(".edge")) {
@@ -94,7 +94,7 @@
 
   for (const box of all("#graph .node")) {
     const id = box.dataset.node;
-    // The tooltip says it all; the browser's own would stand in front of it.
+    // Our tooltip replaces the browser's, which would cover it.
     box.querySelector("title").remove();
     box.setAttribute("aria-label", nodes.get(id).label);
     box.addEventListener("pointerenter", () => showTip(box, id));

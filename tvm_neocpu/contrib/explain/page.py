@@ -1,4 +1,4 @@
-"""An explanation as one self-contained HTML page: nothing is loaded, from nowhere."""
+"""An explanation as one self-contained HTML page, which loads nothing."""
 
 from __future__ import annotations
 
@@ -7,19 +7,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
 
-from tvm_neocpu.contrib.explain import cells, colours, words
+from tvm_neocpu.contrib.explain import cells, words
 from tvm_neocpu.contrib.explain.as_json import as_json
-from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.contrib.explain.svg import network_svg
 from tvm_neocpu.core.conv_graph import NodeKind
 from tvm_neocpu.global_search.network.explain import Explanation
 
-# The page may run what is written in it and fetch nothing.
+# The page may run its own script and style, and fetch nothing.
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+
+GREY = "#8b949e"
+# Colours legible on light and dark pages. Colour-blind people can tell the first ones apart (after
+# Okabe and Ito, 2008).
+PALETTE = (
+    "#0a84d6",
+    "#e69f00",
+    "#009e73",
+    "#cc5fa5",
+    "#d55e00",
+    "#56b4e9",
+    "#7d6bd8",
+    "#b8a800",
+    "#5d8a3a",
+    "#a0522d",
+)
+# Degrees of hue between further colours; multiples of the golden angle never repeat a hue.
+_GOLDEN_ANGLE = 137.508
 
 
 def render(network: ExplainedNetwork) -> str:
-    """The page's text."""
+    """The page as HTML text."""
     found = network.explanation
     title = f"{network.name} on {network.cpu}"
     layouts, algorithms = _layout_colours(found), _algorithm_colours(found)
@@ -79,13 +97,33 @@ def _asset(name: str) -> str:
 def _layout_colours(found: Explanation) -> dict[str, str]:
     options = [row.option for row in found.nodes]
     layouts = sorted({layout for o in options for layout in (o.reads, o.writes)})
-    return colours.assign(map(str, layouts), neutral=["NCHW"])
+    return colours_of(map(str, layouts), neutral=["NCHW"])
 
 
 def _algorithm_colours(found: Explanation) -> dict[str, str]:
     names = [words.algorithm(row.node, row.option) for row in found.nodes]
     undecided = [kind.value for kind in (NodeKind.JOIN, NodeKind.BOUNDARY)]
-    return colours.assign(sorted(set(names)), neutral=undecided)
+    return colours_of(sorted(set(names)), neutral=undecided)
+
+
+def colours_of(names: Iterable[str], neutral: Iterable[str] = ()) -> dict[str, str]:
+    """A colour for each name, in the order given; ``neutral`` names are grey."""
+    plain = set(neutral)
+    colours: dict[str, str] = {}
+    taken = 0
+    for name in dict.fromkeys(names):
+        if name in plain:
+            colours[name] = GREY
+            continue
+        colours[name] = _colour(taken)
+        taken += 1
+    return colours
+
+
+def _colour(number: int) -> str:
+    if number < len(PALETTE):
+        return PALETTE[number]
+    return f"hsl({number * _GOLDEN_ANGLE % 360:.0f} 60% 50%)"
 
 
 def _figures(network: ExplainedNetwork) -> str:
@@ -140,7 +178,7 @@ def _table(
     numbers: Sequence[str],
     rows: Iterable[tuple[str, list[str]]],
 ) -> str:
-    """A table whose rows lead to the node they are of."""
+    """A table whose rows carry their node's id: ``rows`` are (id, texts of the cells)."""
     classes = [" class=number" if heading in numbers else "" for heading in headings]
     head = _row("th", classes, headings)
     body = [

@@ -1,4 +1,8 @@
-"""The network as an inline SVG: boxes in two halves (read, written), transforms on the edges."""
+"""The network as an inline SVG.
+
+A box is a node: its upper half has the colour of the layout that the node reads, its lower half
+that of the layout it writes. A diamond on an edge is a layout transform.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +18,16 @@ from tvm_neocpu.global_search.network.explain import Explanation, NodeRow, Trans
 BOX = (226.0, 44.0)
 MARGIN = 16.0
 CORNER = 6.0
-# Characters of a node's first line; the rest is in its tooltip.
-LABEL_LENGTH = 30
-# A join or boundary decides little and is drawn narrower.
+# Max characters of a node's first line; its tooltip has the whole label.
+MAX_LABEL = 30
+# Width of a join or boundary: it decides little.
 NARROW = 120.0
 
 
 def network_svg(
     found: Explanation, layout_colours: Mapping[str, str], algorithm_colours: Mapping[str, str]
 ) -> str:
-    """Colours are custom properties of each box: the page's style picks one of the two."""
+    """The drawing. Each box has both colours as CSS properties; the page's style picks one."""
     links = [(edge.src, edge.dst) for edge in found.graph.edges]
     drawing = draw([row.node.id for row in found.nodes], links, BOX)
     width, height = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
@@ -73,7 +77,7 @@ def _edges(
 
 
 def _path(points: tuple[Point, ...]) -> str:
-    """Upright where it passes a row, an S between rows."""
+    """An edge as SVG path data: vertical through each row, an S curve between rows."""
     steps = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for number, ((x, y), (next_x, next_y)) in enumerate(pairwise(points)):
         if number % 2:
@@ -120,7 +124,7 @@ def _half(left: float, y: float, width: float, height: float, r: float, side: in
 
 
 def _bar(left: float, bottom: float, width: float, share: float) -> str:
-    """How much of the slowest node's time it takes."""
+    """A bar along the box's lower side: the node's share of the slowest node's time."""
     length = (width - 2 * CORNER) * share
     return (
         f'<rect class="bar" x="{left + CORNER:.1f}" y="{bottom - 3:.1f}"'
@@ -130,11 +134,11 @@ def _bar(left: float, bottom: float, width: float, share: float) -> str:
 
 def _short(label: str) -> str:
     label = label.replace("->", "→")
-    return label if len(label) <= LABEL_LENGTH else label[: LABEL_LENGTH - 1] + "…"
+    return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
 
 
 def _marks(drawing: Drawing, moved: Mapping[Link, list[TransformRow]]) -> Iterator[str]:
-    """A diamond where a transform stands, on the last stretch to its reader, and its time."""
+    """For each transform a diamond and its time, on the last segment of the edge to its reader."""
     for link, transforms in moved.items():
         (from_x, from_y), (to_x, to_y) = drawing.routes[link][-2:]
         x, y = (from_x + to_x) / 2, (from_y + to_y) / 2

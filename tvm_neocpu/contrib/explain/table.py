@@ -1,4 +1,4 @@
-"""An explanation as tables; plain text where nobody watches."""
+"""An explanation as tables; plain ASCII if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rich.table import Table
 from rich.text import Text
 
 from tvm_neocpu.contrib.explain import cells, words
-from tvm_neocpu.contrib.explain.network import ExplainedNetwork
+from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 
-# Every row of the zoo's networks fits a line where the output is no terminal.
+# Columns of plain output: every row of the zoo's networks fits on one line.
 PLAIN_WIDTH = 200
 
 
 def show(network: ExplainedNetwork, console: Console | None = None) -> None:
-    """Print the choices, the transforms and the sum of both."""
+    """Print the choices, the transforms and the sum of their times."""
     console = console or Console()
     if not console.is_terminal:
         console = Console(file=console.file, width=PLAIN_WIDTH)
@@ -25,7 +25,7 @@ def show(network: ExplainedNetwork, console: Console | None = None) -> None:
 
 
 def report(network: ExplainedNetwork, lines: box.Box) -> RenderableType:
-    """All of it as something that rich can print."""
+    """The tables and the summary, for rich to print; ``lines`` are the tables' borders."""
     found = network.explanation
     nodes = _table(
         f"{network.name} on {network.cpu}, {words.plural(network.threads, 'thread')}",
@@ -48,7 +48,7 @@ def report(network: ExplainedNetwork, lines: box.Box) -> RenderableType:
 
 
 def summary(network: ExplainedNetwork) -> Iterator[str]:
-    """The sum, what it is made of, and how good it is."""
+    """Lines of text: the total and its parts, the bound, the greedy total, the plan's origin."""
     found = network.explanation
     kept = words.plural(len(found.transforms), "transform")
     kernels = found.seconds - found.transform_seconds
@@ -70,7 +70,7 @@ def _table(
     rows: Iterable[list[str]],
     lines: box.Box,
 ) -> Table:
-    table = Table(title=Text(title), caption=note, box=lines)  # a file's name is no markup
+    table = Table(title=Text(title), caption=note, box=lines)  # Text: no markup in file names
     for heading in headings:
         table.add_column(heading, justify="right" if heading in numbers else "left")
     for row in rows:

@@ -1,4 +1,4 @@
-"""How choices are called: one vocabulary for the table, the page and JSON."""
+"""Texts for choices, layouts and times: one vocabulary for the table, the page and JSON."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tvm_neocpu.global_search.network.explain import Explanation
 from tvm_neocpu.global_search.network.layout_graph import Option
 from tvm_neocpu.topi.table import implementation_of
 
-# Said by the layouts and by the algorithm's name already.
-_SAID_ELSEWHERE = ("ic_bn", "oc_bn", "tile")
+# The layouts and the algorithm's name tell these knobs already.
+_TOLD_ELSEWHERE = ("ic_bn", "oc_bn", "tile")
 IMPOSSIBLE = "impossible"
 UNKNOWN = "?"
-# Before a time that the cost model predicted and nobody measured.
+# Stands before a time that the cost model predicted and nobody measured.
 GUESSED = "~"
 
 
 def algorithm(node: GraphNode, option: Option) -> str:
-    """``"direct"``, ``"winograd F(4x4)"``; joins and boundaries by their kind."""
+    """``"direct"``, ``"winograd F(4x4)"``; for a join or boundary its kind."""
     config = option.config
     if config is None:
         return node.kind.value
@@ -31,10 +31,13 @@ def algorithm(node: GraphNode, option: Option) -> str:
 
 
 def schedule(config: Config | None) -> str:
-    """The knobs that differ from their defaults, without those that follow from the layouts."""
+    """The knobs that differ from their defaults, ``"reg_n=14 th_bn=2 parallel_oc"``.
+
+    Knobs that the layouts or the algorithm's name tell are left out.
+    """
     if config is None:
         return ""
-    shown = (f for f in fields(config) if f.name not in _SAID_ELSEWHERE)
+    shown = (f for f in fields(config) if f.name not in _TOLD_ELSEWHERE)
     values = {
         f.name: getattr(config, f.name) for f in shown if getattr(config, f.name) != f.default
     }
@@ -42,47 +45,48 @@ def schedule(config: Config | None) -> str:
 
 
 def block(layout: Layout) -> str:
-    """``"16c"`` for NCHW16c, which is called in full only where there is room."""
+    """The short form of a layout: ``"16c"`` for NCHW16c, ``"NCHW"`` for NCHW."""
     return f"{layout.block}c" if layout.is_blocked else str(layout)
 
 
 def layouts(option: Option) -> str:
-    """What it reads and writes; once if they are the same and no kernel makes one of the other."""
+    """The layouts read and written, ``"16c -> 32c"``; ``"16c"`` if a join keeps its layout."""
     if option.config is None and option.reads == option.writes:
         return block(option.reads)
     return f"{block(option.reads)} -> {block(option.writes)}"
 
 
 def choice(node: GraphNode, option: Option) -> str:
-    """Algorithm and layouts in a few words."""
+    """Algorithm and layouts: ``"direct 16c -> 32c"``."""
     if option.config is None:
         return layouts(option)
     return f"{algorithm(node, option)} {layouts(option)}"
 
 
 def ms(seconds: float) -> str:
+    """Seconds as milliseconds: ``"0.030"``."""
     return f"{seconds * 1e3:.3f}"
 
 
 def own_ms(node: GraphNode, option: Option, explanation: Explanation) -> str:
-    """An option's own time; nothing for what computes nothing."""
+    """An option's own time in milliseconds; empty for a node without a kernel."""
     if option.config is None:
         return ""
     return ("" if explanation.is_measured(node, option) else GUESSED) + ms(option.seconds)
 
 
 def extra_ms(network_seconds: float | None, total: float) -> str:
-    """What another network costs more than this one, in milliseconds: ``"+0.030"``."""
+    """The extra milliseconds of another network over this one's ``total``: ``"+0.030"``."""
     if network_seconds is None:
         return UNKNOWN
     if math.isinf(network_seconds):
         return IMPOSSIBLE
-    # Not "-0.000", which rounding makes of a tie.
+    # Adding 0.0 turns the "-0.000" of a tie into "+0.000".
     return f"{round((network_seconds - total) * 1e3, 3) + 0.0:+.3f}"
 
 
 def proof(explanation: Explanation) -> str:
-    """How far from the best the choice can be."""
+    """How far the choice can be from the optimum."""
     if explanation.optimal:
         return "proven optimal"
     bound = ms(explanation.lower_bound)
@@ -90,7 +94,7 @@ def proof(explanation: Explanation) -> str:
 
 
 def greedy_share(explanation: Explanation) -> str:
-    """What the greedy choice costs more, ``"+2.91%"``."""
+    """The extra time of the greedy choice as a share of the total: ``"+2.91%"``."""
     if explanation.greedy_seconds is None or not explanation.seconds:
         return UNKNOWN
     share = explanation.greedy_seconds / explanation.seconds - 1
@@ -98,4 +102,5 @@ def greedy_share(explanation: Explanation) -> str:
 
 
 def plural(count: int, noun: str) -> str:
+    """``"1 thread"``, ``"2 threads"``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,4 +1,4 @@
-"""What this machine can do at most, measured through TVM itself: FMA peak and read bandwidth."""
+"""This machine's ceilings, measured with kernels that TVM compiles: FMA peak, read bandwidth."""
 
 from __future__ import annotations
 
@@ -11,34 +11,38 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.targets.target import CompileTarget
+from tvm_neocpu.targets import CompileTarget
 
-# Reduction steps of one run of the peak kernel; a multiple of its small operands' length.
+# The peak kernel: reduction steps of a run, length of an operand (divides the steps), vectors.
 STEPS, OPERANDS, VECTORS = 102_400, 128, 2
-# Bytes that no last-level cache holds.
+# More bytes than most last-level caches hold.
 STREAM_BYTES = 256 * 1024 * 1024
-# Loads in flight decide the bandwidth of one thread; vectors of a row, each with a sum of its own,
-# hide the latency of addition.
+# The read kernel: rows in flight, which decide one thread's bandwidth, and vectors of a row. Each
+# vector has a sum of its own, which hides the latency of addition.
 UNROLL, ACCUMULATORS = 4, 8
 
 
 @dataclass(frozen=True)
 class Ceilings:
-    """GFLOP/s of all the threads together, and GB/s that they read from memory."""
+    """``peak`` in GFLOP/s and ``bandwidth`` of reads from memory in GB/s, all threads together."""
 
     peak: float
     bandwidth: float
 
     def bound(self, flops: float, moved: float) -> float:
-        """The roofline: GFLOP/s that neither ceiling lets a kernel exceed."""
+        """The roofline: max GFLOP/s of a kernel of ``flops`` operations and ``moved`` bytes."""
         return min(self.peak, flops / moved * self.bandwidth)
 
 
 class PeakKernel:
     """The register tile of a matrix product whose operands stay in L1: the ruler for all kernels.
 
-    Two vectors times as many scalars as leave a quarter of the registers free: each operand that is
-    loaded serves several FMAs, so that nothing but the FMA units can be the limit.
+        for k in range(STEPS):
+            for row, vector in (rows, VECTORS):     # unrolled: 3/4 of the registers
+                out[row, vector] += x[k % OPERANDS, vector] * y[k % OPERANDS, row]
+
+    Each loaded operand serves several FMAs, so nothing but the FMA units limits it. The last
+    quarter of the registers holds operands.
     """
 
     def __init__(self, target: CompileTarget) -> None:
@@ -73,8 +77,8 @@ class PeakKernel:
         self._timer = module.time_evaluator("main", tvm.cpu(), number=1, repeat=3)
 
     def gflops(self) -> float:
-        """The peak now; the clock drifts, so ask again beside every kernel."""
-        return self._flops / median(self._timer(*self._arguments).results) / 1e9
+        """The peak in GFLOP/s at this moment; the clock drifts, so ask beside every kernel."""
+        return self._flops / float(median(self._timer(*self._arguments).results)) / 1e9
 
 
 def _unroll_tile(sch: Schedule, block: SBlockRV) -> None:
@@ -85,10 +89,14 @@ def _unroll_tile(sch: Schedule, block: SBlockRV) -> None:
 
 
 class ReadKernel:
-    """Every thread sums its part of a buffer, again and again, with as few other instructions.
+    """Every thread sums its part of a buffer ``passes`` times, with few other instructions.
 
-    ``size`` is the buffer's bytes, all threads' parts together, rounded to whole steps; a run reads
-    it ``passes`` times, so that a small buffer's run is long against its call.
+        parallel for thread:
+            for again, row in (passes, rows):       # UNROLL rows unrolled
+                total[0:lanes] += data[thread, row, 0:lanes]    # ACCUMULATORS vectors
+
+    ``size`` is the buffer's bytes, all threads' parts together, rounded to whole steps. Several
+    passes make a small buffer's run long against its call.
     """
 
     def __init__(self, target: CompileTarget, size: int, passes: int = 1) -> None:
@@ -123,10 +131,10 @@ class ReadKernel:
         self._timer = module.time_evaluator("main", tvm.cpu(), number=1, repeat=3)
 
     def bytes_per_second(self) -> float:
-        """What the threads read together, now."""
-        return self.read_bytes / median(self._timer(*self.arguments).results)
+        """Bytes per second that all threads together read at this moment."""
+        return self.read_bytes / float(median(self._timer(*self.arguments).results))
 
 
 def read_bandwidth(target: CompileTarget) -> float:
-    """GB/s with which all threads sum a buffer far larger than the caches."""
+    """GB/s at which all threads together sum a buffer far larger than the caches."""
     return ReadKernel(target, STREAM_BYTES).bytes_per_second() / 1e9

@@ -15,7 +15,7 @@ from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.targets.target import CompileTarget
+from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.cost.ranking import ranked
 from tvm_neocpu.topi.kernel import kernel
 

@@ -14,13 +14,13 @@ from tvm_neocpu.core.config import knobs
 
 
 def show(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings, console: Console) -> None:
-    """One row a config; the first row of each group is the cost model's choice."""
+    """Print one row for each config; a group's first row is the cost model's choice."""
     table = Table(
         title=f"FMA peak {ceilings.peak:.0f} GFLOP/s, reads {ceilings.bandwidth:.0f} GB/s"
     )
     for heading in ("workload", "x", "implementation", "config"):
         table.add_column(heading)
-    for heading in ("us", "GFLOP/s", "of peak", "MB", "roofline", "of it", "predicted us"):
+    for heading in ("us", "GFLOP/s", "of peak", "MB", "roofline", "of roofline", "predicted us"):
         table.add_column(heading, justify="right")
     for group in groups:
         for index, timed in enumerate(group):
@@ -30,13 +30,13 @@ def show(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings, console: Co
     console.print(table)
     seconds, flops = totals(groups)
     console.print(
-        f"the untuned choice over the network: {seconds * 1e3:.3f} ms, {flops / seconds / 1e9:.0f} "
+        f"untuned choices, whole network: {seconds * 1e3:.3f} ms, {flops / seconds / 1e9:.0f} "
         f"effective GFLOP/s, {flops / seconds / 1e9 / ceilings.peak:.0%} of peak"
     )
 
 
 def totals(groups: Sequence[Sequence[KernelTime]]) -> tuple[float, float]:
-    """Seconds and operations of the cost model's choices, each as often as it occurs."""
+    """Seconds and operations of the cost model's choices; each counts as often as it occurs."""
     chosen = [group[0] for group in groups if group]
     seconds = sum(timed.seconds * timed.occurrences for timed in chosen)
     flops = sum(timed.workload.flops * timed.occurrences for timed in chosen)
@@ -44,7 +44,7 @@ def totals(groups: Sequence[Sequence[KernelTime]]) -> tuple[float, float]:
 
 
 def as_json(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings) -> dict[str, Any]:
-    """Everything the table shows, and every config in full."""
+    """Everything that the table shows, and every config in full."""
     seconds, flops = totals(groups)
     return {
         "peak_gflops": ceilings.peak,

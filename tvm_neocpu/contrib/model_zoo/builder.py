@@ -1,8 +1,7 @@
-"""Writes a network down as ONNX, layer by layer, with weights that keep the signal at unit size.
+"""Builds a network as ONNX, layer by layer, with weights that keep the signal near 1.
 
-Each method adds one node, named as the caller says, and returns its output. Weights are drawn from
-the generator that was passed in, in the order of the calls: the same calls with the same seed give
-the same bytes.
+Each method adds one node with the caller's name and returns its output. Weights are drawn from the
+given generator in the order of the calls: the same calls with the same seed give the same bytes.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ IR_VERSION = 8
 INPUT_NAME = "data"
 OUTPUT_NAME = "output"
 
-# How much of its mean each filter gives up, 0 to 1. With none, a deep network answers every input
-# alike, because the positive mean that each ReLU leaves drowns the rest; with all of it, each ReLU
-# enlarges small differences 1.2 times, and rounding errors show after forty layers (Yang et al.
-# 2019, "A Mean Field Theory of Batch Normalization").
+# The share of its mean that each filter gives up, 0 to 1. At 0, a deep network answers every input
+# alike: the positive mean that each ReLU leaves drowns the rest. At 1, each ReLU enlarges small
+# differences 1.2 times, and rounding errors show after forty layers (Yang et al. 2019, "A Mean
+# Field Theory of Batch Normalization").
 CENTRING = 0.6
-# The size of biases, and of what batch norms subtract and add, beside a signal of 1.
+# Standard deviation of biases and of the offsets in batch norms, for a signal of size 1.
 OFFSET = 0.1
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value in the graph: its name, its shape (NCHW, or NC once flat) and its moments."""
+    """A value in the graph: name, shape (NCHW, or NC after flatten) and moments."""
 
     name: str
     shape: tuple[int, ...]
@@ -51,18 +50,18 @@ class Tensor:
 
     @property
     def image(self) -> tuple[int, ...]:
-        """Height and width; empty once flat."""
+        """Height and width; empty after flatten."""
         return self.shape[2:]
 
 
 class GraphBuilder:
-    """One ONNX model under construction, `data` in and `output` out, all float32."""
+    """One ONNX model under construction, from `data` to `output`, all float32."""
 
     def __init__(self, name: str, input_shape: tuple[int, ...], rng: np.random.Generator) -> None:
         self._rng = rng
         self._model = onnx.ModelProto(ir_version=IR_VERSION, producer_name="tvm_neocpu")
         self._model.opset_import.append(helper.make_opsetid("", OPSET))
-        # The graph grows inside the model: added afterwards, every weight would be copied again.
+        # The graph grows inside the model: adding it at the end would copy every weight again.
         self._graph = self._model.graph
         self._graph.name = name
         data = helper.make_tensor_value_info(INPUT_NAME, TensorProto.FLOAT, input_shape)
@@ -70,7 +69,7 @@ class GraphBuilder:
         self.data = Tensor(INPUT_NAME, input_shape, moments.NORMALISED_IMAGE)
 
     def finish(self, last: Tensor) -> onnx.ModelProto:
-        """The model, whose output is `last`. Raises ValueError unless that was added last."""
+        """The model with output `last`. Raises ValueError unless `last` is the newest node."""
         node = self._graph.node[-1]
         if node.output[0] != last.name:
             raise ValueError(f"{last.name} is not the last node, {node.name} is")
@@ -90,7 +89,7 @@ class GraphBuilder:
         groups: int = 1,
         bias: bool = False,
     ) -> Tensor:
-        """Convolution, weights OIHW; `bias` where no batch norm follows."""
+        """Convolution, weights OIHW; it has a `bias` if no batch norm follows."""
         window = Window.of(kernel, stride, padding)
         weight = self._draw_weight((filters, x.channels // groups, *window.kernel), x.moments)
         after = _after_weights(x.moments)
@@ -102,7 +101,7 @@ class GraphBuilder:
         return self._add("Conv", name, inputs, shape, after, group=groups, **window.attributes())
 
     def batch_norm(self, x: Tensor, name: str, gain: float = 1.0, epsilon: float = 1e-5) -> Tensor:
-        """Batch norm in inference form, whose output has a root mean square of about `gain`."""
+        """Batch norm in inference form; the root mean square of its output is about `gain`."""
         channels, size = x.channels, math.sqrt(x.moments.power)
         parameters = {
             "weight": np.float32(gain) * self._draw_factor(channels),
@@ -131,7 +130,7 @@ class GraphBuilder:
         return self._add_elementwise("Relu", x, name, lambda v: np.maximum(v, 0))
 
     def relu6(self, x: Tensor, name: str) -> Tensor:
-        """`Clip` to 0..6; the bounds are constant nodes, so that every initializer is a weight."""
+        """`Clip` to 0..6; its bounds are constant nodes, so that every initializer is a weight."""
         bounds = [self._add_constant(f"{name}.min", 0.0), self._add_constant(f"{name}.max", 6.0)]
         return self._add_elementwise("Clip", x, name, lambda v: np.clip(v, 0, 6), bounds)
 
@@ -139,7 +138,7 @@ class GraphBuilder:
         return self._add_elementwise("Tanh", x, name, np.tanh)
 
     def softmax(self, x: Tensor, name: str) -> Tensor:
-        """Softmax over the last axis, for the end of a network: moments are not followed on."""
+        """Softmax over the last axis, the end of a network: its output's moments are not right."""
         return self._add("Softmax", name, [x.name], x.shape, x.moments, axis=-1)
 
     def max_pool(
@@ -152,7 +151,7 @@ class GraphBuilder:
     def average_pool(
         self, x: Tensor, name: str, kernel: Size, stride: Size, padding: Size = 0
     ) -> Tensor:
-        """Average over windows in which padding counts as zeros, PyTorch's default."""
+        """Average over windows; padding counts as zeros, which is PyTorch's default."""
         window = Window.of(kernel, stride, padding)
         after = moments.after_average(x.moments, window.area)
         return self._add_pool("AveragePool", x, name, window, after, count_include_pad=1)
@@ -193,7 +192,7 @@ class GraphBuilder:
         after: Moments,
         **attributes: Any,
     ) -> Tensor:
-        """Add a node whose only output carries the node's own name."""
+        """Add a node; its only output has the node's own name."""
         self._graph.node.append(helper.make_node(operator, inputs, [name], name, **attributes))
         return Tensor(name, shape, after)
 
@@ -233,7 +232,7 @@ class GraphBuilder:
         return name
 
     def _draw_weight(self, shape: tuple[int, ...], before: Moments) -> Floats:
-        """Normal weights, outputs first, for outputs with a mean square of 1."""
+        """Normal weights, outputs first, scaled to outputs with a mean square of 1."""
         weight = self._rng.standard_normal(shape, dtype=np.float32)
         fan_in = math.prod(shape[1:])
         filters = weight.reshape(shape[0], fan_in)
@@ -247,7 +246,7 @@ class GraphBuilder:
         return offset
 
     def _draw_factor(self, size: int) -> Floats:
-        """Factors between 0.8 and 1.2."""
+        """Uniform factors between 0.8 and 1.2."""
         factor = self._rng.random(size, dtype=np.float32)
         factor *= np.float32(0.4)
         factor += np.float32(0.8)
@@ -255,7 +254,7 @@ class GraphBuilder:
 
 
 def _gain(before: Moments) -> float:
-    """The sum of the squares of a filter's weights that gives outputs a mean square of 1."""
+    """The sum of a filter's squared weights for outputs with a mean square of 1."""
     return 1 / moments.after_filters(before, kept=1 - CENTRING, gain=1.0).power
 
 

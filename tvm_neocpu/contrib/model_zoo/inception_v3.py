@@ -1,7 +1,7 @@
 """Inception v3 (Szegedy et al. 2015, "Rethinking the Inception Architecture").
 
-Built as torchvision builds it, for 299x299 images. The auxiliary classifier is left out: only
-training uses it.
+Built as in torchvision, for 299x299 images. The auxiliary classifier is left out: only training
+uses it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _body(g: GraphBuilder, x: Tensor) -> Tensor:
 
 
 def _stem(g: GraphBuilder, x: Tensor) -> Tensor:
-    """299x299x3 to 35x35x192."""
+    """3x299x299 to 192x35x35."""
     x = _conv(g, x, "Conv2d_1a_3x3", 32, 3, stride=2)
     x = _conv(g, x, "Conv2d_2a_3x3", 32, 3)
     x = _conv(g, x, "Conv2d_2b_3x3", 64, 3, padding=1)
@@ -111,12 +111,12 @@ def _pool_branch(g: GraphBuilder, x: Tensor, name: str, width: int) -> Tensor:
 
 
 def _row(g: GraphBuilder, x: Tensor, name: str, filters: int, length: int) -> Tensor:
-    """A kernel of height 1."""
+    """A convolution with a kernel of height 1."""
     return _conv(g, x, name, filters, (1, length), padding=(0, length // 2))
 
 
 def _column(g: GraphBuilder, x: Tensor, name: str, filters: int, length: int) -> Tensor:
-    """A kernel of width 1."""
+    """A convolution with a kernel of width 1."""
     return _conv(g, x, name, filters, (length, 1), padding=(length // 2, 0))
 
 

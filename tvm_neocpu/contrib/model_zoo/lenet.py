@@ -1,7 +1,7 @@
 """LeNet-5 for MNIST digits.
 
-LeCun et al. 1998, "Gradient-Based Learning Applied to Document Recognition", as it is read today:
-the second convolution sees all channels, and softmax stands for the Gaussian outputs.
+LeCun et al. 1998, "Gradient-Based Learning Applied to Document Recognition", in today's form: the
+second convolution sees all channels, and softmax replaces the Gaussian outputs.
 """
 
 from __future__ import annotations

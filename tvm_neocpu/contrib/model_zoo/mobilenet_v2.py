@@ -45,7 +45,7 @@ def _inverted_residual(
     stride: int,
     gain: float,
 ) -> Tensor:
-    """1x1 up, 3x3 depthwise, linear 1x1 down; added to its input where the shape stays."""
+    """1x1 up, 3x3 depthwise, linear 1x1 down; plus its input if the shapes are the same."""
     hidden = x.channels * expansion
     y = x if expansion == 1 else _conv_bn_relu6(g, x, f"{name}.expand", hidden, 1)
     y = _conv_bn_relu6(g, y, f"{name}.depthwise", hidden, 3, stride=stride, groups=hidden)

@@ -1,14 +1,14 @@
-"""What a tensor's values look like, followed through a network on paper.
+"""Mean and variance of a tensor's values, computed through a network without running it.
 
-Random weights only make a usable network when each layer knows the size of what reaches it: a
-batch norm whose statistics are wrong by a factor of two doubles the signal, and fifty of those
-overflow. Nothing is run here. A value is taken as `mean + channel + position`: two independent
-Gaussians, of which one is constant within a channel and the other is new at every position. That is
-crude, and close enough: the tests measure what really comes out.
+Random weights make a usable network only if each layer knows the size of its input: a batch norm
+whose statistics are wrong by a factor of two doubles the signal, and fifty of them overflow. The
+model of a value is `mean + channel + position`: two independent Gaussians, one constant within a
+channel, one new at every position. The model is crude and close enough: the tests measure what the
+networks really put out.
 
 Sources: He et al. 2015, "Delving Deep into Rectifiers", section 2.2; Poole et al. 2016,
-"Exponential Expressivity in Deep Neural Networks through Transient Chaos", for following the
-shared part of a signal apart from the rest.
+"Exponential Expressivity in Deep Neural Networks through Transient Chaos", for the separate
+treatment of the part of a signal that positions share.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MASSES = _MASSES / _MASSES.sum()
 
 @dataclass(frozen=True)
 class Moments:
-    """The mean of all values, and the variances of the two parts that they have beside it."""
+    """The mean of all values, and the variances of their two Gaussian parts."""
 
     mean: float
     channel: float
@@ -46,26 +46,27 @@ NORMALISED_IMAGE = Moments(mean=0.0, channel=0.0, position=1.0)
 
 
 def after_filters(before: Moments, kept: float, gain: float) -> Moments:
-    """Through random filters that let through a share `kept` of the mean.
+    """After random filters that let through a share `kept` of the mean.
 
-    `gain` is the sum of the squares of a filter's weights.
+    `gain` is the sum of a filter's squared weights.
     """
     channel = before.channel + (kept * before.mean) ** 2
     return Moments(0.0, gain * channel, gain * before.position)
 
 
 def after_scale(before: Moments, scale: float) -> Moments:
+    """After multiplication by `scale`."""
     square = scale**2
     return Moments(scale * before.mean, square * before.channel, square * before.position)
 
 
 def after_shift(before: Moments, variance: float) -> Moments:
-    """Every channel shifted by a random amount of mean 0."""
+    """After a random shift of each channel, with mean 0 and the given variance."""
     return replace(before, channel=before.channel + variance)
 
 
 def after_elementwise(before: Moments, function: Callable[[Values], Values]) -> Moments:
-    """Through any function of one value."""
+    """After any function of one value."""
     channels = before.mean + math.sqrt(before.channel) * _NODES
     values = function(channels[:, None] + math.sqrt(before.position) * _NODES)
     channel_means = values @ _MASSES
@@ -76,29 +77,33 @@ def after_elementwise(before: Moments, function: Callable[[Values], Values]) -> 
 
 
 def after_maximum(before: Moments, count: int) -> Moments:
-    """The largest of `count` neighbours.
+    """After the max of `count` neighbours.
 
-    Normal values would vary less afterwards; those behind a ReLU are skewed, and vary as before.
+    The max of normal values varies less than they do. Values behind a ReLU are skewed; their max
+    varies as they do, so the variance stays.
     """
-    # Blom's approximation of the expected maximum of that many standard normal values.
+    # Blom's approximation of the expected maximum of `count` standard normal values.
     lift = NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
     return replace(before, mean=before.mean + lift * math.sqrt(before.position))
 
 
 def after_average(before: Moments, count: int) -> Moments:
-    """The average of `count` neighbours: being alike, they even out like their square root."""
+    """After the average of `count` neighbours.
+
+    Neighbours are alike, so the variance falls by sqrt(count), not by count.
+    """
     return replace(before, position=before.position / math.sqrt(count))
 
 
 def after_sum(one: Moments, other: Moments) -> Moments:
-    """The sum of two tensors, taken as uncorrelated."""
+    """After the sum of two tensors, assumed to be uncorrelated."""
     return Moments(
         one.mean + other.mean, one.channel + other.channel, one.position + other.position
     )
 
 
 def after_concat(parts: Sequence[tuple[int, Moments]]) -> Moments:
-    """Tensors side by side, each given with its number of channels."""
+    """After concatenation over channels; each part is (channels, moments)."""
     total = sum(channels for channels, _ in parts)
     mean = sum(channels * part.mean for channels, part in parts) / total
     position = sum(channels * part.position for channels, part in parts) / total

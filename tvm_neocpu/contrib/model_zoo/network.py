@@ -1,4 +1,4 @@
-"""What the zoo knows about one network."""
+"""One network of the zoo: its shapes, and how it is built."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Network:
         return (batch, self.classes)
 
     def build(self, batch: int = 1, seed: int = 0) -> onnx.ModelProto:
-        """The network as ONNX for a fixed batch; the weights depend on the seed only.
+        """The network as ONNX for a fixed batch; only the seed decides the weights.
 
         Raises ShapeError for a batch below 1.
         """

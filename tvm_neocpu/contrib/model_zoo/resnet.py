@@ -1,7 +1,7 @@
 """ResNet v1.5.
 
-He et al. 2015, "Deep Residual Learning for Image Recognition", table 1. The paper put the stride of
-a bottleneck on its first 1x1 convolution; v1.5, which everybody runs, has it on the 3x3.
+He et al. 2015, "Deep Residual Learning for Image Recognition", table 1. The paper puts the stride
+of a bottleneck on its first 1x1 convolution; v1.5, which everybody runs, puts it on the 3x3.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BOTTLENECK_EXPANSION = 4
 
 @dataclass(frozen=True)
 class Block:
-    """One residual block; `gain` is the size of its branch beside a shortcut of about 1."""
+    """One residual block; `gain` is the size of its branch for a shortcut of size 1."""
 
     name: str
     width: int
@@ -47,7 +47,7 @@ def _body(depth: int, g: GraphBuilder, x: Tensor) -> Tensor:
     for stage, (blocks, width) in enumerate(zip(stages, WIDTHS, strict=True), start=1):
         for index in range(blocks):
             stride = 2 if stage > 1 and index == 0 else 1
-            # The branches of a stage add up to the size of its shortcut, however many there are.
+            # The branches of a stage together are as large as its shortcut, for any number.
             block = Block(f"layer{stage}.{index}", width, stride, gain=1 / sqrt(blocks))
             x = add_block(g, x, block)
     x = g.flatten(g.global_average_pool(x, "avgpool"), "flatten")

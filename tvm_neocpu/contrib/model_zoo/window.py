@@ -1,4 +1,4 @@
-"""The window that convolutions and poolings slide over an image."""
+"""The window that a convolution or pooling slides over an image."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Window:
         return math.prod(self.kernel)
 
     def slide_over(self, image: tuple[int, ...]) -> tuple[int, ...]:
-        """Height and width of the result, rounded down. Raises ValueError where nothing is left."""
+        """Height and width of the result, rounded down. Raises ValueError if either is below 1."""
         sizes = zip(image, self.kernel, self.stride, self.padding, strict=True)
         result = tuple((size + 2 * pad - span) // step + 1 for size, span, step, pad in sizes)
         if min(result) < 1:
@@ -33,7 +33,7 @@ class Window:
         return result
 
     def attributes(self) -> dict[str, tuple[int, ...]]:
-        """As ONNX spells it."""
+        """The window as ONNX attributes."""
         pads = self.padding + self.padding
         return {"kernel_shape": self.kernel, "strides": self.stride, "pads": pads}
 

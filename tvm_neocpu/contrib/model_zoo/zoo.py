@@ -44,8 +44,8 @@ def find(name: str) -> Network:
 def build(name: str, batch: int = 1, seed: int = 0) -> onnx.ModelProto:
     """The network as ONNX with random weights, all float32.
 
-    Its input is `data` (NCHW), its output `output` (batch, classes). The same seed gives the same
-    bytes; the weights do not depend on the batch.
+    Input `data` (NCHW), output `output` (batch, classes). The same seed gives the same bytes; the
+    weights do not depend on the batch.
 
     Raises UnknownModelError for a name that is not in `names()`, ShapeError for a batch below 1.
     """

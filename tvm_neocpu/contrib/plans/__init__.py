@@ -1,7 +1,7 @@
-"""Plans of one network beside each other: what the search predicts, what the built network takes.
+"""Several plans of one network: the time that the search predicts, the time that the build takes.
 
-A plan's prediction is the search's sum (its convolutions and the layout transforms between them)
-plus everything else that the network does: pooling, sums that fuse into no convolution, concats,
-softmax. None of that is for the search to choose, so it is no part of its sum. It is timed inside
-the network of the global search's plan and added to all plans as one constant.
+A plan's prediction has two parts. The search's sum covers its convolutions and the layout
+transforms between them. "Everything else" covers pooling, sums that fuse into no convolution,
+concats and softmax: the search chooses nothing there and does not price it. It is timed inside the
+network of the global search's plan and added to every plan as the same constant.
 """

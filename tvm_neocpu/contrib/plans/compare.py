@@ -1,9 +1,9 @@
-"""Build a network under each plan and time them in turns, every plan in a process of its own."""
+"""Builds a network under each plan and times the builds in turns, each in its own process."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,7 +18,7 @@ from tvm_neocpu.contrib.plans.result import (
     median_calls,
     scheme_times,
 )
-from tvm_neocpu.contrib.plans.runner import CallTime, IsolatedPlan
+from tvm_neocpu.contrib.plans.runner import CallTime, IsolatedPlan, Scheme
 from tvm_neocpu.contrib.plans.spread import PricedPlan
 from tvm_neocpu.core.cpu import allowed_cpus
 
@@ -30,11 +30,11 @@ def compare_plans(
     graph: str,
     plans: Sequence[PricedPlan],
     runs: int,
-    prices: dict[object, float],
+    prices: Mapping[Scheme, float],
 ) -> NetworkPlans:
-    """Time ``plans``, the global search's first; ``graph`` is the conv graph's hash.
+    """Time ``plans``, of which the global search's is first; ``graph`` is the conv graph's hash.
 
-    ``prices`` are what the search was told that a (workload, config) costs, in seconds.
+    ``prices`` are the seconds that the search was given for each (workload, config).
     Raises EngineError for a plan that cannot be built.
     """
     with contextlib.ExitStack() as processes:
@@ -43,7 +43,7 @@ def compare_plans(
         runners: dict[str, Runner] = {
             plan.name: process for plan, process in zip(plans, started, strict=True)
         }
-        # Single calls are timed between the plans' runs, for the machine's speed drifts.
+        # The machine's speed drifts, so single calls are timed between the plans' runs.
         timings = compare({**runners, _IN_PLACE: watched}, runs)
         share = min(process.core_share() for process in started)
     calls = median_calls(watched.rounds)
@@ -54,7 +54,7 @@ def compare_plans(
 
 
 def _build(network: Network, plans: Sequence[PricedPlan]) -> list[IsolatedPlan]:
-    """As many at a time as there are cores; if one fails the others' processes are ended."""
+    """Build one plan per core at a time. If one fails, the processes of the others are ended."""
     built: list[IsolatedPlan] = []
     with ThreadPoolExecutor(len(allowed_cpus()) or 1) as pool:
         futures = [pool.submit(IsolatedPlan, network, priced.plan) for priced in plans]
@@ -70,7 +70,7 @@ def _build(network: Network, plans: Sequence[PricedPlan]) -> list[IsolatedPlan]:
 
 
 class _Watched:
-    """A turn of its own for the single calls of a plan that is compared as a whole, too."""
+    """A runner whose turns time the single calls of a plan; another runner times it as a whole."""
 
     def __init__(self, process: IsolatedPlan) -> None:
         self._process = process

@@ -17,7 +17,7 @@ HEADINGS = ("plan", "convolutions", "transforms", "everything else", "predicted"
 
 
 def show(networks: list[NetworkPlans], threads: int, console: Console) -> None:
-    """Print one row per plan, all times in milliseconds, and a line of conclusions per network."""
+    """Print one row per plan, in milliseconds, and the conclusions of each network."""
     lines = box.HEAVY_HEAD if console.is_terminal else box.ASCII
     for network in networks:
         table = Table(title=f"{network.network}, plans on {threads} threads, ms", box=lines)
@@ -32,7 +32,7 @@ def show(networks: list[NetworkPlans], threads: int, console: Console) -> None:
 
 
 def conclusions(network: NetworkPlans) -> list[str]:
-    """The plans' ranks, the gain, and where the global plan's prediction is off."""
+    """Rank correlation, gain, and how far the global plan's prediction is off, as lines of text."""
     low, high = network.gain_quartiles
     rank = "-" if network.spearman is None else f"{network.spearman:.2f}"
     ours = network.plan(GLOBAL)
@@ -47,14 +47,14 @@ def conclusions(network: NetworkPlans) -> list[str]:
     ]
     if network.core_share < DISTURBED:
         lines.append(
-            f"DISTURBED: the runs got {network.core_share:.0%} of their core, another process had "
-            "the rest; measure again on a quiet machine"
+            f"DISTURBED: the runs got {network.core_share:.0%} of their core, another process the "
+            "rest; measure again on an idle machine"
         )
     return lines
 
 
 def as_json(network: NetworkPlans) -> dict[str, Any]:
-    """Everything that was measured and predicted, in milliseconds."""
+    """Everything that was measured and predicted; times in milliseconds."""
     ours = network.plan(GLOBAL)
     return {
         "network": network.network,

@@ -1,4 +1,4 @@
-"""What comparing a network's plans came to: predictions beside measurements."""
+"""The result of comparing a network's plans: predictions beside measurements."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from statistics import median, quantiles
 from scipy.stats import spearmanr
 
 from tvm_neocpu.contrib.peers.compare import Timing
-from tvm_neocpu.contrib.plans.runner import CallTime
+from tvm_neocpu.contrib.plans.runner import CallTime, Scheme
 from tvm_neocpu.contrib.plans.spread import GLOBAL, GREEDY, PricedPlan
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 
-# The largest difference that summing in another order, or Winograd, may make.
+# Max difference of outputs, over the largest output: Winograd and the order of sums change them.
 SAME_ANSWER = 1e-3
-# Below this share of the core another process took so much of it that times mean nothing.
+# Min share of its core that a run needs: below it, another process spoils the times.
 DISTURBED = 0.95
 
 
 @dataclass(frozen=True)
 class PlanResult:
-    """Seconds: ``predicted`` is the search's sum and everything else, ``measured`` the median."""
+    """Seconds of a plan: ``predicted`` is the search's sum plus everything else."""
 
     priced: PricedPlan
     predicted: float
@@ -29,17 +29,21 @@ class PlanResult:
 
     @property
     def measured(self) -> float:
+        """Median seconds of a run."""
         return self.timing.median
 
     @property
     def error(self) -> float:
-        """By what share of the measured time the prediction is off; below 0 it promised more."""
+        """Predicted over measured time, minus 1; below 0, the network is slower than predicted."""
         return self.predicted / self.measured - 1
 
 
 @dataclass(frozen=True)
 class SchemeTime:
-    """A workload under a config: the search's price for all its calls, and their time in place."""
+    """A workload under a config: seconds of all its calls in one run of the network.
+
+    ``predicted`` is the search's price, ``in_network`` was measured inside the network.
+    """
 
     workload: str
     config: str
@@ -50,9 +54,9 @@ class SchemeTime:
 
 @dataclass(frozen=True)
 class NetworkPlans:
-    """One network; ``calls`` are of the global search's plan, in the network, in one run.
+    """One network's plans; ``calls`` are those of one run under the global search's plan.
 
-    ``core_share`` is the least share of its core that any plan got: see :data:`DISTURBED`.
+    ``core_share`` is the min share of its core that a plan's runs got: see :data:`DISTURBED`.
     """
 
     network: str
@@ -64,48 +68,51 @@ class NetworkPlans:
 
     @property
     def everything_else(self) -> float:
+        """See :func:`everything_else`."""
         return everything_else(self.calls)
 
     @property
     def conv_seconds(self) -> float:
-        """The global plan's convolutions, in the network."""
+        """Seconds of the global plan's convolutions, measured in the network."""
         return sum(scheme.in_network for scheme in self.schemes)
 
     @property
     def transform_seconds(self) -> float:
-        """The global plan's layout transforms, in the network."""
+        """Seconds of the global plan's layout transforms, measured in the network."""
         return sum(c.seconds for c in self.calls if c.scheme and _is_transform(c))
 
     @property
     def spearman(self) -> float | None:
-        """Rank correlation of predicted with measured times; None for less than three plans."""
+        """Rank correlation of predicted and measured times; None for fewer than three plans."""
         if len(self.plans) < 3:
             return None
         predicted = [plan.predicted for plan in self.plans]
         return float(spearmanr(predicted, [plan.measured for plan in self.plans]).statistic)
 
     def plan(self, name: str) -> PlanResult:
+        """The plan that has ``name`` among its names."""
         return next(plan for plan in self.plans if name in plan.priced.names)
 
     @property
     def gain(self) -> float:
-        """The greedy plan's measured time over the global one's: above 1 the search pays."""
+        """The greedy plan's measured time over the global plan's: above 1, the search pays."""
         return self.plan(GREEDY).measured / self.plan(GLOBAL).measured
 
     @property
     def predicted_gain(self) -> float:
+        """The greedy plan's predicted time over the global plan's."""
         return self.plan(GREEDY).predicted / self.plan(GLOBAL).predicted
 
     @property
     def gain_quartiles(self) -> tuple[float, float]:
-        """Half of all interleaved pairs of runs have a gain between these: how sure it is."""
+        """First and third quartile of the gain over interleaved pairs of runs."""
         pairs = zip(self.plan(GREEDY).timing.seconds, self.plan(GLOBAL).timing.seconds, strict=True)
         low, _, high = quantiles([greedy / ours for greedy, ours in pairs], n=4)
         return low, high
 
     @property
     def largest_difference(self) -> float:
-        """Between the outputs of any plan and the global one's, over the largest output."""
+        """Max difference of any plan's outputs from the global plan's, over the largest output."""
         return max(plan.timing.error for plan in self.plans)
 
 
@@ -115,28 +122,28 @@ def everything_else(calls: tuple[CallTime, ...]) -> float:
 
 
 def scheme_times(
-    calls: tuple[CallTime, ...], prices: Mapping[object, float]
+    calls: tuple[CallTime, ...], prices: Mapping[Scheme, float]
 ) -> tuple[SchemeTime, ...]:
-    """The convolutions and dense layers among the calls, the slowest first; equal ones together.
+    """The convolutions and dense layers among the calls, summed by scheme, the slowest first.
 
     ``prices`` are seconds of one call, by (workload, config).
     """
-    found: dict[object, list[CallTime]] = {}
+    found: dict[Scheme, list[CallTime]] = {}
     for call in calls:
         if call.scheme is not None and not _is_transform(call):
             found.setdefault(call.scheme, []).append(call)
     times = []
-    for alike in found.values():
-        workload, config = alike[0].scheme or ("", "")
+    for scheme, alike in found.items():
+        workload, config = scheme
         count = sum(call.calls for call in alike)
-        price = prices.get(alike[0].scheme, float("nan"))
+        price = prices.get(scheme, float("nan"))
         seconds = sum(call.seconds for call in alike)
         times.append(SchemeTime(str(workload), str(config), count, count * price, seconds))
     return tuple(sorted(times, key=lambda time: time.in_network, reverse=True))
 
 
 def median_calls(rounds: list[list[CallTime]]) -> tuple[CallTime, ...]:
-    """Each function's median over several rounds of the same network."""
+    """Each function's median seconds over several rounds of the same network."""
     seconds: dict[str, list[float]] = {}
     for calls in rounds:
         for call in calls:

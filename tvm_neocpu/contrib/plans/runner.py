@@ -1,9 +1,10 @@
-"""A plan's network in a process of its own: its runs timed, and on demand its single calls."""
+"""A network built under a given plan, in a process of its own: its runs and single calls timed."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -12,24 +13,42 @@ from typing import Any
 import numpy as np
 import tvm
 from numpy.typing import NDArray
-from tvm import relax
+from tvm import relax, tirx
+from tvm.s_tir import Schedule
 
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
-from tvm_neocpu.contrib.plans.build import Scheme, build_plan
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, schedule_module
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.targets import CompileTarget, parse_target
+from tvm_neocpu.topi.anchor import find_anchor
 
-# relax's own functions: allocation and the like, well under a microsecond each.
+# Prefix of Relax's own functions, such as allocation: each takes well under a microsecond.
 _BUILTIN = "vm.builtin."
+
+Scheme = tuple[Workload, Config]
+
+
+@dataclass(frozen=True)
+class BuiltPlan:
+    """``schemes`` maps a function's name to what its template computes.
+
+    Functions without a template are not in it; the search does not price them.
+    """
+
+    executable: relax.VMExecutable
+    schemes: Mapping[str, Scheme]
 
 
 @dataclass(frozen=True)
 class CallTime:
-    """One function of the network: median seconds of all its calls in a run together.
+    """One function of the network: its ``calls`` in a run, and their seconds together (median).
 
-    ``scheme`` is what its template computes, None where no template had a hand in it.
+    ``scheme`` is what its template computes, None for a function without a template.
     """
 
     name: str
@@ -38,8 +57,25 @@ class CallTime:
     seconds: float
 
 
+def build_plan(mod: tvm.IRModule, plan: Plan, target: CompileTarget) -> BuiltPlan:
+    """Build ``mod``, whose weights are constants, under ``plan``.
+
+    Raises PlanError for the plan of another network.
+    """
+    folded = fold(mod, target.cpu)
+    graph = ExtractConvGraph(target.cpu)(folded)
+    altered = apply_plan(folded, plan, target.cpu)
+    computed = compute_templates(altered, plan.by_layout(graph), target.cpu)
+    schemes = {
+        str(var.name_hint): scheme
+        for var, func in computed.functions.items()
+        if isinstance(func, tirx.PrimFunc) and (scheme := _scheme_of(func)) is not None
+    }
+    return BuiltPlan(tvm.compile(schedule_module(computed), target.target), schemes)
+
+
 class PlanRunner(TimedRuns):
-    """The network as ``plan`` has it."""
+    """The network built under ``plan``, in this process."""
 
     def __init__(self, network: Network, plan: Plan) -> None:
         mod, _ = from_onnx(network.model, network.shapes)
@@ -53,7 +89,7 @@ class PlanRunner(TimedRuns):
         self._wall = self._busy = 0.0
 
     def burst(self, count: int) -> list[float]:
-        """As every runner does; notes on the way how much of its core it got."""
+        """Seconds of each of ``count`` runs; also adds up wall time and CPU time."""
         wall, busy = time.perf_counter(), time.thread_time()
         seconds = super().burst(count)
         self._wall += time.perf_counter() - wall
@@ -61,9 +97,10 @@ class PlanRunner(TimedRuns):
         return seconds
 
     def core_share(self) -> float:
-        """CPU time over wall time of all runs; below 1 another process was on the same core.
+        """CPU time over wall time of all runs; below 1, another process took part of the core.
 
-        It holds for any number of threads: this one works in every parallel region, or spins.
+        This holds for any number of threads: the main thread works in every parallel region, or
+        spins.
         """
         return self._busy / self._wall if self._wall else 1.0
 
@@ -75,7 +112,7 @@ class PlanRunner(TimedRuns):
         return [np.array(x.numpy()) for x in (self._result if several else [self._result])]
 
     def call_times(self, runs: int) -> list[CallTime]:
-        """Every function's time inside the network, where caches are as they are there."""
+        """Every function's time inside the network, in caches as its neighbours leave them."""
         machine = relax.VirtualMachine(self._code, tvm.cpu())
         watch = _Watch()
         machine.set_instrument(watch)
@@ -96,7 +133,7 @@ class PlanRunner(TimedRuns):
 
 
 class _Watch:
-    """Relax's instrument: called before and after every call."""
+    """An instrument of Relax's virtual machine, which calls it before and after every call."""
 
     def __init__(self) -> None:
         self.calls: dict[str, list[float]] = defaultdict(list)
@@ -109,11 +146,11 @@ class _Watch:
             seconds = time.perf_counter() - self._start
             if not name.startswith(_BUILTIN):
                 self.calls[name].append(seconds)
-        return 0  # go on
+        return 0  # the machine goes on
 
 
 class IsolatedPlan(IsolatedRunner):
-    """A :class:`PlanRunner` in a process of its own; raises EngineError with what building did."""
+    """A :class:`PlanRunner` in a process of its own. Raises EngineError if building fails."""
 
     def __init__(self, network: Network, plan: Plan) -> None:
         super().__init__(partial(PlanRunner, network, plan))
@@ -125,3 +162,8 @@ class IsolatedPlan(IsolatedRunner):
     def core_share(self) -> float:
         share: float = self._ask(("core_share",))
         return share
+
+
+def _scheme_of(func: tirx.PrimFunc) -> Scheme | None:
+    anchor = find_anchor(Schedule(func))
+    return None if anchor is None else (anchor.workload, anchor.config)

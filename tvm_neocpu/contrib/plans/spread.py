@@ -1,13 +1,15 @@
-"""The plans that are compared: the global search's, the greedy one, one layout, random ones."""
+"""Which plans are compared: the global search's, the greedy plan, one layout, random plans."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.baselines import (
     fastest_schemes,
@@ -28,8 +30,8 @@ GLOBAL, GREEDY = "global", "greedy"
 class PricedPlan:
     """A plan with the two parts of the search's sum, in seconds.
 
-    ``names`` are several where several ways to choose came to the same plan. ``timed_seconds`` is
-    the part of ``conv_seconds`` that was measured; the cost model said the rest.
+    It has several ``names`` if several ways to choose gave the same plan. ``timed_seconds`` is the
+    part of ``conv_seconds`` that comes from records; the cost model predicted the rest.
     """
 
     names: tuple[str, ...]
@@ -43,7 +45,7 @@ class PricedPlan:
 
     @property
     def seconds(self) -> float:
-        """What the search says that the plan costs."""
+        """The search's sum: convolutions and transforms."""
         return self.plan.seconds
 
     @property
@@ -56,8 +58,7 @@ def plans_of(
 ) -> list[PricedPlan]:
     """Distinct plans over the same candidates and transform costs, the global search's first.
 
-    The random plans change an ever greater share of the global one, the last all of it, so that
-    their predicted costs spread.
+    Random plan k of n changes a share k / n of the global plan, so that predicted costs spread.
     """
     layout_graph = build_layout_graph(graph, *known_costs(graph, cpu, history))
     optimum = solve(layout_graph.problem)
@@ -82,7 +83,7 @@ def plans_of(
 
 
 def _priced(
-    name: str, layout_graph: LayoutGraph, solution: Solution, timed: set[object]
+    name: str, layout_graph: LayoutGraph, solution: Solution, timed: set[tuple[Workload, Config]]
 ) -> PricedPlan:
     nodes = layout_graph.graph.nodes
     picked = list(zip(nodes, layout_graph.picked(solution.choice), strict=True))
@@ -95,7 +96,7 @@ def _priced(
 
 
 def _distinct(priced: list[PricedPlan]) -> list[PricedPlan]:
-    """Equal plans once, under all their names."""
+    """Each plan once, with the names of all plans equal to it."""
     found: list[PricedPlan] = []
     for one in priced:
         same = [k for k, other in enumerate(found) if _same(one.plan, other.plan)]

@@ -1,7 +1,7 @@
-"""Running our passes one after the other, with one variable to look between them.
+"""Running our passes in order, and the environment variable that shows what each of them left.
 
 ``TVM_NEOCPU_DEBUG=print`` prints the module after every pass, ``TVM_NEOCPU_DEBUG=verify`` checks
-that it is still well formed; both may be given, separated by a comma.
+that it is still well formed, ``TVM_NEOCPU_DEBUG=print,verify`` does both.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import Protocol
 import tvm
 from tvm import relax
 
+from tvm_neocpu.core.errors import NeoCpuError
+
 DEBUG = "TVM_NEOCPU_DEBUG"
+_PRINT, _VERIFY = "print", "verify"
 
 
 class Pass(Protocol):
@@ -26,12 +29,24 @@ class Pass(Protocol):
 
 
 def run_passes(mod: tvm.IRModule, *passes: Pass) -> tvm.IRModule:
-    """Apply passes in order; raises ValueError naming the pass that left a broken module."""
-    wanted = set(os.environ.get(DEBUG, "").split(","))
+    """Apply passes in order.
+
+    Raises ValueError with the name of a pass that left a broken module, NeoCpuError for an unknown
+    word in the variable.
+    """
+    wanted = _debug_words()
     for step in passes:
         mod = step(mod)
-        if "print" in wanted:
+        if _PRINT in wanted:
             print(f"# after {step.name}\n{mod.script()}", file=sys.stderr)
-        if "verify" in wanted and not relax.analysis.check_well_formed(mod):
+        if _VERIFY in wanted and not relax.analysis.check_well_formed(mod):
             raise ValueError(f"{step.name} left a module that is not well formed")
     return mod
+
+
+def _debug_words() -> set[str]:
+    text = os.environ.get(DEBUG, "")
+    words = {word.strip() for word in text.split(",")} - {""}
+    if not words <= {_PRINT, _VERIFY}:
+        raise NeoCpuError(f"{DEBUG} is {_PRINT}, {_VERIFY} or {_PRINT},{_VERIFY}, not {text!r}")
+    return words

@@ -1,4 +1,4 @@
-"""The calibration file: what is refused, when it is used, and that it never breaks a build."""
+"""The calibration file: what it may hold, when builds use it; a bad file never breaks a build."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import tvm
 from tvm_neocpu.core.cpu import AVX512, MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError
 from tvm_neocpu.runtime import host as host_cpu
-from tvm_neocpu.targets import calibration
-from tvm_neocpu.targets.calibration import (
+from tvm_neocpu.targets import calibration_file, describe_target, is_host_cpu, parse_target
+from tvm_neocpu.targets.calibration_file import (
     VARIABLE,
     Calibration,
     calibrated,
@@ -23,7 +23,6 @@ from tvm_neocpu.targets.calibration import (
     parse,
     save,
 )
-from tvm_neocpu.targets.target import describe_target, is_host_cpu, parse_target
 
 MEASURED = {"ghz": 1.25, "l3": 3 * MIB, "l2_bytes_per_cycle": 20, "dram_bytes_per_cycle": 5.5}
 CPU = Cpu("znver5", AVX512, 4)
@@ -35,7 +34,7 @@ def text(parameters: object, name: str = "znver5") -> str:
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where this test's builds look; nothing is there yet."""
+    """The path at which this test's builds look; the file does not exist yet."""
     path = tmp_path / "calibration.json"
     monkeypatch.setenv(VARIABLE, str(path))
     return path
@@ -64,7 +63,10 @@ def test_all_cores_get_no_less_from_memory_than_one() -> None:
         ('{"cpus": {}}', "version None"),
         ('{"version": 1, "cpus": {"a": 3}}', "a: no parameters"),
         ('{"version": 1, "cpus": {"a": {"parameters": [1]}}}', "a: no parameters"),
-        ('{"version": 1, "cpus": {"a": {"parameters": {"ghz": 1}, "provenance": 3}}}', "no object"),
+        (
+            '{"version": 1, "cpus": {"a": {"parameters": {"ghz": 1}, "provenance": 3}}}',
+            "not an object",
+        ),
         (text({}), "no ghz"),
         (text({"l3": MIB}), "no ghz"),
         (text({"ghz": 2, "l4": 3}), "unknown parameter 'l4'"),
@@ -169,7 +171,7 @@ def test_a_changed_file_is_read_again(file: Path) -> None:
 
 def test_saving_over_what_is_no_calibration_is_refused(file: Path) -> None:
     file.write_text("notes")
-    with pytest.raises(CalibrationError, match="no calibration"):
+    with pytest.raises(CalibrationError, match="not a calibration file"):
         save(file, "znver5", Calibration(MEASURED))
     assert file.read_text() == "notes"
 
@@ -201,7 +203,7 @@ def test_off_ignores_the_default_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_a_target_that_is_not_this_machines_cpu_is_never_calibrated(file: Path) -> None:
-    """Not a CPU cross-compiled for, not the baseline, not another whose code happens to run."""
+    """Neither another architecture, nor the baseline, nor another CPU whose code runs here."""
     arm = host_cpu.arch_of(host_cpu.triple()) == "aarch64"
     triple, other = ("aarch64", "neoverse-n1") if arm else ("x86_64", "nehalem")
     texts = [
@@ -232,4 +234,4 @@ def test_this_cpu_of_another_architecture_is_not_this_machine(
 
 def test_the_suite_does_not_see_a_users_file() -> None:
     assert chosen_path() is None
-    assert set(calibration.PARAMETERS) <= set(vars(CPU))
+    assert set(calibration_file.PARAMETERS) <= set(vars(CPU))

@@ -1,4 +1,4 @@
-"""Every network of the zoo: published size, valid ONNX, and a signal that survives to the end."""
+"""Every network of the zoo: published size, valid ONNX, activations near 1 in every layer."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from tvm_neocpu.contrib.model_zoo import Network, build, find, input_shape, names
 from tvm_neocpu.core.errors import ShapeError, UnknownModelError
 
-# Parameters, and billions of multiply-adds in convolutions and fully connected layers, as published
-# by torchvision; LeNet-5 counted by hand.
+# Parameters and billions of multiply-adds (convolutions, fully connected layers) that torchvision
+# publishes; LeNet-5 is counted by hand.
 PUBLISHED = {
     "resnet18": (11_689_512, 1.814),
     "resnet34": (21_797_672, 3.664),
@@ -176,7 +176,7 @@ def _count_parameters(model: onnx.ModelProto) -> int:
 
 
 def _count_multiply_adds(file: bytes) -> int:
-    """Outputs of all convolutions and fully connected layers times their filters' sizes."""
+    """The sum over convolutions and fully connected layers of outputs times filter size."""
     inferred = onnx.shape_inference.infer_shapes(file, strict_mode=True).graph
     shapes = {value.name: _shape(value) for value in (*inferred.value_info, *inferred.output)}
     filters = {weight.name: math.prod(weight.dims[1:]) for weight in inferred.initializer}

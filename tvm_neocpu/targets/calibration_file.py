@@ -1,7 +1,9 @@
-"""This machine's calibration file: measured parameters that replace the family's in the cost model.
+"""The calibration file: where it is, how it is read and written, what a build takes from it.
 
-`python -m tvm_neocpu.calibrate` writes it, a description of this machine's CPU reads it. Without a
-file nothing changes, so a build depends on no measurement that nobody asked for.
+It holds measured parameters of this machine's CPU; they replace the family's in the cost model.
+`python -m tvm_neocpu.calibrate` writes the file (`commands/calibrate.py`) after measuring
+(`contrib/kernels/measure_machine.py`); :func:`describe_target` reads it. Without a file nothing
+changes: a build depends on no measurement that nobody asked for.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ VARIABLE = "TVM_NEOCPU_CALIBRATION"
 OFF = "off"
 VERSION = 1
 
-# What may be measured, fields of `Cpu`; every bandwidth is in cycles of the measured clock.
+# Fields of `Cpu` that may be measured; every bandwidth counts cycles of the measured clock.
 CLOCK, L3_SIZE = "ghz", "l3"
 PARAMETERS = (
     CLOCK,
@@ -32,31 +34,34 @@ PARAMETERS = (
     "dram_bytes_per_cycle",
     "dram_total_bytes_per_cycle",
 )
-# No machine's clock, bytes a cycle or cache bytes; a file that says more was not measured.
-_BEYOND_ANY = 2.0**40
+# Above any machine's clock, bytes per cycle or cache size: nobody measured such a value.
+_MAX_VALUE = 2.0**40
 
 _LOG = logging.getLogger("tvm_neocpu")
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Measured fields of a :class:`Cpu`; what is missing could not be measured and stays as it is.
+    """Measured fields of a :class:`Cpu`; a field that could not be measured is not among them.
 
-    ``provenance`` says where and when: `contrib.provenance`.
+    ``provenance`` says where and when they were measured (:func:`contrib.provenance.provenance`).
     """
 
     parameters: Mapping[str, float]
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     def applied_to(self, cpu: Cpu) -> Cpu:
-        """The CPU with what was measured; all cores together get what one core alone gets."""
+        """The CPU with the measured fields.
+
+        All cores together never get less from memory than one core alone was measured to get.
+        """
         found = replace(cpu, **dict(self.parameters))  # type: ignore[arg-type]
         total = max(found.dram_total_bytes_per_cycle, found.dram_bytes_per_cycle)
         return replace(found, dram_total_bytes_per_cycle=total)
 
 
 def chosen_path(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The file that builds read and calibrating writes; ``None`` when it is switched off."""
+    """The file that builds read and the calibrate command writes; ``None`` if switched off."""
     text = environment.get(VARIABLE, "").strip()
     if text.lower() == OFF:
         return None
@@ -64,7 +69,7 @@ def chosen_path(environment: Mapping[str, str] = os.environ) -> Path | None:
         if text:
             return Path(text).expanduser()
         folder = environment.get("XDG_CACHE_HOME", "")
-        # The XDG specification: a relative path there is invalid and to be ignored.
+        # The XDG specification says that a relative path is invalid and must be ignored.
         cached = Path(folder) if os.path.isabs(folder) else Path.home() / ".cache"
     except RuntimeError:  # no home directory
         return None
@@ -72,9 +77,9 @@ def chosen_path(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 def calibrated(cpu: Cpu, environment: Mapping[str, str] = os.environ) -> Cpu:
-    """The CPU as measured on this machine, where there is a file that knows it.
+    """The CPU with the file's figures; unchanged if the file has none for it.
 
-    The caller answers for ``cpu`` being this machine's. A file that is no use is one warning.
+    The caller must know that ``cpu`` is this machine's. A file that cannot be used is one warning.
     """
     path = chosen_path(environment)
     if path is None:
@@ -85,7 +90,7 @@ def calibrated(cpu: Cpu, environment: Mapping[str, str] = os.environ) -> Cpu:
 
 
 def load(path: Path) -> dict[str, Calibration]:
-    """What a file holds, by CPU name. Raises CalibrationError, FileNotFoundError."""
+    """A file's calibrations by CPU name. Raises CalibrationError, FileNotFoundError."""
     try:
         return parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -93,11 +98,14 @@ def load(path: Path) -> dict[str, Calibration]:
     except OSError as error:
         raise CalibrationError(f"cannot read the calibration {path}: {error.strerror}") from error
     except (CalibrationError, UnicodeDecodeError) as error:
-        raise CalibrationError(f"{path} is no calibration: {error}") from error
+        raise CalibrationError(f"{path} is not a calibration file: {error}") from error
 
 
 def parse(text: str) -> dict[str, Calibration]:
-    """A file's text, by CPU name. Raises CalibrationError on anything that we would not write."""
+    """The calibrations in a file's text, by CPU name.
+
+    Raises CalibrationError on anything that :func:`save` would not write.
+    """
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -110,7 +118,7 @@ def parse(text: str) -> dict[str, Calibration]:
 
 
 def save(path: Path, cpu: str, calibration: Calibration) -> None:
-    """Set one CPU's entry and keep the others'. Raises CalibrationError."""
+    """Write one CPU's calibration and keep those of other CPUs. Raises CalibrationError."""
     try:
         entries = load(path)
     except FileNotFoundError:
@@ -121,7 +129,7 @@ def save(path: Path, cpu: str, calibration: Calibration) -> None:
         for name, entry in sorted(entries.items())
     }
     text = json.dumps({"version": VERSION, "cpus": cpus}, indent=2) + "\n"
-    # Renamed into place: a build that reads meanwhile sees the old file or the new one.
+    # The rename is atomic: a build that reads meanwhile sees the old file or the new one.
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -137,11 +145,11 @@ def _entry(name: str, entry: Any) -> Calibration:
         raise CalibrationError(f"{name}: no parameters")
     parameters, provenance = entry["parameters"], entry.get("provenance", {})
     if not isinstance(provenance, dict):
-        raise CalibrationError(f"{name}: the provenance is no object")
+        raise CalibrationError(f"{name}: the provenance is not an object")
     for key, value in parameters.items():
         _check(name, key, value)
     if CLOCK not in parameters:
-        raise CalibrationError(f"{name}: no {CLOCK}, which its bandwidths are relative to")
+        raise CalibrationError(f"{name}: no {CLOCK}, but bandwidths count its cycles")
     return Calibration(parameters, provenance)
 
 
@@ -152,12 +160,12 @@ def _check(name: str, key: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, wanted):
         kind = "a whole number" if key == L3_SIZE else "a number"
         raise CalibrationError(f"{name}: {key} is {kind}, not {json.dumps(value)[:40]}")
-    if not 0 < value < _BEYOND_ANY:  # false of NaN, too
+    if not 0 < value < _MAX_VALUE:  # NaN fails this, too
         raise CalibrationError(f"{name}: {key} cannot be {json.dumps(value)[:40]}")
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """What changes when the file does; ``None`` without a file."""
+    """Modification time (ns) and size (bytes) of the file; ``None`` without a file."""
     try:
         status = path.stat()
     except (OSError, ValueError):
@@ -167,7 +175,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 @cache
 def _known(path: Path, cpu: str, stamp: tuple[int, int] | None, named: bool) -> Calibration | None:
-    """The file's entry for a CPU; cached by ``stamp``, so that a bad file warns once."""
+    """The file's calibration of a CPU; cached by ``stamp``, so that a bad file warns once."""
     try:
         entries = load(path)
     except FileNotFoundError:

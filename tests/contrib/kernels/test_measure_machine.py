@@ -1,4 +1,4 @@
-"""Measuring the machine: which buffers, and what becomes of the figures; kernels in miniature."""
+"""Measuring the machine: the buffers, the figures computed from rounds, kernels in miniature."""
 
 from __future__ import annotations
 
@@ -6,18 +6,26 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.contrib.kernels import machine
-from tvm_neocpu.contrib.kernels.ceilings import ReadKernel
-from tvm_neocpu.contrib.kernels.machine import Buffers, buffers_of, measure, parameters, probes
+from tvm_neocpu.contrib.kernels import measure_machine
+from tvm_neocpu.contrib.kernels.measure_machine import (
+    Buffers,
+    buffers_of,
+    measure,
+    parameters,
+    probes,
+)
 from tvm_neocpu.core.cpu import AVX2, KIB, MIB, Cpu
-from tvm_neocpu.targets.target import parse_target
+from tvm_neocpu.targets import parse_target
 
 CPU = Cpu("haswell", AVX2, 4, l2=256 * KIB, l3=8 * MIB, fma_per_cycle=2)
 BUFFERS = Buffers(1, (20, 30, 40), 99)
 
 
 def a_round(clock: float, l3: tuple[float, float, float] = (16, 16, 16)) -> dict[str, float]:
-    """What a machine of so many GHz would show: 32, ``l3`` by size, 4 and 6 bytes per cycle."""
+    """Probes of a machine of ``clock`` GHz.
+
+    It reads 32 bytes per cycle from L2, ``l3`` by buffer size, 4 from memory and 6 by all cores.
+    """
     per_cycle = {"l2": 32.0, "dram": 4.0, "dram of all cores": 6.0}
     per_cycle.update({f"l3 {size}": rate for size, rate in zip(BUFFERS.l3, l3, strict=True)})
     return {"peak": clock * 32, **{name: x * clock * 1e9 for name, x in per_cycle.items()}}
@@ -81,7 +89,7 @@ def test_rounds_interleave_the_probes() -> None:
 
 
 def test_probes_measure_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "RUN_BYTES", MIB)
+    monkeypatch.setattr(measure_machine, "RUN_BYTES", MIB)
     target = parse_target("llvm")
     target = replace(target, cpu=target.cpu.with_cores(2))
     buffers = Buffers(64 * KIB, (256 * KIB,), MIB)
@@ -90,13 +98,3 @@ def test_probes_measure_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert measured["l3"] == 256 * KIB
     assert set(measured) == set(parameters([a_round(2.0)], BUFFERS, CPU))
     assert all(value > 0 for value in measured.values())
-
-
-@pytest.mark.parametrize(("cores", "size", "passes"), [(1, 5000, 3), (2, 100_000, 1), (1, 1, 2)])
-def test_a_read_kernel_reads_every_byte_of_every_pass(cores: int, size: int, passes: int) -> None:
-    target = parse_target("llvm")
-    kernel = ReadKernel(replace(target, cpu=target.cpu.with_cores(cores)), size, passes)
-    assert kernel.bytes_per_second() > 0
-    data, total = (argument.numpy() for argument in kernel.arguments)
-    assert total.sum() == data.size * passes
-    assert kernel.read_bytes == data.nbytes * passes

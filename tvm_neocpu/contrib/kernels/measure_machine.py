@@ -1,4 +1,9 @@
-"""The cost model's machine parameters, measured: clock, bytes per cycle of each level, L3 share."""
+"""The measuring behind `python -m tvm_neocpu.calibrate`: kernels run, `Cpu`'s figures come out.
+
+It measures the clock, bytes per cycle from each cache level and from memory, and the usable share
+of the L3. `commands/calibrate.py` is the command line, `targets/calibration_file.py` the file;
+`measure.py` beside this module times the kernels of a network instead.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,16 @@ from statistics import median
 
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, ReadKernel
 from tvm_neocpu.core.cpu import MIB, Cpu
-from tvm_neocpu.targets.target import CompileTarget
+from tvm_neocpu.targets import CompileTarget
 
 ROUNDS = 9
-# Bytes that a run reads at least: milliseconds, long against the call and the clock's ticks.
+# Bytes that one run reads: it takes milliseconds, long against the call and the timer's ticks.
 RUN_BYTES = 64 * MIB
-# A buffer is still in the L3 while it reads at this share of a quarter of the L3's rate.
+# The L3 holds a buffer that reads at this share of the smallest L3 buffer's rate, or faster.
 STILL_L3 = 0.7
-# Eighths of the L3 that are tried: a virtual machine shares its L3 with others.
+# Buffer sizes in eighths of the L3: a virtual machine shares its L3 with others.
 EIGHTHS = (2, 3, 4, 5, 6, 7, 8)
-# A buffer so many times the L2 hardly profits from it, one so many times the L3 not from that.
+# Sizes, in multiples of the L2 and of the L3, at which a buffer gains next to nothing from it.
 BEYOND_L2, BEYOND_L3 = 4, 8
 
 PEAK, L2, DRAM, DRAM_ALL = "peak", "l2", "dram", "dram of all cores"
@@ -26,7 +31,7 @@ Probes = Mapping[str, Callable[[], float]]
 
 @dataclass(frozen=True)
 class Buffers:
-    """Bytes to read for each level; ``l3`` rises from what surely fits, empty without an L3."""
+    """Buffer sizes in bytes for each level; ``l3`` ascends, and is empty without an L3."""
 
     l2: int
     l3: tuple[int, ...]
@@ -34,17 +39,17 @@ class Buffers:
 
 
 def buffers_of(cpu: Cpu) -> Buffers:
-    """Buffers for a CPU's caches as the kernel reports them."""
+    """Buffers for a CPU whose cache sizes are those that the operating system reports."""
     smallest = max(EIGHTHS[0] * cpu.l3 // 8, BEYOND_L2 * cpu.l2)
     sizes = {smallest, *(n * cpu.l3 // 8 for n in EIGHTHS)}
     fitting = tuple(sorted(size for size in sizes if smallest <= size <= cpu.l3))
-    # An L3 little larger than L2 cannot be told from it.
+    # Timing cannot tell an L3 from an L2 of nearly its size.
     has_l3 = smallest <= cpu.l3 // 2
     return Buffers(cpu.l2 // 2, fitting if has_l3 else (), BEYOND_L3 * max(cpu.l3, 8 * MIB))
 
 
 def probes(target: CompileTarget, buffers: Buffers) -> dict[str, Callable[[], float]]:
-    """What to measure: GFLOP/s of one core's FMAs, bytes per second of reads, by name."""
+    """Probes by name: one core's FMA peak in GFLOP/s, every other in bytes per second."""
     one = replace(target, cpu=target.cpu.with_cores(1))
 
     def reader(size: int, on: CompileTarget = one) -> Callable[[], float]:
@@ -60,15 +65,15 @@ def probes(target: CompileTarget, buffers: Buffers) -> dict[str, Callable[[], fl
 
 
 def measure(probes: Probes, rounds: int = ROUNDS) -> list[dict[str, float]]:
-    """Every probe once a round: the clock drifts, so what is compared is measured together."""
+    """Every probe's figure in each round; the clock drifts, so a round holds all of them."""
     return [{name: probe() for name, probe in probes.items()} for _ in range(rounds)]
 
 
 def parameters(rounds: list[dict[str, float]], buffers: Buffers, cpu: Cpu) -> dict[str, float]:
-    """Fields of :class:`Cpu` from the rounds: medians, bytes per cycle of each round's own clock.
+    """Fields of :class:`Cpu`: medians over the rounds, bytes per cycle of each round's own clock.
 
-    The clock is the peak over the FMAs a cycle that the CPU's family has: where those are wrong,
-    clock and bytes per cycle are so by the same factor, and predicted times stay right.
+    The clock is the measured peak over the family's FMAs per cycle. If the family is wrong, clock
+    and bytes per cycle are wrong by the same factor, and predicted times stay right.
     """
     clocks = [found[PEAK] / (2 * cpu.multiply_adds_per_cycle("float32")) for found in rounds]
 
@@ -91,7 +96,10 @@ def parameters(rounds: list[dict[str, float]], buffers: Buffers, cpu: Cpu) -> di
 
 
 def _effective(sizes: tuple[int, ...], rates: list[float]) -> int:
-    """The largest size before the first that reads much slower than the smallest."""
+    """The largest size before the first one that reads much slower than the smallest.
+
+    Sizes 2, 3, 4 MiB that read 16, 12, 6 bytes per cycle -> 3 MiB.
+    """
     held = sizes[0]
     for size, rate in zip(sizes, rates, strict=True):
         if rate < STILL_L3 * rates[0]:

@@ -1,0 +1,104 @@
+"""CPU families: each holds what differs from the defaults, and gives the same CPU as ever."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+import tvm
+
+from tvm_neocpu.core.cpu import AVX2, KIB, MIB, Cpu
+from tvm_neocpu.targets.families import FAMILIES, canonical_name, family, with_family
+
+HASWELL = (32 * KIB, 256 * KIB, 8 * MIB, 3.0, 2, 2, 5, 32.0, 10.0, 4.0, 16.0)
+SKYLAKE_X = (32 * KIB, 1 * MIB, 24 * MIB, 2.5, 2, 2, 4, 32.0, 10.0, 4.0, 16.0)
+SAPPHIRE_RAPIDS = (48 * KIB, 2 * MIB, 48 * MIB, 2.5, 2, 2, 4, 32.0, 10.0, 4.0, 16.0)
+NEOVERSE = (64 * KIB, 1 * MIB, 32 * MIB, 2.5, 2, 2, 4, 32.0, 10.0, 4.0, 16.0)
+# l1, l2, l3, GHz, FMAs and loads per cycle, FMA latency, bytes per cycle from L2, L3, memory by one
+# core and by all cores. Figures are repeated here so that no default changes a family in silence.
+FROZEN = {
+    "haswell": HASWELL,
+    "broadwell": HASWELL,
+    "skylake": (32 * KIB, 256 * KIB, 8 * MIB, 3.0, 2, 2, 4, 32.0, 10.0, 4.0, 16.0),
+    "skylake-avx512": SKYLAKE_X,
+    "cascadelake": SKYLAKE_X,
+    "cooperlake": SKYLAKE_X,
+    "icelake-client": (48 * KIB, 512 * KIB, 8 * MIB, 2.5, 1, 2, 4, 32.0, 10.0, 4.0, 16.0),
+    "icelake-server": (48 * KIB, 1280 * KIB, 32 * MIB, 2.5, 2, 2, 4, 32.0, 10.0, 4.0, 16.0),
+    "sapphirerapids": SAPPHIRE_RAPIDS,
+    "emeraldrapids": SAPPHIRE_RAPIDS,
+    "graniterapids": SAPPHIRE_RAPIDS,
+    "znver1": (32 * KIB, 512 * KIB, 8 * MIB, 3.0, 1, 1, 5, 32.0, 10.0, 4.0, 16.0),
+    "znver2": (32 * KIB, 512 * KIB, 16 * MIB, 3.0, 2, 2, 5, 32.0, 10.0, 4.0, 16.0),
+    "znver3": (32 * KIB, 512 * KIB, 32 * MIB, 3.0, 2, 2, 4, 32.0, 10.0, 4.0, 16.0),
+    "znver4": (32 * KIB, 1 * MIB, 32 * MIB, 2.5, 1, 1, 4, 32.0, 10.0, 4.0, 16.0),
+    "znver5": (48 * KIB, 1 * MIB, 32 * MIB, 3.9, 2, 2, 4, 32.0, 16.0, 10.0, 12.0),
+    "cortex-a53": (32 * KIB, 512 * KIB, 512 * KIB, 1.4, 1, 1, 8, 32.0, 10.0, 4.0, 16.0),
+    "cortex-a72": (32 * KIB, 1 * MIB, 1 * MIB, 1.5, 1, 1, 7, 32.0, 10.0, 4.0, 16.0),
+    "cortex-a76": (64 * KIB, 512 * KIB, 2 * MIB, 2.4, 2, 2, 4, 32.0, 10.0, 4.0, 16.0),
+    "neoverse-n1": NEOVERSE,
+    "neoverse-n2": NEOVERSE,
+    "neoverse-v1": (64 * KIB, 1 * MIB, 32 * MIB, 2.5, 4, 3, 4, 32.0, 10.0, 4.0, 16.0),
+    "neoverse-v2": (64 * KIB, 2 * MIB, 32 * MIB, 2.5, 4, 3, 4, 32.0, 10.0, 4.0, 16.0),
+    "apple-m1": (128 * KIB, 12 * MIB, 8 * MIB, 3.2, 4, 3, 4, 32.0, 10.0, 4.0, 16.0),
+}
+
+
+def frozen_cpu(name: str) -> Cpu:
+    l1, l2, l3, ghz, fma, load, latency, from_l2, from_l3, from_dram, from_dram_total = FROZEN[name]
+    return Cpu(
+        name,
+        AVX2,
+        4,
+        l1=l1,
+        l2=l2,
+        l3=l3,
+        ghz=ghz,
+        fma_per_cycle=fma,
+        load_per_cycle=load,
+        fma_latency=latency,
+        l2_bytes_per_cycle=from_l2,
+        l3_bytes_per_cycle=from_l3,
+        dram_bytes_per_cycle=from_dram,
+        dram_total_bytes_per_cycle=from_dram_total,
+    )
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_gives_the_same_cpu_as_ever(name: str) -> None:
+    assert with_family(Cpu(name, AVX2, 4)) == frozen_cpu(name)
+
+
+def test_no_family_is_forgotten() -> None:
+    assert FAMILIES.keys() == FROZEN.keys()
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_family_holds_only_what_differs_from_the_defaults(name: str) -> None:
+    defaults = {field.name: field.default for field in fields(Cpu)}
+    repeated = {key for key, value in FAMILIES[name].items() if defaults[key] == value}
+    assert repeated == set()
+
+
+@pytest.mark.parametrize("figure", ["l2_bytes_per_cylce", "l4", "name", "cores", "isa"])
+def test_a_name_that_is_no_figure_is_refused(figure: str) -> None:
+    with pytest.raises(TypeError, match=f"no figure {figure}"):
+        family(**{figure: 1})
+
+
+def test_a_family_builds_on_another_and_leaves_it_alone() -> None:
+    base = family(l1=1, l2=2)
+    assert family(base, l2=3) == {"l1": 1, "l2": 3}
+    assert base == {"l1": 1, "l2": 2}
+
+
+def test_a_cpu_without_a_family_keeps_its_figures() -> None:
+    cpu = Cpu("nehalem", AVX2, 4, l2=7)
+    assert with_family(cpu) == cpu
+
+
+def test_every_family_is_a_cpu_that_llvm_knows() -> None:
+    triples = ("x86_64-linux-gnu", "aarch64-linux-gnu")
+    for name in FAMILIES:
+        assert canonical_name(name) == name
+        assert any(tvm.target.codegen.llvm_is_valid_cpu(name, triple) for triple in triples)

@@ -1,0 +1,45 @@
+"""A network with the choices that a build would make, priced, and where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.global_search.network.choose import solution_of
+from tvm_neocpu.global_search.network.explain import Explanation, explain
+from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
+from tvm_neocpu.global_search.solvers.methods import solve
+from tvm_neocpu.pipeline import known_costs
+from tvm_neocpu.tuning.database.history import History
+
+
+@dataclass(frozen=True)
+class ExplainedNetwork:
+    """``origin`` says where the choices come from: a log's plan, or a search over what is known."""
+
+    name: str
+    cpu: str
+    threads: int
+    origin: str
+    explanation: Explanation
+
+
+def explain_network(name: str, graph: ConvGraph, cpu: Cpu, history: History) -> ExplainedNetwork:
+    """The choices that a build would make now from what ``history`` knows; nothing is built."""
+    candidates, transform_seconds = known_costs(graph, cpu, history)
+    layout_graph = build_layout_graph(graph, candidates, transform_seconds)
+    solution = solve(layout_graph.problem)
+    origin = f"a search over what is known ({solution.method})"
+    logged = history.plan(graph)
+    if logged is not None:
+        planned = solution_of(layout_graph, logged, solution)
+        origin = f"the log's plan ({logged.method})"
+        if planned is None:
+            # Records came after the plan; they beat schemes that the plan takes.
+            origin = f"a search over newer records than those of the log's plan ({solution.method})"
+        solution = planned or solution
+    records = history.schemes(graph.workloads)
+    measured = {(r.workload, r.config) for found in records.values() for r in found}
+    explanation = explain(layout_graph, solution, measured)
+    return ExplainedNetwork(name, cpu.name, cpu.cores, origin, explanation)
