@@ -11,7 +11,7 @@ import pytest
 from tvm_neocpu.core.config import Config, ConvConfig
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import ConvWorkload
-from tvm_neocpu.tuning.measuring.measure import Measured, MeasureErrorNo
+from tvm_neocpu.tuning.measuring.measurer import Measured, MeasureErrorNo
 from tvm_neocpu.tuning.task import Task
 
 CONV = ConvWorkload(1, 64, 56, 56, 64, (3, 3), padding=(1, 1, 1, 1))

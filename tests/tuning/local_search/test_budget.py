@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from tvm_neocpu.tuning.search.budget import Limits, TaskState, affordable, most_urgent
-from tvm_neocpu.tuning.search.progress import TaskResult
+from tvm_neocpu.tuning.local_search.budget import Limits, TaskState, affordable, most_urgent
+from tvm_neocpu.tuning.local_search.progress import TaskResult
 from tvm_neocpu.tuning.tuners import GridTuner
 
 

@@ -11,9 +11,9 @@ import pytest
 from tvm_neocpu.core.config import ConvConfig
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.measuring.measure import ReplayMeasurer
-from tvm_neocpu.tuning.search.budget import Limits
-from tvm_neocpu.tuning.search.local_search import tune_tasks
+from tvm_neocpu.tuning.local_search.budget import Limits
+from tvm_neocpu.tuning.local_search.tune_tasks import tune_tasks
+from tvm_neocpu.tuning.measuring.measurer import ReplayMeasurer
 from tvm_neocpu.tuning.tuners import TUNERS
 
 PATIENT = Limits(patience=None)

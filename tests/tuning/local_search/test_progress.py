@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tvm_neocpu.core.config import TransformConfig
 from tvm_neocpu.core.workload import TransformWorkload
-from tvm_neocpu.tuning.search.progress import (
+from tvm_neocpu.tuning.local_search.progress import (
     PlainProgress,
     TaskResult,
     TuningResult,
@@ -18,7 +18,7 @@ from tvm_neocpu.tuning.search.progress import (
     last_line,
     task_text,
 )
-from tvm_neocpu.tuning.search.terminal_progress import TerminalProgress, progress_for
+from tvm_neocpu.tuning.local_search.terminal_progress import TerminalProgress, progress_for
 
 
 @pytest.fixture

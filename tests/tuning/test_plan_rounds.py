@@ -22,7 +22,7 @@ from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds, ranke
 from tvm_neocpu.tuning.database.best_records import BestRecords
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.search.plan_rounds import PlanRounds, measure_plan, unmeasured_tasks
+from tvm_neocpu.tuning.plan_rounds import PlanRounds, measure_plan, unmeasured_tasks
 from tvm_neocpu.tuning.transform_costs import transforms_in
 
 CPU = Cpu("testcpu", AVX512, cores=2)

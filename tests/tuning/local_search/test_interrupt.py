@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tvm_neocpu.tuning.search.interrupt import Interrupts
+from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
