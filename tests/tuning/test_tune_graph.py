@@ -144,7 +144,7 @@ def test_zero_rounds_measure_no_more_than_the_tuning_did(
     assert len(machine.asked) == summary.local.measured + summary.transforms.measured
 
 
-def test_an_interrupt_anywhere_is_said_and_resumed(
+def test_an_interrupt_at_any_candidate_is_reported_and_resumed(
     tune: Tune, machine: Modelled, tmp_path: Path
 ) -> None:
     whole = tune(tmp_path / "whole.log")
@@ -163,7 +163,7 @@ def test_an_interrupt_anywhere_is_said_and_resumed(
         assert len(machine.asked) == len(set(machine.asked))
 
 
-def test_an_unwritable_log_is_said_before_anything_is_measured(
+def test_an_unwritable_log_raises_before_anything_is_measured(
     tune: Tune, machine: Modelled, tmp_path: Path
 ) -> None:
     with pytest.raises(LogError):

@@ -1,4 +1,4 @@
-"""The best record of a workload, of a layout pair, of the right machine."""
+"""The best record of a workload and of a layout pair, on the right machine."""
 
 from __future__ import annotations
 

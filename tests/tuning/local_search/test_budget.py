@@ -1,4 +1,4 @@
-"""Dividing a session's effort."""
+"""How a session divides its budget over the tasks."""
 
 from __future__ import annotations
 

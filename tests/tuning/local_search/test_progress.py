@@ -1,4 +1,4 @@
-"""What a session says, on a terminal and elsewhere."""
+"""What a session prints, on a terminal and elsewhere."""
 
 from __future__ import annotations
 

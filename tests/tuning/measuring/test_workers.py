@@ -71,9 +71,10 @@ def test_only_our_workers_are_killed(scratch) -> None:
     stranger = psutil.Popen(["sleep", "60"])
     pool = WorkerPool(1, 30.0, scratch)
     (future,) = pool.map(lambda: __import__("os").getpid(), [()])
+    worker = psutil.Process(future.result())
     scratch.kill_workers()
-    worker = future.result()
-    assert not psutil.pid_exists(worker) or psutil.Process(worker).status() == "zombie"
+    ended, _ = psutil.wait_procs([worker], timeout=10)
+    assert ended == [worker]
     assert stranger.is_running()
     stranger.kill()
     stranger.wait()
