@@ -298,8 +298,8 @@ def test_a_log_of_another_thread_count_says_so_once(tmp_path, graph, plan, make_
         known = current_history(CPU)
         assert known.plan(graph) is None
         assert only_warning(known, graph.workloads) == (
-            f"{path} holds nothing for this network on testcpu with 2 threads, "
-            "only measurements with 4, 8, 16 threads: ignored"
+            f"{path} holds nothing for this network on testcpu at thread count 2, "
+            "only at 4, 8, 16: ignored"
         )
 
 
@@ -308,7 +308,7 @@ def test_a_log_of_other_layers_says_so_once(tmp_path, graph, make_record) -> Non
     path = log_of(tmp_path / "x.log", other)
     with apply_history_best(path):
         text = only_warning(current_history(CPU), graph.workloads)
-    assert text == f"{path} holds nothing for this network on testcpu with 2 threads: ignored"
+    assert text == f"{path} holds nothing for this network on testcpu at thread count 2: ignored"
 
 
 def test_a_log_of_another_cpu_is_named_once(tmp_path, graph, make_record) -> None:

@@ -147,8 +147,8 @@ class History:
         if not useless:
             return
         counts = sorted({count for log in useless for count in self._other_thread_counts(log)})
-        only = f", only measurements with {', '.join(map(str, counts))} threads" if counts else ""
-        what = f"nothing for this network on {self.cpu} with {self.threads} threads{only}"
+        only = f", only at {', '.join(map(str, counts))}" if counts else ""
+        what = f"nothing for this network on {self.cpu} at thread count {self.threads}{only}"
         self._warn(f"{_paths_text(useless)} holds {what}: ignored")
 
     def _warn_of_foreign(self, log: LogContents) -> None:
