@@ -12,15 +12,21 @@ from typing import Any
 
 import onnx
 import pytest
+from tvm.target import Target
 
 from tvm_neocpu.commands import bench, cli, tune
-from tvm_neocpu.commands.tune_network import TuneSummary
 from tvm_neocpu.contrib.peers import table
 from tvm_neocpu.contrib.peers.compare import compare, largest_error
 from tvm_neocpu.contrib.peers.isolated import EngineError, IsolatedRunner
+from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import LogError, ShapeError
-from tvm_neocpu.tuning.search.budget import Limits
-from tvm_neocpu.tuning.search.progress import TuningResult
+from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.database.log import TuningLog
+from tvm_neocpu.tuning.local_search.budget import Limits
+from tvm_neocpu.tuning.local_search.progress import TuningResult
+from tvm_neocpu.tuning.plan_rounds import Search
+from tvm_neocpu.tuning.tune_graph import TuneSummary
 
 Main = Callable[[list[str]], int]
 
@@ -120,7 +126,7 @@ def test_an_unwritable_log_is_said_before_tuning(
 ) -> None:
     Path("file").write_text("in the way")
     tuned: list[Any] = []
-    monkeypatch.setattr(tune, "tune_network", tuned.append)
+    monkeypatch.setattr(tune, "tune_graph", lambda *all, **_: tuned.append(all))
     assert tune.main(["lenet", "--log", "file/x.log"]) == cli.USER_ERROR
     assert "cannot write the log file/x.log" in capfd.readouterr().err
     assert tuned == []
@@ -133,20 +139,24 @@ def test_tune_passes_its_options_on(
 ) -> None:
     calls: list[dict[str, Any]] = []
 
-    def tune_network(mod: object, target: object, log: Path, **options: Any) -> TuneSummary:
-        calls.append({"target": target, "log": log, **options})
+    def tune_graph(
+        graph: ConvGraph, target: Target, cpu: Cpu, search: Search, log: TuningLog, **options: Any
+    ) -> TuneSummary:
+        plan = search(History(cpu.name, cpu.cores))
+        calls.append({"graph": graph, "plan": plan, "cpu": cpu, "log": log.path, **options})
         return TuneSummary(TuningResult((), 1.0), None, None)
 
-    monkeypatch.setattr(tune, "tune_network", tune_network)
+    monkeypatch.setattr(tune, "tune_graph", tune_graph)
     argv = "lenet --target llvm -mcpu=native --trials 7 --time-budget 2.5 --threads 1 --no-resume"
     assert tune.main([*argv.split(), "--tuner", "random", "--seed", "3"]) == 0
     (call,) = calls
-    target, log = call.pop("target"), call.pop("log")
+    cpu, log = call["cpu"], call["log"]
+    assert call["plan"].graph == call["graph"].hash
     assert call["limits"] == Limits(trials=7, seconds=2.5)
     assert call["resume"] is False
     assert os.environ["TVM_NUM_THREADS"] == "1"
-    assert target.cpu.cores == 1
-    assert log == Path("tuning_logs") / target.cpu.name / "lenet.log"
+    assert cpu.cores == 1
+    assert log == Path("tuning_logs") / cpu.name / "lenet.log"
     assert log.exists()
     assert "lenet: done: 0 measured" in capsys.readouterr().out
 
@@ -155,7 +165,7 @@ def test_an_interrupted_search_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     summary = TuneSummary(TuningResult((), 1.0, interrupted=True), None, None)
-    monkeypatch.setattr(tune, "tune_network", lambda *_, **__: summary)
+    monkeypatch.setattr(tune, "tune_graph", lambda *_, **__: summary)
     assert tune.main(["lenet", "lenet", "--log", "x.log"]) == cli.INTERRUPTED
     assert capsys.readouterr().out.count("run again to go on") == 1
 

@@ -12,14 +12,14 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.tuning.measuring.measure import Measured, MeasureErrorNo
+from tvm_neocpu.tuning.measuring.measurer import Measured, MeasureErrorNo
 from tvm_neocpu.tuning.task import Task
 
 CONV = ConvWorkload(1, 64, 56, 56, 64, (3, 3), padding=(1, 1, 1, 1))
 
 
 class ScriptedMeasurer:
-    """Times configs by a function, and remembers what it was asked."""
+    """Times configs by a function, and records what it was asked for."""
 
     def __init__(self, seconds: Callable[[Task, Config], float]) -> None:
         self.cpu = "testcpu"
@@ -82,7 +82,7 @@ def make_task(
     space: tuple[ConvConfig, ...],
     predicted: Callable[[Config], float],
 ) -> Callable[..., Task]:
-    """A task named and repeated as told; each on a workload of its own."""
+    """A task; different ``channels`` give different workloads, any field may be given."""
 
     def make(name: str = "conv", channels: int = 64, **fields: object) -> Task:
         workload = ConvWorkload(1, channels, 56, 56, 64, (3, 3), padding=(1, 1, 1, 1))

@@ -18,7 +18,6 @@ from rich.table import Table
 
 from tvm_neocpu import pipeline, relay
 from tvm_neocpu.commands import cli
-from tvm_neocpu.commands.tune_network import tune_network
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.peers.compare import Timing, compare
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
@@ -32,8 +31,10 @@ from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_info import describe_module
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
-from tvm_neocpu.tuning.search.budget import Limits
-from tvm_neocpu.tuning.search.terminal_progress import progress_for
+from tvm_neocpu.tuning.database.log import TuningLog
+from tvm_neocpu.tuning.local_search.budget import Limits
+from tvm_neocpu.tuning.local_search.terminal_progress import progress_for
+from tvm_neocpu.tuning.tune_graph import TuneSummary, tune_graph
 
 Libraries = dict[str, Path]
 Timings = dict[str, Timing]
@@ -56,8 +57,7 @@ def _demo(argv: list[str]) -> int:
     mod, _ = relay.frontend.from_onnx(model)
 
     print(f"tuning {options.model} for {target.cpu.name}, {count} threads -> {log}", flush=True)
-    limits = Limits(seconds=options.seconds)
-    summary = tune_network(mod, target, log, limits=limits, progress=progress_for(sys.stdout))
+    summary = _tune(mod, target, log, options.seconds)
     print(summary, flush=True)
     if summary.interrupted:
         return cli.INTERRUPTED
@@ -75,6 +75,19 @@ def _demo(argv: list[str]) -> int:
         }
     _report(_timings(options.model, model, count, libraries), transforms, count)
     return 0
+
+
+def _tune(mod: tvm.IRModule, target: CompileTarget, log: Path, seconds: float) -> TuneSummary:
+    graph = ExtractConvGraph(target.cpu)(pipeline.fold(mod, target.cpu))
+    return tune_graph(
+        graph,
+        target.target,
+        target.cpu,
+        partial(pipeline.search_plan, graph, target.cpu),
+        TuningLog(log),
+        limits=Limits(seconds=seconds),
+        progress=progress_for(sys.stdout),
+    )
 
 
 def _export(mod: tvm.IRModule, target: CompileTarget, history: History, path: Path) -> Path:

@@ -1,6 +1,7 @@
 """Tune networks for a CPU: `python -m tvm_neocpu.tune resnet50 --target llvm -mcpu=skylake-avx512`.
 
-Writes one log per network, which `relay.build` consumes; a search that was interrupted goes on.
+Writes one log per network, which `relay.build` reads. After an interrupt the same command goes on
+where it stopped.
 """
 
 from __future__ import annotations
@@ -8,15 +9,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from tvm_neocpu.commands import cli
-from tvm_neocpu.commands.tune_network import tune_network
 from tvm_neocpu.core.errors import TargetError
 from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.pipeline import fold, search_plan
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.tuning.search.budget import Limits
-from tvm_neocpu.tuning.search.terminal_progress import progress_for
+from tvm_neocpu.tuning.database.log import TuningLog
+from tvm_neocpu.tuning.local_search.budget import Limits
+from tvm_neocpu.tuning.local_search.terminal_progress import progress_for
+from tvm_neocpu.tuning.tune_graph import tune_graph
 from tvm_neocpu.tuning.tuners import TUNERS
 
 
@@ -34,17 +39,21 @@ def _tune(argv: list[str]) -> int:
     if not target.runs_here:
         lacks = ", ".join(target.missing)
         raise TargetError(f"cannot measure code for {target.cpu.name} here: no {lacks}")
-    threads.use_threads(target.cpu.cores)  # -num-cores counts too: records are keyed by it
+    cpu = target.cpu
+    threads.use_threads(cpu.cores)  # records are keyed by the threads, which -num-cores may set
     shapes = cli.parse_shapes(options.shape)
     networks = [cli.load_network(spec) for spec in options.models]
     logs = [cli.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
     for (name, model), log in zip(networks, logs, strict=True):
         mod, _ = from_onnx(model, shapes or None)
-        print(f"{name} on {target.cpu.name}, {target.cpu.cores} threads -> {log}", flush=True)
-        summary = tune_network(
-            mod,
-            target,
-            log,
+        print(f"{name} on {cpu.name}, {cpu.cores} threads -> {log}", flush=True)
+        graph = ExtractConvGraph(cpu)(fold(mod, cpu))
+        summary = tune_graph(
+            graph,
+            target.target,
+            cpu,
+            partial(search_plan, graph, cpu),
+            TuningLog(log),
             limits=Limits(trials=options.trials, seconds=options.time_budget),
             tuner=lambda task: TUNERS[options.tuner](task, options.seed),
             resume=options.resume,
@@ -60,19 +69,22 @@ def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu.tune", description=__doc__)
     cli.add_common_options(parser)
     parser.add_argument(
-        "--trials", type=cli.positive, help="candidates to measure per workload (default: all)"
+        "--trials", type=cli.positive, help="max candidates to measure per workload (default: all)"
     )
     parser.add_argument(
-        "--time-budget", type=_seconds, metavar="S", help="seconds for a network (default: no end)"
+        "--time-budget",
+        type=_seconds,
+        metavar="S",
+        help="seconds for each network (default: no limit)",
     )
     parser.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="use what the log has already (default), or measure everything again",
+        help="keep what the log holds already (default), or measure everything again",
     )
     parser.add_argument("--tuner", choices=TUNERS, default=next(iter(TUNERS)))
-    parser.add_argument("--seed", type=int, default=0, help="of the random and xgb tuners")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random and xgb tuners")
     return parser
 
 

@@ -1,4 +1,4 @@
-"""What is tuned: one operator workload, the configs it may take, and how to build one of them."""
+"""One tuning task: a workload, the configs it may take, and how to build one of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ class Task:
     """One workload to tune.
 
     ``predicted(config)`` is the cost model's seconds. ``build(config)`` returns a scheduled
-    ``tvm.tirx.PrimFunc`` (or an IRModule with one ``main``) over the blocked layouts; it is called
+    ``tvm.tirx.PrimFunc`` (or an IRModule with one ``main``) over the blocked layouts. It is called
     in a worker process, so it must survive cloudpickle and must not hold TVM objects (see
-    :mod:`.measuring.build_worker`). ``occurrences`` counts the workload in the network.
+    :mod:`tvm_neocpu.tuning.measuring.build_candidate`). ``occurrences`` says how often the workload
+    occurs in the network.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The best record of a workload, of a layout pair, of the right machine."""
+"""The best record of a workload and of a layout pair, on the right machine."""
 
 from __future__ import annotations
 
@@ -45,25 +45,31 @@ def test_failures_are_never_best(make_record, conv) -> None:
     assert best.measured(conv) == {A: failure}
 
 
-def test_the_exact_thread_count_comes_first(make_record, conv) -> None:
-    records = [make_record(A, 1e-3, threads=8), make_record(B, 5e-3)]
-    assert BestRecords(records, "testcpu", 2).best(conv).config == B
+def test_times_of_another_thread_count_are_never_used(make_record, conv) -> None:
+    records = [make_record(A, 1e-3, threads=8), make_record(B, 1e-3, threads=1)]
+    best = BestRecords(records, "testcpu", 2)
+    assert best.best(conv) is None
+    assert best.all_of(conv) == ()
+    assert best.workloads == best.attempted == ()
 
 
-def test_else_the_nearest_then_the_unknown(make_record, conv) -> None:
-    records = [
-        make_record(A, 1e-3, threads=0),
-        make_record(B, 1e-3, threads=16),
-        make_record(C, 1e-3, threads=4),
+def test_records_without_a_thread_count_answer_if_nothing_else_worked(make_record, conv) -> None:
+    unsaid = [make_record(A, 1e-3, threads=0), make_record(B, 3e-3, threads=0)]
+    assert [r.config for r in BestRecords(unsaid, "testcpu", 2).ascending(conv)] == [A, B]
+    assert BestRecords(unsaid, "testcpu", 2).attempted == (conv,)
+    ours = make_record(B, 5e-3)
+    assert BestRecords([ours, *unsaid], "testcpu", 2).ascending(conv) == (ours,)
+    failed = make_record(C, costs=(), error_no=4)
+    assert [r.config for r in BestRecords([failed, *unsaid], "testcpu", 2).all_of(conv)] == [
+        *(A, B, C)
     ]
-    assert BestRecords(records, "testcpu", 2).best(conv).config == C
-    assert BestRecords(records[:2], "testcpu", 2).best(conv).config == B
-    assert BestRecords(records[:1], "testcpu", 2).best(conv).config == A
 
 
-def test_thread_counts_whose_candidates_all_failed_are_passed_over(make_record, conv) -> None:
-    records = [make_record(A, costs=(), error_no=4), make_record(B, threads=4)]
-    assert BestRecords(records, "testcpu", 2).best(conv).config == B
+def test_a_config_that_failed_here_is_not_taken_from_an_old_record(make_record, conv) -> None:
+    records = [make_record(A, 1e-3, threads=0), make_record(A, costs=(), error_no=4)]
+    best = BestRecords(records, "testcpu", 2)
+    assert best.best(conv) is None
+    assert [record.ok for record in best.all_of(conv)] == [False]
 
 
 def test_another_cpus_records_are_never_used(make_record, conv) -> None:

@@ -1,4 +1,4 @@
-"""Which logs a build sees."""
+"""Which logs a build reads, and what it takes from them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database import history
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history, shipped_logs
@@ -20,6 +21,7 @@ from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 
 CPU = Cpu("testcpu", AVX2, 2)
 A, B = ConvConfig(8, 16, 7), ConvConfig(16, 16, 14)
+CONV = ConvWorkload(1, 64, 56, 56, 64, (3, 3), padding=(1, 1, 1, 1))
 
 
 @pytest.fixture(autouse=True)
@@ -110,7 +112,8 @@ def test_failures_are_known_but_no_schemes(tmp_path, make_record, conv) -> None:
         known = current_history(CPU)
         assert [record.config for record in known.tried([conv])[conv]] == [A, B]
         assert [record.config for record in known.schemes([conv])[conv]] == [A]
-        assert known.tried([replace(conv, out_channels=128)]) == {}
+        with pytest.warns(TuningLogWarning, match="holds nothing for this network"):
+            assert known.tried([replace(conv, out_channels=128)]) == {}
 
 
 def test_a_plan_is_for_its_graph_cpu_and_thread_count(tmp_path, graph, plan) -> None:
@@ -130,6 +133,68 @@ def test_a_plan_that_lacks_a_node_is_no_plan(tmp_path, graph, plan) -> None:
     log.append_plan(replace(plan, configs={}), graph, "testcpu", 2)
     with apply_history_best(log.path):
         assert current_history(CPU).plan(graph) is None
+
+
+def other_network(name="z"):
+    """A network that shares its one workload with the test's graph."""
+    node = GraphNode(name, NodeKind.CONV, "conv", (1, 64, 56, 56), CONV)
+    graph = ConvGraph((node,), ())
+    return graph, Plan(graph.hash, {name: B})
+
+
+def test_a_shipped_log_of_another_network_hides_no_plan(
+    tmp_path, monkeypatch, graph, plan, make_record
+) -> None:
+    """ResNet-50's log has records of layers that ResNet-18 has too."""
+    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path))
+    plan_log(tmp_path / "testcpu" / "resnet18.log", plan, graph)
+    another = plan_log(tmp_path / "testcpu" / "resnet50.log", *reversed(other_network()))
+    log_of(another, make_record(B))
+    log_of(tmp_path / "testcpu" / "resnet9.log", make_record(B))
+    assert current_history(CPU).plan(graph) == plan
+
+
+def test_of_shipped_plans_for_one_graph_the_last_counts(tmp_path, monkeypatch, graph, plan) -> None:
+    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path))
+    newer = replace(plan, configs={"a": B})
+    plan_log(tmp_path / "testcpu" / "1.log", plan, graph)
+    plan_log(tmp_path / "testcpu" / "2.log", newer, graph)
+    assert current_history(CPU).plan(graph) == newer
+
+
+def test_an_applied_log_wins_over_shipped_ones(
+    tmp_path, monkeypatch, graph, plan, make_record
+) -> None:
+    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "shipped"))
+    plan_log(tmp_path / "shipped" / "testcpu" / "x.log", plan, graph)
+    mine = replace(plan, configs={"a": B})
+    with apply_history_best(plan_log(tmp_path / "plan.log", mine, graph)):
+        assert current_history(CPU).plan(graph) == mine
+    with apply_history_best(log_of(tmp_path / "records.log", make_record(B))):
+        assert current_history(CPU).plan(graph) is None
+
+
+def test_an_applied_log_of_another_network_hides_no_plan(
+    tmp_path, graph, plan, make_record
+) -> None:
+    mine = plan_log(tmp_path / "mine.log", plan, graph)
+    another = plan_log(tmp_path / "another.log", *reversed(other_network()))
+    log_of(another, make_record(B))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with apply_history_best(mine), apply_history_best(another):
+            assert current_history(CPU).plan(graph) == plan
+
+
+def test_records_of_another_thread_count_or_cpu_hide_no_plan(
+    tmp_path, graph, plan, make_record
+) -> None:
+    mine = plan_log(tmp_path / "mine.log", plan, graph)
+    foreign = log_of(
+        tmp_path / "foreign.log", make_record(B, threads=8), make_record(B, cpu="other")
+    )
+    with apply_history_best(mine), apply_history_best(foreign):
+        assert current_history(CPU).plan(graph) == plan
 
 
 def test_newer_records_overrule_an_outer_logs_plan(tmp_path, graph, plan, make_record) -> None:
@@ -171,7 +236,7 @@ def test_a_stale_plan_is_refused_in_one_line(
         assert bool(known.schemes(changed.workloads)) is with_records
     (warning,) = caught
     text = f"the log's plan is for another network (hash {graph.hash}, this one is {changed.hash})"
-    assert str(warning.message) == f"{path}: {text}: using the best records"
+    assert str(warning.message) == f"{path}: {text}: searching over what is known"
 
 
 def test_what_is_no_stale_plan_is_not_warned_of(
@@ -215,6 +280,66 @@ def test_newer_records_are_not_blamed_on_the_plan_behind_them(
         warnings.simplefilter("error")
         with apply_history_best(outer), apply_history_best(inner):
             assert current_history(CPU).plan(changed) is None
+
+
+def only_warning(known, workloads) -> str:
+    """What the history says when a search asks it for records."""
+    with pytest.warns(TuningLogWarning) as caught:
+        assert known.tried(workloads) == {}
+        assert known.schemes(workloads) == {}
+    (warning,) = caught
+    return str(warning.message)
+
+
+def test_a_log_of_another_thread_count_says_so_once(tmp_path, graph, plan, make_record) -> None:
+    path = log_of(tmp_path / "x.log", make_record(A, threads=8), make_record(B, threads=4))
+    plan_log(path, plan, graph, threads=16)
+    with apply_history_best(path):
+        known = current_history(CPU)
+        assert known.plan(graph) is None
+        assert only_warning(known, graph.workloads) == (
+            f"{path} holds nothing for this network on testcpu at thread count 2, "
+            "only at 4, 8, 16: ignored"
+        )
+
+
+def test_a_log_of_other_layers_says_so_once(tmp_path, graph, make_record) -> None:
+    other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=8))
+    path = log_of(tmp_path / "x.log", other)
+    with apply_history_best(path):
+        text = only_warning(current_history(CPU), graph.workloads)
+    assert text == f"{path} holds nothing for this network on testcpu at thread count 2: ignored"
+
+
+def test_a_log_of_another_cpu_is_named_once(tmp_path, graph, make_record) -> None:
+    path = log_of(tmp_path / "x.log", make_record(A, cpu="other", threads=8))
+    with apply_history_best(path):
+        known = current_history(CPU)
+        assert known.plan(graph) is None
+        text = only_warning(known, graph.workloads)
+    assert text == f"{path} was measured on other, this target is testcpu: ignored"
+
+
+def test_what_holds_something_is_not_warned_of(
+    tmp_path, monkeypatch, graph, plan, make_record
+) -> None:
+    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "shipped"))
+    log_of(tmp_path / "shipped" / "testcpu" / "x.log", make_record(A, threads=8))
+    other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=8))
+    of_other_layers = log_of(tmp_path / "other.log", other)
+    both_counts = log_of(tmp_path / "both.log", make_record(A), make_record(A, threads=8))
+    plan_only = plan_log(tmp_path / "plan.log", plan, graph)
+    failed = log_of(tmp_path / "failed.log", make_record(A, costs=(), error_no=4))
+    unsaid = log_of(tmp_path / "autotvm.log", make_record(A, threads=0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert current_history(CPU).tried(graph.workloads) == {}
+        for path in (both_counts, plan_only, failed, unsaid):
+            # Another log, applied for another network, holds nothing here.
+            with apply_history_best(of_other_layers), apply_history_best(path):
+                current_history(CPU).tried(graph.workloads)
+        with apply_history_best(of_other_layers):
+            assert current_history(CPU).tried(()) == {}
 
 
 def test_shipped_logs_are_found_by_the_cpus_name(tmp_path, monkeypatch, make_record, conv) -> None:

@@ -1,4 +1,4 @@
-"""The log file: whole lines only, whoever writes; every line ever written still reads."""
+"""The log file: writers append whole lines; lines of every past version load."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_missing_log_that_was_named_is_an_error(tmp_path) -> None:
         load_log(tmp_path)
 
 
-def test_an_unwritable_path_is_said_before_tuning(tmp_path) -> None:
+def test_an_unwritable_path_raises_before_tuning(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "x.log", tmp_path):
         with pytest.raises(LogError, match="cannot write"):

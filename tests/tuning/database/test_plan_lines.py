@@ -1,4 +1,4 @@
-"""Plans go through the log whole, or not at all."""
+"""A plan is read from the log complete, or not at all."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_plan_reads_as_it_was_written(tmp_path, graph, plan) -> None:
     assert log.load().records == ()
 
 
-def test_every_node_has_a_line_that_an_old_tool_passes_over(tmp_path, graph, plan) -> None:
+def test_every_node_has_a_line_that_an_old_tool_skips(tmp_path, graph, plan) -> None:
     path = tmp_path / "x.log"
     TuningLog(path).append_plan(plan, graph, "znver4", 2)
     rows = [json.loads(line) for line in path.read_text().splitlines()]

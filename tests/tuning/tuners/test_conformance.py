@@ -1,4 +1,4 @@
-"""What every tuner owes, whoever wrote it."""
+"""The conformance suite: what every tuner must do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def make_tuner(request, make_task):
 
 
 def true_seconds(config) -> float:
-    """Not what the cost model thinks; narrow output blocks fail."""
+    """Times that differ from the cost model's; narrow output blocks fail."""
     return math.inf if config.oc_bn == 8 else 1e-3 * (1 + abs(config.reg_n - config.ic_bn))
 
 
@@ -61,7 +61,7 @@ def test_equal_seeds_propose_alike(make_tuner) -> None:
     assert drain(make_tuner(seed=3), 4) == drain(make_tuner(seed=3), 4)
 
 
-def test_a_space_where_all_fails_is_exhausted_too(make_tuner, space) -> None:
+def test_a_space_where_everything_fails_is_exhausted(make_tuner, space) -> None:
     tuner = make_tuner()
     proposed = []
     while configs := tuner.propose(5):

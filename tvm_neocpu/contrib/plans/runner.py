@@ -25,7 +25,7 @@ from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, schedule_module
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import CompileTarget, parse_target
-from tvm_neocpu.topi.anchor import find_anchor
+from tvm_neocpu.topi.schedule_function import anchor_of
 
 # Prefix of Relax's own functions, such as allocation: each takes well under a microsecond.
 _BUILTIN = "vm.builtin."
@@ -71,7 +71,7 @@ def build_plan(mod: tvm.IRModule, plan: Plan, target: CompileTarget) -> BuiltPla
         for var, func in computed.functions.items()
         if isinstance(func, tirx.PrimFunc) and (scheme := _scheme_of(func)) is not None
     }
-    return BuiltPlan(tvm.compile(schedule_module(computed), target.target), schemes)
+    return BuiltPlan(tvm.compile(schedule_module(computed, target.cpu), target.target), schemes)
 
 
 class PlanRunner(TimedRuns):
@@ -165,5 +165,5 @@ class IsolatedPlan(IsolatedRunner):
 
 
 def _scheme_of(func: tirx.PrimFunc) -> Scheme | None:
-    anchor = find_anchor(Schedule(func))
+    anchor = anchor_of(Schedule(func))
     return None if anchor is None else (anchor.workload, anchor.config)

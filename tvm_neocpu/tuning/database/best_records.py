@@ -1,8 +1,7 @@
-"""The best of what was measured: per workload, and per pair of layouts for the global search."""
+"""The best of the records: for a workload, and for each of its pairs of layouts."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 from tvm_neocpu.core.candidate import layouts_of
@@ -11,41 +10,53 @@ from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 
+# The thread count of AutoTVM's records, which do not state theirs.
+UNKNOWN_THREADS = 0
+
+Measurements = dict[Workload, dict[Config, Record]]
+
+
+def answers_for(record: Record, cpu: str, threads: int) -> bool:
+    """Whether a record may be used for code on this CPU with this many threads."""
+    return record.cpu == cpu and record.threads in (threads, UNKNOWN_THREADS)
+
 
 class BestRecords:
-    """Records of one CPU, answering for one thread count.
+    """The records that answer for one CPU and one thread count.
 
-    Times under different thread counts do not compare, so a workload is answered from one count
-    alone: the exact one, else the nearest, else records of the AutoTVM era, which did not say (0).
-    Of one config's records the last counts: the template may have changed since the others.
-    Records of other CPUs are never used.
+    Records of another CPU or thread count are not used, since their times do not compare. AutoTVM's
+    records do not state their thread count: they answer for a workload only if no record of the
+    exact count worked, so that their times are never compared with ours. If a config was measured
+    several times, its last record counts, since the template may have changed in between.
     """
 
     def __init__(self, records: Iterable[Record], cpu: str, threads: int) -> None:
         self.cpu = cpu
         self.threads = threads
-        self._measured: dict[Workload, dict[int, dict[Config, Record]]] = {}
+        self._exact: Measurements = {}
+        self._unknown: Measurements = {}
         self._ascending: dict[Workload, tuple[Record, ...]] = {}
         for record in records:
-            if record.cpu != cpu:
+            if not answers_for(record, cpu, threads):
                 continue
-            by_threads = self._measured.setdefault(record.workload, {})
-            by_threads.setdefault(record.threads, {})[record.config] = record
+            known = self._exact if record.threads == threads else self._unknown
+            known.setdefault(record.workload, {})[record.config] = record
 
     @property
     def workloads(self) -> tuple[Workload, ...]:
-        """Those with at least one usable record."""
-        return tuple(workload for workload in self._measured if self.ascending(workload))
+        """The workloads with at least one record that worked."""
+        return tuple(workload for workload in self.attempted if self.ascending(workload))
 
     @property
     def attempted(self) -> tuple[Workload, ...]:
-        """Those with any record, failures too."""
-        return tuple(self._measured)
+        """The workloads with any record, failures included."""
+        return tuple(dict.fromkeys([*self._exact, *self._unknown]))
 
     def ascending(self, workload: Workload) -> tuple[Record, ...]:
-        """Every config that worked, the fastest first (NeoCPU, section 3.3.1)."""
+        """The record of every config that worked, the fastest first (NeoCPU, section 3.3.1)."""
         if workload not in self._ascending:
-            self._ascending[workload] = self._sorted(workload)
+            worked = [record for record in self._answers(workload) if record.ok]
+            self._ascending[workload] = tuple(sorted(worked, key=lambda record: record.seconds))
         return self._ascending[workload]
 
     def best(self, workload: Workload) -> Record | None:
@@ -61,24 +72,22 @@ class BestRecords:
         return tuple(best.values())
 
     def all_of(self, workload: Workload) -> tuple[Record, ...]:
-        """The records that answer for the workload, ascending; failures, under this very thread
-        count, come last."""
+        """:meth:`ascending`, then the failures under the exact thread count."""
         failed = (record for record in self.measured(workload).values() if not record.ok)
         return (*self.ascending(workload), *failed)
 
     def measured(self, workload: Workload) -> dict[Config, Record]:
-        """Everything tried under exactly this thread count, failures too: what resuming skips."""
-        return dict(self._measured.get(workload, {}).get(self.threads, {}))
+        """Everything tried under the exact thread count, failures included.
 
-    def _sorted(self, workload: Workload) -> tuple[Record, ...]:
-        groups = self._measured.get(workload, {})
-        for threads in sorted(groups, key=self._distance):
-            working = [record for record in groups[threads].values() if record.ok]
-            if working:
-                return tuple(sorted(working, key=lambda record: record.seconds))
-        return ()
+        A session that resumes does not measure these configs again.
+        """
+        return dict(self._exact.get(workload, {}))
 
-    def _distance(self, threads: int) -> float:
-        if threads == self.threads:
-            return -1.0
-        return abs(math.log(threads / self.threads)) if threads and self.threads else math.inf
+    def _answers(self, workload: Workload) -> list[Record]:
+        """The records of one thread count, the exact one if any of its configs worked."""
+        exact = self._exact.get(workload, {})
+        if any(record.ok for record in exact.values()):
+            return list(exact.values())
+        # A config that failed here stays failed, whatever an old record says of it.
+        unknown = self._unknown.get(workload, {})
+        return [record for config, record in unknown.items() if config not in exact]

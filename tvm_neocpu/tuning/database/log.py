@@ -1,4 +1,7 @@
-"""The tuning log: an append-only file, safe under several writers, readable after a torn line."""
+"""The tuning log: an append-only file, safe under several writers, readable after a torn line.
+
+A torn line is one whose writer died in the middle of it.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,19 @@ from tvm_neocpu.tuning.database.record_lines import decode_record, encode_record
 
 PathLike = str | os.PathLike[str]
 
-# Appending takes microseconds: whoever holds the lock for so long is stopped or gone.
+# Appending takes microseconds: a process that holds the lock for so long is stopped or dead.
 LOCK_SECONDS = 30.0
-# How many skipped lines of a file its one warning names.
-NAMED_LINES = 5
+# Max number of skipped lines that the one warning for a file names.
+MAX_NAMED_LINES = 5
 
 
 class TuningLogWarning(UserWarning):
-    """Something in a tuning log was not used; the text names it."""
+    """A part of a tuning log is not used; the text says which part and why."""
 
 
 @dataclass(frozen=True)
 class LogContents:
-    """What one or several logs hold, in their order; ``skipped`` names lines as (where, why)."""
+    """The contents of one or several logs, in order; ``skipped`` lists lines as (where, why)."""
 
     records: tuple[Record, ...] = ()
     plans: Mapping[PlanKey, Plan] = field(default_factory=dict)
@@ -46,12 +49,12 @@ class TuningLog:
 
     def __init__(self, path: PathLike) -> None:
         self.path = Path(path)
-        # Beside the log, hidden: the log itself is never locked, so readers need no lock.
+        # The lock is a hidden file beside the log, so that readers never wait.
         lock = self.path.with_name(f".{self.path.name}.lock")
         self._lock = FileLock(lock, timeout=LOCK_SECONDS)
 
     def check_writable(self) -> None:
-        """Create the file and its folders now; raises LogError rather than after an hour's work."""
+        """Create the file and its folders; raises LogError now, not after an hour of tuning."""
         with self._opened():
             pass
 
@@ -60,11 +63,11 @@ class TuningLog:
         self._write([encode_record(record)])
 
     def append_plan(self, plan: Plan, graph: ConvGraph, cpu: str, threads: int) -> None:
-        """Write the plan that was found for the graph on this CPU; PlanError if it is another's."""
+        """Write the plan found for the graph; raises PlanError if the plan is for another graph."""
         self._write(encode_plan(plan, graph, cpu, threads, time.time()))
 
     def load(self) -> LogContents:
-        """What the log holds; nothing if it does not exist yet."""
+        """The log's contents; empty if the file does not exist yet."""
         return load_log(self.path) if self.path.exists() else LogContents()
 
     def _write(self, lines: list[str]) -> None:
@@ -72,7 +75,7 @@ class TuningLog:
         with self._opened() as handle:
             if _is_torn(handle):
                 data = b"\n" + data
-            # One write to a file opened for appending: readers see whole lines or nothing.
+            # A single write to a file opened for appending: a reader sees all of it or nothing.
             if os.write(handle, data) != len(data):
                 raise LogError(f"{self.path}: the disk is full, the last record was cut off")
 
@@ -95,10 +98,10 @@ class TuningLog:
 
 
 def load_log(paths: PathLike | Iterable[PathLike]) -> LogContents:
-    """Read one log or several, later ones after earlier ones.
+    """Read one log, or several in the order given.
 
-    Lines that are torn or not ours are skipped, with one TuningLogWarning a file that names them.
-    Raises LogError for a file that is missing or cannot be read.
+    Torn and foreign lines are skipped; one TuningLogWarning for each file names them. Raises
+    LogError for a file that is missing or cannot be read.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
@@ -118,7 +121,7 @@ def load_log(paths: PathLike | Iterable[PathLike]) -> LogContents:
 def _read_lines(
     path: Path, records: list[Record], assembler: PlanAssembler
 ) -> Iterator[tuple[str, str]]:
-    """Fill ``records`` and ``assembler``; yield (where, why) for every line that was skipped."""
+    """Fill ``records`` and ``assembler``; yield (where, why) for every skipped line."""
     try:
         with path.open("rb") as lines:
             for number, line in enumerate(lines, 1):
@@ -150,15 +153,15 @@ def _read_line(line: bytes, where: str, records: list[Record], assembler: PlanAs
 def _warn(unread: list[tuple[str, str]]) -> None:
     if not unread:
         return
-    named = "; ".join(f"{where}: {why}" for where, why in unread[:NAMED_LINES])
-    more = len(unread) - NAMED_LINES
+    named = "; ".join(f"{where}: {why}" for where, why in unread[:MAX_NAMED_LINES])
+    more = len(unread) - MAX_NAMED_LINES
     tail = f"; and {more} more" if more > 0 else ""
-    # At the caller of load_log.
+    # stacklevel 3 is the caller of load_log.
     warnings.warn(f"skipped {named}{tail}", TuningLogWarning, stacklevel=3)
 
 
 def _is_torn(handle: int) -> bool:
-    """Whether another writer died in the middle of the last line."""
+    """Whether the last line lacks its end, because its writer died."""
     if os.fstat(handle).st_size == 0:
         return False
     os.lseek(handle, -1, os.SEEK_END)

@@ -1,13 +1,14 @@
-"""A plan as lines of the log: a head that counts them, one for every convolution and every join.
+"""A plan as lines of the log: a head, then one line for every convolution and every join.
 
-A convolution's line is a record's line that says nothing of time; all carry AutoTVM's mark of a
-failure, so that its tools pass them over. The ``"neocpu"`` key holds which plan a line is of:
+A convolution's line is a record's line without a time. All lines of a plan carry AutoTVM's mark of
+a failed record, so that AutoTVM's tools skip them. The ``"neocpu"`` key says what a line holds:
 
     "plan": {"graph": hash, "id": digest, "node": id}                        convolution
     "plan": {"graph": hash, "id": digest, "node": id, "layout": "NCHW16c"}   join
     "plan": {"graph": hash, "id": digest, "lines": 54, "seconds": ..., ...}  head
 
-The digest is the content's, so equal plans written twice complete each other.
+``lines`` counts the lines that follow the head. ``id`` is a digest of the plan's content: if the
+same plan is written twice and each copy lacks lines, the copies complete each other.
 """
 
 from __future__ import annotations
@@ -36,12 +37,12 @@ from tvm_neocpu.tuning.database.record_lines import (
 )
 
 _TASK = "neocpu_plan"
-# AutoTVM's MeasureErrorNo.UNKNOWN_ERROR: nobody measured anything here.
+# AutoTVM's MeasureErrorNo.UNKNOWN_ERROR: the line holds no measurement.
 _NOT_MEASURED = 8
 
 
 class PlanKey(NamedTuple):
-    """A plan holds for one graph on one kind of CPU with so many threads."""
+    """What a plan is for: a graph's hash, a CPU's name, a thread count."""
 
     graph: str
     cpu: str
@@ -51,7 +52,7 @@ class PlanKey(NamedTuple):
 def encode_plan(
     plan: Plan, graph: ConvGraph, cpu: str, threads: int, timestamp: float
 ) -> list[str]:
-    """The plan's lines, head first; raises PlanError if the plan is not for this graph."""
+    """The plan's lines, the head first; raises PlanError if the plan is not for this graph."""
     workloads = {node.id: node.workload for node in graph.nodes}
     if plan.graph != graph.hash or not plan.configs.keys() | plan.joins.keys() <= workloads.keys():
         raise PlanError(f"the plan is for graph {plan.graph}, not for {graph.hash}: not written")
@@ -88,7 +89,7 @@ def is_plan_row(row: Row) -> bool:
 
 @dataclass
 class _Parts:
-    """What has been read of one plan."""
+    """The lines read so far of one plan."""
 
     key: PlanKey
     where: str
@@ -116,13 +117,13 @@ class _Parts:
 
 
 class PlanAssembler:
-    """Puts plans together from their lines, whatever stands between them."""
+    """Puts plans together from their lines, which may stand anywhere in a log."""
 
     def __init__(self) -> None:
         self._parts: dict[tuple[PlanKey, str], _Parts] = {}
 
     def add(self, row: Row, where: str) -> None:
-        """Take one plan line; raises LineError if it is not well formed."""
+        """Take in one line of a plan; raises LineError if it is malformed."""
         ours = ours_of(row)
         tag = ours["plan"]
         if not (isinstance(tag, dict) and isinstance(tag.get("graph"), str) and "id" in tag):
@@ -133,12 +134,12 @@ class PlanAssembler:
         parts = self._parts.get(name) or _Parts(key, where)
         _read_into(parts, tag, row, task)
         if "lines" in tag:
-            # The last head decides which plan is the newest.
+            # The plan whose head comes last is the newest, so it moves to the end.
             self._parts.pop(name, None)
         self._parts[name] = parts
 
     def plans(self) -> dict[PlanKey, Plan]:
-        """The last complete plan of every key."""
+        """The newest complete plan of every key."""
         return {
             parts.key: parts.plan(parts.head)
             for parts in self._parts.values()

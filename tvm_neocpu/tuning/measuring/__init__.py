@@ -1,0 +1,1 @@
+"""Measuring candidates: the interface, this machine's measurer, its worker processes."""

@@ -1,10 +1,15 @@
-"""TVM's worker processes, with the two things its executor lacks: waiting that Ctrl-C interrupts,
-and an end to workers that are still busy."""
+"""Worker processes: TVM's executor, made interruptible.
+
+TVM's executor lacks two things: Ctrl-C does not interrupt the wait for a result, and nothing ends a
+worker that is still busy.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -14,19 +19,17 @@ from typing import Any, TypeVar
 import psutil
 from tvm.support.popen_pool import PopenPoolExecutor
 
-from tvm_neocpu.tuning.measuring.build_worker import worker_initializer
-
 Result = TypeVar("Result")
 
-# TVM's compiler leaks memory; a worker is replaced after so many candidates.
-USES = 64
+# TVM's compiler leaks memory: a worker is replaced after this many candidates.
+MAX_USES = 64
 
 
 class Scratch:
     """A folder for artifacts, in which each of our workers notes its process id."""
 
     def __init__(self) -> None:
-        # A worker that is just being killed may still write into it.
+        # A worker may still write into the folder while it is being killed.
         self._folder = tempfile.TemporaryDirectory(prefix="tvm_neocpu-", ignore_cleanup_errors=True)
         self.path = Path(self._folder.name)
 
@@ -34,7 +37,7 @@ class Scratch:
         return worker_initializer(self.path, environment)
 
     def kill_workers(self) -> None:
-        """End the workers that noted their id here; no other child of this process."""
+        """End the workers that noted their id here, and no other child of this process."""
         for child in psutil.Process().children():
             if not (self.path / f"{child.pid}.pid").exists():
                 continue
@@ -47,10 +50,10 @@ class Scratch:
 
 
 class WorkerPool:
-    """Calls functions in at most ``count`` worker processes, each under a time limit.
+    """Calls functions in at most ``count`` worker processes, each call under a time limit.
 
-    A call that takes longer raises TimeoutError from its future, one whose process dies
-    ChildProcessError; either costs that call alone.
+    The future of a call that takes longer raises TimeoutError; the future of a call whose process
+    dies raises ChildProcessError. Other calls are not affected.
     """
 
     def __init__(self, count: int, timeout: float, scratch: Scratch) -> None:
@@ -58,20 +61,20 @@ class WorkerPool:
         self._pool = PopenPoolExecutor(
             max_workers=count,
             timeout=timeout,
-            # One candidate a worker and core: nothing in a build runs in parallel.
+            # A worker builds one candidate at a time on one core: nothing in a build is parallel.
             initializer=scratch.initializer({"TVM_NUM_THREADS": "1"}),
-            maximum_process_uses=USES,
+            maximum_process_uses=MAX_USES,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
 
     def map(self, function: Callable[..., Any], calls: list[tuple[Any, ...]]) -> list[Future[Any]]:
-        """One finished future for each call's arguments."""
+        """Call ``function`` once for each tuple of arguments; the futures returned are finished."""
         futures = [self._pool.submit(function, *arguments) for arguments in calls]
         try:
             wait(futures)
         except BaseException:
-            abandon(futures, self._scratch)
+            _abandon(futures, self._scratch)
             raise
         return futures
 
@@ -80,23 +83,50 @@ class WorkerPool:
 
 
 def call_interruptibly(scratch: Scratch, function: Callable[..., Result], *args: Any) -> Result:
-    """Call a function of TVM's that waits for a worker, so that Ctrl-C reaches us.
+    """Call a TVM function that waits for a worker, so that Ctrl-C reaches us.
 
-    Raised inside a callback of TVM's, KeyboardInterrupt would come out as a RuntimeError.
+    In a thread of its own: a KeyboardInterrupt raised inside a callback of TVM would come out as a
+    RuntimeError.
     """
     with ThreadPoolExecutor(1) as executor:
         future = executor.submit(function, *args)
         try:
             return future.result()
         except BaseException:
-            abandon([future], scratch)
+            _abandon([future], scratch)
             raise
 
 
-def abandon(futures: list[Future[Any]], scratch: Scratch) -> None:
-    """Cancel what has not begun, and kill workers until nothing waits for them any more.
+def worker_initializer(scratch: Path, environment: Mapping[str, str]) -> Callable[[], None]:
+    """The first call in a worker: note its process id, take over our paths and ``environment``.
 
-    TVM's own way to stop them would wait for the answer of a busy one.
+    The function is nested, so that cloudpickle sends it by value: a worker cannot import our
+    modules before it has our ``sys.path``. It sets ``TVM_NUM_THREADS`` early enough, because TVM
+    sizes its thread pool at the first parallel loop.
+    """
+    folder = str(scratch)
+    settings = {**environment, "TMPDIR": folder}
+    search_path = [entry or os.getcwd() for entry in sys.path]
+
+    def initialise() -> None:
+        import os
+        import sys
+        import tempfile
+
+        with open(os.path.join(folder, f"{os.getpid()}.pid"), "w"):
+            pass
+        os.environ.update(settings)
+        # Files of a killed worker disappear with the folder.
+        tempfile.tempdir = folder
+        sys.path[:] = search_path
+
+    return initialise
+
+
+def _abandon(futures: list[Future[Any]], scratch: Scratch) -> None:
+    """Cancel the calls that have not begun; kill workers until no future is pending.
+
+    TVM's own shutdown would wait for the answer of a busy worker.
     """
     for future in futures:
         future.cancel()

@@ -10,7 +10,7 @@ from tvm_neocpu.tuning.tuners.grid import GridTuner
 from tvm_neocpu.tuning.tuners.random import RandomTuner
 from tvm_neocpu.tuning.tuners.xgb import XGBTuner
 
-# name -> how to make one for a task from a seed; the first is the default.
+# Name -> a function that makes the tuner from a task and a seed. The first is the default.
 TUNERS: dict[str, Callable[[Task, int], Tuner]] = {
     "grid": lambda task, seed: GridTuner(task.space, task.predicted),
     "random": lambda task, seed: RandomTuner(task.space, seed),

@@ -1,8 +1,9 @@
-"""The one interface of all tuners."""
+"""The interface of all tuners, and the order of untried configs that they share."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Protocol
 
@@ -10,17 +11,17 @@ from tvm_neocpu.core.config import Config
 
 
 class Tuner(Protocol):
-    """Decides what to measure next; somebody else measures, and tells it.
+    """Decides what to measure next; its caller measures and reports the result.
 
-    No config is proposed twice, nor after it was observed (as when a session resumes); in the end
-    all of the space has been proposed.
+    A tuner proposes no config twice, and none after it was observed (as when a session resumes).
+    In the end it has proposed the whole space.
     """
 
     def propose(self, count: int) -> list[Config]:
         """At most ``count`` configs to measure; none once the space is exhausted."""
 
     def observe(self, config: Config, seconds: float) -> None:
-        """Hear a measurement; infinite seconds for a candidate that failed."""
+        """Take in a measurement; infinite seconds for a candidate that failed."""
 
 
 class Untried:
@@ -44,3 +45,18 @@ class Untried:
         for config in taken:
             del self._left[config]
         return taken
+
+
+def in_predicted_order(
+    space: Iterable[Config], predicted: Callable[[Config], float]
+) -> list[Config]:
+    """Each config once, the cheapest prediction first.
+
+    A prediction that is NaN, zero or negative counts as infinite.
+    """
+
+    def price(config: Config) -> float:
+        seconds = predicted(config)
+        return seconds if seconds > 0 else math.inf
+
+    return sorted(dict.fromkeys(space), key=price)

@@ -1,12 +1,11 @@
-"""The whole space in the cost model's order: the default, since the model ranks well."""
+"""The whole space in the cost model's order: the default tuner, since the model ranks well."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.tuning.tuners.base import Untried
-from tvm_neocpu.tuning.tuners.space import in_predicted_order
+from tvm_neocpu.tuning.tuners.base import Untried, in_predicted_order
 
 
 class GridTuner:

@@ -1,4 +1,4 @@
-"""The space in random order: the baseline that other tuners have to beat."""
+"""The whole space in random order: the baseline that other tuners must beat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tvm_neocpu.tuning.tuners.base import Untried
 
 
 class RandomTuner:
-    """Proposes uniformly at random; equal seeds, equal proposals."""
+    """Proposes uniformly at random; equal seeds give equal proposals."""
 
     def __init__(self, space: Sequence[Config], seed: int = 7) -> None:
         configs = list(dict.fromkeys(space))

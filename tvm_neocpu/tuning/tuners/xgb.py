@@ -1,21 +1,20 @@
-"""Boosted trees that learn where the cost model errs (AutoTVM's XGBTuner, with a prior)."""
+"""Boosted trees learn where the cost model errs (AutoTVM's XGBTuner, with the model as prior)."""
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 
-from tvm_neocpu.core.config import Config
-from tvm_neocpu.tuning.tuners.base import Untried
-from tvm_neocpu.tuning.tuners.space import feature_names, feature_vector, in_predicted_order
+from tvm_neocpu.core.config import Config, knobs
+from tvm_neocpu.tuning.tuners.base import Untried, in_predicted_order
 
-# Observations below which the cost model's own order is the better guess.
+# With fewer observations than this the cost model's own order is the better guess.
 WARM_UP = 12
-ROUNDS = 60
-# What a failure is worth, as a multiple of the slowest candidate that worked.
+BOOSTING_ROUNDS = 60
+# A failure counts as this multiple of the slowest candidate that worked.
 FAILURE = 4.0
 _TREES = {"max_depth": 5, "eta": 0.2, "nthread": 1, "verbosity": 0}
 
@@ -23,8 +22,8 @@ _TREES = {"max_depth": 5, "eta": 0.2, "nthread": 1, "verbosity": 0}
 class XGBTuner:
     """Ranks the space by the prediction times a learned correction; explores epsilon-greedily.
 
-    ``epsilon`` is the part of each batch drawn at random. Equal seeds and observations, equal
-    proposals.
+    ``epsilon`` is the share of each batch that is drawn at random. Equal seeds and observations
+    give equal proposals.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class XGBTuner:
         self._observed[config] = seconds if seconds > 0 else math.inf
 
     def _ranked(self) -> list[Config]:
-        """The untried configs, the most promising first."""
+        """The untried configs, the fastest estimate first."""
         configs = list(self._untried)
         worked = [seconds for seconds in self._observed.values() if math.isfinite(seconds)]
         if len(self._observed) < WARM_UP or not worked:
@@ -69,20 +68,38 @@ class XGBTuner:
 
     def _correction(self, configs: list[Config], failure: float) -> np.ndarray:
         """The learned log of measured over predicted seconds."""
-        # Here, not above: it takes half a second to import and other tuners do without it.
+        # Imported here: it is slow to import, and the other tuners do not need it.
         import xgboost
 
         tried = list(self._observed)
         measured = np.log([min(self._observed[config], failure) for config in tried])
         data = xgboost.DMatrix(self._features(tried), label=measured - self._prior(tried))
-        model = xgboost.train({**_TREES, "seed": self._seed}, data, num_boost_round=ROUNDS)
+        model = xgboost.train({**_TREES, "seed": self._seed}, data, num_boost_round=BOOSTING_ROUNDS)
         return np.asarray(model.predict(xgboost.DMatrix(self._features(configs))))
 
     def _features(self, configs: list[Config]) -> np.ndarray:
-        knobs = np.array([feature_vector(config, self._names) for config in configs])
-        return np.column_stack([knobs, self._prior(configs)])
+        vectors = np.array([feature_vector(config, self._names) for config in configs])
+        return np.column_stack([vectors, self._prior(configs)])
 
     def _prior(self, configs: list[Config]) -> np.ndarray:
-        """Log of the predicted seconds; a prediction that is no time counts as a very long one."""
+        """Log of the predicted seconds; 1000 s where the prediction is not a positive time."""
         seconds = [self._predicted(config) for config in configs]
         return np.log([s if 0 < s < math.inf else 1e3 for s in seconds])
+
+
+def feature_names(space: Iterable[Config]) -> tuple[str, ...]:
+    """The columns of :func:`feature_vector`: one for each template, one for each knob."""
+    kinds = {type(config): config for config in space}
+    templates = sorted(f"is:{config.template}" for config in kinds.values())
+    names = sorted({name for config in kinds.values() for name in knobs(config)})
+    return (*templates, *names)
+
+
+def feature_vector(config: Config, names: Sequence[str]) -> list[float]:
+    """The config's knobs as log2(1 + value), since tile sizes matter by their ratios.
+
+    A knob that the config's template lacks is NaN; ``is:<template>`` is 1 or 0.
+    """
+    values = {name: math.log2(1 + int(value)) for name, value in knobs(config).items()}
+    values[f"is:{config.template}"] = 1.0
+    return [values.get(name, 0.0 if name.startswith("is:") else math.nan) for name in names]

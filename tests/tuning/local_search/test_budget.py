@@ -1,4 +1,4 @@
-"""Dividing a session's effort."""
+"""How a session divides its budget over the tasks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from tvm_neocpu.tuning.search.budget import Limits, TaskState, affordable, most_urgent
-from tvm_neocpu.tuning.search.progress import TaskResult
+from tvm_neocpu.tuning.local_search.budget import Limits, TaskState, affordable, most_urgent
+from tvm_neocpu.tuning.local_search.progress import TaskResult
 from tvm_neocpu.tuning.tuners import GridTuner
 
 

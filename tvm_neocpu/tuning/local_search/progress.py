@@ -1,4 +1,4 @@
-"""What a tuning session tells while it runs: an interface, silence, and plain lines."""
+"""Progress of a tuning session: the interface, a silent version, and plain lines of text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tvm_neocpu.core.workload import Workload
 
 @dataclass(frozen=True)
 class TaskResult:
-    """One task so far: ``measured`` in this session, of them ``failed``; ``resumed`` from the log.
+    """One task so far, counted in configs.
 
-    ``planned`` is how many configs of it will at most be known in the end, ``error`` the text of
-    the last failure.
+    ``measured`` and ``failed`` (a part of ``measured``) are of this session, ``resumed`` come from
+    the log. ``planned`` is the max number known in the end, ``error`` the text of the last failure.
     """
 
     name: str
@@ -39,7 +39,7 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class TuningResult:
-    """A session's outcome; ``interrupted`` by a signal, ``out_of_time`` by its budget."""
+    """A session's outcome: ``interrupted`` by a signal, or ``out_of_time`` by its budget."""
 
     tasks: tuple[TaskResult, ...]
     seconds: float
@@ -67,25 +67,25 @@ class TuningResult:
 
 
 class Progress(Protocol):
-    """Hears what sessions do, one after another; calls come from one thread.
+    """Is told what sessions do, one session after another; all calls come from one thread.
 
-    A session's first call is ``begin`` and its last ``end``; ``phase`` may come before it.
+    A session's first call is ``begin``, its last ``end``. ``phase`` may come before ``begin``.
     """
 
     def phase(self, title: str) -> None:
-        """What the next session is for, where it is not the tuning itself."""
+        """Says the purpose of the next session, if it is not the tuning itself."""
 
     def begin(self, tasks: Sequence[TaskResult]) -> None:
         """The session starts; the log has been read."""
 
     def measured(self, task: TaskResult, record: Record, seconds_left: float | None) -> None:
-        """One more candidate was measured (``task`` includes it) and is in the log."""
+        """One more candidate was measured and logged; ``task`` counts it already."""
 
     def task_done(self, task: TaskResult, why: str) -> None:
-        """No more of this task will be measured."""
+        """The task has ended; ``why`` says the reason."""
 
     def end(self, result: TuningResult) -> None:
-        """The session is over, whatever ended it."""
+        """The session is over, for whatever reason."""
 
 
 class NoProgress:
@@ -108,7 +108,10 @@ class NoProgress:
 
 
 class PlainProgress:
-    """Lines without control characters, for files and pipes: one a task, one every half minute."""
+    """Lines without control characters, for files and pipes.
+
+    One line for each finished task; in between, one every ``every`` seconds.
+    """
 
     def __init__(self, stream: TextIO, every: float = 30.0) -> None:
         self._stream = stream
@@ -153,18 +156,18 @@ def _best_text(best: Record | None) -> str:
     if best is None:
         return "none works"
     milliseconds = f"{best.seconds * 1e3:.3g} ms"
-    # A layout transform computes nothing.
+    # A layout transform has no floating-point operations.
     return f"best {best.gflops:.1f} GFLOP/s ({milliseconds})" if best.gflops else milliseconds
 
 
 def last_line(error: str) -> str:
-    """The line of a traceback that says what happened, printable and not too long."""
+    """The last line of a traceback, its printable characters, max 160 of them."""
     lines = error.strip().splitlines() or [""]
     return "".join(c for c in lines[-1] if c.isprintable())[:160]
 
 
 def clock_text(seconds: float) -> str:
-    """``75.2`` -> ``"1:15"``, with hours where there are any."""
+    """``75.2`` -> ``"1:15"``, ``3723`` -> ``"1:02:03"``."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

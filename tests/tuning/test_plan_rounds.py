@@ -1,4 +1,4 @@
-"""Search, measure what the plan takes unmeasured, search again; the measurer needs no TVM."""
+"""Rounds of searching and measuring; a scripted measurer replaces the machine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.database.best_records import BestRecords
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.search.plan_rounds import PlanRounds, measure_plan, unmeasured_tasks
+from tvm_neocpu.tuning.plan_rounds import PlanRounds, measure_plan, unmeasured_tasks
 from tvm_neocpu.tuning.transform_costs import transforms_in
 
 CPU = Cpu("testcpu", AVX512, cores=2)
@@ -34,7 +34,7 @@ SECOND = ConvWorkload(1, 32, 14, 14, 32, (1, 1))
 
 
 class Phases:
-    """A progress that keeps the phases and how many tasks each had."""
+    """A progress that records the phases and the number of tasks of each session."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []
@@ -63,7 +63,7 @@ def log(tmp_path) -> TuningLog:
 
 @pytest.fixture
 def graph() -> ConvGraph:
-    """input -> 3x3 -> 1x1 -> 1x1 -> output, the latter two alike."""
+    """input -> 3x3 -> 1x1 -> 1x1 -> output; the two 1x1 have the same workload."""
     names = [("in", None), ("a", FIRST), ("b", SECOND), ("c", SECOND), ("out", None)]
     nodes = tuple(
         GraphNode(name, NodeKind.CONV if work else NodeKind.BOUNDARY, name, SHAPE, work)
@@ -97,24 +97,28 @@ def unmeasured(graph, plan, log) -> list[str]:
 
 
 def flattered() -> Config:
-    """The scheme of the 1x1 layers over NCHW32c, which saves every transform between them."""
+    """The scheme of the 1x1 layers from NCHW32c to NCHW32c: it needs no transform between them."""
     schemes = best_per_layout(SECOND, CPU)
     return next(s.config for s in schemes if s.reads == s.writes == Layout(32))
 
 
 def slower(by: float):
-    """A machine that agrees with the cost model but for the flattered scheme."""
+    """A machine that agrees with the cost model except for the flattered scheme."""
     return lambda task, config: as_predicted(task, config) * (by if config == flattered() else 1)
 
 
-# Measured over predicted seconds where few trials have been: (output block) and both blocks.
+# Measured over predicted seconds of the schemes that few trials measured. Keys: the output block
+# of the 3x3 layer; the (input, output) blocks of the 1x1 layers.
 FIRST_RATIOS = {32: 1.0, 16: 1.9}
 SECOND_RATIOS = {(16, 16): 1.0, (32, 16): 1.8}
 
 
 @pytest.fixture
 def tuned(log) -> TuningLog:
-    """What a few trials left, the model right but for two layouts: NCHW32c to 32c looks best."""
+    """The log after few trials; the unmeasured scheme from NCHW32c to NCHW32c looks best.
+
+    The model is right except for the two layouts whose ratio is not 1.
+    """
 
     def append(scheme: Candidate, workload: ConvWorkload, ratio: float) -> None:
         log.append(Record(workload, scheme.config, (ratio * scheme.seconds,), "testcpu", 2))
@@ -157,7 +161,7 @@ def test_a_scheme_that_is_as_fast_as_predicted_stays(graph, search, tuned, scrip
 
 
 def test_what_a_transform_took_counts_however_implausible(graph, log) -> None:
-    """One that no good scheme asks for: the search may have taken it nevertheless."""
+    """No good scheme asks for this transform, but the search may take it all the same."""
     move = TransformWorkload(*SHAPE, 8, 2)
     elsewhere = TransformWorkload(1, 32, 9, 9, 16, 32)
     for each in (move, elsewhere):
@@ -245,7 +249,7 @@ def test_a_scheme_that_fails_is_neither_taken_nor_tried_again(graph, search, log
     assert [config for _, config in measurer.asked].count(bad) == 1
 
 
-def test_where_all_fails_rounds_end_with_a_plan(graph, search, log, scripted) -> None:
+def test_where_everything_fails_the_rounds_end_with_a_plan(graph, search, log, scripted) -> None:
     measurer = scripted(lambda task, config: math.inf)
     found = run(graph, search, measurer, log, rounds=3)
     assert found.plan.configs.keys() == {"a", "b", "c"}

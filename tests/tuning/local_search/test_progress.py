@@ -1,4 +1,4 @@
-"""What a session says, on a terminal and elsewhere."""
+"""What a session prints, on a terminal and elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.console import Console
 
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
-from tvm_neocpu.tuning.search.progress import (
+from tvm_neocpu.tuning.local_search.progress import (
     PlainProgress,
     TaskResult,
     TuningResult,
@@ -18,7 +18,7 @@ from tvm_neocpu.tuning.search.progress import (
     last_line,
     task_text,
 )
-from tvm_neocpu.tuning.search.terminal_progress import TerminalProgress, progress_for
+from tvm_neocpu.tuning.local_search.terminal_progress import TerminalProgress, progress_for
 
 
 @pytest.fixture

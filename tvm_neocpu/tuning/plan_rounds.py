@@ -1,7 +1,8 @@
-"""A plan made of measurements alone: search, measure what it takes unmeasured, search again.
+"""A plan made of measurements alone: search, measure what the plan takes unmeasured, search again.
 
-NeoCPU, section 3.3.2, has every scheme measured before the global search. With few trials the cost
-model fills in, and a search finds just those schemes and transforms that the model flatters most.
+In NeoCPU, section 3.3.2, every scheme is measured before the global search. After few trials the
+cost model prices the others, and the search picks exactly the schemes and transforms whose price is
+most below their true time.
 """
 
 from __future__ import annotations
@@ -19,24 +20,28 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.database.best_records import BestRecords
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import LogContents, TuningLog
-from tvm_neocpu.tuning.measuring.measure import Measurer
-from tvm_neocpu.tuning.search.budget import Limits
-from tvm_neocpu.tuning.search.interrupt import Interrupts
-from tvm_neocpu.tuning.search.local_search import tune_tasks
-from tvm_neocpu.tuning.search.progress import NoProgress, Progress, TuningResult
+from tvm_neocpu.tuning.local_search.budget import Limits
+from tvm_neocpu.tuning.local_search.interrupt import Interrupts
+from tvm_neocpu.tuning.local_search.progress import NoProgress, Progress, TuningResult
+from tvm_neocpu.tuning.local_search.tune_tasks import tune_tasks
+from tvm_neocpu.tuning.measuring.measurer import Measurer
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tasks import tasks_of, transform_tasks
 from tvm_neocpu.tuning.transform_costs import transforms_in
 
-# A round refutes at least one flattered scheme of each workload; few layout pairs are as good.
+# Few layout pairs of a workload are priced as fast as its best, and a round corrects at least one.
 ROUNDS = 8
 
+# What is known so far -> a plan for the graph.
 Search = Callable[[History], Plan]
 
 
 @dataclass(frozen=True)
 class PlanRounds:
-    """``plan`` is ``None`` after an interrupt; ``unmeasured`` counts what it takes on trust."""
+    """The outcome: ``plan`` (``None`` after an interrupt) and the measurements made for it.
+
+    ``unmeasured`` counts the schemes and transforms of the plan that only the cost model priced.
+    """
 
     plan: Plan | None
     rounds: tuple[TuningResult, ...] = ()
@@ -75,10 +80,11 @@ def measure_plan(
 ) -> PlanRounds:
     """Search over what the log knows until the plan takes nothing unmeasured.
 
-    At most ``rounds`` times the plan's unmeasured schemes and transforms are measured and appended
-    to the log, as long as ``seconds`` last; the search comes last in any case. Records older than
-    ``since`` (seconds since the epoch) do not count as measured. Ctrl-C and SIGTERM end it cleanly,
-    with everything measured in the log. Raises LogError if the log cannot be written.
+    Each round measures the plan's unmeasured schemes and transforms and appends them to the log.
+    There are at most ``rounds`` rounds, and none begins after ``seconds``; a search follows the
+    last one. Records older than ``since`` (seconds since the epoch) do not count as measured.
+    Ctrl-C and SIGTERM end it cleanly: every finished measurement is in the log. Raises LogError if
+    the log cannot be written.
     """
     deadline = math.inf if seconds is None else clock() + seconds
     progress = progress or NoProgress()
@@ -93,7 +99,7 @@ def measure_plan(
                 if not tasks or len(done) >= rounds or left <= 0:
                     return PlanRounds(plan, tuple(done), _count(tasks))
                 progress.phase(_title(len(done) + 1, rounds, tasks))
-                # Everything asked for is new: a round neither resumes nor loses patience.
+                # All of it is unmeasured: nothing to resume, and no early end for lack of progress.
                 limits = Limits(seconds=None if left == math.inf else left, patience=None)
                 result = tune_tasks(
                     tasks, measurer, log, limits=limits, resume=False, progress=progress
@@ -102,7 +108,7 @@ def measure_plan(
                 if result.interrupted:
                     break
     except KeyboardInterrupt:
-        # Between two rounds: every measurement was in the log before the search began.
+        # Interrupted between two rounds: every measurement is in the log already.
         pass
     return PlanRounds(None, tuple(done))
 
@@ -110,9 +116,9 @@ def measure_plan(
 def unmeasured_tasks(
     graph: ConvGraph, cpu: Cpu, plan: Plan, known: BestRecords
 ) -> tuple[Task, ...]:
-    """What the plan takes that nobody tried under this thread count, as tasks of just that.
+    """Tasks for what the plan takes that was not tried under this thread count.
 
-    A config that failed was tried.
+    A task's space is the untried configs only. A config that failed counts as tried.
     """
     wanted: dict[Workload, dict[Config, None]] = {}
     for node in graph.convs:
@@ -140,6 +146,6 @@ def _count(tasks: tuple[Task, ...]) -> int:
 
 def _title(number: int, rounds: int, tasks: tuple[Task, ...]) -> str:
     return (
-        f"the plan takes {_count(tasks)} schemes and transforms that nobody measured: "
+        f"the plan takes {_count(tasks)} schemes and transforms that are not measured yet: "
         f"measuring them (round {number} of at most {rounds})"
     )

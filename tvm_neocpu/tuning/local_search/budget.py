@@ -1,4 +1,4 @@
-"""How a session divides its effort: which task is next, how much of it, and when it is enough."""
+"""The budget of a tuning session: which task is next, how many configs of it, when to stop."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dataclasses import dataclass, field, replace
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.tuning.search.progress import TaskResult
+from tvm_neocpu.tuning.local_search.progress import TaskResult
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tuners.base import Tuner
 
-# A new best counts as an improvement from here; less is noise.
-WORTHWHILE = 0.99
+# A new best is an improvement if it takes less than this share of the old best; else it is noise.
+IMPROVED = 0.99
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a session may spend; ``None`` is no limit.
+    """The max effort of a session; ``None`` means no limit.
 
-    ``trials`` configs a task, ``total_trials`` over all, both counting those known from the log;
-    ``seconds`` of time. A task ends early when ``patience`` batches of ``batch`` configs in a row
-    did not make its best faster.
+    ``trials`` is per task, ``total_trials`` over all tasks; both include configs known from the
+    log. ``seconds`` is for the whole session. A batch has at most ``batch`` configs; a task ends
+    early when ``patience`` batches in a row bring no improvement.
     """
 
     trials: int | None = None
@@ -32,16 +32,18 @@ class Limits:
     patience: int | None = 4
 
     def planned(self, space: int) -> int:
-        """How many configs of a space of that size will at most be known."""
+        """Max number of known configs of a task whose space has ``space`` configs."""
         caps = [cap for cap in (self.trials, self.total_trials) if cap is not None]
         return max(0, min([space, *caps]))
 
 
 @dataclass
 class TaskState:
-    """A task in the course of a session; ``favourite`` is the cost model's best config.
+    """A task in the course of a session.
 
-    ``batches`` it has had, ``stale`` of them in a row in vain; ``done`` says why it ended.
+    ``favourite`` is the cost model's best config, ``known`` the configs measured or resumed,
+    ``stale`` the number of latest batches in a row without an improvement. ``done`` says why the
+    task ended; it is empty before.
     """
 
     task: Task
@@ -55,14 +57,14 @@ class TaskState:
 
     @property
     def weight(self) -> float:
-        """Seconds of the network that the task stands for: measured, or else predicted."""
+        """The task's share of the network in seconds: measured, else predicted."""
         best = self.result.best
         seconds = best.seconds if best else self.task.predicted(self.favourite)
         return self.task.occurrences * (seconds if seconds < math.inf else 0.0)
 
     @property
     def urgency(self) -> float:
-        """Highest averages: tasks get batches in proportion to their weight."""
+        """Weight / (batches + 1): tasks get batches in proportion to weight (highest averages)."""
         return self.weight / (self.batches + 1)
 
     @property
@@ -71,22 +73,22 @@ class TaskState:
         return max(0, self.result.planned - self.result.known)
 
     def resume(self, record: Record) -> None:
-        """Take into account what the log knows, were it more than is planned."""
+        """Take in a record of the log; known configs may exceed the plan, which grows with them."""
         resumed = self.result.resumed + 1
         planned = max(self.result.planned, self.result.measured + resumed)
         self._learn(record, replace(self.result, resumed=resumed, planned=planned))
 
     def hear(self, record: Record, error: str) -> None:
-        """Take a new measurement into account."""
+        """Take in a new measurement; ``error`` is the text of its failure."""
         result = replace(self.result, measured=self.result.measured + 1)
         if not record.ok:
             result = replace(result, failed=result.failed + 1, error=error)
         self._learn(record, result)
 
     def end_batch(self, best_before: float, patience: int | None) -> None:
-        """Count a batch, and whether it was in vain."""
+        """Count a batch; end the task after ``patience`` batches without an improvement."""
         self.batches += 1
-        improved = self.best_seconds < WORTHWHILE * best_before
+        improved = self.best_seconds < IMPROVED * best_before
         self.stale = 0 if improved else self.stale + 1
         if patience is not None and self.stale >= patience:
             self.done = f"no better in {self.stale} batches"
@@ -103,13 +105,13 @@ class TaskState:
 
 
 def most_urgent(states: Iterable[TaskState]) -> TaskState | None:
-    """The unfinished task to measure next; the first of equals."""
+    """The unfinished task to measure next, the first one of several with equal urgency."""
     unfinished = [state for state in states if not state.done]
     return max(unfinished, key=lambda state: state.urgency, default=None)
 
 
 def affordable(wanted: int, seconds_left: float, seconds_each: float) -> int:
-    """How many of ``wanted`` candidates fit into the time left: at least one."""
+    """How many of ``wanted`` candidates fit into the time left; min 1."""
     if seconds_left == math.inf or seconds_each <= 0:
         return wanted
     return max(1, min(wanted, int(seconds_left / seconds_each)))

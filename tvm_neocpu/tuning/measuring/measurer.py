@@ -1,4 +1,4 @@
-"""Measuring as an interface: what comes back for a config, and replaying a log instead."""
+"""The interface of measuring, and a measurer that replays a log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tvm_neocpu.tuning.task import Task
 
 
 class MeasureErrorNo(IntEnum):
-    """AutoTVM's numbers, as its logs have them."""
+    """AutoTVM's error numbers, which its logs contain."""
 
     NO_ERROR = 0
     INSTANTIATION_ERROR = 1
@@ -30,7 +30,11 @@ class MeasureErrorNo(IntEnum):
 
 @dataclass(frozen=True)
 class Measured:
-    """``costs`` are seconds per run, empty on failure; ``all_cost`` is what measuring took."""
+    """The result for one config.
+
+    ``costs`` are seconds per run, empty on failure. ``all_cost`` is the seconds that building and
+    timing took together.
+    """
 
     config: Config
     costs: tuple[float, ...] = ()
@@ -45,7 +49,7 @@ class Measured:
 
 
 class Measurer(Protocol):
-    """Times configs of a task on CPUs named ``cpu`` with a pool of ``threads`` threads."""
+    """Times configs of a task on a CPU named ``cpu`` with a pool of ``threads`` threads."""
 
     @property
     def cpu(self) -> str: ...
@@ -54,14 +58,18 @@ class Measurer(Protocol):
     def threads(self) -> int: ...
 
     def measure(self, task: Task, configs: Sequence[Config]) -> Generator[Measured, None, None]:
-        """One result for each config, in order, as soon as it is known; never raises for a bad one.
+        """Yield one result for each config, in order, each as soon as it is known.
 
-        It may be closed early; nothing of it may be left running then.
+        A config that fails to build or run is a result too: it raises nothing. The caller may close
+        the generator early; then nothing that it started may keep running.
         """
 
 
 class ReplayMeasurer:
-    """Answers from records, for tests and for comparing tuners; what they lack has failed."""
+    """Answers from records, for tests and for comparing tuners.
+
+    A config without a record counts as a failure.
+    """
 
     def __init__(self, records: Iterable[Record], cpu: str, threads: int) -> None:
         self.cpu = cpu

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.tuning.measuring.measure import Measured, MeasureErrorNo, ReplayMeasurer
+from tvm_neocpu.tuning.measuring.measurer import Measured, MeasureErrorNo, ReplayMeasurer
 
 A, B, C = ConvConfig(8, 16, 7), ConvConfig(8, 16, 14), ConvConfig(16, 16, 14)
 

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from tvm_neocpu.tuning.search.interrupt import Interrupts
+from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
@@ -21,7 +21,7 @@ def test_either_signal_is_a_keyboard_interrupt(number) -> None:
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_what_is_held_finishes_first(number) -> None:
+def test_a_held_block_finishes_first(number) -> None:
     done = []
     with pytest.raises(KeyboardInterrupt), Interrupts() as interrupts:
         with interrupts.held():

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as one KeyboardInterrupt, kept waiting while something must be finished."""
+"""Ctrl-C and SIGTERM both raise KeyboardInterrupt, delayed while a step must finish."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupts:
-    """In a ``with`` of the main thread, either signal raises KeyboardInterrupt there.
+    """Inside ``with Interrupts():`` in the main thread, either signal raises KeyboardInterrupt.
 
-    In another thread, where Python lets nobody handle signals, it does nothing.
+    In another thread it does nothing: Python handles signals in the main thread only.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,12 @@ class Interrupts:
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._previous.items():
-            # None stands for a handler that was not Python's.
+            # None means that the previous handler was not installed from Python.
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let what is inside finish; a signal that came meanwhile raises afterwards."""
+        """Finish the block first; a signal that arrives inside it raises at its end."""
         self._held = True
         try:
             yield

@@ -1,4 +1,4 @@
-"""Measuring on this machine, in worker processes, with meta_schedule's runner."""
+"""Measuring on this machine: meta_schedule's runner, in worker processes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tvm.target import Target
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import physical_cores
-from tvm_neocpu.tuning.measuring.build_worker import Built, build_candidate
-from tvm_neocpu.tuning.measuring.measure import Measured, MeasureErrorNo
+from tvm_neocpu.tuning.measuring.build_candidate import Built, build_candidate
+from tvm_neocpu.tuning.measuring.measurer import Measured, MeasureErrorNo
 from tvm_neocpu.tuning.measuring.network_caches import time_in_network
 from tvm_neocpu.tuning.measuring.workers import Scratch, WorkerPool, call_interruptibly
 from tvm_neocpu.tuning.task import Task
@@ -31,9 +31,9 @@ from tvm_neocpu.tuning.task import Task
 class Timing:
     """How a candidate is timed: ``repeat`` costs, each the mean of ``number`` runs or more.
 
-    A cost lasts at least ``min_repeat_ms``. ``touched`` bytes of other data go through the caches
-    before each cost, as those of other layers would; that needs ``number`` 1 and
-    ``min_repeat_ms`` 0. Time limits are seconds for one candidate.
+    A cost takes at least ``min_repeat_ms``. Before each cost ``touched`` bytes of other data pass
+    through the caches, as the data of other layers would; that needs ``number`` 1 and
+    ``min_repeat_ms`` 0. The timeouts are seconds for one candidate.
     """
 
     number: int = 2
@@ -44,13 +44,14 @@ class Timing:
     run_timeout: float = 20.0
 
 
-class MetaScheduleMeasurer:
-    """Builds a batch in parallel, then, with nothing else of ours running, times one at a time.
+class LocalMeasurer:
+    """Builds a batch in parallel, then times one candidate at a time, with no build running.
 
-    Both happen in worker processes under a time limit, so a candidate that hangs or crashes costs
-    only itself. The timing worker's pool has ``threads`` threads; ``environment`` holds what else
-    it needs, such as ``TVM_BIND_THREADS``. Inputs are random and aligned for vectors. Close it, or
-    use it in a ``with``, to end the workers.
+    Both happen in worker processes under a time limit, so that a candidate that hangs or crashes
+    costs only itself. The timing worker's thread pool has ``threads`` threads; ``environment``
+    holds further variables for it, such as ``TVM_BIND_THREADS``. ``builders`` is the number of
+    building workers (default: one for each physical core). Inputs are random and aligned for
+    vectors. Close the measurer, or use it in a ``with``, to end the workers.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class MetaScheduleMeasurer:
         self._builders: WorkerPool | None = None
         self._runner: Any = None
 
-    def __enter__(self) -> MetaScheduleMeasurer:
+    def __enter__(self) -> LocalMeasurer:
         return self
 
     def __exit__(
@@ -90,14 +91,14 @@ class MetaScheduleMeasurer:
         self._scratch.close()
 
     def measure(self, task: Task, configs: Sequence[Config]) -> Generator[Measured, None, None]:
-        """As :class:`Measurer` has it."""
+        """As :class:`Measurer` defines it; on Ctrl-C the workers end before it raises."""
         built: list[Built] = []
         try:
             built += self._build(task, configs)
             for config, candidate in zip(configs, built, strict=True):
                 yield self._time(config, candidate)
         except KeyboardInterrupt:
-            # Some of them were killed to get here.
+            # The interrupt has killed some workers already; the next batch starts new ones.
             self._end_workers()
             raise
         finally:

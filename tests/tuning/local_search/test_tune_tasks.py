@@ -1,4 +1,4 @@
-"""The local search, with a scripted measurer in place of the machine."""
+"""The local search; a scripted measurer replaces the machine."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import pytest
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.measuring.measure import ReplayMeasurer
-from tvm_neocpu.tuning.search.budget import Limits
-from tvm_neocpu.tuning.search.local_search import tune_tasks
+from tvm_neocpu.tuning.local_search.budget import Limits
+from tvm_neocpu.tuning.local_search.tune_tasks import tune_tasks
+from tvm_neocpu.tuning.measuring.measurer import ReplayMeasurer
 from tvm_neocpu.tuning.tuners import TUNERS
 
 PATIENT = Limits(patience=None)
 
 
 class RecordingProgress:
-    """Keeps what it hears."""
+    """Records every call."""
 
     def __init__(self) -> None:
         self.heard: list[tuple] = []
@@ -45,7 +45,7 @@ class RecordingProgress:
 
 
 class Clock:
-    """Every look at it costs a second."""
+    """Each call takes a second."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -82,7 +82,7 @@ def test_everything_is_measured_and_logged(log, make_task, scripted, space) -> N
     assert not result.out_of_time
 
 
-def test_each_tasks_favourite_comes_first_the_heaviest_task_leading(
+def test_the_favourites_come_first_the_heaviest_tasks_leading(
     log, make_task, scripted, predicted
 ) -> None:
     tasks = [
@@ -141,9 +141,7 @@ def test_trials_count_what_is_known(log, make_task, scripted) -> None:
     assert tune_tasks([make_task()], scripted(seconds_of), log, limits=limits).measured == 0
 
 
-def test_knowing_more_than_is_planned_is_not_less_than_nothing_to_do(
-    log, make_task, scripted
-) -> None:
+def test_more_known_configs_than_trials_leave_nothing_to_do(log, make_task, scripted) -> None:
     tune_tasks([make_task()], scripted(seconds_of), log, limits=Limits(trials=10))
     progress = RecordingProgress()
     tune_tasks([make_task()], scripted(seconds_of), log, limits=Limits(trials=4), progress=progress)
@@ -213,7 +211,7 @@ def test_the_time_budget_ends_the_session_after_the_favourites(log, make_task, s
     assert all(task.measured >= 1 for task in result.tasks)
 
 
-def test_an_unwritable_log_is_said_before_anything_is_measured(
+def test_an_unwritable_log_raises_before_anything_is_measured(
     tmp_path, make_task, scripted
 ) -> None:
     measurer = scripted(seconds_of)
@@ -222,9 +220,7 @@ def test_an_unwritable_log_is_said_before_anything_is_measured(
     assert measurer.asked == []
 
 
-def test_a_log_that_fails_midway_ends_the_display_too(
-    log, make_task, scripted, monkeypatch
-) -> None:
+def test_a_log_that_fails_midway_ends_the_display(log, make_task, scripted, monkeypatch) -> None:
     progress = RecordingProgress()
     append = log.append
 
@@ -264,6 +260,6 @@ def test_every_tuner_replays_a_log(name, log, make_task, make_record, space) -> 
     assert result.failed == 0
 
 
-def test_no_tasks_is_a_session_too(log, make_task, scripted) -> None:
+def test_a_session_without_tasks_measures_nothing(log, make_task, scripted) -> None:
     assert tune_tasks([], scripted(seconds_of), log).measured == 0
     assert tune_tasks([make_task(space=())], scripted(seconds_of), log).tasks == ()

@@ -1,4 +1,4 @@
-"""The local search (NeoCPU, section 3.3.1): tasks, tuner, measurer and log in; records out."""
+"""The local search (NeoCPU, section 3.3.1): a tuning session over tasks; records go to the log."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.tuning.database.best_records import BestRecords
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.measuring.measure import Measured, Measurer
-from tvm_neocpu.tuning.search.budget import Limits, TaskState, affordable, most_urgent
-from tvm_neocpu.tuning.search.interrupt import Interrupts
-from tvm_neocpu.tuning.search.progress import NoProgress, Progress, TaskResult, TuningResult
+from tvm_neocpu.tuning.local_search.budget import Limits, TaskState, affordable, most_urgent
+from tvm_neocpu.tuning.local_search.interrupt import Interrupts
+from tvm_neocpu.tuning.local_search.progress import NoProgress, Progress, TaskResult, TuningResult
+from tvm_neocpu.tuning.measuring.measurer import Measured, Measurer
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tuners import TUNERS, Tuner
 
@@ -24,7 +24,7 @@ TunerFactory = Callable[[Task], Tuner]
 
 
 def grid(task: Task) -> Tuner:
-    """The default tuner: the cost model's order."""
+    """The default tuner factory: configs in the cost model's order."""
     return TUNERS["grid"](task, 0)
 
 
@@ -39,13 +39,13 @@ def tune_tasks(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> TuningResult:
-    """Measure the tasks' configs within the limits, and append each result to the log as it comes.
+    """Measure the tasks' configs within the limits; append each result to the log at once.
 
-    First the cost model's best config of every task, the heaviest task first; then batches by the
-    tuners, in proportion to what the tasks weigh in the network. With ``resume``, configs that the
-    log knows for this CPU and thread count are observed instead of measured again. Ctrl-C and
-    SIGTERM end the session cleanly, with everything measured in the log. The caller closes the
-    measurer. Raises LogError, before anything is measured, if the log cannot be written.
+    The session first measures the cost model's best config of every task, the heaviest task first.
+    Then the tuners propose batches, in proportion to the tasks' share of the network's time. With
+    ``resume``, configs that the log has for this CPU and thread count are not measured again.
+    Ctrl-C and SIGTERM end the session cleanly: every finished measurement is in the log. The caller
+    closes the measurer. Raises LogError, before anything is measured, if the log cannot be written.
     """
     log.check_writable()
     session = _Session(measurer, log, limits or Limits(), progress or NoProgress(), clock)
@@ -69,7 +69,7 @@ class _Session:
         self._start = clock()
         self._interrupts = Interrupts()
         self._states: list[TaskState] = []
-        # Seconds spent on batches, and how many candidates they bought.
+        # Seconds spent on measuring, and the number of candidates measured in them.
         self._spent = 0.0
         self._bought = 0
 
@@ -86,7 +86,7 @@ class _Session:
         except KeyboardInterrupt:
             interrupted = True
         finally:
-            # Also when the log fails: the terminal must be given back.
+            # Even if the log fails, the display must release the terminal.
             result = self._result(interrupted)
             self._progress.end(result)
         return result
@@ -164,7 +164,7 @@ class _Session:
         return self._limits.seconds - (self._clock() - self._start)
 
     def _forecast(self) -> float | None:
-        """Seconds until the end: the budget's, or at the pace so far, whichever is sooner."""
+        """Seconds left: min of budget and pace so far; ``None`` while neither is known."""
         elapsed = self._clock() - self._start
         measured = sum(state.result.measured for state in self._states)
         unfinished = sum(state.left for state in self._states if not state.done)
@@ -179,7 +179,7 @@ class _Session:
 
 
 def _begin(task: Task, tuner: TunerFactory, limits: Limits) -> TaskState:
-    # Asked here, by the tuner for its order, and again by some tuners for every batch.
+    # Cached: the prediction is asked for here, by every tuner, and by some again for each batch.
     task = replace(task, predicted=cache(task.predicted))
     favourite = min(task.space, key=task.predicted)
     result = TaskResult(task.name, task.workload, limits.planned(len(set(task.space))))

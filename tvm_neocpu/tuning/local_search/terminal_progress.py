@@ -1,4 +1,4 @@
-"""Progress on a terminal, by rich; ``progress_for`` picks what suits the stream."""
+"""Progress on a terminal, drawn by rich; ``progress_for`` chooses the display for a stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.tuning.search.progress import (
+from tvm_neocpu.tuning.local_search.progress import (
     PlainProgress,
     Progress,
     TaskResult,
@@ -20,12 +20,12 @@ from tvm_neocpu.tuning.search.progress import (
     task_text,
 )
 
-# Drawing must not disturb the timing: it takes a core for some milliseconds.
+# Drawing occupies a core for some milliseconds and would disturb the timing if it came often.
 DRAWS_PER_SECOND = 1
 
 
 class TerminalProgress:
-    """A bar over all candidates, the current task beside it, and a line above for each one done."""
+    """One bar over all candidates with the current task; a line above it for each finished task."""
 
     def __init__(self, console: Console) -> None:
         self._bars = bars.Progress(
@@ -66,14 +66,14 @@ class TerminalProgress:
     def task_done(self, task: TaskResult, why: str) -> None:
         self._bars.console.print(escape(f"{task_text(task)} ({why})"), highlight=False)
         if self._bar is not None:
-            # What the task did not need is no longer to be waited for.
+            # The candidates that the task did not need leave the total.
             self._total -= task.planned - task.known
             self._bars.update(self._bar, total=self._total)
 
     def end(self, result: TuningResult) -> None:
         self._bars.stop()
         if self._bar is not None:
-            # The next session draws a bar of its own.
+            # The next session draws its own bar.
             self._bars.remove_task(self._bar)
             self._bar = None
         self._bars.console.print(escape(str(result)), highlight=False)
@@ -82,12 +82,12 @@ class TerminalProgress:
 def _speed(record: Record | None) -> str:
     if record is None or not record.ok:
         return "failed"
-    # A layout transform computes nothing.
+    # A layout transform has no floating-point operations.
     return f"{record.gflops:.1f} GFLOP/s" if record.gflops else f"{record.seconds * 1e3:.3g} ms"
 
 
 def progress_for(stream: TextIO | None = None) -> Progress:
-    """Live progress if the stream (stderr by default) is a terminal, plain lines if not."""
+    """A live bar if the stream (default: stderr) is a terminal, else plain lines."""
     stream = stream or sys.stderr
     console = Console(file=stream)
     return TerminalProgress(console) if console.is_terminal else PlainProgress(stream)

@@ -1,4 +1,4 @@
-"""Real measuring, of small products in worker processes. TVM and some seconds are needed."""
+"""Real measuring of small products in worker processes; needs TVM and some seconds."""
 
 from __future__ import annotations
 
@@ -10,29 +10,27 @@ import time
 import psutil
 import pytest
 import tvm
-from tvm.support.popen_pool import PopenWorker
 
 from tvm_neocpu.core.cpu import MIB
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.measuring.build_worker import worker_initializer
-from tvm_neocpu.tuning.measuring.measure import MeasureErrorNo
-from tvm_neocpu.tuning.measuring.meta_schedule import MetaScheduleMeasurer, Timing
-from tvm_neocpu.tuning.search.budget import Limits
-from tvm_neocpu.tuning.search.local_search import tune_tasks
+from tvm_neocpu.tuning.local_search.budget import Limits
+from tvm_neocpu.tuning.local_search.tune_tasks import tune_tasks
+from tvm_neocpu.tuning.measuring.local_measurer import LocalMeasurer, Timing
+from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 from tvm_neocpu.tuning.task import Task
 
 SIZE = 64
 TIMING = Timing(number=1, repeat=3, min_repeat_ms=1, build_timeout=5.0, run_timeout=2.0)
-# What oc_bn asks of the test's template.
+# Values of oc_bn that make the test's template misbehave.
 BAD_SCHEDULE, CRASH, SLOW_BUILD, BAD_CODE, ENDLESS = 3, 5, 7, 9, 11
 
 
 @pytest.fixture(scope="module")
 def task() -> Task:
     def build(config):
-        # Nested, so that workers get it by value: they cannot import a test.
+        # Nested, so that workers get the function by value: they cannot import a test.
         import os
         import time
 
@@ -71,7 +69,7 @@ def task() -> Task:
 @pytest.fixture(scope="module")
 def measurer():
     target = tvm.target.Target({"kind": "llvm", "num-cores": 2})
-    with MetaScheduleMeasurer(target, "testcpu", 2, TIMING) as made:
+    with LocalMeasurer(target, "testcpu", 2, TIMING) as made:
         yield made
 
 
@@ -108,9 +106,9 @@ def test_artifacts_are_removed_and_abandoned_builds_too(measurer, task) -> None:
     assert not list(measurer._scratch.path.glob("candidate*"))
 
 
-def test_ctrl_c_reaches_us_while_a_candidate_runs_and_all_is_well_after(measurer, task) -> None:
+def test_ctrl_c_interrupts_a_running_candidate_and_the_next_batch_works(measurer, task) -> None:
     timer = threading.Timer(0.8, os.kill, (os.getpid(), signal.SIGINT))
-    # Built in advance, so that the signal comes while it runs.
+    # Both candidates are built in advance, so that the signal comes while the second one runs.
     results = measurer.measure(task, [DenseConfig(16), DenseConfig(ENDLESS)])
     next(results)
     timer.start()
@@ -123,7 +121,7 @@ def test_ctrl_c_reaches_us_while_a_candidate_runs_and_all_is_well_after(measurer
 
 
 def test_closing_ends_the_workers_and_leaves_nothing(task) -> None:
-    measurer = MetaScheduleMeasurer(tvm.target.Target("llvm"), "testcpu", 1, TIMING)
+    measurer = LocalMeasurer(tvm.target.Target("llvm"), "testcpu", 1, TIMING)
     scratch = measurer._scratch.path
     list(measurer.measure(task, [DenseConfig(16)]))
     ours = [int(note.stem) for note in scratch.glob("*.pid")]
@@ -133,34 +131,10 @@ def test_closing_ends_the_workers_and_leaves_nothing(task) -> None:
     assert not [pid for pid in ours if psutil.pid_exists(pid)]
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_a_workers_pool_has_as_many_threads_as_told(threads, tmp_path, task) -> None:
-    def threads_after_a_parallel_loop(build):
-        import os
-
-        import numpy as np
-        import tvm
-
-        from tvm_neocpu.topi.dense.geometry import DenseConfig
-
-        before = len(os.listdir("/proc/self/task"))
-        run = tvm.compile(build(DenseConfig(16)), target=tvm.target.Target("llvm"))
-        args = [tvm.runtime.tensor(np.ones((SIZE, SIZE), "float32")) for _ in range(3)]
-        run(*args)
-        return len(os.listdir("/proc/self/task")) - before + 1
-
-    environment = {"TVM_NUM_THREADS": str(threads)}
-    worker = PopenWorker(worker_initializer(tmp_path, environment))
-    worker.send(threads_after_a_parallel_loop, (task.build,))
-    # The calling thread is one of them.
-    assert worker.recv() == threads
-    worker.kill()
-
-
 def test_candidates_are_timed_between_other_layers_data(task) -> None:
-    """The worker builds the sweep and runs it before every timed run."""
+    """The worker compiles the sweep and runs it before every timed run."""
     timing = Timing(number=1, repeat=15, min_repeat_ms=0, touched=4 * MIB)
     target = tvm.target.Target({"kind": "llvm", "num-cores": 1})
-    with MetaScheduleMeasurer(target, "testcpu", 1, timing) as measurer:
+    with LocalMeasurer(target, "testcpu", 1, timing) as measurer:
         (result,) = measurer.measure(task, [DenseConfig(16)])
     assert len(result.costs) == 15, result.error
