@@ -45,7 +45,9 @@ def _usable(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> list[Rec
 
 def usable_plan(plan: Plan | None, graph: ConvGraph, cpu: Cpu) -> Plan | None:
     """A logged plan, if every config of it may be used here; else ``None``, with a warning."""
-    for node in graph.convs if plan is not None else ():
+    if plan is None:
+        return None
+    for node in graph.convs:
         config = plan.configs.get(node.id)
         if config is None or node.workload is None or fits(node.workload, config, cpu):
             continue

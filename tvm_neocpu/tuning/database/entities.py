@@ -45,7 +45,7 @@ def decode_config(template: str, entities: Any) -> Config:
         else:
             ours[name] = _checked(name, value)
     values = entry.upgrade(classic | ours)
-    types, required = _signature(entry.config_type)
+    types, required = _signature(entry.config_type)  # type: ignore[arg-type]  # types are hashable
     for name, value in values.items():
         if name not in types:
             raise LineError(f"unknown knob {name!r} of {template}")
