@@ -14,7 +14,7 @@ from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import TransformWorkload
-from tvm_neocpu.relay_passes.ir.calls import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 
 TRANSFORM = "relax.layout_transform"
 
