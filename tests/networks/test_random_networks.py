@@ -22,7 +22,7 @@ from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.pipeline import apply_plan, lower_altered
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.relay_passes.ir.rebuild import bindings_of
+from tvm_neocpu.relay_passes.ir.regions import bindings_of
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.layouts.transform import transform_workload
 from tvm_neocpu.targets import parse_target
@@ -302,8 +302,8 @@ def test_the_plan_pays_for_the_transforms_that_are_inserted(
         if scheme.config == plan.configs[node.id]
     )
     altered = AlterOpLayout(plan, TARGET.cpu)(mod)
-    for _, value in bindings_of(altered["main"]):
-        move = transform_workload(value)
+    for binding in bindings_of(altered["main"]):
+        move = transform_workload(binding.value)
         if move is not None:
             total += price(move.in_shape, Layout(move.before), Layout(move.after))
     assert plan.seconds == pytest.approx(total, rel=1e-6, abs=1e-6)

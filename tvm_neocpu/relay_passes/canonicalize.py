@@ -16,9 +16,10 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of, is_tensor
+from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
+from tvm_neocpu.relay_passes.ir.exprs import call_of, is_tensor, op_name
 from tvm_neocpu.relay_passes.ir.importer_primfuncs import read_bound, read_zero_pad
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, call_of, op_name, rewrite_values
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 
 CallRule = Callable[[Scope, Call], relax.Expr | None]
 Combine = Callable[[relax.Expr, relax.Expr], relax.Expr]
@@ -42,7 +43,7 @@ class Canonicalize:
 def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     if isinstance(value, relax.TupleGetItem):
         return _skip_dropout(scope, value)
-    rule = RULES.get(op_name(value) or "")
+    rule = RULES.get(op_name(value))
     simpler = rule(scope, value) if rule else None
     if simpler is None:
         return None

@@ -12,9 +12,9 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.calls import static_shape
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
-from tvm_neocpu.relay_passes.ir.rebuild import Emit, over_variables, rebuild_main
+from tvm_neocpu.relay_passes.ir.exprs import over_variables, static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.transform import (
     stored_in,
     transform,
@@ -33,33 +33,35 @@ class EliminateTransforms:
     name: ClassVar[str] = "eliminate-transforms"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        rewriter = _Rewriter()
-        rebuilt = rebuild_main(mod, rewriter.visit, rewriter.replace)
-        return relax.transform.DeadCodeElimination(["main"])(rebuilt)
+        return rewrite_regions(mod, lambda scope: _Rewriter(scope).run())
 
 
 @dataclass
 class _Rewriter:
+    """One region; ``renamed`` maps its old variables to new expressions."""
+
+    scope: Scope
     # new variable -> (the tensor before the first transform, its layout)
     origin: dict[relax.Var, tuple[relax.Expr, Layout]] = field(default_factory=dict)
     made: dict[tuple[relax.Expr, Layout], relax.Expr] = field(default_factory=dict)
     renamed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
 
-    def visit(self, var: relax.Var, value: relax.Expr, emit: Emit) -> None:
-        if isinstance(value, relax.Var):
-            self.renamed[var] = self.replace(value, emit)
-            return
+    def run(self) -> None:
+        for binding in self.scope.region.bindings:
+            self.renamed[binding.var] = self._rewritten(binding.value)
+        for var in self.scope.region.outputs:
+            self.scope.bind(var, self.renamed[var])
+
+    def _rewritten(self, value: relax.Expr) -> relax.Expr:
         layouts = transform_layouts(value)
+        value = over_variables(value, lambda variable: self.renamed.get(variable, variable))
+        if isinstance(value, relax.Var):
+            return value
         if layouts is None:
-            self.renamed[var] = emit(self.replace(value, emit))
-            return
-        self.renamed[var] = self._transform(self.replace(value.args[0], emit), *layouts, emit)
+            return self.scope.emit(value)
+        return self._transform(value.args[0], *layouts)
 
-    def replace(self, value: relax.Expr, _: Emit) -> relax.Expr:
-        """The expression over the new variables."""
-        return over_variables(value, lambda variable: self.renamed.get(variable, variable))
-
-    def _transform(self, data: relax.Expr, before: Layout, after: Layout, emit: Emit) -> relax.Expr:
+    def _transform(self, data: relax.Expr, before: Layout, after: Layout) -> relax.Expr:
         constant = array_of(data)
         if constant is not None:
             return constant_of(stored_in(constant, before, after))
@@ -68,7 +70,7 @@ class _Rewriter:
             return source
         if (source, after) not in self.made:
             logical = first.logical_shape(static_shape(source))
-            moved = emit(transform(source, logical, first, after))
+            moved = self.scope.emit(transform(source, logical, first, after))
             self.made[source, after] = moved
             self.origin[moved] = (source, first)
         return self.made[source, after]

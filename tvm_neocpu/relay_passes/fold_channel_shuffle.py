@@ -6,7 +6,7 @@ travel to the next dense convolution, upstream or downstream, and vanish into it
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,8 +15,9 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.calls import conv_workload, static_shape
-from tvm_neocpu.relay_passes.ir.rewrite import count_uses, rewrite_blocks, variables
+from tvm_neocpu.relay_passes.ir.calls import conv_workload
+from tvm_neocpu.relay_passes.ir.exprs import static_shape, variables
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.channel_moves import Shuffle, read_channel_move
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind, flow_of, is_feature_map
 
@@ -35,33 +36,26 @@ class FoldChannelShuffle:
     name: ClassVar[str] = "fold-channel-shuffle"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        def rewrite(function: relax.Function, block: relax.BindingBlock) -> list[relax.Binding]:
-            return _Block(block, count_uses(function)).fold()
-
-        return rewrite_blocks(mod, rewrite)
+        return rewrite_regions(mod, lambda scope: _Folder(scope).fold())
 
 
 @dataclass
-class _Block:
-    """The bindings of one block, replaced as shuffles are absorbed."""
+class _Folder:
+    """The values of one region, replaced as shuffles are absorbed."""
 
-    block: relax.BindingBlock
-    uses: Counter[relax.Var]
+    scope: Scope
     values: Changed = field(default_factory=dict)
     readers: dict[relax.Var, list[relax.Var]] = field(default_factory=lambda: defaultdict(list))
 
-    def fold(self) -> list[relax.Binding]:
-        for binding in self.block.bindings:
-            if isinstance(binding, relax.VarBinding):
-                self._enter(binding)
+    def fold(self) -> None:
+        for binding in self.scope.region.bindings:
+            self._enter(binding)
         for var in list(self.values):
             move = read_channel_move(self.values[var])
             if isinstance(move, Shuffle) and is_feature_map(var):
                 self._absorb(var, move)
-        return [
-            relax.VarBinding(b.var, self.values[b.var]) if b.var in self.values else b
-            for b in self.block.bindings
-        ]
+        for var, value in self.values.items():
+            self.scope.bind(var, value)
 
     def _enter(self, binding: relax.VarBinding) -> None:
         self.values[binding.var] = binding.value
@@ -79,7 +73,7 @@ class _Block:
     def _upstream(self, var: relax.Var, order: np.ndarray) -> Changed | None:
         """What to bind anew so that ``var`` holds its channels in ``order``."""
         value = self.values.get(var)
-        if value is None or self.uses[var] != 1:
+        if value is None or self.scope.region.uses[var] != 1:
             return None
         conv = conv_workload(value)
         if conv is not None and conv.groups == 1:
@@ -91,7 +85,7 @@ class _Block:
     def _downstream(self, var: relax.Var, order: np.ndarray) -> Changed | None:
         """What to bind anew if ``var`` holds its channels in ``order`` instead of their own."""
         readers = self.readers[var]
-        if not readers or self.uses[var] != len(readers):
+        if not readers or self.scope.region.uses[var] != len(readers):
             return None
         changed: Changed = {}
         for reader in readers:

@@ -10,9 +10,11 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of, shape_of_type
+from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
+from tvm_neocpu.relay_passes.ir.exprs import op_name, operands
 from tvm_neocpu.relay_passes.ir.numpy_ops import NUMPY_OPS
-from tvm_neocpu.relay_passes.ir.rewrite import op_name, operands, rewrite_blocks
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 Value = Array | tuple[Array, ...]
 
@@ -29,36 +31,39 @@ class FoldConstants:
     name: ClassVar[str] = "fold-constants"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return rewrite_blocks(mod, lambda _, block: _Folder().fold(block))
+        return rewrite_regions(mod, lambda scope: _Folder(scope).fold())
 
 
 class _Folder:
-    """One block's known values: as views while they are only passed on, as constants once used."""
+    """One region's known values: views while they are only passed on, constants once used."""
 
-    def __init__(self) -> None:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
         self._values: dict[relax.Var, Value] = {}
         self._constants: dict[relax.Var, GenericConst] = {}
 
-    def fold(self, block: relax.BindingBlock) -> list[relax.Binding]:
-        return [self._fold_binding(binding) for binding in block.bindings]
+    def fold(self) -> None:
+        outputs = set(self._scope.region.outputs)
+        for binding in self._scope.region.bindings:
+            self._scope.bind(binding.var, self._folded(binding, binding.var in outputs))
 
-    def _fold_binding(self, binding: relax.Binding) -> relax.Binding:
-        if not isinstance(binding, relax.VarBinding):
-            return binding
+    def _folded(self, binding: relax.VarBinding, is_output: bool) -> relax.Expr:
         value = self._evaluate(binding.value)
         if value is None:
-            return relax.VarBinding(binding.var, self._with_constants(binding.value))
+            return self._with_constants(binding.value)
         self._values[binding.var] = value
-        if isinstance(binding.var, relax.DataflowVar) or isinstance(value, tuple):
-            # Its users receive the constant; what is left here is dead, or serves an opaque user.
-            return binding
-        return relax.VarBinding(binding.var, self._constant(binding.var))
+        if is_output and isinstance(value, np.ndarray):
+            return self._constant(binding.var)
+        # Readers in the region receive the constant; what stays here is dead or a tuple.
+        return binding.value
 
     def _evaluate(self, expr: relax.Expr) -> Value | None:
+        if isinstance(expr, relax.Var):
+            return self._values.get(expr)
         if isinstance(expr, relax.TupleGetItem):
             parts = self._values.get(expr.tuple_value)
             return parts[expr.index] if isinstance(parts, tuple) else None
-        function = NUMPY_OPS.get(op_name(expr) or "")
+        function = NUMPY_OPS.get(op_name(expr))
         if function is None:
             return None
         args = [self._argument(arg) for arg in expr.args]
@@ -119,7 +124,7 @@ def _as_inferred(value: Value | None, ty: relax.Type) -> Value | None:
         if len(fields) != len(value):
             return None
         return _all_known([_as_inferred(v, field) for v, field in zip(value, fields, strict=True)])
-    if shape_of_type(ty) != np.shape(value):
+    if static_shape_of(ty) != np.shape(value):
         return None
     return np.asarray(value).astype(str(ty.dtype), copy=False)
 

@@ -10,13 +10,9 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.rewrite import (
-    Scope,
-    call_of,
-    count_uses,
-    rewrite_blocks,
-    tidy,
-)
+from tvm_neocpu.relay_passes.ir.exprs import call_of
+from tvm_neocpu.relay_passes.ir.regions import Region
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions, tidy
 from tvm_neocpu.relay_passes.linear.algebra import simplify
 from tvm_neocpu.relay_passes.linear.calls import (
     calls_of,
@@ -40,12 +36,7 @@ class FoldLinearOps:
     name: ClassVar[str] = "fold-linear-ops"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        mod = tidy(mod)
-
-        def rewrite(function: relax.Function, block: relax.BindingBlock) -> list[relax.Binding]:
-            return _fold_block(Scope(mod, block), block, count_uses(function))
-
-        return rewrite_blocks(mod, rewrite)
+        return rewrite_regions(tidy(mod), _fold_region)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,23 +52,21 @@ class _Link:
 _Chain = tuple[_Link, ...]
 
 
-def _fold_block(
-    scope: Scope, block: relax.BindingBlock, uses: Counter[relax.Var]
-) -> list[relax.Binding]:
-    chains = _find_chains(block, uses)
-    for binding in block.bindings:
+def _fold_region(scope: Scope) -> None:
+    chains = _find_chains(scope.region)
+    for binding in scope.region.bindings:
         chain = chains.get(binding.var, ())
         steps = simplify(tuple(link.step for link in chain))
         if _pays_off(chain, steps):
             scope.bind(binding.var, _write_chain(scope, chain, steps))
         else:
-            scope.bindings.append(binding)
-    return scope.bindings
+            scope.bind(binding.var, binding.value)
 
 
-def _find_chains(block: relax.BindingBlock, uses: Counter[relax.Var]) -> dict[relax.Var, _Chain]:
+def _find_chains(region: Region) -> dict[relax.Var, _Chain]:
     """The longest runs of linear operations, by the variable that they end in."""
-    values = {b.var: b.value for b in block.bindings if isinstance(b, relax.VarBinding)}
+    values = {binding.var: binding.value for binding in region.bindings}
+    uses = region.uses
     chains: dict[relax.Var, _Chain] = {}
     for var, value in values.items():
         link = _read_link(value, values, uses)

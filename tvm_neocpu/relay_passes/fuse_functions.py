@@ -8,6 +8,7 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
+from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.lowering.resize_legalize import RESIZE, legalize_resize
 from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
 
@@ -21,10 +22,10 @@ class FuseFunctions:
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         passes = (
             relax.transform.LegalizeOps({**vector_legalization(), RESIZE: legalize_resize}),
+            relax.transform.ConvertToDataflow(),
             relax.transform.RewriteDataflowReshape(),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FuseOps(),
             relax.transform.FuseTIR(),
-            relax.transform.DeadCodeElimination(["main"]),
         )
-        return tvm.transform.Sequential(passes)(mod)
+        return remove_dead_code(tvm.transform.Sequential(passes)(mod))

@@ -21,7 +21,8 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.ir.calls import conv_layouts, conv_workload, dense_workload
-from tvm_neocpu.relay_passes.ir.rewrite import count_uses
+from tvm_neocpu.relay_passes.ir.regions import count_module_uses
+from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, read_channel_move
 from tvm_neocpu.relay_passes.layouts.transform import TRANSFORM, transform_workload
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
@@ -50,12 +51,12 @@ class LowerToTemplates:
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         legalize = {
-            "relax.nn.conv2d": partial(self._conv2d, count_uses(mod["main"])),
+            "relax.nn.conv2d": partial(self._conv2d, count_module_uses(mod)),
             "relax.matmul": self._matmul,
             TRANSFORM: self._transform,
         }
         lowered = relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)
-        return relax.transform.DeadCodeElimination(["main"])(lowered)
+        return remove_dead_code(lowered)
 
     def _conv2d(
         self, uses: Mapping[relax.Var, int], builder: relax.BlockBuilder, call: relax.Call

@@ -9,8 +9,8 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.ir.calls import static_shape
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, call_of, rewrite_values
+from tvm_neocpu.relay_passes.ir.exprs import call_of, static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.layouts.channel_moves import (
     ChannelMove,
     Interleave,

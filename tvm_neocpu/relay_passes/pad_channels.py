@@ -18,9 +18,9 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.ir.calls import conv_workload, op_name, static_shape
-from tvm_neocpu.relay_passes.ir.rebuild import Emit, bindings_of, over_variables, rebuild_main
-from tvm_neocpu.relay_passes.ir.rewrite import tidy
+from tvm_neocpu.relay_passes.ir.calls import conv_workload
+from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.flow import BINARY, FlowKind, flow_of, is_feature_map
 from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, slice_of
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -39,16 +39,7 @@ class PadChannels:
     cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        if not any(self._pads(value) for _, value in bindings_of(mod["main"])):
-            return mod
-        rewriter = _Rewriter(self.cpu)
-        return tidy(rebuild_main(mod, rewriter.visit, rewriter.narrow))
-
-    def _pads(self, value: relax.Expr) -> bool:
-        conv = conv_workload(value)
-        if conv is None or conv.groups != 1:
-            return False
-        return _padded(conv, self.cpu) != conv.out_channels
+        return rewrite_regions(mod, lambda scope: _Rewriter(self.cpu, scope).run())
 
 
 def padded_channels(channels: int, lanes: int) -> int:
@@ -71,34 +62,42 @@ class _Rewriter:
     """New variables by old ones: as wide as they were, and with dead channels behind."""
 
     cpu: Cpu
+    scope: Scope
     narrowed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
     widened: dict[relax.Var, relax.Expr] = field(default_factory=dict)
 
-    def visit(self, var: relax.Var, value: relax.Expr, emit: Emit) -> None:
+    def run(self) -> None:
+        for binding in self.scope.region.bindings:
+            self._visit(binding.var, binding.value)
+        for var in self.scope.region.outputs:
+            self.scope.bind(var, self._narrow(var))
+
+    def _visit(self, var: relax.Var, value: relax.Expr) -> None:
         if isinstance(value, relax.Var) and value in self.widened:
             self.widened[var] = self.widened[value]
             return
-        wide = self._wide(value, emit)
-        result = emit(self.narrow(value, emit) if wide is None else wide)
+        wide = self._wide(value)
+        result = self.scope.emit(self._narrow(value) if wide is None else wide)
         same = wide is None or _channels(result) == _channels(var)
         (self.narrowed if same else self.widened)[var] = result
 
-    def narrow(self, value: relax.Expr, emit: Emit) -> relax.Expr:
+    def _narrow(self, value: relax.Expr) -> relax.Expr:
         """The expression over new variables without dead channels."""
 
         def narrowed(variable: relax.Var) -> relax.Expr:
             if variable in self.widened and variable not in self.narrowed:
                 part = Range(CHANNELS, 0, _channels(variable))
-                self.narrowed[variable] = emit(slice_of(self.widened[variable], [part]))
+                whole = self.widened[variable]
+                self.narrowed[variable] = self.scope.emit(slice_of(whole, [part]))
             return self.narrowed.get(variable, variable)
 
         return over_variables(value, narrowed)
 
-    def _wide(self, value: relax.Expr, emit: Emit) -> relax.Expr | None:
+    def _wide(self, value: relax.Expr) -> relax.Expr | None:
         """The call for wider operands or a wider result; ``None`` if it has neither."""
         conv = conv_workload(value)
         if conv is not None and conv.groups == 1:
-            return self._dense(value, conv, emit)
+            return self._dense(value, conv)
         if conv is not None:
             return self._depthwise(value, conv)
         flow = flow_of(value)
@@ -112,15 +111,17 @@ class _Rewriter:
         args = [self._wide_arg(arg, width) for arg in value.args]
         return relax.Call(value.op, args, value.attrs, value.ty_args)
 
-    def _dense(self, call: relax.Call, conv: ConvWorkload, emit: Emit) -> relax.Expr:
-        weight = call.args[1].value.numpy()
+    def _dense(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
+        width = _padded(conv, self.cpu)
         data = self.widened.get(call.args[0])
+        if data is None and width == conv.out_channels:
+            return None
+        weight = call.args[1].value.numpy()
         if data is not None:
             weight = _extended(weight, 1, _channels(data), 0.0)
         else:
-            data = self.narrow(call.args[0], emit)
-        weight = _extended(weight, 0, _padded(conv, self.cpu), 0.0)
-        return _convolution(data, weight, conv, groups=1)
+            data = self._narrow(call.args[0])
+        return _convolution(data, _extended(weight, 0, width, 0.0), conv, groups=1)
 
     def _depthwise(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
         data = self.widened.get(call.args[0])

@@ -22,7 +22,7 @@ from tvm.relax.expr import _update_type
 
 from tvm_neocpu.core.arena import Lifetime, place
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.relay_passes.ir.rewrite import op_name, variables
+from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
 from tvm_neocpu.topi.tir.memory_params import (
     Workspace,
     are_constant,

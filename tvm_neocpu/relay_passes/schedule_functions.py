@@ -20,8 +20,8 @@ class ScheduleFunctions:
     cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        functions = {
-            var: schedule_function(func, self.cpu) if isinstance(func, tirx.PrimFunc) else func
-            for var, func in mod.functions.items()
-        }
-        return tvm.IRModule(functions)
+        scheduled = mod.clone()
+        for name, func in mod.functions_items():
+            if isinstance(func, tirx.PrimFunc):
+                scheduled.update_func(name, schedule_function(func, self.cpu))
+        return scheduled

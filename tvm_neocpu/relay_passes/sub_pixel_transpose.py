@@ -9,9 +9,9 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.ir.calls import static_shape
 from tvm_neocpu.relay_passes.ir.constants import constant_of
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, call_of, rewrite_values
+from tvm_neocpu.relay_passes.ir.exprs import call_of, static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, channel_move
 from tvm_neocpu.relay_passes.layouts.flow import is_feature_map
 from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of

@@ -8,28 +8,9 @@ from tvm.ir import GenericConst
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.workload import DenseWorkload
-
-
-def op_name(expr: relax.Expr) -> str:
-    """``"relax.nn.conv2d"`` for a call of an operator, ``""`` for anything else."""
-    if not isinstance(expr, relax.Call):
-        return ""
-    return str(getattr(expr.op, "name", ""))
-
-
-def static_shape(expr: relax.Expr) -> tuple[int, ...] | None:
-    """The shape of a tensor expression; ``None`` where it is unknown or symbolic."""
-    shape = getattr(expr.ty, "shape", None)
-    if not isinstance(shape, relax.ShapeExpr):
-        return None
-    values = [getattr(extent, "value", None) for extent in shape.values]
-    return None if None in values else tuple(int(value) for value in values)
-
-
-def dtype_of(expr: relax.Expr) -> str:
-    return str(expr.ty.dtype)
 
 
 def conv_layouts(call: relax.Call) -> tuple[Layout, Layout] | None:

@@ -41,24 +41,4 @@ def constant_of(array: Array, dtype: str | None = None) -> GenericConst:
     return relax.const(tensor)
 
 
-def static_shape(expr: relax.Expr) -> tuple[int, ...] | None:
-    """The shape of a tensor; ``None`` if it is unknown, symbolic or no tensor's."""
-    return shape_of_type(expr.ty)
-
-
-def shape_of_type(ty: relax.Type) -> tuple[int, ...] | None:
-    """As :func:`static_shape`, of a type."""
-    shape = getattr(ty, "shape", None)
-    if not isinstance(shape, relax.ShapeExpr):
-        return None
-    if not all(isinstance(dim, tvm.tirx.IntImm) for dim in shape.values):
-        return None
-    return tuple(int(dim) for dim in shape.values)
-
-
-def is_tensor(expr: relax.Expr, dtype: str = "float32") -> bool:
-    """Whether the expression is a tensor of that element type."""
-    return isinstance(expr.ty, relax.TensorType) and str(expr.ty.dtype) == dtype
-
-
-__all__ = ["Array", "array_of", "constant_of", "is_tensor", "shape_of_type", "static_shape"]
+__all__ = ["Array", "array_of", "constant_of"]

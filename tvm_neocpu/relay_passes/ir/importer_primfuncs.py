@@ -15,7 +15,8 @@ import tvm_ffi
 from tvm import IRModule, relax, tirx, topi
 from tvm.ir import Call, TensorLoad
 
-from tvm_neocpu.relay_passes.ir.constants import array_of, static_shape
+from tvm_neocpu.relay_passes.ir.constants import array_of
+from tvm_neocpu.relay_passes.ir.exprs import static_shape
 
 _BOUNDS: dict[type, Callable[..., Any]] = {tirx.Max: topi.maximum, tirx.Min: topi.minimum}
 

@@ -9,39 +9,48 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 
+import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.calls import op_name
+from tvm_neocpu.relay_passes.ir.exprs import op_name
+from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions
 
 
-class IdentityTable:
-    """Identities of the variables of one function, filled in program order."""
+def identities_of(mod: tvm.IRModule) -> dict[relax.Var, str]:
+    """The identity of every parameter and every bound variable of the Relax functions."""
+    table = _IdentityTable()
+    for _, function in relax_functions(mod):
+        for parameter in function.params:
+            table.add(parameter, f"input {parameter.name} {parameter.ty}")
+        for binding in bindings_of(function):
+            table.add(binding.var, table.describe_binding(binding))
+    return table.of_var
+
+
+class _IdentityTable:
+    """Identities by variable, filled in program order."""
 
     def __init__(self) -> None:
-        self._of_var: dict[relax.Var, str] = {}
+        self.of_var: dict[relax.Var, str] = {}
         self._twins: Counter[str] = Counter()
 
-    def add_parameter(self, var: relax.Var) -> str:
-        return self._remember(var, f"input {var.name} {var.ty}")
-
-    def add(self, var: relax.Var, value: relax.Expr) -> str:
-        """Name the result of a binding after what it computes."""
-        return self._remember(var, self._describe(value))
-
-    def of(self, var: relax.Var) -> str:
-        return self._of_var[var]
-
-    def _remember(self, var: relax.Var, description: str) -> str:
+    def add(self, var: relax.Var, description: str) -> None:
+        """Name a variable after what it holds."""
         digest = hashlib.sha256(description.encode()).hexdigest()[:12]
         self._twins[digest] += 1
         ordinal = self._twins[digest]
-        self._of_var[var] = digest if ordinal == 1 else f"{digest}-{ordinal}"
-        return self._of_var[var]
+        self.of_var[var] = digest if ordinal == 1 else f"{digest}-{ordinal}"
+
+    def describe_binding(self, binding: relax.Binding) -> str:
+        value = self._describe(binding.value)
+        if isinstance(binding, relax.MatchCast):
+            return f"match_cast({value}) {binding.var.ty}"
+        return value
 
     def _describe(self, value: relax.Expr) -> str:
         if isinstance(value, relax.Var):
-            return self._of_var.get(value, value.name)
+            return self.of_var.get(value, value.name)
         if isinstance(value, GenericConst):
             return f"const {value.ty}"
         if isinstance(value, relax.Tuple):
@@ -51,4 +60,10 @@ class IdentityTable:
         if isinstance(value, relax.Call):
             args = ", ".join(self._describe(arg) for arg in value.args)
             return f"{op_name(value) or value.op}({args}) {value.attrs}"
+        if isinstance(value, relax.If):
+            parts = (value.cond, value.true_branch.body, value.false_branch.body)
+            return f"if({', '.join(map(self._describe, parts))})"
         return str(value)
+
+
+__all__ = ["identities_of"]

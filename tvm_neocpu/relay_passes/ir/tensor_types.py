@@ -18,6 +18,14 @@ def dimensions(ty: Any) -> Dims | None:
     return tuple(int(dim) if isinstance(dim, tvm.tirx.IntImm) else None for dim in values)
 
 
+def static_shape_of(ty: Any) -> tuple[int, ...] | None:
+    """A type's shape if every dimension is known; ``None`` otherwise, and for what has no shape."""
+    dims = dimensions(ty)
+    if dims is None or None in dims:
+        return None
+    return tuple(dim for dim in dims if dim is not None)
+
+
 def tensors_of(ty: Any) -> tuple[Any, ...]:
     """A function result's tensor types in order, tuples flattened."""
     if not isinstance(ty, relax.TupleType):

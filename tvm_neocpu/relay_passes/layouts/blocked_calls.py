@@ -9,7 +9,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.calls import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.channel_moves import channel_move, read_channel_move
 from tvm_neocpu.relay_passes.layouts.flow import POOLS, REDUCTIONS
 from tvm_neocpu.relay_passes.layouts.slices import blocked_slice

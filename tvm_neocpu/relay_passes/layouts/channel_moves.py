@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import tvm_ffi
 from tvm import relax, tirx
 
-from tvm_neocpu.relay_passes.ir.calls import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 
 MOVE = "relax.layout_transform"
 

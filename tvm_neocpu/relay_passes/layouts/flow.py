@@ -12,7 +12,8 @@ from enum import Enum
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.calls import call_workload, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.calls import call_workload
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.channel_moves import read_channel_move
 from tvm_neocpu.relay_passes.layouts.slices import channel_range, read_slice
 

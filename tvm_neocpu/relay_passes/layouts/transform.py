@@ -13,7 +13,7 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.calls import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 
 TRANSFORM = "relax.layout_transform"

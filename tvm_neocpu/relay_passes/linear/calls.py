@@ -11,13 +11,9 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-from tvm_neocpu.relay_passes.ir.constants import (
-    Array,
-    array_of,
-    constant_of,
-    is_tensor,
-)
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, op_name
+from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
+from tvm_neocpu.relay_passes.ir.exprs import is_tensor, op_name
+from tvm_neocpu.relay_passes.ir.rewrite import Scope
 from tvm_neocpu.relay_passes.linear.steps import (
     Affine,
     Conv,
@@ -34,7 +30,7 @@ _ONE, _ZERO = np.ones(()), np.zeros(())
 
 def read_step(call: relax.Expr) -> Read:
     """The tensor that a call works on and what it does to it; ``None`` if that is not linear."""
-    reader = READERS.get(op_name(call) or "")
+    reader = READERS.get(op_name(call))
     if reader is None or not _has_shape(call) or not all(map(_has_shape, call.args)):
         return None
     return reader(call)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from tvm import relax, te
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.calls import dtype_of, op_name, static_shape
-from tvm_neocpu.relay_passes.ir.rewrite import operands
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, operands, static_shape
 from tvm_neocpu.topi.schedule import prologue
 from tvm_neocpu.topi.schedule.prologue import STEP_OPERATORS
 

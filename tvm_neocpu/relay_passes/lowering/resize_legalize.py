@@ -6,7 +6,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.calls import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.topi.image import resize_linear
 
 RESIZE = "relax.image.resize2d"

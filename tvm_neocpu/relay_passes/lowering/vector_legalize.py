@@ -10,7 +10,7 @@ from collections.abc import Callable
 import tvm
 from tvm import relax, te, tirx
 
-from tvm_neocpu.relay_passes.ir.calls import op_name
+from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.topi.math import softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
