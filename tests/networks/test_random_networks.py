@@ -24,7 +24,7 @@ from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.regions import bindings_of
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
-from tvm_neocpu.relay_passes.layouts.transform import transform_workload
+from tvm_neocpu.relay_passes.operators.layout_transform import transform_workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.table import space_of

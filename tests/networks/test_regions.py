@@ -14,7 +14,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
 from tvm_neocpu.pipeline import apply_plan, choose_plan, fold, lower
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.regions import bindings_of
-from tvm_neocpu.relay_passes.layouts.transform import count_transforms
+from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 
 op = relax.op
 TARGET = parse_target()

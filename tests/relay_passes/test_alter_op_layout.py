@@ -26,7 +26,7 @@ from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.rewrite import tidy
-from tvm_neocpu.relay_passes.layouts.transform import count_transforms
+from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.topi import strategy
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 

@@ -11,7 +11,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.ir.rewrite import tidy
-from tvm_neocpu.relay_passes.layouts.transform import count_transforms
+from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 
 op = relax.op
 Emit = Callable[[relax.Expr], relax.Var]

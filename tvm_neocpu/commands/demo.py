@@ -25,7 +25,7 @@ from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.relay_passes.layouts.transform import count_transforms
+from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_info import describe_module

@@ -13,24 +13,20 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
+from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import PlanError
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.relay_passes.extract_conv_graph import decided_flow
-from tvm_neocpu.relay_passes.ir.calls import call_workload
+from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.relay_passes.ir.exprs import over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.node_identity import identities_of
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
-from tvm_neocpu.relay_passes.layouts.blocked_calls import (
-    blocked_conv2d,
-    blocked_follow,
-    blocked_join,
-)
-from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, is_feature_map
-from tvm_neocpu.relay_passes.layouts.transform import transform
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.relay_passes.layouts.flow import BlockedOperands, Flow, FlowKind, is_feature_map
+from tvm_neocpu.relay_passes.layouts.table import blocked_call, decided_flow
+from tvm_neocpu.relay_passes.operators.layout_transform import transform
+from tvm_neocpu.relay_passes.operators.table import read_decision
 
 
 @dataclass(frozen=True)
@@ -77,8 +73,8 @@ class _Rewriter:
 
     def _altered(self, identity: str, value: relax.Expr) -> _Stored:
         flow = decided_flow(value, self.cpu)
-        if flow.kind is FlowKind.WORKLOAD and isinstance(call_workload(value), ConvWorkload):
-            return self._conv(identity, value)
+        if flow.kind is FlowKind.WORKLOAD and flow.operands:
+            return self._workload(identity, value)
         if flow.kind is FlowKind.FOLLOW:
             return self._follow(value, flow)
         if flow.kind is FlowKind.JOIN:
@@ -88,24 +84,37 @@ class _Rewriter:
         plain = over_variables(value, lambda variable: self.in_layout(variable, NCHW))
         return _Stored(self.scope.emit(plain), NCHW)
 
-    def _conv(self, identity: str, call: relax.Call) -> _Stored:
-        config = _config_of(self.plan.configs, identity, call)
-        after = Layout(config.oc_bn)
-        before = Layout(config.ic_bn)
-        data = self.in_layout(call.args[0], before)
-        return _Stored(self.scope.emit(blocked_conv2d(call, data, before, after)), after)
+    def _workload(self, identity: str, call: relax.Call) -> _Stored:
+        """A call whose feature maps are stored as its config reads them."""
+        found = read_decision(call)
+        assert found is not None and found[0].alter is not None
+        form, workload = found
+        before, after = layouts_of(_config_of(self.plan.configs, identity, workload))
+        tensors = [
+            self._workload_operand(operand, tensor, before)
+            for operand, tensor in zip(workload.operands, form.tensors(call), strict=True)
+        ]
+        return _Stored(self.scope.emit(form.alter(call, tensors, before, after)), after)
+
+    def _workload_operand(self, operand: Operand, tensor: relax.Expr, before: Layout) -> relax.Expr:
+        if not isinstance(tensor, relax.Var):
+            return tensor
+        return self.in_layout(tensor, before if operand.role is Role.FEATURE_MAP else NCHW)
 
     def _follow(self, call: relax.Call, flow: Flow) -> _Stored:
-        operand = flow.operands[0]
-        data, layout = self._stored(operand).expr, self._stored(operand).layout
-        result = self.scope.emit(blocked_follow(call, operand, data, layout, self.scope.emit))
+        (operand,) = flow.operands
+        layout = self._stored(operand).layout
+        operands = BlockedOperands(
+            flow.operands, [self._stored(operand).expr], layout, self.scope.emit
+        )
+        result = self.scope.emit(blocked_call(call, operands))
         return _Stored(result, layout if is_feature_map(call) else NCHW)
 
     def _join(self, identity: str, call: relax.Call, flow: Flow) -> _Stored:
         layout = self.plan.joins.get(identity) or self._majority(flow)
-        operands = [self._join_operand(operand, layout) for operand in flow.operands]
-        joined = blocked_join(call, flow.operands, operands, layout)
-        return _Stored(self.scope.emit(joined), layout)
+        stored = [self._join_operand(operand, layout) for operand in flow.operands]
+        operands = BlockedOperands(flow.operands, stored, layout, self.scope.emit)
+        return _Stored(self.scope.emit(blocked_call(call, operands)), layout)
 
     def _join_operand(self, operand: relax.Expr, layout: Layout) -> relax.Expr:
         # A single channel broadcasts over a block: it is stored as NCHW1c there.
@@ -137,8 +146,8 @@ class _Rewriter:
         return self.stored.get(var) or _Stored(var, NCHW)
 
 
-def _config_of(configs: Mapping[str, Config], identity: str, call: relax.Call) -> Config:
+def _config_of(configs: Mapping[str, Config], identity: str, workload: Workload) -> Config:
     config = configs.get(identity)
     if config is None:
-        raise PlanError(f"the plan has no entry for {call_workload(call)} (node {identity})")
+        raise PlanError(f"the plan has no entry for {workload} (node {identity})")
     return config

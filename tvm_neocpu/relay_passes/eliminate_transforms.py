@@ -15,7 +15,7 @@ from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
-from tvm_neocpu.relay_passes.layouts.transform import (
+from tvm_neocpu.relay_passes.operators.layout_transform import (
     stored_in,
     transform,
     transform_layouts,

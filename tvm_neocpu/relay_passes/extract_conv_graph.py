@@ -12,12 +12,12 @@ from tvm import relax
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.ir.calls import call_workload
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape, variables
 from tvm_neocpu.relay_passes.ir.node_identity import identities_of
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
-from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, flow_of, is_feature_map
-from tvm_neocpu.topi.table import implementations
+from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, is_feature_map
+from tvm_neocpu.relay_passes.layouts.table import decided_flow
+from tvm_neocpu.relay_passes.operators.table import read_decision
 
 # The shape of a boundary node that no feature map comes from.
 NO_MAP: Shape4 = (1, 1, 1, 1)
@@ -108,9 +108,16 @@ class _Walk:
             self.decided_by[var] = self.decided_by[operand]
 
     def _add_workload(self, var: relax.Var, value: relax.Expr, flow: Flow) -> None:
-        workload = call_workload(value)
+        found = read_decision(value)
+        assert found is not None
+        _, workload = found
         node = GraphNode(self.ids[var], NodeKind.CONV, str(workload), _shape4(var), workload)
         self._add_deciding(node, var, flow)
+        for name, tensor in flow.plain:
+            # What it reads in plain NCHW, whatever layout it chooses, ends in a boundary of its own.
+            boundary = GraphNode(f"{node.id}-{name}", NodeKind.BOUNDARY, name, NO_MAP)
+            self.nodes.append(boundary)
+            self._connect(boundary.id, [tensor])
 
     def _add_join(self, var: relax.Var, value: relax.Expr, flow: Flow) -> None:
         label, channels = op_name(value).removeprefix("relax."), flow.join_channels
@@ -148,17 +155,6 @@ class _Walk:
         """The name, from its second use on with an ordinal."""
         self.numbered[name] += 1
         return name if self.numbered[name] == 1 else f"{name}-{self.numbered[name]}"
-
-
-def decided_flow(value: relax.Expr, cpu: Cpu) -> Flow:
-    """The flow of an expression, once it is known which workloads our templates accept."""
-    flow = flow_of(value)
-    if flow.kind is not FlowKind.WORKLOAD:
-        return flow
-    workload = call_workload(value)
-    if workload is None or not implementations(workload, cpu):
-        return Flow(FlowKind.BOUNDARY)
-    return flow
 
 
 def _shape4(expr: relax.Expr) -> Shape4:

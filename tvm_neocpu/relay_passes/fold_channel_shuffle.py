@@ -15,11 +15,12 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.calls import conv_workload
 from tvm_neocpu.relay_passes.ir.exprs import static_shape, variables
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.channel_moves import Shuffle, read_channel_move
-from tvm_neocpu.relay_passes.layouts.flow import FlowKind, flow_of, is_feature_map
+from tvm_neocpu.relay_passes.layouts.flow import FlowKind, is_feature_map
+from tvm_neocpu.relay_passes.layouts.table import flow_of
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 
 INPUTS = 1  # of a weight in OIHW
 

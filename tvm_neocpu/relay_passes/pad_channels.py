@@ -18,11 +18,13 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.ir.calls import conv_workload
 from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
-from tvm_neocpu.relay_passes.layouts.flow import BINARY, FlowKind, flow_of, is_feature_map
+from tvm_neocpu.relay_passes.layouts.elementwise import BINARY
+from tvm_neocpu.relay_passes.layouts.flow import FlowKind, is_feature_map
 from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, slice_of
+from tvm_neocpu.relay_passes.layouts.table import flow_of
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 # Of a dead channel's zeros these make an infinity, which a weight of zero makes a NaN.

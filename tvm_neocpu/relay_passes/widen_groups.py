@@ -16,8 +16,8 @@ from tvm import relax
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.relay_passes.ir.calls import conv_workload
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 

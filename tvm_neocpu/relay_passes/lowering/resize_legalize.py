@@ -7,11 +7,10 @@ from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
+from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 from tvm_neocpu.topi.image import resize_linear
 
 RESIZE = "relax.image.resize2d"
-# relax.OpPatternKind.kOutEWiseFusable: a producer fused into it would be computed four times.
-OUT_ELEMWISE_FUSABLE = 4
 
 
 def legalize_resize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -26,6 +25,7 @@ def legalize_resize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr
         call.args[0],
         *constants,
         primfunc_name_hint="resize_linear",
+        # A producer fused into it would be computed four times.
         primfunc_attrs={"op_pattern": OUT_ELEMWISE_FUSABLE},
     )
 

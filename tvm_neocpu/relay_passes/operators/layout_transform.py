@@ -13,7 +13,9 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
+from tvm_neocpu.core.types import uniform
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.operators.call_form import OPAQUE, CallForm
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 
 TRANSFORM = "relax.layout_transform"
@@ -68,12 +70,13 @@ def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:
 def transform_workload(expr: relax.Expr) -> TransformWorkload | None:
     """What a transform call of ours moves; ``None`` for any other expression."""
     layouts = transform_layouts(expr)
-    if layouts is None or str(expr.ty.dtype) != "float32":
+    if layouts is None:
         return None
     before, after = layouts
     source = static_shape(expr.args[0])
     assert source is not None
-    return TransformWorkload(*before.logical_shape(source), before.block, after.block)
+    logical, types = before.logical_shape(source), uniform(dtype_of(expr))
+    return TransformWorkload(*logical, before.block, after.block, types)
 
 
 def count_transforms(mod: object) -> int:
@@ -105,3 +108,12 @@ def _index_map(before: Layout, after: Layout):
         return lambda n, o, h, w, i: (n, o * y + i, h, w)
     x = after.block
     return lambda n, o, h, w, i: (n, (o * y + i) // x, h, w, (o * y + i) % x)
+
+
+LAYOUT_TRANSFORM_FORM = CallForm(
+    operator="layout_transform",
+    op=TRANSFORM,
+    read=transform_workload,
+    decides=False,
+    pattern=OPAQUE,
+)
