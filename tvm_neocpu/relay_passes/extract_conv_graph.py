@@ -114,7 +114,7 @@ class _Walk:
         node = GraphNode(self.ids[var], NodeKind.CONV, str(workload), _shape4(var), workload)
         self._add_deciding(node, var, flow)
         for name, tensor in flow.plain:
-            # What it reads in plain NCHW, whatever layout it chooses, ends in a boundary of its own.
+            # A tensor that every choice reads in plain NCHW ends in a boundary of its own.
             boundary = GraphNode(f"{node.id}-{name}", NodeKind.BOUNDARY, name, NO_MAP)
             self.nodes.append(boundary)
             self._connect(boundary.id, [tensor])

@@ -20,7 +20,7 @@ def register_operator(
     form is another operator's; nothing is registered then.
     """
     if form.operator != operator.name:
-        raise ConfigError(f"the form is {form.operator!r}'s, the operator is {operator.name!r}")
+        raise ConfigError(f"the form is of {form.operator!r}, the operator is {operator.name!r}")
     add_operator(operator)
     try:
         add_form(form)

@@ -256,4 +256,3 @@ def _float(value: float) -> Expr:
 
 def _int(value: int) -> Expr:
     return tirx.const(value, "int32")
-
