@@ -26,6 +26,7 @@ from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.ir.describe import describe_inputs, describe_outputs
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
@@ -34,12 +35,34 @@ from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
+from tvm_neocpu.runtime import host
+from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
 from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 Schemes = Mapping[Workload, Sequence[Candidate]]
+
+
+def build_module(
+    mod: tvm.IRModule, target: CompileTarget, name: str = "default", history: History | None = None
+) -> BuiltModule:
+    """A built module that knows its inputs, outputs and CPU; ``name`` is what ``lib[name]`` takes.
+
+    Raises ShapeError for an input that is not static.
+    """
+    info = ModuleInfo(
+        name=name,
+        inputs=tuple(TensorInfo(*tensor) for tensor in describe_inputs(mod)),
+        outputs=tuple(TensorInfo(*tensor) for tensor in describe_outputs(mod)),
+        cpu=target.cpu.name,
+        triple=str(target.target.attrs.get("mtriple", "") or host.triple()),
+        features=tuple(sorted(target.features)),
+        threads=target.cpu.cores,
+    )
+    return BuiltModule(compile_module(mod, target, history).mod, info)
 
 
 def compile_module(
