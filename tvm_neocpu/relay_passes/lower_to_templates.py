@@ -1,8 +1,7 @@
-"""Replace convolutions and dense layers by their templates' computation, weights packed.
+"""Replace convolutions and dense layers by their templates' computations, weights packed.
 
-A convolution takes the elementwise chain in front of it along where nothing else reads that.
-
-What no template takes is left to TVM's own legalisation, which follows this pass.
+A convolution computes the elementwise chain in front of it too, if nothing else reads that chain.
+TVM's own legalisation, which follows this pass, lowers the calls that no template takes.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tvm_neocpu.topi.image import channel_moves
 from tvm_neocpu.topi.layout_transform import template as layout_transform
 from tvm_neocpu.topi.strategy import implementation_of
 
-# (workload, input layout, output layout): what a call in the altered module still tells.
+# (workload, input layout, output layout): all that a call in the altered module says of its config.
 LayoutKey = tuple[Workload, Layout, Layout]
 
 
@@ -42,7 +41,13 @@ def layout_key(workload: Workload, config: Config) -> LayoutKey:
 
 @dataclass(frozen=True)
 class LowerToTemplates:
-    """``configs`` decides; the cost model stands in for what it does not name."""
+    """Lower each call by its config in ``configs``, else by the best one of the cost model.
+
+    Needs: layouts are altered and transforms eliminated; weights are constants; concats are flat,
+    so that a convolution can take its concat along.
+    Leaves: convolutions, dense layers, layout transforms and channel moves as calls of PrimFuncs
+    that say how TVM may fuse them; each template's block names its workload and config.
+    """
 
     name: ClassVar[str] = "lower-to-templates"
     cpu: Cpu
@@ -133,11 +138,11 @@ class LowerToTemplates:
         )
 
 
-# relax.OpPatternKind. kOutEWiseFusable: elementwise consumers may be fused, producers may not;
-# kInjective: both may.
+# relax.OpPatternKind: kOpaque is not fused; kOutEWiseFusable is fused with elementwise consumers,
+# not with producers; kInjective is fused with both.
 OPAQUE, OUT_ELEMWISE_FUSABLE, INJECTIVE = 8, 4, 2
 
 
 def _all_but(legalized: Mapping[str, object]) -> list[str]:
-    """Every operator name that this pass must not touch."""
+    """The names of the operators that this pass leaves alone."""
     return [name for name in tvm.ir.Op.list_op_names() if name not in legalized]

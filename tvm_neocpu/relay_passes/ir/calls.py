@@ -1,4 +1,4 @@
-"""What a Relax call computes, in our vocabulary: conv2d and matmul calls as workloads."""
+"""Conv2d and matmul calls of Relax read as workloads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
 
 
 def conv_layouts(call: relax.Call) -> tuple[Layout, Layout] | None:
-    """Data and output layout of a conv2d call; ``None`` for layouts that are not ours (NHWC)."""
+    """(data layout, output layout) of a conv2d call; ``None`` for a layout such as NHWC."""
     try:
         return Layout.parse(str(call.attrs.data_layout)), Layout.parse(str(call.attrs.out_layout))
     except ValueError:
@@ -59,12 +59,12 @@ def dense_workload(call: relax.Expr) -> DenseWorkload | None:
 
 
 def call_workload(call: relax.Expr) -> Workload | None:
-    """The workload of a call that templates may take over, else ``None``."""
+    """The workload of a call that a template may compute, else ``None``."""
     return conv_workload(call) or dense_workload(call)
 
 
 def has_plain_layout(call: relax.Call) -> bool:
-    """Whether a conv2d call still has NCHW on both sides, as imported."""
+    """Whether a conv2d call reads and writes plain NCHW, as imported."""
     return conv_layouts(call) == (NCHW, NCHW)
 
 

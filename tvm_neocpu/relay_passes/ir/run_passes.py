@@ -1,7 +1,7 @@
-"""Running our passes one after the other, with one variable to look between them.
+"""Run passes in order; one environment variable shows the module between them.
 
-``TVM_NEOCPU_DEBUG=print`` prints the module after every pass, ``TVM_NEOCPU_DEBUG=verify`` checks
-that it is still well formed; both may be given, separated by a comma.
+``TVM_NEOCPU_DEBUG=print`` prints the module after every pass. ``TVM_NEOCPU_DEBUG=verify`` checks
+that it is well formed. ``print,verify`` does both.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DEBUG = "TVM_NEOCPU_DEBUG"
 
 
 class Pass(Protocol):
-    """A graph pass: a frozen value with a name that maps a module to a module."""
+    """A graph pass: a frozen value that maps a module to a module, and its name."""
 
     @property
     def name(self) -> str: ...
@@ -26,12 +26,15 @@ class Pass(Protocol):
 
 
 def run_passes(mod: tvm.IRModule, *passes: Pass) -> tvm.IRModule:
-    """Apply passes in order; raises ValueError naming the pass that left a broken module."""
+    """Apply passes in order.
+
+    With ``verify``, raises ValueError, which names the pass, for a module that is not well formed.
+    """
     wanted = set(os.environ.get(DEBUG, "").split(","))
-    for step in passes:
-        mod = step(mod)
+    for apply in passes:
+        mod = apply(mod)
         if "print" in wanted:
-            print(f"# after {step.name}\n{mod.script()}", file=sys.stderr)
+            print(f"# after {apply.name}\n{mod.script()}", file=sys.stderr)
         if "verify" in wanted and not relax.analysis.check_well_formed(mod):
-            raise ValueError(f"{step.name} left a module that is not well formed")
+            raise ValueError(f"{apply.name} left a module that is not well formed")
     return mod

@@ -1,4 +1,4 @@
-"""One Relax call rewritten for blocked operands: same operator, other layout attributes."""
+"""Relax calls rewritten for blocked operands: the same operator, other layout attributes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def blocked_conv2d(call: relax.Call, data: relax.Expr, before: Layout, after: La
 def blocked_join(
     call: relax.Call, old: Sequence[relax.Expr], new: Sequence[relax.Expr], layout: Layout
 ) -> relax.Expr:
-    """add, concat, shuffles, slices... over operands that are all stored in ``layout``."""
+    """An add, concat, shuffle, slice... of operands that are all stored in ``layout``."""
     if op_name(call) == "relax.strided_slice":
         return blocked_slice(call, new[0], layout)
     move = read_channel_move(call)
@@ -54,7 +54,7 @@ def blocked_follow(
     layout: Layout,
     emit: Callable[[relax.Expr], relax.Expr],
 ) -> relax.Expr:
-    """An operation whose output keeps its input's layout."""
+    """An operation that keeps its input's layout; ``data`` is the new ``operand``."""
     name = op_name(call)
     if not layout.is_blocked:
         args = [data if arg.same_as(operand) else arg for arg in call.args]
@@ -76,7 +76,7 @@ def blocked_follow(
 
 
 def blocked_constant(constant: relax.Expr, layout: Layout) -> relax.Expr:
-    """A scalar or per-channel constant in the shape that broadcasts over a blocked tensor."""
+    """A scalar, or a constant for each channel as (1, C/x, 1, 1, x) for NCHW[x]c."""
     if not isinstance(constant, GenericConst) or not layout.is_blocked:
         return constant
     values = constant.value.numpy()
@@ -108,7 +108,7 @@ def _pool(call: relax.Call, data: relax.Expr, layout: Layout) -> relax.Expr:
 def _reduce_space(
     call: relax.Call, data: relax.Expr, emit: Callable[[relax.Expr], relax.Expr]
 ) -> relax.Expr:
-    """H and W keep their places in NCHW[x]c; without ``keepdims`` the one pixel is squeezed."""
+    """H and W are axes 2 and 3 in NCHW[x]c too; without ``keepdims`` a reshape follows."""
     reduce = getattr(relax.op, op_name(call).removeprefix("relax."))
     kept = reduce(data, axis=[2, 3], keepdims=True)
     if bool(call.attrs.keepdims):

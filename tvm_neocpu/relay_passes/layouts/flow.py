@@ -1,7 +1,8 @@
-"""How layouts flow through each Relax operator: NeoCPU's three classes (section 3.2), as a table.
+"""How layouts flow through each Relax operator: NeoCPU's three classes (section 3.2).
 
-Layout-oblivious operations and layout-tolerant ones hand their input's layout on; a join forces
-several inputs into one; a convolution chooses; whatever is not listed depends on plain NCHW.
+Layout-oblivious and layout-tolerant operations keep the layout of their input. A join forces its
+inputs into one layout. A convolution chooses its layouts. Every other operation depends on plain
+NCHW.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ SPATIAL_AXES = (2, 3)
 
 
 class FlowKind(Enum):
-    """What an operator does with its inputs' layouts."""
+    """The effect of an operator on layouts: it chooses, keeps, unites, or wants plain NCHW."""
 
     WORKLOAD = "workload"
     FOLLOW = "follow"
@@ -45,7 +46,7 @@ class FlowKind(Enum):
 
 @dataclass(frozen=True)
 class Flow:
-    """The kind, and the operands (variables) whose layout counts; rank-4 feature maps.
+    """The kind, and the operands whose layouts count: variables that hold (N, C, H, W) tensors.
 
     ``join_channels``: the channel counts that a join's block must divide.
     """
@@ -59,9 +60,9 @@ _BOUNDARY = Flow(FlowKind.BOUNDARY)
 
 
 def flow_of(call: relax.Expr) -> Flow:
-    """Classify one bound expression of a module whose feature maps are plain NCHW."""
+    """The flow of one bound expression; the module's feature maps are plain NCHW."""
     flow = _flow_by_operator(call)
-    # A constant is stored as it was imported: it has no layout to hand on.
+    # A constant is stored as it was imported, in plain NCHW.
     of_variables = all(isinstance(operand, relax.Var) for operand in flow.operands)
     return flow if of_variables else _BOUNDARY
 
@@ -92,13 +93,13 @@ def _flow_by_operator(call: relax.Expr) -> Flow:
 
 
 def is_feature_map(expr: relax.Expr) -> bool:
-    """A float32 tensor of static shape (N, C, H, W)."""
+    """Whether it is a float32 tensor of static shape (N, C, H, W)."""
     shape = static_shape(expr)
     return shape is not None and len(shape) == 4 and str(expr.ty.dtype) == "float32"
 
 
 def per_channel_constant(expr: relax.Expr, channels: int) -> bool:
-    """A constant that broadcasts over batch and pixels: a scalar, (C, 1, 1) or (1, C, 1, 1)."""
+    """Whether it is a constant for each channel: a scalar, (C, 1, 1) or (1, C, 1, 1)."""
     if not isinstance(expr, GenericConst):
         return False
     shape = tuple(int(extent) for extent in expr.value.shape)
@@ -108,7 +109,7 @@ def per_channel_constant(expr: relax.Expr, channels: int) -> bool:
 
 
 def squeezes_pixel(call: relax.Call) -> bool:
-    """A reshape between (N, C, 1, 1) and (N, C): the same memory in every blocked layout."""
+    """Whether (N, C, 1, 1) becomes (N, C), which moves no element in any blocked layout."""
     before, after = static_shape(call.args[0]), static_shape(call)
     if before is None or after is None or len(before) != 4:
         return False
@@ -131,14 +132,17 @@ def _concat_flow(call: relax.Call) -> Flow:
 
 
 def _slice_flow(call: relax.Call) -> Flow:
-    """A part of the image follows; a part of the channels keeps blocks that its bounds keep."""
+    """A slice of the image follows; a slice of the channels is a join of one operand.
+
+    Its block divides the bounds of the slice, so that the slice takes whole blocks.
+    """
     ranges = read_slice(call)
     if ranges is None or any(part.axis == 0 for part in ranges):
         return _BOUNDARY
     part = channel_range(ranges)
     if part is None:
         return Flow(FlowKind.FOLLOW, (call.args[0],))
-    if part.step != 1 or part.begin == part.end:
+    if part.stride != 1 or part.begin == part.end:
         return _BOUNDARY
     bounds = {_channels(call.args[0]), part.begin, part.end} - {0}
     return Flow(FlowKind.JOIN, (call.args[0],), tuple(sorted(bounds)))
@@ -182,7 +186,7 @@ def _pads_space_with_constant(call: relax.Call) -> bool:
 
 
 def _resizes_nchw(call: relax.Call) -> bool:
-    """By a method that reads each channel alone, to a shape that is known."""
+    """Whether it resizes NCHW to a static shape; every method reads each channel by itself."""
     return str(call.attrs.layout) == "NCHW" and is_feature_map(call)
 
 

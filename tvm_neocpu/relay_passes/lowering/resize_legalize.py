@@ -1,4 +1,4 @@
-"""Bilinear resize2d by tables; the other methods and coordinate modes go TVM's own way."""
+"""Bilinear resize2d by tables; TVM legalises the other methods and coordinate modes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.topi.image import resize_linear
 
 RESIZE = "relax.image.resize2d"
-# relax.OpPatternKind.kOutEWiseFusable: a producer fused into it would be computed four times.
+# relax.OpPatternKind.kOutEWiseFusable. A producer fused into it would be computed four times.
 OUT_ELEMWISE_FUSABLE = 4
 
 
 def legalize_resize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """A legalisation of ``relax.image.resize2d``."""
+    """The legalisation of ``relax.image.resize2d``, for the table of ``LegalizeOps``."""
     tables = _tables(call)
     if tables is None:
         return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
