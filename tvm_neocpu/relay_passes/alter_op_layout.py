@@ -1,7 +1,12 @@
-"""Give every convolution the blocked layout that its plan chose, and let layouts flow between them.
+"""Give every convolution the layouts that the plan chose, and let layouts flow between them.
 
 NeoCPU, section 3.2: transforms are nodes of the graph, inserted only where producer and consumer
-disagree. Feature maps change; weights stay OIHW until a template packs them.
+disagree. Feature maps are stored differently; weights stay OIHW until a template packs them::
+
+    y = relu(conv2d(x, W))            x1 = layout_transform(x)      # NCHW -> NCHW16c
+    z = conv2d(y, V)           ->     y1 = relu(conv2d(x1, W))      # NCHW16c -> NCHW32c
+    return z                          z1 = conv2d(y1, V)            # NCHW32c -> NCHW32c
+                                      return layout_transform(z1)   # NCHW32c -> NCHW
 """
 
 from __future__ import annotations
@@ -21,9 +26,9 @@ from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.relay_passes.ir.exprs import over_variables, static_shape
-from tvm_neocpu.relay_passes.ir.node_identity import identities_of
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.flow import BlockedOperands, Flow, FlowKind, is_feature_map
+from tvm_neocpu.relay_passes.layouts.node_identity import identities_of
 from tvm_neocpu.relay_passes.layouts.table import blocked_call, decided_flow
 from tvm_neocpu.relay_passes.operators.layout_transform import transform
 from tvm_neocpu.relay_passes.operators.table import read_decision
@@ -33,8 +38,12 @@ from tvm_neocpu.relay_passes.operators.table import read_decision
 class AlterOpLayout:
     """Apply a plan: ``plan.configs`` and ``plan.joins`` by node identity.
 
-    Raises PlanError where a convolution of the module has no entry in the plan. A join that the
-    plan does not name takes the layout of most of its bytes.
+    A join that the plan does not name takes the layout that most of its bytes have already. Raises
+    PlanError if the plan has no entry for a convolution of the module.
+
+    Needs: the module that the plan's graph was extracted from; feature maps are plain NCHW.
+    Leaves: parameters, results and tensors between regions in plain NCHW, the rest in the plan's
+    layouts, with transforms between them that are explicit calls.
     """
 
     name: ClassVar[str] = "alter-op-layout"
@@ -48,7 +57,7 @@ class AlterOpLayout:
 
 @dataclass(frozen=True)
 class _Stored:
-    """A rebuilt feature map and how it is stored."""
+    """A feature map of the new module, and its layout."""
 
     expr: relax.Expr
     layout: Layout
@@ -56,7 +65,7 @@ class _Stored:
 
 @dataclass
 class _Rewriter:
-    """One region: how its feature maps are stored so far, and the transforms emitted for them."""
+    """One region: the new feature maps by old variables, and the transforms emitted so far."""
 
     plan: Plan
     cpu: Cpu
@@ -122,7 +131,7 @@ class _Rewriter:
         return self.in_layout(operand, Layout(1) if narrow else layout)
 
     def _majority(self, flow: Flow) -> Layout:
-        """The layout that most bytes have already, among those every operand can take."""
+        """The layout that most bytes have, among the layouts that fit every operand."""
         votes: dict[Layout, int] = {}
         for operand in flow.operands:
             layout = self._stored(operand).layout
@@ -132,7 +141,7 @@ class _Rewriter:
         return max(votes, key=lambda layout: votes[layout]) if votes else NCHW
 
     def in_layout(self, operand: relax.Var, layout: Layout) -> relax.Expr:
-        """The operand stored in ``layout``; consumers that want the same share one transform."""
+        """The operand stored in ``layout``; readers in the same layout share one transform."""
         stored = self._stored(operand)
         if stored.layout == layout:
             return stored.expr
@@ -142,7 +151,7 @@ class _Rewriter:
         return self.transformed[operand, layout]
 
     def _stored(self, var: relax.Var) -> _Stored:
-        """What enters a region is plain."""
+        """The variable's new form; a variable from outside the region is plain."""
         return self.stored.get(var) or _Stored(var, NCHW)
 
 

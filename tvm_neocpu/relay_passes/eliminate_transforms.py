@@ -1,7 +1,4 @@
-"""Remove layout transforms that undo each other, repeat each other or move constants.
-
-A constant is moved at compile time.
-"""
+"""Remove layout transforms that undo each other, repeat each other or transform constants."""
 
 from __future__ import annotations
 
@@ -24,10 +21,13 @@ from tvm_neocpu.relay_passes.operators.layout_transform import (
 
 @dataclass(frozen=True)
 class EliminateTransforms:
-    """NCHW16c -> NCHW -> NCHW16c is nothing; a -> b -> c is a -> c; twins are one;
-    a constant that is moved is another constant.
+    """Keep at most one transform between a tensor and each layout in which it is read.
 
-    What a removed transform alone used is removed with it.
+    NCHW16c -> NCHW -> NCHW16c becomes nothing, and a -> b -> c becomes a -> c. Two transforms of
+    one tensor to one layout become one. A constant is transformed at compile time.
+
+    Needs: transforms are calls that :func:`transform_layouts` reads.
+    Leaves: no transform of a transform's result, and no dead code.
     """
 
     name: ClassVar[str] = "eliminate-transforms"
@@ -38,10 +38,13 @@ class EliminateTransforms:
 
 @dataclass
 class _Rewriter:
-    """One region; ``renamed`` maps its old variables to new expressions."""
+    """One region.
+
+    ``renamed`` maps old variables to new expressions; ``origin`` maps the result of a transform to
+    the tensor before the first transform and its layout; ``made`` has the transforms so far.
+    """
 
     scope: Scope
-    # new variable -> (the tensor before the first transform, its layout)
     origin: dict[relax.Var, tuple[relax.Expr, Layout]] = field(default_factory=dict)
     made: dict[tuple[relax.Expr, Layout], relax.Expr] = field(default_factory=dict)
     renamed: dict[relax.Var, relax.Expr] = field(default_factory=dict)

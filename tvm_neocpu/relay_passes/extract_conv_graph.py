@@ -1,4 +1,4 @@
-"""From a folded Relax module to the TVM-free :class:`ConvGraph` that the global search works on."""
+"""Read the TVM-free :class:`ConvGraph`, which the global search works on, from a Relax module."""
 
 from __future__ import annotations
 
@@ -13,24 +13,29 @@ from tvm import relax
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape, variables
-from tvm_neocpu.relay_passes.ir.node_identity import identities_of
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, is_feature_map
+from tvm_neocpu.relay_passes.layouts.node_identity import identities_of
 from tvm_neocpu.relay_passes.layouts.table import decided_flow
 from tvm_neocpu.relay_passes.operators.table import read_decision
 
-# The shape of a boundary node that no feature map comes from.
+# The shape of a boundary node without a feature map as its result.
 NO_MAP: Shape4 = (1, 1, 1, 1)
 
 
 @dataclass(frozen=True)
 class ExtractConvGraph:
-    """The network's layout decisions and the tensors between them; changes nothing.
+    """The network's layout decisions and the tensors between them; the module is not changed.
 
-    There is one graph for all Relax functions of the module, because one plan is applied to all of
-    them. It has a component or more for each region: tensors between regions are plain NCHW, so
-    that a region begins and ends in boundary nodes. A convolution counts once, however often its
-    function is called or its branch is taken.
+    There is one graph for all Relax functions, because one plan is applied to all of them. Regions
+    are components of the graph: tensors between regions are plain NCHW, so that a region begins and
+    ends at boundary nodes. A convolution counts once, whether its function is called often or not
+    at all.
+
+    Needs: the module is folded, because identities are hashes of the folded operations; feature
+    maps are plain NCHW.
+    Leaves: the module as it was. Node identities are those that :class:`AlterOpLayout` looks up in
+    the plan.
     """
 
     name: ClassVar[str] = "extract-conv-graph"
@@ -47,9 +52,10 @@ class ExtractConvGraph:
 
 @dataclass
 class _Walk:
-    """State of one traversal; ``decided_by`` says which node decides a variable's layout.
+    """State of one traversal; ``decided_by`` maps a variable to the node that decides its layout.
 
-    It knows the variables of the region that is being visited, and no others.
+    It has the variables of the region that is being visited. ``tensors`` has the names of tensors
+    that enter a region.
     """
 
     cpu: Cpu
@@ -61,7 +67,7 @@ class _Walk:
     numbered: Counter[str] = field(default_factory=Counter)
 
     def begin(self, parameters: Sequence[relax.Var]) -> None:
-        """A function's parameters, which its first region reads."""
+        """A new function; its first region reads the parameters."""
         self.decided_by.clear()
         for parameter in parameters:
             if is_feature_map(parameter):
@@ -75,14 +81,14 @@ class _Walk:
         self._leave(region.outputs)
 
     def _enter(self, var: relax.Var) -> None:
-        """A tensor from another region, plain here whatever it was there."""
+        """A tensor from another region, which enters in plain NCHW."""
         if is_feature_map(var) and var not in self.decided_by:
             identity = self._unique(f"{self.ids[var]}-in")
             self.tensors[var] = identity
             self._add_source(identity, var, var.name)
 
     def _leave(self, outputs: Sequence[relax.Var]) -> None:
-        """What other regions or the function's caller read leaves in plain NCHW."""
+        """The tensors that other regions or the function's caller read leave in plain NCHW."""
         touched = [var for var in outputs if var in self.decided_by]
         if touched:
             identity = self._unique("output")
@@ -130,7 +136,7 @@ class _Walk:
         self.decided_by[var] = node.id
 
     def _add_boundary(self, var: relax.Var, value: relax.Expr) -> None:
-        """An operation that knows plain NCHW only, if a feature map goes in or out."""
+        """An operation that works on plain NCHW only, if a feature map goes in or out."""
         touched = [read for read in dict.fromkeys(variables(value)) if read in self.decided_by]
         label = (op_name(value) or "tuple").removeprefix("relax.")
         if is_feature_map(var):
@@ -140,7 +146,7 @@ class _Walk:
         self._connect(self.ids[var], touched)
 
     def _add_source(self, identity: str, var: relax.Var, label: str) -> None:
-        """A boundary node that a plain feature map comes from."""
+        """A boundary node; a plain feature map comes from it."""
         self.nodes.append(GraphNode(identity, NodeKind.BOUNDARY, label, _shape4(var)))
         self.decided_by[var] = identity
 
@@ -152,7 +158,7 @@ class _Walk:
                 self.edges.append(edge)
 
     def _unique(self, name: str) -> str:
-        """The name, from its second use on with an ordinal."""
+        """The name; from its second use on, with an ordinal."""
         self.numbered[name] += 1
         return name if self.numbered[name] == 1 else f"{name}-{self.numbered[name]}"
 

@@ -1,7 +1,10 @@
-"""Shuffle channels at compile time: in the weights of the convolutions around a channel shuffle.
+"""Shuffle channels at compile time, in the weights of the convolutions around a channel shuffle.
 
-What works on every channel alike commutes with a permutation of channels, so that a shuffle can
-travel to the next dense convolution, upstream or downstream, and vanish into its weight.
+An operation that treats all channels alike commutes with a permutation of channels. So a shuffle
+can travel past such operations to the next dense convolution, and permute its weight instead::
+
+    y = shuffle(relu(conv2d(x, W)))    ->    y = relu(conv2d(x, W[order]))
+    z = conv2d(shuffle(y), V)          ->    z = conv2d(y, V[:, inverse])
 """
 
 from __future__ import annotations
@@ -29,9 +32,13 @@ Changed = dict[relax.Var, relax.Expr]
 
 @dataclass(frozen=True)
 class FoldChannelShuffle:
-    """Removes the shuffles that a producer nobody else reads, or every consumer, can absorb.
+    """Remove each shuffle that its producer, or else all its readers, can absorb.
 
-    Grouped convolutions cannot: a shuffle between them carries channels from group to group.
+    A producer absorbs it if nothing else reads what it makes. A grouped convolution does not absorb
+    a shuffle, which carries channels from group to group.
+
+    Needs: channel shuffles are single calls (:class:`MarkChannelMoves`); weights are constants.
+    Leaves: shuffles next to grouped convolutions, region boundaries and operations on channels.
     """
 
     name: ClassVar[str] = "fold-channel-shuffle"
@@ -72,7 +79,7 @@ class _Folder:
             self.values[var] = source
 
     def _upstream(self, var: relax.Var, order: np.ndarray) -> Changed | None:
-        """What to bind anew so that ``var`` holds its channels in ``order``."""
+        """The bindings to change so that ``var`` holds its channels in ``order``."""
         value = self.values.get(var)
         if value is None or self.scope.region.uses[var] != 1:
             return None
@@ -84,7 +91,7 @@ class _Folder:
         return None if further is None else {**further, var: alike}
 
     def _downstream(self, var: relax.Var, order: np.ndarray) -> Changed | None:
-        """What to bind anew if ``var`` holds its channels in ``order`` instead of their own."""
+        """The readers' bindings to change if ``var`` holds its channels in ``order``."""
         readers = self.readers[var]
         if not readers or self.scope.region.uses[var] != len(readers):
             return None
@@ -108,12 +115,12 @@ class _Folder:
 
 
 def shuffled_order(channels: int, groups: int) -> np.ndarray:
-    """Which channel stands at each place after a shuffle."""
+    """The channel that stands at each place after a shuffle, (C,)."""
     return np.arange(channels).reshape(groups, -1).T.reshape(-1)
 
 
 def in_order(value: relax.Expr, order: np.ndarray) -> relax.Expr | None:
-    """The call for an operand with its channels in ``order``; ``None`` if it mixes channels."""
+    """The call on an operand with its channels in ``order``; ``None`` if it mixes channels."""
     conv = conv_workload(value)
     if conv is not None and conv.is_depthwise and conv.out_channels == conv.in_channels:
         return with_weight(value, value.args[1].value.numpy()[order])

@@ -1,4 +1,4 @@
-"""Evaluate what depends on constants alone, with NumPy and without compiling anything."""
+"""Evaluate operations on constants with NumPy; nothing is compiled."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
+from tvm_neocpu.relay_passes.folding.numpy_ops import NUMPY_OPS
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import op_name, operands
-from tvm_neocpu.relay_passes.ir.numpy_ops import NUMPY_OPS
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
@@ -23,9 +23,11 @@ Value = Array | tuple[Array, ...]
 class FoldConstants:
     """Replace the results of operations on constants by constants.
 
-    An operation is folded if :data:`NUMPY_OPS` has it and NumPy's answer has the shape that Relax
-    inferred; everything else stays. Chains of views (broadcast, transpose) are stored once, at the
-    end of the chain.
+    An operation is folded if :data:`NUMPY_OPS` has it and NumPy's result has the shape that Relax
+    inferred. A chain of views (broadcast, transpose) is stored once, at its end.
+
+    Needs: nothing; it is the first pass.
+    Leaves: a weight is a constant argument of its call, however the importer computed it.
     """
 
     name: ClassVar[str] = "fold-constants"
@@ -35,7 +37,7 @@ class FoldConstants:
 
 
 class _Folder:
-    """One region's known values: views while they are only passed on, constants once used."""
+    """One region's known values: views while only views are made of them, then constants."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -54,7 +56,7 @@ class _Folder:
         self._values[binding.var] = value
         if is_output and isinstance(value, np.ndarray):
             return self._constant(binding.var)
-        # Readers in the region receive the constant; what stays here is dead or a tuple.
+        # Readers in the region receive the constant, so that this binding is dead or a tuple.
         return binding.value
 
     def _evaluate(self, expr: relax.Expr) -> Value | None:
@@ -73,7 +75,7 @@ class _Folder:
             return _as_inferred(function(expr.attrs, *args), expr.ty)
 
     def _argument(self, expr: relax.Expr) -> Any:
-        """The argument as NumPy wants it; ``None`` if it is not known at compile time."""
+        """The argument as :data:`NUMPY_OPS` takes it; ``None`` if it is not known."""
         if isinstance(expr, relax.Var):
             return self._values.get(expr)
         if isinstance(expr, relax.Tuple):
@@ -87,7 +89,7 @@ class _Folder:
         return array_of(expr)
 
     def _with_constants(self, expr: relax.Expr) -> relax.Expr:
-        """The call or tuple with constants in place of the variables that are known."""
+        """A call or tuple with constants in place of known variables."""
         if not isinstance(expr, Call | relax.Tuple):
             return expr
         old = operands(expr)
@@ -116,7 +118,7 @@ def _all_known(parts: list[Any]) -> tuple[Any, ...] | None:
 
 
 def _as_inferred(value: Value | None, ty: relax.Type) -> Value | None:
-    """The value in the element type that Relax inferred; ``None`` if the shapes disagree."""
+    """The value in the element type that Relax inferred; ``None`` if the shapes differ."""
     if value is None:
         return None
     if isinstance(value, tuple):

@@ -1,4 +1,4 @@
-"""Legalise what is left, then fuse every template with its elementwise epilogue."""
+"""Legalise the remaining operators, then fuse every template with its elementwise epilogue."""
 
 from __future__ import annotations
 
@@ -17,7 +17,14 @@ from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
 
 @dataclass(frozen=True)
 class FuseFunctions:
-    """TVM's own passes in order; a template's functions carry their fusion pattern already."""
+    """TVM's own passes, in order; the functions of templates say already how they may be fused.
+
+    Fusion works on dataflow blocks only, hence the conversion first.
+
+    Needs: templates are lowered (:class:`LowerToTemplates`).
+    Leaves: Relax functions that call PrimFuncs, one for each fused group, not scheduled; operators
+    without a legalisation stay calls.
+    """
 
     name: ClassVar[str] = "fuse-functions"
 

@@ -1,9 +1,9 @@
-"""Give convolutions whole vectors of output channels, where theirs would leave most lanes empty.
+"""Pad the output channels of convolutions to whole vectors.
 
-A block divides the channels it stores: of 58 channels it can be 2 or 29, and vectors of two waste
-seven eighths of AVX-512. With six channels of zeros more, blocks of 16 and 32 fit. What works on
-every channel alike carries the dead channels along, the next dense convolution ignores them, and
-where somebody else reads, a slice drops them.
+A block divides the number of channels. For 58 channels a block is 2 or 29, and a vector of 2 leaves
+14 of 16 lanes empty. With 6 channels of zeros behind them, blocks of 16 and 32 fit. Operations that
+treat all channels alike carry the dead channels along. The next dense convolution multiplies them
+by zero weights. In front of any other reader a slice drops them.
 """
 
 from __future__ import annotations
@@ -27,15 +27,20 @@ from tvm_neocpu.relay_passes.layouts.table import flow_of
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
-# Of a dead channel's zeros these make an infinity, which a weight of zero makes a NaN.
+# These turn a zero into an infinity, and a zero weight times infinity is NaN.
 UNSAFE = frozenset(f"relax.{name}" for name in ("divide", "log", "power", "rsqrt"))
-# Padded over real channels, up to which the other half of a vector pays.
+# Up to this ratio of padded to real channels the zeros are few.
 FEW_ZEROS = 1.15
 
 
 @dataclass(frozen=True)
 class PadChannels:
-    """Pads the outputs of dense convolutions that :func:`padded_channels` finds worth it."""
+    """Pad the outputs of dense convolutions to :func:`padded_channels`.
+
+    Needs: weights are constants; groups and shuffles are settled, because a grouped convolution or
+    a shuffle ends a run of padded tensors.
+    Leaves: parameters, results and tensors between regions with the channels that they had.
+    """
 
     name: ClassVar[str] = "pad-channels"
     cpu: Cpu
@@ -45,9 +50,10 @@ class PadChannels:
 
 
 def padded_channels(channels: int, lanes: int) -> int:
-    """The next whole number of vectors, if their lanes gain twice what the zeros cost.
+    """The channels of a convolution's output with dead ones: whole vectors, if that pays.
 
-    Half-filled vectors are filled too where the zeros are few: MobileNet-v3's 72 channels are 80.
+    It pays if full vectors gain at least twice what the zeros cost (58 -> 64), or if the zeros are
+    few (72 -> 80 in MobileNet-v3). Channels that fit into one vector are never padded.
     """
     filled = min(channels & -channels, lanes)
     padded = -(-channels // lanes) * lanes
@@ -61,7 +67,7 @@ def _padded(conv: ConvWorkload, cpu: Cpu) -> int:
 
 @dataclass
 class _Rewriter:
-    """New variables by old ones: as wide as they were, and with dead channels behind."""
+    """One region; new variables by old ones: with the old channels, and with dead ones behind."""
 
     cpu: Cpu
     scope: Scope
@@ -84,7 +90,7 @@ class _Rewriter:
         (self.narrowed if same else self.widened)[var] = result
 
     def _narrow(self, value: relax.Expr) -> relax.Expr:
-        """The expression over new variables without dead channels."""
+        """The expression over new variables that have no dead channels."""
 
         def narrowed(variable: relax.Var) -> relax.Expr:
             if variable in self.widened and variable not in self.narrowed:
@@ -96,7 +102,7 @@ class _Rewriter:
         return over_variables(value, narrowed)
 
     def _wide(self, value: relax.Expr) -> relax.Expr | None:
-        """The call for wider operands or a wider result; ``None`` if it has neither."""
+        """The call with padded operands or a padded result; ``None`` if neither is padded."""
         conv = conv_workload(value)
         if conv is not None and conv.groups == 1:
             return self._dense(value, conv)
@@ -155,7 +161,7 @@ def _convolution(
 
 
 def _extended(array: np.ndarray, axis: int, length: int, fill: float) -> np.ndarray:
-    """The array with entries of ``fill`` behind its own along one axis."""
+    """The array extended to ``length`` along one axis, with entries of ``fill``."""
     more: list[Sequence[int]] = [(0, 0)] * array.ndim
     more[axis] = (0, length - array.shape[axis])
     return np.pad(array, more, constant_values=fill)

@@ -1,8 +1,8 @@
 """Merge narrow groups of a convolution until a group fills a vector.
 
-A group of four channels leaves three quarters of a 16-lane register empty, and its layout NCHW4c
-does the same to its neighbours. Block-diagonal weights compute several groups as one: the zeros
-cost the lanes that were idle anyway, and the layout stays a whole vector wide.
+A group of 4 channels leaves 12 of 16 lanes empty, and its layout NCHW4c leaves them empty in the
+neighbouring operations too. Block-diagonal weights compute several groups as one: the zeros take
+the lanes that were idle before, and the layout is a whole vector wide.
 """
 
 from __future__ import annotations
@@ -23,7 +23,12 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 @dataclass(frozen=True)
 class WidenGroups:
-    """Rewrites conv2d calls that are neither dense (one group) nor depthwise."""
+    """Merge the groups of conv2d calls that have several groups and are not depthwise.
+
+    Needs: weights are constants; no linear operation is left to fold, because zeros would be
+    multiplied with it.
+    Leaves: groups of at least ``cpu.lanes`` channels on both sides, or one group.
+    """
 
     name: ClassVar[str] = "widen-groups"
     cpu: Cpu
@@ -50,7 +55,10 @@ class WidenGroups:
 
 
 def groups_to_merge(conv: ConvWorkload, lanes: int) -> int:
-    """How many neighbouring groups become one: the fewest that fill a vector on both sides."""
+    """The number of neighbouring groups that become one: the min that fills a vector.
+
+    A merged group has ``lanes`` inputs and ``lanes`` outputs at least. 1 if nothing is to merge.
+    """
     narrower = min(conv.in_channels, conv.out_channels) // conv.groups
     if conv.groups == 1 or narrower >= lanes:
         return 1
@@ -59,7 +67,7 @@ def groups_to_merge(conv: ConvWorkload, lanes: int) -> int:
 
 
 def block_diagonal(weight: np.ndarray, groups: int, merged: int) -> np.ndarray:
-    """(K, C/groups, R, S) -> (K, C/groups * merged, R, S), zero outside a channel's own group."""
+    """(K, C/groups, R, S) -> (K, C/groups * merged, R, S), zero outside an output's old group."""
     out_channels, width, height, columns = weight.shape
     wide = np.zeros((out_channels, merged, width, height, columns), weight.dtype)
     own = np.arange(out_channels) // (out_channels // groups) % merged

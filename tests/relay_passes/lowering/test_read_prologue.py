@@ -132,7 +132,7 @@ def test_what_is_taken_along(name: str) -> None:
     build, operators, parts = TAKEN[name]
     found = prologue_of(build)
     assert found is not None
-    assert [operator.split(".")[-1] for operator, _ in found.steps] == operators
+    assert [operator.split(".")[-1] for operator, _ in found.operations] == operators
     assert len(found.parts) == parts
 
 

@@ -1,4 +1,4 @@
-"""What an expression is: its operator, its shape, its parts; and the same over other variables."""
+"""Looking at one expression: its operator, shape, parts and variables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def call_of(expr: relax.Expr | None, op: str) -> Call | None:
 
 
 def static_shape(expr: relax.Expr) -> tuple[int, ...] | None:
-    """The shape of a tensor; ``None`` if it is unknown, symbolic or no tensor's."""
+    """The shape of a tensor whose extents are static; ``None`` for any other expression."""
     return static_shape_of(expr.ty)
 
 
@@ -43,10 +43,10 @@ def operands(expr: Call | relax.Tuple) -> list[relax.Expr]:
 
 
 def variables(expr: relax.Expr) -> Iterator[relax.Var]:
-    """The variables that an expression reads, with repeats.
+    """The variables that an expression reads, with repeats; symbolic extents are variables too.
 
-    Of an ``If`` these are its condition and its branches' results. The bindings inside the
-    branches are expressions of their own.
+    An ``If`` reads its condition and the results of its branches. The bindings inside the branches
+    have values of their own.
     """
     if isinstance(expr, relax.Var):
         yield expr
@@ -63,7 +63,7 @@ def variables(expr: relax.Expr) -> Iterator[relax.Var]:
 
 
 def over_variables(value: relax.Expr, renamed: Callable[[relax.Var], relax.Expr]) -> relax.Expr:
-    """The expression with every variable replaced; calls and tuples around them are made anew."""
+    """The expression with every variable replaced, also inside of calls and tuples."""
     if isinstance(value, relax.Var):
         return renamed(value)
     if isinstance(value, relax.Tuple):

@@ -1,4 +1,4 @@
-"""Reading shapes off Relax's types."""
+"""Shapes of Relax's types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Dims = tuple[int | None, ...]
 
 
 def dimensions(ty: Any) -> Dims | None:
-    """A tensor type's shape, ``None`` for a dynamic dimension; ``None`` for an unknown rank."""
+    """A tensor type's extents, ``None`` for each dynamic one; ``None`` for an unknown rank."""
     values = getattr(getattr(ty, "shape", None), "values", None)
     if values is None:
         return None
@@ -19,7 +19,7 @@ def dimensions(ty: Any) -> Dims | None:
 
 
 def static_shape_of(ty: Any) -> tuple[int, ...] | None:
-    """A type's shape if every dimension is known; ``None`` otherwise, and for what has no shape."""
+    """A tensor type's shape if every extent is static; ``None`` for any other type."""
     dims = dimensions(ty)
     if dims is None or None in dims:
         return None

@@ -1,4 +1,4 @@
-"""Bilinear resize2d by tables; the other methods and coordinate modes go TVM's own way."""
+"""Bilinear resize2d by tables; TVM legalises the other methods and coordinate modes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESIZE = "relax.image.resize2d"
 
 
 def legalize_resize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """A legalisation of ``relax.image.resize2d``."""
+    """The legalisation of ``relax.image.resize2d``, for the table of ``LegalizeOps``."""
     tables = _tables(call)
     if tables is None:
         return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)

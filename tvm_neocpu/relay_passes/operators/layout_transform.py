@@ -1,4 +1,4 @@
-"""The layout transform as a Relax call: made here, recognised here.
+"""The layout transform as a Relax call: made here and recognised here.
 
 A transform that moves no element (one pixel, or block 1) is a reshape, which costs nothing.
 """
@@ -29,7 +29,7 @@ def is_free(logical: tuple[int, int, int, int], before: Layout, after: Layout) -
 def transform(
     data: relax.Expr, logical: tuple[int, int, int, int], before: Layout, after: Layout
 ) -> relax.Expr:
-    """An expression that stores ``data`` in another layout; not yet emitted."""
+    """The expression that stores ``data`` in another layout; not yet emitted."""
     if before == after:
         return data
     if is_free(logical, before, after):
@@ -38,7 +38,7 @@ def transform(
 
 
 def stored_in(array: np.ndarray, before: Layout, after: Layout) -> np.ndarray:
-    """A feature map stored in ``before`` as a view or copy that is stored in ``after``."""
+    """A feature map stored in ``before``, stored in ``after``: a view where that is possible."""
     if before.is_blocked:
         logical = before.logical_shape(array.shape)
         array = array.transpose(0, 1, 4, 2, 3).reshape(logical)
@@ -50,9 +50,9 @@ def stored_in(array: np.ndarray, before: Layout, after: Layout) -> np.ndarray:
 
 
 def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:
-    """(before, after) of a transform call of ours, by its ranks and innermost extents.
+    """(before, after) of a call that :func:`transform` wrote, by its ranks and innermost extents.
 
-    ``None`` for one that moves elements otherwise (NCHW to NHWC) or pads.
+    ``None`` for any other expression: a transform from NCHW to NHWC, or one that pads.
     """
     if op_name(expr) != TRANSFORM:
         return None
@@ -68,7 +68,7 @@ def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:
 
 
 def transform_workload(expr: relax.Expr) -> TransformWorkload | None:
-    """What a transform call of ours moves; ``None`` for any other expression."""
+    """The workload of a float32 transform call; ``None`` for any other expression."""
     layouts = transform_layouts(expr)
     if layouts is None:
         return None
@@ -80,7 +80,7 @@ def transform_workload(expr: relax.Expr) -> TransformWorkload | None:
 
 
 def count_transforms(mod: object) -> int:
-    """Layout transforms of feature maps in a module's functions, constants excepted."""
+    """The number of layout transforms in a module's functions, transforms of constants excluded."""
     found = 0
 
     def visit(expr: relax.Expr) -> None:

@@ -20,19 +20,19 @@ from tvm_neocpu.topi.schedule import steps
 PROLOGUE, PARTS_KEY = "prologue", "neocpu.prologue_parts"
 
 # (operator, its other operand); an operand broadcasts over pixels, from the right.
-Step = tuple[str, te.Tensor | None]
+Operation = tuple[str, te.Tensor | None]
 
 # By operator, of the value and the other operand; zero stands in where there is none.
-_STEPS: dict[str, Callable[[Expr, Expr], Expr]] = {
+_OPERATIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "relax.multiply": lambda value, operand: value * operand,
     "relax.add": lambda value, operand: value + operand,
     "relax.nn.relu": lambda value, zero: te.max(value, zero),
 }
-STEP_OPERATORS = frozenset(_STEPS)
+OPERATORS = frozenset(_OPERATIONS)
 
 
-def compute(parts: Sequence[te.Tensor], prologue: Sequence[Step]) -> te.Tensor:
-    """The parts, concatenated over their second axis, after every step in turn.
+def compute(parts: Sequence[te.Tensor], prologue: Sequence[Operation]) -> te.Tensor:
+    """The parts, concatenated over their second axis, after every operation in turn.
 
     ``parts``: (N, C_i, H, W) or (N, C_i/x, H, W, x). Returns (N, C, H, W) or (N, C/x, H, W, x).
     """
@@ -46,7 +46,7 @@ def compute(parts: Sequence[te.Tensor], prologue: Sequence[Step]) -> te.Tensor:
             value = tirx.if_then_else(c < ends[at], parts[at](n, c - start, *pixel), value)
         for operator, operand in prologue:
             other = zero if operand is None else _broadcast(operand, (n, c, *pixel))
-            value = _STEPS[operator](value, other)
+            value = _OPERATIONS[operator](value, other)
         return value
 
     shape = (parts[0].shape[0], ends[-1], *parts[0].shape[2:])

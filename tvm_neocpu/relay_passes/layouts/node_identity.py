@@ -1,7 +1,8 @@
 """Names for graph nodes that survive edits elsewhere in the network.
 
-A node's identity is a hash of its operator, attributes, workload and of its inputs' identities, so
-it says what is computed and from what, never at which position. Twins get ordinals.
+The identity of a node is a hash of its operator, its attributes, the shapes of its constants and
+the identities of its inputs. It says what is computed from what, not at which position. Equal nodes
+get ordinals.
 """
 
 from __future__ import annotations
