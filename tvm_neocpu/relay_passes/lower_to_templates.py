@@ -20,6 +20,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Operand, Role, Workload
+from tvm_neocpu.relay_passes.ir.constants import constant_of
 from tvm_neocpu.relay_passes.ir.regions import count_module_uses
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
@@ -96,7 +97,7 @@ def _argument(
     """The tensor itself, or the weight as the implementation packs it."""
     if operand.role is not Role.WEIGHT or entry.pack_weight is None:
         return tensor
-    return relax.const(entry.pack_weight(tensor.value.numpy(), workload, config))
+    return constant_of(entry.pack_weight(tensor.value.numpy(), workload, config))
 
 
 def _all_but(legalized: Mapping[str, object]) -> list[str]:

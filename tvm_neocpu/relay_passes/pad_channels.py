@@ -18,6 +18,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.relay_passes.ir.constants import constant_of
 from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY
@@ -144,7 +145,7 @@ class _Rewriter:
             return self.widened[arg]
         if not isinstance(arg, GenericConst) or arg.value.numpy().size == 1:
             return arg
-        return relax.const(_extended(arg.value.numpy(), -3, width, 1.0))
+        return constant_of(_extended(arg.value.numpy(), -3, width, 1.0))
 
 
 def _convolution(
@@ -152,7 +153,7 @@ def _convolution(
 ) -> relax.Expr:
     return relax.op.nn.conv2d(
         data,
-        relax.const(weight),
+        constant_of(weight),
         strides=list(conv.stride),
         padding=list(conv.padding),
         dilation=list(conv.dilation),

@@ -40,7 +40,7 @@ def _slice_flow(call: relax.Call) -> Flow:
     part = channel_range(ranges)
     if part is None:
         return follow_first(call)
-    if part.step != 1 or part.begin == part.end:
+    if part.stride != 1 or part.begin == part.end:
         return BOUNDARY
     bounds = {channels_of(call.args[0]), part.begin, part.end} - {0}
     return Flow(FlowKind.JOIN, (call.args[0],), tuple(sorted(bounds)))
