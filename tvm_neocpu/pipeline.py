@@ -1,6 +1,9 @@
 """The way from a Relax module to a built one, each stage a line; no algorithm lives here.
 
 model -> fold -> conv graph -> candidates -> global search -> alter layout -> lower -> build
+
+The order of the passes stands here, with the reason for each place. A pass's docstring says what it
+needs before it and what holds after it.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ def compile_module(
 
 
 def lower(mod: tvm.IRModule, cpu: Cpu, history: History | None = None) -> tvm.IRModule:
-    """Everything before code generation: scheduled functions and a ``main`` that calls them."""
+    """Everything before code generation: scheduled functions, and networks that call them."""
     folded = fold(mod, cpu)
     graph = ExtractConvGraph(cpu)(folded)
     plan = choose_plan(graph, cpu, history)
@@ -84,14 +87,14 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
     """Constants evaluated, importer's detours straightened, linear operations folded (CDUCA)."""
     return run_passes(
         mod,
-        FoldConstants(),
-        Canonicalize(),
-        MarkChannelMoves(),
-        FoldLinearOps(),
-        SubPixelTranspose(),
-        WidenGroups(cpu),
-        FoldChannelShuffle(),
-        PadChannels(cpu),
+        FoldConstants(),  # first: every pass below looks for constants
+        Canonicalize(),  # merges the reshapes and places the padding that the next two read
+        MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs
+        FoldLinearOps(),  # while batch norms stand next to transposed convolutions
+        SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
+        WidenGroups(cpu),  # what has one group after this can absorb shuffles
+        FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
+        PadChannels(cpu),  # last: the passes above would work on its zeros too
     )
 
 
@@ -113,7 +116,11 @@ def known_costs(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Schemes, 
 
 
 def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:
-    """The plan's layouts given to the folded module, transforms that cancel removed."""
+    """The plan's layouts given to the folded module, transforms that cancel removed.
+
+    The folded module must be the one that the plan's graph was extracted from. AlterOpLayout makes
+    the pairs of transforms that EliminateTransforms removes.
+    """
     return run_passes(folded, AlterOpLayout(plan, cpu), EliminateTransforms())
 
 
@@ -127,12 +134,19 @@ def lower_altered(
 def compute_templates(
     altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
 ) -> tvm.IRModule:
-    """Fused functions before their schedules: each still says which workload it computes."""
+    """Fused functions before their schedules: each still says which workload it computes.
+
+    Concats are joins of the plan until their layouts are altered. A flat one becomes part of the
+    convolution that LowerToTemplates lowers. FuseFunctions lowers and fuses what is left.
+    """
     return run_passes(altered, FlattenConcats(), LowerToTemplates(cpu, configs), FuseFunctions())
 
 
 def schedule_module(computed: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
-    """Every function scheduled; activations and workspace placed in one arena."""
+    """Every function scheduled; activations and workspace placed in one arena.
+
+    A function's workspace is known once it is scheduled.
+    """
     return run_passes(computed, ScheduleFunctions(cpu), PlanMemory())
 
 

@@ -10,8 +10,10 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
+from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.pipeline import apply_plan, choose_plan, fold, lower
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.ir.exprs import static_shape
 from tvm_neocpu.relay_passes.ir.regions import bindings_of
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.targets import parse_target
@@ -19,6 +21,7 @@ from tvm_neocpu.targets import parse_target
 op = relax.op
 TARGET = parse_target()
 CPU = TARGET.cpu
+WIDE_CPU = Cpu("icelake-server", AVX512, cores=1)
 RNG = np.random.default_rng(0)
 WEIGHTS = [RNG.normal(size=(32, c, 3, 3)).astype("float32") for c in (8, 32, 32, 32)]
 IMAGE, SHAPE = (1, 8, 6, 5), (1, 32, 6, 5)
@@ -109,6 +112,28 @@ def with_call() -> tvm.IRModule:
     return builder.get()
 
 
+def with_padding_and_shuffle() -> tvm.IRModule:
+    """58 channels, which are padded; scaled, shuffled and cast; then two more convolutions."""
+    builder = relax.BlockBuilder()
+    emit = builder.emit
+    x, shape = relax.Var("x", tensor(IMAGE)), relax.Var("shape", relax.ShapeType(ndim=4))
+
+    def wide(data: relax.Expr, inputs: int) -> relax.Var:
+        weight = np.random.default_rng(inputs).normal(size=(58, inputs, 1, 1)).astype("float32")
+        return emit(op.nn.conv2d(data, relax.const(weight)))
+
+    with builder.function("main", [x, shape]):
+        with builder.dataflow():
+            y = emit(op.multiply(wide(x, 8), relax.const(2.0, "float32")))
+            y = emit(op.reshape(y, (1, 2, 29, 6, 5)))
+            y = emit(op.reshape(emit(op.permute_dims(y, [0, 2, 1, 3, 4])), (1, 58, 6, 5)))
+            cast = builder.match_cast(emit(op.reshape(y, shape)), tensor((1, 58, 6, 5)))
+            both = emit(op.add(wide(emit(op.nn.relu(cast)), 58), y))
+            out = builder.emit_output(wide(both, 58))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
 def graph_of(mod: tvm.IRModule) -> ConvGraph:
     return ExtractConvGraph(CPU)(fold(mod, CPU))
 
@@ -179,3 +204,11 @@ def test_every_function_is_planned(reference: np.ndarray) -> None:
     assert len(graph.convs) == len({node.id for node in graph.convs}) == 4
     assert len(graph.by_id) == len(graph.nodes)
     assert close(run(with_call(), "main", tvm.runtime.tensor(X)), reference)
+
+
+def test_folded_tensors_cross_a_cast_as_they_were() -> None:
+    mod = with_padding_and_shuffle()
+    inputs = tvm.runtime.tensor(X), tvm.runtime.ShapeTuple((1, 58, 6, 5))
+    shapes = {static_shape(b.var) for b in bindings_of(fold(mod, WIDE_CPU)["main"])}
+    assert shapes >= {(1, 58, 6, 5), (1, 64, 6, 5)}
+    assert close(run(mod, "main", *inputs), run(mod, "main", *inputs, pipeline="default"))

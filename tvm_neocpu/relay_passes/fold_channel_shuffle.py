@@ -38,7 +38,8 @@ class FoldChannelShuffle:
     a shuffle, which carries channels from group to group.
 
     Needs: channel shuffles are single calls (:class:`MarkChannelMoves`); weights are constants.
-    Leaves: shuffles next to grouped convolutions, region boundaries and operations on channels.
+    Leaves: shuffles next to grouped convolutions, to ends of regions and to operations that mix
+    channels.
     """
 
     name: ClassVar[str] = "fold-channel-shuffle"

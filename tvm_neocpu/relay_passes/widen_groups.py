@@ -26,9 +26,8 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 class WidenGroups:
     """Merge the groups of conv2d calls that have several groups and are not depthwise.
 
-    Needs: weights are constants; no linear operation is left to fold, because zeros would be
-    multiplied with it.
-    Leaves: groups of at least ``cpu.lanes`` channels on both sides, or one group.
+    Needs: weights are constants; linear operations are folded, which would multiply zeros too.
+    Leaves: these calls with ``cpu.lanes`` inputs and outputs a group at least, or with one group.
     """
 
     name: ClassVar[str] = "widen-groups"
@@ -56,9 +55,9 @@ class WidenGroups:
 
 
 def groups_to_merge(conv: ConvWorkload, lanes: int) -> int:
-    """The number of neighbouring groups that become one: the min that fills a vector.
+    """The min number of neighbouring groups that have ``lanes`` inputs and outputs together.
 
-    A merged group has ``lanes`` inputs and ``lanes`` outputs at least. 1 if nothing is to merge.
+    All groups if even these have fewer, 1 if there is nothing to merge.
     """
     narrower = min(conv.in_channels, conv.out_channels) // conv.groups
     if conv.groups == 1 or narrower >= lanes:

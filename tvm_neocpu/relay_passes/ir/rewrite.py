@@ -27,7 +27,7 @@ Definitions = dict[relax.Var, relax.Expr]
 
 
 class Scope:
-    """One region being rewritten: the bindings written so far, and what variables stand for."""
+    """One region being rewritten: its new bindings so far, and the definitions in its block."""
 
     def __init__(
         self, mod: tvm.IRModule, region: Region, block: relax.BindingBlock, known: Definitions
@@ -57,13 +57,13 @@ class Scope:
         return self._builder.normalize(value)
 
     def resolve(self, expr: relax.Expr) -> relax.Expr:
-        """Follow aliases: the oldest variable, or the constant, that ``expr`` is a name of."""
+        """``expr`` with aliases followed: the oldest variable of that value, or a constant."""
         while isinstance(expr, relax.Var) and _is_leaf(self._definitions.get(expr)):
             expr = self._definitions[expr]
         return expr
 
     def definition(self, expr: relax.Expr) -> relax.Expr:
-        """What a variable of this block is bound to, aliases followed; itself if not known."""
+        """The value of a variable of this block, aliases followed; ``expr`` if it is not known."""
         expr = self.resolve(expr)
         return self._definitions.get(expr, expr) if isinstance(expr, relax.Var) else expr
 
@@ -93,16 +93,16 @@ def rewrite_values(mod: tvm.IRModule, rule: Rule) -> tvm.IRModule:
 
 
 def tidy(mod: tvm.IRModule) -> tvm.IRModule:
-    """Sweep out aliases, and what :func:`remove_dead_code` finds; infer the types of all that."""
+    """The module without aliases and dead code (:func:`remove_dead_code`), all types inferred."""
     mod = relax.transform.Normalize()(mod)
     mod = relax.transform.CanonicalizeBindings()(mod)
     return remove_dead_code(mod)
 
 
 def remove_dead_code(mod: tvm.IRModule) -> tvm.IRModule:
-    """Without unused values, and without private functions that nobody calls any more.
+    """The module without unused values and without private functions that nothing calls.
 
-    Where no Relax function is public, as in a module made of one bare function, all of them stay.
+    If no Relax function is public, as in a module made of one bare function, all of them stay.
     """
     functions = relax_functions(mod)
     public = [name for name, func in functions if func.attrs and "global_symbol" in func.attrs]

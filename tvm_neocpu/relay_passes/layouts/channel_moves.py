@@ -40,7 +40,7 @@ class Shuffle:
     groups: int
 
     def channels_to_divide(self, channels: int) -> int:
-        """A block must divide the channels, of which any number may move."""
+        """A block must divide the channels; the result has as many."""
         return channels
 
 
