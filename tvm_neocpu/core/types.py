@@ -43,6 +43,11 @@ def uniform(dtype: str) -> Types:
 FP32 = uniform("float32")
 
 
+# Types whose constants the passes fold and whose operators they rewrite: half precision rounds too
+# coarsely for that, and integers divide differently.
+FOLDED = ("float32", "float64")
+
+
 @cache
 def item_bytes(dtype: str) -> int:
     """Bytes of one element: ``item_bytes("float32") == 4``; a bool takes one.
