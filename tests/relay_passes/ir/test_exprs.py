@@ -9,7 +9,7 @@ from tvm.ir import GlobalVar
 
 from tvm_neocpu.relay_passes.ir.exprs import (
     call_of,
-    is_tensor,
+    is_foldable,
     op_name,
     operands,
     over_variables,
@@ -50,9 +50,9 @@ def test_shapes_are_static_or_nothing() -> None:
 
 
 def test_tensors_have_an_element_type() -> None:
-    assert is_tensor(X)
-    assert not is_tensor(X, "int64")
-    assert not is_tensor(relax.Var("t", relax.TupleType([X.ty])))
+    assert is_foldable(X)
+    assert not is_foldable(X, "int64")
+    assert not is_foldable(relax.Var("t", relax.TupleType([X.ty])))
 
 
 def test_variables_are_listed_as_often_as_they_are_read() -> None:
