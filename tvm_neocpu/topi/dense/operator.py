@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_neocpu.core.errors import LineError
+from tvm_neocpu.core.errors import LineError, WorkloadTextError
 from tvm_neocpu.core.types import FP32, uniform
 from tvm_neocpu.topi.classic_knobs import ClassicKnob
 from tvm_neocpu.topi.dense import cost, geometry, space, template
@@ -29,7 +29,12 @@ def _decode(template: str, args: list[Any], extras: Mapping[str, Any]) -> DenseW
 
 def _parse(text: str) -> DenseWorkload | None:
     found = _TEXT.fullmatch(text.strip())
-    return DenseWorkload(*map(int, found.groups())) if found else None
+    if found is None:
+        return None
+    sizes = tuple(map(int, found.groups()))
+    if min(sizes) < 1:
+        raise WorkloadTextError(f"{text!r} has a size of 0")
+    return DenseWorkload(*sizes)
 
 
 def _reference(dense: DenseWorkload, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
