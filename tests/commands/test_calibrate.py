@@ -33,7 +33,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> list[Cpu]:
     def probes(target: object, buffers: Buffers) -> dict[str, object]:
         cpu = target.cpu  # type: ignore[attr-defined]
         seen.append(cpu)
-        rates = {"peak": 2 * cpu.lanes * cpu.fma_per_cycle * 1.5, "l2": 30e9, "dram": 6e9}
+        rates = {"peak": 2 * cpu.multiply_adds_per_cycle("float32") * 1.5, "l2": 30e9, "dram": 6e9}
         for size in buffers.l3:
             rates[f"l3 {size}"] = 15e9 if size <= cpu.l3 // 2 else 6e9
         return {name: lambda rate=rate: rate for name, rate in rates.items()}

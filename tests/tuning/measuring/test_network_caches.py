@@ -40,7 +40,7 @@ def test_no_more_is_read_than_the_cache_holds(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_network_s_data_passes_before_every_timed_run(monkeypatch: pytest.MonkeyPatch) -> None:
     target = parse_target(None)
-    func = kernel(DenseWorkload(1, 64, 64), DenseConfig(oc_bn=target.cpu.lanes))
+    func = kernel(DenseWorkload(1, 64, 64), DenseConfig(oc_bn=16), target.cpu)
     module = tvm.compile(func, target=target.target)
     arguments = [
         tvm.runtime.tensor(np.ones([int(n) for n in buffer.shape], np.float32))
