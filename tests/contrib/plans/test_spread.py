@@ -24,7 +24,7 @@ def test_the_global_plan_is_the_cheapest_and_the_random_ones_are_further_off(
         [
             GLOBAL,
             GREEDY,
-            f"all NCHW{cpu.lanes('float32')}c",
+            f"all NCHW{lanes}c",
             *(f"random {n}%" for n in (33, 67, 100)),
         ]
     )
