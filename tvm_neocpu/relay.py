@@ -37,17 +37,14 @@ def build(
     TVM tensors or arrays, bound as constants. ``target_host`` is checked, and otherwise of no use:
     a CPU is its own host. Raises TargetError, ShapeError.
     """
-    from tvm_neocpu.pipeline import compile_module
-    from tvm_neocpu.runtime.built_module import BuiltModule
-    from tvm_neocpu.runtime.module_info import describe_module
+    from tvm_neocpu.pipeline import build_module
     from tvm_neocpu.targets import parse_target
 
     compile_target = parse_target(target if target is not None else tvm.target.Target.current())
     if target_host is not None:
         parse_target(target_host)
     bound = _bind_params(_as_module(mod), params or {})
-    info = describe_module(bound, compile_target, mod_name)
-    return BuiltModule(compile_module(bound, compile_target).mod, info)
+    return build_module(bound, compile_target, mod_name)
 
 
 def _as_module(mod: tvm.IRModule | relax.Function) -> tvm.IRModule:

@@ -30,6 +30,7 @@ from tvm_neocpu.frontend.onnx_model import (
     resolve_shapes,
     unsupported_operators,
 )
+from tvm_neocpu.relay_passes.ir.describe import name_outputs
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
 Params = dict[str, tvm.runtime.Tensor]
@@ -60,6 +61,7 @@ def import_model(
     )
     try:
         mod = _run_importer(importer, model.graph, opset or opset_of(model))
+        mod = name_outputs(mod, [value.name for value in model.graph.output])
         if rebatched is not None:
             _check_outputs_follow(model.graph, mod, rebatched[1])
     except UnsupportedOperatorError as error:

@@ -82,6 +82,29 @@ def unregister_implementation(name: str) -> None:
         entries[:] = [entry for entry in entries if entry.name != name]
 
 
+# Operators with those of their implementations that somebody brought from outside the package.
+Brought = tuple[tuple[Operator, tuple[Implementation, ...]], ...]
+
+
+def brought() -> Brought:
+    """What the table has beyond :data:`BUILT_IN`; another process lacks it."""
+    own = {entry.name for _, entries in BUILT_IN for entry in entries}
+    added = (
+        (operator, tuple(e for e in _IMPLEMENTATIONS[operator.name] if e.name not in own))
+        for operator in operators()
+    )
+    return tuple(pair for pair in added if pair[1])
+
+
+def bring(others: Brought) -> None:
+    """Give this process's table what another's has; entries of the same names are replaced."""
+    for operator, entries in others:
+        _OPERATORS[operator.name] = operator
+        names = {entry.name for entry in entries}
+        kept = [e for e in _IMPLEMENTATIONS.get(operator.name, []) if e.name not in names]
+        _IMPLEMENTATIONS[operator.name] = [*kept, *entries]
+
+
 def operator_of(workload: Workload) -> Operator:
     """The operator that a workload is of; raises ConfigError if it is not registered."""
     for operator in operators():

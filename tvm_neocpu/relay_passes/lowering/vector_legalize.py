@@ -1,6 +1,6 @@
-"""Which Relax operators are lowered to our own vectorised arithmetic instead of to libm calls.
+"""Relax operators that are lowered to our vectorised arithmetic instead of to calls of libm.
 
-A table for ``relax.transform.LegalizeOps``. Whatever is not float32 goes TVM's own way.
+A table for ``relax.transform.LegalizeOps``. TVM legalises tensors that are not float32.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import tvm
 from tvm import relax, te, tirx
 
-from tvm_neocpu.relay_passes.ir.calls import op_name
+from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.topi.math import softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -29,7 +29,7 @@ FORMULAS: dict[str, Formula] = {
 
 
 def vector_legalization() -> dict[str, Legalize]:
-    """Operator name -> how it becomes a PrimFunc call."""
+    """Operator name -> the function that makes a PrimFunc call of its call."""
     table: dict[str, Legalize] = {name: _elementwise(f) for name, f in FORMULAS.items()}
     table["relax.nn.softplus"] = _softplus
     table["relax.nn.softmax"] = _over_axis(softmax.softmax)
@@ -76,7 +76,7 @@ def _emit(
 
 
 def _is_float32(call: relax.Call) -> bool:
-    """Of known rank, which call_te needs."""
+    """Whether it is a float32 tensor of known rank; ``call_te`` needs the rank."""
     return str(call.ty.dtype) == "float32" and call.ty.shape is not None
 
 

@@ -13,6 +13,7 @@ twenty times. The stated errors are of results that are normal numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import tvm
 from tvm import tirx
@@ -54,7 +55,9 @@ def _lower_multiply_add(call: tirx.Call) -> Expr:
     return tirx.call_llvm_intrin(call.ty, "llvm.fmuladd", *call.args)
 
 
-def _register_multiply_add() -> None:
+@cache
+def _define_multiply_add() -> None:
+    """Make the operator known to TVM, once, when the first formula uses it."""
     tvm.ir.register_op_attr(MULTIPLY_ADD, "TCallEffectKind", _READS_STATE)
     tvm.ir.register_op_attr(MULTIPLY_ADD, "TVectorizable", True)
     tvm.ir.register_op_attr(MULTIPLY_ADD, "TScriptPrinterName", MULTIPLY_ADD.removeprefix("tirx."))
@@ -222,6 +225,7 @@ def _biased_power_of_two(biased: Expr) -> Expr:
 
 def _multiply_add(a: Expr, b: Expr, c: Expr) -> Expr:
     """a b + c."""
+    _define_multiply_add()
     return tirx.call_intrin("float32", MULTIPLY_ADD, a, b, c)
 
 
@@ -252,6 +256,3 @@ def _float(value: float) -> Expr:
 
 def _int(value: int) -> Expr:
     return tirx.const(value, "int32")
-
-
-_register_multiply_add()

@@ -1,6 +1,6 @@
-"""Linear operations as values: what they multiply by, and how a factor is folded into that.
+"""Linear operations as values: their weights, and how a factor is folded into a weight.
 
-Weights are kept in the precision they come in; whatever is computed from them is double precision.
+A weight keeps the precision that it was read in. A result computed from it is in double precision.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Affine:
-    """``y = x * scale + shift`` with vectors along ``axis``, or scalars where it is ``None``."""
+    """``y = x * scale + shift`` with vectors along ``axis``, or scalars if it is ``None``."""
 
     scale: Array
     shift: Array
@@ -49,7 +49,7 @@ class Dense:
         return replace(self, weight=self.weight * spread(scale, self.weight.shape[0])[:, None])
 
     def respond(self, shift: Array) -> Array | None:
-        """The output for an input that is ``shift`` everywhere."""
+        """The output, a vector (out,), for an input that is ``shift`` everywhere."""
         weight = self.weight.astype("float64", copy=False)
         response: Array = spread(shift, self.weight.shape[0]) @ weight
         return response
@@ -57,7 +57,7 @@ class Dense:
 
 @dataclass(frozen=True, eq=False)
 class Conv:
-    """2-D convolution, weight OIHW with I counted within a group; padding top, left, bottom, right.
+    """2-D convolution; weight (O, I / groups, H, W), padding (top, left, bottom, right).
 
     ``pixels`` is the height times the width of its output, ``None`` if symbolic.
     """
@@ -80,7 +80,7 @@ class Conv:
 
     @property
     def by_group(self) -> Array:
-        """The weight as (group, output, input, tap)."""
+        """The weight as (group, output of the group, input of the group, tap)."""
         outputs, inputs = self.out_channels // self.groups, self.weight.shape[1]
         return self.weight.reshape(self.groups, outputs, inputs, -1)
 
@@ -92,7 +92,10 @@ class Conv:
         return replace(self, weight=weight.reshape(self.weight.shape))
 
     def respond(self, shift: Array) -> Array | None:
-        """The output for an input that is ``shift`` everywhere; not uniform next to a padding."""
+        """The output, a vector (O,), for an input that is ``shift`` everywhere.
+
+        ``None`` for a convolution that pads: near the border some taps read zeros instead.
+        """
         if any(self.padding):
             return None
         taps = self.by_group.sum(axis=3, dtype="float64")
@@ -106,7 +109,7 @@ class Conv:
 
 @dataclass(frozen=True, eq=False)
 class ConvTranspose:
-    """Transposed 2-D convolution, weight IOHW with O counted within a group."""
+    """Transposed 2-D convolution; weight (I, O / groups, H, W)."""
 
     weight: Array
     stride: Pair
@@ -130,16 +133,16 @@ class ConvTranspose:
         return replace(self, weight=self.weight * scale.reshape(-1, 1, 1, 1))
 
     def respond(self, shift: Array) -> Array | None:
-        """Never uniform: how many taps reach an output depends on where it is."""
+        """Always ``None``: the number of taps that reach an output depends on its position."""
         return None
 
 
 def spread(vector: Array, length: int) -> Array:
-    """A scalar or a vector, as a vector of that length."""
+    """A scalar or a vector as a vector of that length; a view."""
     return np.broadcast_to(vector, (length,))
 
 
-Linear = Dense | Conv | ConvTranspose
-Step = Affine | Linear
+Weighted = Dense | Conv | ConvTranspose
+LinearOp = Affine | Weighted
 
-__all__ = ["Affine", "Conv", "ConvTranspose", "Dense", "Linear", "Pair", "Step", "spread"]
+__all__ = ["Affine", "Conv", "ConvTranspose", "Dense", "LinearOp", "Pair", "Weighted", "spread"]

@@ -1,9 +1,10 @@
-"""One axis of a transposed convolution as an ordinary convolution per output phase.
+"""One axis of a transposed convolution as one ordinary convolution for each output phase.
 
-Output ``y`` of a transposed convolution of stride s gathers ``x[i] * w[r]`` over all ``i s + r d =
-y + padding``. Outputs ``y = j s + p`` of one phase p see the input at the same offsets ``i - j``,
-so that each phase is a convolution of its own (Shi et al. 2016, "Is the deconvolution layer the
-same as a convolutional layer?"). The phases share the union of their windows.
+Output ``y`` of a transposed convolution with stride s and dilation d is the sum of ``x[i] * w[r]``
+over all ``i s + r d = y + padding``. The outputs ``y = j s + p`` of one phase p read the input at
+the same offsets ``i - j``, so that each phase is a convolution (Shi et al. 2016, "Is the
+deconvolution layer the same as a convolutional layer?"). The phases share one window, the union of
+theirs.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tap:
-    """Kernel element ``source`` stands at ``place`` in the window of ``phase``."""
+    """Element ``source`` of the kernel stands at ``place`` in the window of ``phase``."""
 
     phase: int
     place: int
@@ -23,10 +24,11 @@ class Tap:
 
 @dataclass(frozen=True)
 class SubPixelAxis:
-    """A convolution with ``window`` taps whose interleaved rows, cut, are the wanted ones.
+    """A convolution of ``window`` taps; its output, interleaved and cropped, is the wanted one.
 
-    ``before`` and ``after`` pad it; of its ``rows * stride`` interleaved rows the first ``crop``
-    and all behind the wanted length are dropped.
+    ``before`` and ``after`` are its padding. It has ``rows`` outputs for each phase. Of the
+    ``rows * stride`` interleaved rows the first ``crop`` are dropped, and all behind the wanted
+    length.
     """
 
     window: int
@@ -41,9 +43,9 @@ class SubPixelAxis:
 def sub_pixel_axis(
     length: int, kernel: int, stride: int, dilation: int, padding: int, wanted: int
 ) -> SubPixelAxis:
-    """The narrowest window there is; of those the one that drops the fewest rows.
+    """The axis with the narrowest window; among those the one that drops the fewest rows.
 
-    ``length`` and ``wanted`` are the extents of input and output, ``padding`` is the leading one.
+    ``length`` and ``wanted`` are the extents of input and output, ``padding`` the leading padding.
     """
     crops = range(padding + 1)
     every = (_aligned(length, kernel, stride, dilation, padding, wanted, crop) for crop in crops)
@@ -55,7 +57,7 @@ def sub_pixel_axis(
 def _aligned(
     length: int, kernel: int, stride: int, dilation: int, padding: int, wanted: int, crop: int
 ) -> SubPixelAxis:
-    """The axis if the interleaved rows begin ``crop`` rows before the wanted ones."""
+    """The axis for interleaved rows that begin ``crop`` rows before the wanted ones."""
     spacing = dilation if stride == 1 else 1
     offsets = {
         (phase, tap): (phase + padding - crop - tap * dilation) // stride

@@ -1,4 +1,4 @@
-"""The layout transform as a Relax call: made here, recognised here.
+"""The layout transform as a Relax call: made here and recognised here.
 
 A transform that moves no element (one pixel, or block 1) is a reshape, which costs nothing.
 """
@@ -13,7 +13,9 @@ from tvm import relax, tirx
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.calls import op_name, static_shape
+from tvm_neocpu.core.types import uniform
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.operators.call_form import OPAQUE, CallForm
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 
 TRANSFORM = "relax.layout_transform"
@@ -27,7 +29,7 @@ def is_free(logical: tuple[int, int, int, int], before: Layout, after: Layout) -
 def transform(
     data: relax.Expr, logical: tuple[int, int, int, int], before: Layout, after: Layout
 ) -> relax.Expr:
-    """An expression that stores ``data`` in another layout; not yet emitted."""
+    """The expression that stores ``data`` in another layout; not yet emitted."""
     if before == after:
         return data
     if is_free(logical, before, after):
@@ -36,7 +38,7 @@ def transform(
 
 
 def stored_in(array: np.ndarray, before: Layout, after: Layout) -> np.ndarray:
-    """A feature map stored in ``before`` as a view or copy that is stored in ``after``."""
+    """A feature map stored in ``before``, stored in ``after``: a view where that is possible."""
     if before.is_blocked:
         logical = before.logical_shape(array.shape)
         array = array.transpose(0, 1, 4, 2, 3).reshape(logical)
@@ -48,9 +50,9 @@ def stored_in(array: np.ndarray, before: Layout, after: Layout) -> np.ndarray:
 
 
 def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:
-    """(before, after) of a transform call of ours, by its ranks and innermost extents.
+    """(before, after) of a call that :func:`transform` wrote, by its ranks and innermost extents.
 
-    ``None`` for one that moves elements otherwise (NCHW to NHWC) or pads.
+    ``None`` for any other expression: a transform from NCHW to NHWC, or one that pads.
     """
     if op_name(expr) != TRANSFORM:
         return None
@@ -66,18 +68,19 @@ def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:
 
 
 def transform_workload(expr: relax.Expr) -> TransformWorkload | None:
-    """What a transform call of ours moves; ``None`` for any other expression."""
+    """The workload of a float32 transform call; ``None`` for any other expression."""
     layouts = transform_layouts(expr)
-    if layouts is None or str(expr.ty.dtype) != "float32":
+    if layouts is None:
         return None
     before, after = layouts
     source = static_shape(expr.args[0])
     assert source is not None
-    return TransformWorkload(*before.logical_shape(source), before.block, after.block)
+    logical, types = before.logical_shape(source), uniform(dtype_of(expr))
+    return TransformWorkload(*logical, before.block, after.block, types)
 
 
 def count_transforms(mod: object) -> int:
-    """Layout transforms of feature maps in a module's functions, constants excepted."""
+    """The number of layout transforms in a module's functions, transforms of constants excluded."""
     found = 0
 
     def visit(expr: relax.Expr) -> None:
@@ -105,3 +108,12 @@ def _index_map(before: Layout, after: Layout):
         return lambda n, o, h, w, i: (n, o * y + i, h, w)
     x = after.block
     return lambda n, o, h, w, i: (n, (o * y + i) // x, h, w, (o * y + i) % x)
+
+
+LAYOUT_TRANSFORM_FORM = CallForm(
+    operator="layout_transform",
+    op=TRANSFORM,
+    read=transform_workload,
+    decides=False,
+    pattern=OPAQUE,
+)

@@ -8,15 +8,10 @@ import numpy as np
 import pytest
 from tvm import relax
 
+from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
-from tvm_neocpu.relay_passes.layouts.flow import (
-    BINARY,
-    POOLS,
-    REDUCTIONS,
-    UNARY,
-    FlowKind,
-    flow_of,
-)
+from tvm_neocpu.relay_passes.layouts.flow import FlowKind
+from tvm_neocpu.relay_passes.layouts.table import RULES, decided_flow, flow_of
 
 op = relax.op
 
@@ -38,7 +33,6 @@ WEIGHT, KERNEL = var(8, 16, 3, 3), const(8, 16, 3, 3)
 
 ALONE: list[tuple[relax.Expr, FlowKind]] = [
     (op.nn.conv2d(X, KERNEL), FlowKind.WORKLOAD),
-    (op.matmul(MATRIX, const(16, 10)), FlowKind.WORKLOAD),
     (op.nn.relu(X), FlowKind.FOLLOW),
     (op.clip(X, 0, 6), FlowKind.FOLLOW),
     (op.nn.leakyrelu(X, 0.1), FlowKind.FOLLOW),
@@ -59,9 +53,6 @@ ALONE: list[tuple[relax.Expr, FlowKind]] = [
 BOUNDARIES: dict[str, relax.Expr] = {
     "weight that is no constant": op.nn.conv2d(X, WEIGHT),
     "data that is a constant": op.nn.conv2d(const(2, 16, 6, 6), KERNEL),
-    "half-precision convolution": op.nn.conv2d(
-        var(2, 16, 6, 6, dtype="float16"), relax.const(np.ones((8, 16, 3, 3), "float16"))
-    ),
     "convolution in NHWC": op.nn.conv2d(var(2, 6, 6, 16), KERNEL, data_layout="NHWC"),
     "batched product": op.matmul(X, const(6, 10)),
     "pooling in NHWC": op.nn.max_pool2d(X, layout="NHWC"),
@@ -121,6 +112,19 @@ def test_one_operand(call: relax.Expr, kind: FlowKind) -> None:
     assert any(operand.same_as(tensor) for tensor in (X, MATRIX, PIXEL))
 
 
+def test_a_dense_layer_is_a_workload_without_layouts() -> None:
+    flow = flow_of(BUILDER.normalize(op.matmul(MATRIX, const(16, 10))))
+    assert (flow.kind, flow.operands) == (FlowKind.WORKLOAD, ())
+
+
+def test_what_no_template_takes_is_a_boundary() -> None:
+    weight = relax.const(np.ones((8, 16, 3, 3), "float16"), "float16")
+    half = BUILDER.normalize(op.nn.conv2d(var(2, 16, 6, 6, dtype="float16"), weight))
+    assert decided_flow(half, Cpu("", AVX512, cores=2)).kind is FlowKind.BOUNDARY
+    whole = BUILDER.normalize(op.nn.conv2d(X, KERNEL))
+    assert decided_flow(whole, Cpu("", AVX512, cores=2)).kind is FlowKind.WORKLOAD
+
+
 @pytest.mark.parametrize("name", JOINS)
 def test_joins(name: str) -> None:
     call, operands, channels = JOINS[name]
@@ -136,7 +140,7 @@ def test_whatever_depends_on_plain_nchw(name: str) -> None:
     assert (flow.kind, flow.operands) == (FlowKind.BOUNDARY, ())
 
 
-@pytest.mark.parametrize("name", sorted(UNARY | BINARY | POOLS | REDUCTIONS))
+@pytest.mark.parametrize("name", sorted(RULES))
 def test_the_tables_name_operators_that_exist(name: str) -> None:
     make: object = op
     for part in name.split(".")[1:]:

@@ -1,7 +1,8 @@
-"""What the operators that occur between constants do, said in NumPy.
+"""The operators that occur between constants, in NumPy.
 
-Each entry takes the call's attributes and its arguments: arrays, tuples of arrays, shapes as tuples
-of integers, and scalars. Results may be views; nobody writes to them.
+An entry takes the call's attributes and its arguments: arrays, tuples of arrays, shapes as tuples
+of integers, and scalars. It returns an array, a tuple of arrays, or ``None`` to decline. A result
+may be a view, because nothing writes to it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def _elementwise(function: Callable[..., Array]) -> Evaluate:
 
 
 def _of_floats(function: Callable[..., Array]) -> Evaluate:
-    """Decline integers: NumPy and TVM disagree about their division, powers and means."""
+    """Decline integers, whose division, powers and means differ between NumPy and TVM."""
 
     def evaluate(_attrs: Attrs, *args: Array) -> Array | None:
         if not all(np.issubdtype(arg.dtype, np.floating) for arg in args):
@@ -72,13 +73,13 @@ def _strided_slice(
     end: tuple[int, ...],
     strides: tuple[int, ...] | None = None,
 ) -> Array | None:
-    """Plain slices only: a negative bound or stride means different things to different tools."""
-    steps = strides or (1,) * len(axes)
-    if min((*begin, *end, *steps), default=0) < 0:
+    """Decline a negative bound or stride, which has another meaning in NumPy than in TVM."""
+    strides = strides or (1,) * len(axes)
+    if min((*begin, *end, *strides), default=0) < 0:
         return None
     window = [slice(None)] * x.ndim
-    for axis, start, stop, step in zip(axes, begin, end, steps, strict=True):
-        window[axis] = slice(start, stop, step)
+    for axis, start, stop, stride in zip(axes, begin, end, strides, strict=True):
+        window[axis] = slice(start, stop, stride)
     return x[tuple(window)]
 
 

@@ -1,8 +1,8 @@
-"""Reads back the few operators that TVM's ONNX importer writes as loops instead of as operators.
+"""Reads back the few operators that TVM's ONNX importer writes as loops.
 
-``from_onnx`` of 0.27 lowers Clip, Pad and the padding of ``auto_pad`` to PrimFuncs at once
-(``emit_te``), which hides them from every graph pass. What a PrimFunc seems to compute is guessed
-from its innermost statement; then the importer's own call is repeated and must give the same loops.
+``from_onnx`` of TVM 0.27 lowers Clip, Pad and the padding of ``auto_pad`` to PrimFuncs at once
+(``emit_te``), and no graph pass sees an operator there. The innermost statement of a PrimFunc gives
+a guess. The guess counts if the importer's own call, repeated, gives the same loops.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import tvm_ffi
 from tvm import IRModule, relax, tirx, topi
 from tvm.ir import Call, TensorLoad
 
-from tvm_neocpu.relay_passes.ir.constants import array_of, static_shape
+from tvm_neocpu.relay_passes.ir.constants import array_of
+from tvm_neocpu.relay_passes.ir.exprs import static_shape
 
 _BOUNDS: dict[type, Callable[..., Any]] = {tirx.Max: topi.maximum, tirx.Min: topi.minimum}
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """``maximum(data, value)`` if ``lower``, else ``minimum(data, value)``, with a scalar."""
+    """``maximum(data, value)`` if ``lower``, else ``minimum(data, value)``."""
 
     data: relax.Expr
     value: float
@@ -31,7 +32,7 @@ class Bound:
 
 @dataclass(frozen=True, eq=False)
 class ZeroPad:
-    """``data`` with so many zeros before and after, by axis."""
+    """``data`` with ``before[axis]`` zeros in front and ``after[axis]`` zeros behind."""
 
     data: relax.Expr
     before: tuple[int, ...]
@@ -39,7 +40,7 @@ class ZeroPad:
 
 
 def read_bound(mod: IRModule, call: Call) -> Bound | None:
-    """One side of a Clip, whose bound is part of the loops (opset 6) or a constant argument."""
+    """One side of a Clip; its bound stands in the loops (opset 6) or is a constant argument."""
     function, args = mod[call.args[0]], call.args[1].fields
     stored = _stored_value(function)
     rebuild = _BOUNDS.get(type(stored))
@@ -55,7 +56,7 @@ def read_bound(mod: IRModule, call: Call) -> Bound | None:
 
 
 def read_zero_pad(mod: IRModule, call: Call) -> ZeroPad | None:
-    """A Pad with zeros, or what ``auto_pad`` put before a convolution."""
+    """A Pad with zeros, also one that ``auto_pad`` put in front of a convolution."""
     function, args = mod[call.args[0]], call.args[1].fields
     if len(args) != 1:
         return None
@@ -82,7 +83,7 @@ def _stored_value(function: Any) -> Any:
 
 
 def _padded_load(value: Any) -> Any:
-    """The load under ``if_then_else(inside, data[...], 0)``, or a bare one: padding by nothing."""
+    """The load in ``if_then_else(inside, data[...], 0)``, or a bare load: a padding of 0."""
     if isinstance(value, TensorLoad):
         return value
     if not isinstance(value, Call) or len(value.args) != 3:
@@ -92,7 +93,7 @@ def _padded_load(value: Any) -> Any:
 
 
 def _offset(index: Any) -> int:
-    """``before`` in the index ``i - before``; a wrong guess is found out later."""
+    """``before`` in the index ``i - before``; the comparison of loops finds a wrong guess."""
     return int(index.b) if isinstance(index, tirx.Sub) else 0
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.relay_passes.linear.sub_pixel_axis import SubPixelAxis, sub_pixel_axis
+from tvm_neocpu.relay_passes.folding.sub_pixel_axis import SubPixelAxis, sub_pixel_axis
 
 
 def wanted_length(
