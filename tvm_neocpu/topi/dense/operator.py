@@ -31,15 +31,15 @@ def _parse(text: str) -> DenseWorkload | None:
     found = _TEXT.fullmatch(text.strip())
     if found is None:
         return None
-    sizes = tuple(map(int, found.groups()))
-    if min(sizes) < 1:
+    batch, in_features, out_features = map(int, found.groups())
+    if min(batch, in_features, out_features) < 1:
         raise WorkloadTextError(f"{text!r} has a size of 0")
-    return DenseWorkload(*sizes)
+    return DenseWorkload(batch, in_features, out_features)
 
 
 def _reference(dense: DenseWorkload, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """(B, K) and (K, O) -> (B, O), summed in double precision."""
-    product = data.astype("float64") @ weight.astype("float64")
+    product: np.ndarray = data.astype("float64") @ weight.astype("float64")
     return product.astype(dense.types.output)
 
 
