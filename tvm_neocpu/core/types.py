@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-_BITS = re.compile(r"[a-z]+(\d+)")
+_BITS = re.compile(r"[a-z]+([1-9]\d*)")
 
 
 @dataclass(frozen=True, order=True)
