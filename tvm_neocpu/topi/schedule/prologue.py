@@ -28,7 +28,6 @@ _OPERATIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "add": lambda value, operand: value + operand,
     "relu": lambda value, zero: te.max(value, zero),
 }
-OPERATORS = frozenset(_OPERATIONS)
 
 
 def compute(parts: Sequence[te.Tensor], prologue: Sequence[Operation]) -> te.Tensor:
