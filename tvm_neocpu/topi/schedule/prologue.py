@@ -25,7 +25,7 @@ Step = tuple[str, te.Tensor | None]
 _STEPS: dict[str, Callable[[Expr, Expr | None], Expr]] = {
     "relax.multiply": lambda value, operand: value * operand,
     "relax.add": lambda value, operand: value + operand,
-    "relax.nn.relu": lambda value, _: te.max(value, tirx.const(0, value.dtype)),
+    "relax.nn.relu": lambda value, _: te.max(value, tirx.const(0, value.ty)),
 }
 STEP_OPERATORS = frozenset(_STEPS)
 
