@@ -192,61 +192,6 @@ def test_any_value_anywhere_decodes_or_raises_a_line_error(
     assert record.workload.min_bytes > 0
 
 
-@given(
-    st.sampled_from(LINES),
-    st.sampled_from(["multiplier", "tile_oc", "tile_ow", "tile", "oc_bn", "ic_bn", "reg_n"]),
-    st.integers(-1, 99) | st.booleans(),
-    st.booleans(),
-)
-def test_any_knob_anywhere_fits_or_raises_a_line_error(
-    line: tuple, name: str, value: int | bool, others: bool
-) -> None:
-    row = json.loads(encode_record(Record(*line, (1e-3,), "x", 2)))
-    kept = [entity for entity in row["config"]["entity"] if entity[0] != name and others]
-    row["config"]["entity"] = [*kept, [name, "ot", value]]
-    try:
-        record = decode_record(parse_row(json.dumps(row)))
-    except LineError:
-        return
-    assert fits(record.workload, record.config)
-
-
-@pytest.mark.parametrize("dtype", ["handle", "custom[posit]32", "", "float0"])
-def test_a_type_without_a_width_is_a_line_error(dtype: str) -> None:
-    for workload, config in LINES:
-        row = json.loads(encode_record(Record(workload, config, (1e-3,), "x", 2)))
-        text = json.dumps(row).replace("float32", dtype)
-        with pytest.raises(LineError, match="is no element type"):
-            decode_record(parse_row(text))
-
-
-def entities_of(workload, config):
-    row = json.loads(encode_record(Record(workload, config, (1e-3,), "znver4", 2)))
-    return {name: value for name, _, value in row["config"]["entity"]}
-
-
-def test_old_tools_find_the_knobs_they_know(conv: ConvWorkload) -> None:
-    knobs = entities_of(conv, ConvConfig(16, 32, 14, unroll_ker=False, reg_m=2))
-    assert knobs["tile_ic"] == [-1, 16]
-    assert knobs["tile_oc"] == [-1, 32]
-    assert knobs["tile_ow"] == [-1, 14]
-    assert knobs["unroll_kw"] is False
-    assert knobs["reg_m"] == 2
-
-
-def test_a_1x1_record_says_tile_oh_where_others_unroll(conv: ConvWorkload) -> None:
-    knobs = entities_of(replace(conv, kernel=(1, 1)), ConvConfig(16, 32, 14, reg_m=2))
-    assert knobs["tile_oh"] == 2
-    assert "unroll_kw" not in knobs
-    assert knobs["unroll_ker"] is True
-
-
-def test_plain_nchw_is_nchw1c_to_old_tools(conv: ConvWorkload) -> None:
-    knobs = entities_of(conv, ConvConfig(0, 32, 14))
-    assert knobs["tile_ic"] == [-1, 1]
-    assert knobs["ic_bn"] == 0
-
-
 def test_a_failure_costs_what_autotvm_says(conv: ConvWorkload) -> None:
     record = Record(conv, ConvConfig(16, 16, 7), (), "znver4", 2, error_no=6)
     assert json.loads(encode_record(record))["result"][:2] == [[1e9], 6]
@@ -309,19 +254,3 @@ def test_any_task_suffix_reads(assets) -> None:
     line = (assets / "autotvm_tophub.log").read_text().splitlines()[0]
     arm = decode_record(parse_row(line.replace("conv2d_NCHWc.x86", "conv2d_NCHWc.arm_cpu")))
     assert arm.config == tophub(assets)[0].config
-
-
-def test_a_new_template_is_written_under_its_own_names(conv, fancy, registered) -> None:
-    with registered(fancy):
-        record = Record(conv, fancy.config_type(8, 16, fold=False), (1e-3,), "znver4", 2)
-        assert entities_of(conv, record.config) == {"ic_bn": 8, "oc_bn": 16, "fold": False}
-        assert decode_record(parse_row(encode_record(record))) == record
-
-
-@pytest.mark.parametrize("args", [[1, 64, 56], ["NCHW", "NHWC"], ["NCHW"]])
-def test_a_transform_that_is_not_ours_is_a_line_error(args) -> None:
-    move = TransformWorkload(1, 64, 56, 56, 0, 16)
-    row = json.loads(encode_record(Record(move, TransformConfig(), (1e-3,), "znver4", 2)))
-    row["input"][2][1:] = args
-    with pytest.raises(LineError):
-        decode_record(row)
