@@ -10,7 +10,7 @@ import onnx
 import pytest
 import tvm
 from onnx import TensorProto, helper
-from onnx_net import reference, run
+from onnx_net import ort, reference, run
 
 import tvm_neocpu  # provides tvm.relay
 from tvm_neocpu import relay
@@ -86,6 +86,33 @@ def test_names_that_are_no_identifiers_survive(make_model: MakeModel) -> None:
     assert lib.input_names == ("input.1:0",)
     data = image(1, 4)
     np.testing.assert_array_equal(run(lib, data), np.maximum(data, 0))
+
+
+@pytest.mark.parametrize("freeze", [True, False])
+def test_outputs_keep_their_names_and_order(
+    freeze: bool, make_model: MakeModel, tmp_path: Path
+) -> None:
+    nodes = [
+        node("Add", "data", "w", out="sum:0"),
+        node("Relu", "sum:0"),
+        node("Neg", "out", out="z"),
+    ]
+    model = make_model(nodes, (1, 4), {"w": (4,)})
+    for name in ("z", "sum:0"):
+        model.graph.output.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 4)))
+    mod, params = relay.frontend.from_onnx(model, freeze_params=freeze)
+    lib = relay.build(mod, params=params)
+    lib.export_library(tmp_path / "net.tar")
+    assert lib.output_names == ("out", "z", "sum:0")
+    assert tvm_neocpu.load(tmp_path / "net.tar").output_names == lib.output_names
+    data = image(1, 4)
+    module = lib["default"](tvm.cpu())
+    module.run(data=data)
+    session = ort.InferenceSession(model.SerializeToString())
+    for number, name in enumerate(lib.output_names):
+        (expected,) = session.run([name], {"data": data})
+        np.testing.assert_array_equal(module.get_output(name).numpy(), expected)
+        np.testing.assert_array_equal(module.get_output(number).numpy(), expected)
 
 
 def test_weights_that_are_listed_among_the_inputs_are_weights(make_model: MakeModel) -> None:

@@ -5,8 +5,8 @@
 
 Importing this package does three things: it provides ``tvm.relay`` where TVM ships none, registers
 the Relax pipeline ``"neocpu"`` (``tvm.compile(mod, target, relax_pipeline="neocpu")``), and sizes
-TVM's thread pool to the physical cores. It is the one import with an effect; everything else loads
-on use.
+TVM's thread pool to the physical cores. No other import of the package has an effect; everything
+else is loaded at its first use.
 """
 
 from __future__ import annotations
@@ -19,12 +19,23 @@ from tvm_neocpu.version import __version__
 
 if TYPE_CHECKING:
     from tvm_neocpu.core.errors import NeoCpuError
+    from tvm_neocpu.relay_passes.operators.call_form import CallForm
+    from tvm_neocpu.relay_passes.operators.register import register_operator, unregister_operator
     from tvm_neocpu.runtime.built_module import BuiltModule, load
     from tvm_neocpu.targets import parse_target
+    from tvm_neocpu.topi.operator import Implementation, Operator
+    from tvm_neocpu.topi.table import register_implementation, unregister_implementation
     from tvm_neocpu.tuning.database.history import apply_history_best
 
 # Public name -> the module that has it.
 _PUBLIC = {
+    "CallForm": "tvm_neocpu.relay_passes.operators.call_form",
+    "Implementation": "tvm_neocpu.topi.operator",
+    "Operator": "tvm_neocpu.topi.operator",
+    "register_implementation": "tvm_neocpu.topi.table",
+    "register_operator": "tvm_neocpu.relay_passes.operators.register",
+    "unregister_implementation": "tvm_neocpu.topi.table",
+    "unregister_operator": "tvm_neocpu.relay_passes.operators.register",
     "BuiltModule": "tvm_neocpu.runtime.built_module",
     "NeoCpuError": "tvm_neocpu.core.errors",
     "apply_history_best": "tvm_neocpu.tuning.database.history",
@@ -34,11 +45,18 @@ _PUBLIC = {
 
 __all__ = [
     "BuiltModule",
+    "CallForm",
+    "Implementation",
     "NeoCpuError",
+    "Operator",
     "__version__",
     "apply_history_best",
     "load",
     "parse_target",
+    "register_implementation",
+    "register_operator",
+    "unregister_implementation",
+    "unregister_operator",
 ]
 
 

@@ -1,6 +1,9 @@
 """The way from a Relax module to a built one, each stage a line; no algorithm lives here.
 
 model -> fold -> conv graph -> candidates -> global search -> alter layout -> lower -> build
+
+The order of the passes stands here, with the reason for each place. A pass's docstring says what it
+needs before it and what holds after it.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.ir.describe import describe_inputs, describe_outputs
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
@@ -34,12 +38,34 @@ from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
+from tvm_neocpu.runtime import host
+from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
 from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 Schemes = Mapping[Workload, Sequence[Candidate]]
+
+
+def build_module(
+    mod: tvm.IRModule, target: CompileTarget, name: str = "default", history: History | None = None
+) -> BuiltModule:
+    """A built module that knows its inputs, outputs and CPU; ``name`` is what ``lib[name]`` takes.
+
+    Raises ShapeError for an input that is not static.
+    """
+    info = ModuleInfo(
+        name=name,
+        inputs=tuple(TensorInfo(*tensor) for tensor in describe_inputs(mod)),
+        outputs=tuple(TensorInfo(*tensor) for tensor in describe_outputs(mod)),
+        cpu=target.cpu.name,
+        triple=str(target.target.attrs.get("mtriple", "") or host.triple()),
+        features=tuple(sorted(target.features)),
+        threads=target.cpu.cores,
+    )
+    return BuiltModule(compile_module(mod, target, history).mod, info)
 
 
 def compile_module(
@@ -50,7 +76,7 @@ def compile_module(
 
 
 def lower(mod: tvm.IRModule, cpu: Cpu, history: History | None = None) -> tvm.IRModule:
-    """Everything before code generation: scheduled functions and a ``main`` that calls them."""
+    """Everything before code generation: scheduled functions, and networks that call them."""
     folded = fold(mod, cpu)
     graph = ExtractConvGraph(cpu)(folded)
     plan = choose_plan(graph, cpu, history)
@@ -61,14 +87,14 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
     """Constants evaluated, importer's detours straightened, linear operations folded (CDUCA)."""
     return run_passes(
         mod,
-        FoldConstants(),
-        Canonicalize(),
-        MarkChannelMoves(),
-        FoldLinearOps(),
-        SubPixelTranspose(),
-        WidenGroups(cpu),
-        FoldChannelShuffle(),
-        PadChannels(cpu),
+        FoldConstants(),  # first: every pass below looks for constants
+        Canonicalize(),  # merges the reshapes and places the padding that the next two read
+        MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs
+        FoldLinearOps(),  # while batch norms stand next to transposed convolutions
+        SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
+        WidenGroups(cpu),  # what has one group after this can absorb shuffles
+        FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
+        PadChannels(cpu),  # last: the passes above would work on its zeros too
     )
 
 
@@ -90,7 +116,11 @@ def known_costs(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Schemes, 
 
 
 def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:
-    """The plan's layouts given to the folded module, transforms that cancel removed."""
+    """The plan's layouts given to the folded module, transforms that cancel removed.
+
+    The folded module must be the one that the plan's graph was extracted from. AlterOpLayout makes
+    the pairs of transforms that EliminateTransforms removes.
+    """
     return run_passes(folded, AlterOpLayout(plan, cpu), EliminateTransforms())
 
 
@@ -104,12 +134,19 @@ def lower_altered(
 def compute_templates(
     altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
 ) -> tvm.IRModule:
-    """Fused functions before their schedules: each still says which workload it computes."""
+    """Fused functions before their schedules: each still says which workload it computes.
+
+    Concats are joins of the plan until their layouts are altered. A flat one becomes part of the
+    convolution that LowerToTemplates lowers. FuseFunctions lowers and fuses what is left.
+    """
     return run_passes(altered, FlattenConcats(), LowerToTemplates(cpu, configs), FuseFunctions())
 
 
 def schedule_module(computed: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
-    """Every function scheduled; activations and workspace placed in one arena."""
+    """Every function scheduled; activations and workspace placed in one arena.
+
+    A function's workspace is known once it is scheduled.
+    """
     return run_passes(computed, ScheduleFunctions(cpu), PlanMemory())
 
 

@@ -216,3 +216,11 @@ def test_array_of_is_a_read_only_view() -> None:
     with pytest.raises(ValueError, match="read-only"):
         view[0] = 1
     assert array_of(relax.Var("x", relax.TensorType((4,), "float32"))) is None
+
+
+def test_another_name_of_a_constant_is_that_constant() -> None:
+    def build(builder: relax.BlockBuilder) -> relax.Expr:
+        return builder.emit(builder.emit(op.abs(CUBE_CONST)))
+
+    found = returned(FoldConstants()(module(build)))
+    np.testing.assert_array_equal(found, CUBE)

@@ -94,7 +94,7 @@ def test_bias_batch_norm_scale_and_shift_become_one_bias() -> None:
     )
 
 
-def test_scalar_steps_become_a_bias_vector() -> None:
+def test_scalars_become_a_bias_vector() -> None:
     def before(b: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
         y = divide(negative(conv2d(x, const(W3))), relax.const(2.0, "float32"))
         return subtract(relax.const(3.0, "float32"), y)

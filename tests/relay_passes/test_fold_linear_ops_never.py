@@ -139,7 +139,7 @@ def test_different_groups_stay() -> None:
     assert_stays(IMAGE, lambda b, x: conv2d(conv2d(x, first, groups=4), const(whole(6, 4, 1, 1))))
 
 
-def test_affine_steps_alone_stay() -> None:
+def test_affine_operations_alone_stay() -> None:
     one = relax.const(1.0, "float32")
     assert_stays(IMAGE, lambda b, x: add(multiply(x, relax.const(3.0, "float32")), one))
     assert_stays(IMAGE, lambda b, x: conv2d(subtract(one, x), const(W3), **PADDED))

@@ -12,8 +12,8 @@ from tvm.s_tir import Schedule
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
-from tvm_neocpu.topi.anchor import child_blocks, find_anchor
-from tvm_neocpu.topi.schedule_function import schedule_blocks
+from tvm_neocpu.topi.anchor import child_blocks
+from tvm_neocpu.topi.schedule_function import anchor_of, schedule_blocks
 
 op = relax.op
 Epilogue = Callable[..., relax.Expr]
@@ -52,7 +52,7 @@ BIAS = relax.const(np.zeros((1, 2, 1, 1, 8), "float32"))
 )
 def test_an_elementwise_epilogue_is_fused(epilogue: Epilogue) -> None:
     (func,) = fused(epilogue)
-    assert find_anchor(Schedule(func)) is not None
+    assert anchor_of(Schedule(func)) is not None
 
 
 def hard_swish(emit: Callable, y: relax.Var, other: relax.Var) -> relax.Var:
@@ -68,7 +68,7 @@ def hard_swish(emit: Callable, y: relax.Var, other: relax.Var) -> relax.Var:
 )
 def test_what_branches_and_meets_again_is_one_store(epilogue: Epilogue) -> None:
     (func,) = fused(epilogue)
-    scheduled = Schedule(schedule_blocks(func))
+    scheduled = Schedule(schedule_blocks(func, CPU))
     blocks = [str(scheduled.get(block).name_hint) for block in child_blocks(scheduled)]
     stores = [name for name in blocks if not name.startswith("conv2d_")]
     assert len([name for name in stores if name != "chunks_end"]) == 1

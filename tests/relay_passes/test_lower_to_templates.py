@@ -15,12 +15,12 @@ from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates, layout_key
-from tvm_neocpu.topi.anchor import find_anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.cost.ranking import best_config
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.table import implementation_of
 
 op = relax.op
@@ -68,7 +68,7 @@ def anchors(mod: tvm.IRModule) -> list[tuple[Workload, Config]]:
     found = []
     for call in calls(mod):
         func = mod.functions.get(call.args[0]) if call.op.name == "relax.call_tir" else None
-        anchor = find_anchor(Schedule(func)) if isinstance(func, tirx.PrimFunc) else None
+        anchor = anchor_of(Schedule(func)) if isinstance(func, tirx.PrimFunc) else None
         if anchor is not None:
             found.append((anchor.workload, anchor.config))
     return found

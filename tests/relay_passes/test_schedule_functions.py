@@ -11,7 +11,7 @@ from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
-from tvm_neocpu.topi.anchor import find_anchor
+from tvm_neocpu.topi.schedule_function import anchor_of
 
 op = relax.op
 CPU = Cpu("haswell", AVX2, cores=2)
@@ -42,23 +42,23 @@ def primfuncs(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
 
 def test_every_function_is_scheduled_under_its_name() -> None:
     before = fused()
-    after = ScheduleFunctions()(before)
+    after = ScheduleFunctions(CPU)(before)
     assert primfuncs(after).keys() == primfuncs(before).keys()
     assert len(primfuncs(after)) == 2
     for name, func in primfuncs(after).items():
         assert "T.parallel(" in func.script(), name
         assert "T.vectorized(" in func.script(), name
-        assert find_anchor(Schedule(func)) is None, name
+        assert anchor_of(Schedule(func)) is None, name
 
 
 def test_the_network_itself_is_left_alone() -> None:
     before = fused()
-    tvm.ir.assert_structural_equal(ScheduleFunctions()(before)["main"], before["main"])
+    tvm.ir.assert_structural_equal(ScheduleFunctions(CPU)(before)["main"], before["main"])
 
 
 def test_attributes_are_kept() -> None:
     before = fused()
-    after = primfuncs(ScheduleFunctions()(before))
+    after = primfuncs(ScheduleFunctions(CPU)(before))
     for name, func in primfuncs(before).items():
         assert dict(after[name].attrs) == dict(func.attrs)
 
@@ -69,6 +69,6 @@ def test_a_function_that_cannot_be_scheduled_stops_nobody() -> None:
     symbolic = te.create_prim_func([x, te.compute((rows, 16), lambda i, j: x[i, j] + 1.0)])
     before = fused()
     before["symbolic"] = symbolic.with_attr("global_symbol", "symbolic")
-    after = ScheduleFunctions()(before)
+    after = ScheduleFunctions(CPU)(before)
     tvm.ir.assert_structural_equal(after["symbolic"], before["symbolic"])
     assert all("T.parallel(" in f.script() for n, f in primfuncs(after).items() if n != "symbolic")

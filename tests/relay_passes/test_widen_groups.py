@@ -8,7 +8,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.relay_passes.ir.calls import conv_workload
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups, block_diagonal, groups_to_merge
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from onnx import helper
 from tvm.target import Target
-from tvm_neocpu.targets.target import parse_target
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
@@ -19,6 +18,7 @@ from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog

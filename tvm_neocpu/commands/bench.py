@@ -1,6 +1,7 @@
 """Compare with other engines: `python -m tvm_neocpu.bench resnet50 --threads 2 --json out.json`.
 
-ONNX Runtime and OpenVINO take part if they are installed (`pip install tvm-neocpu[bench]`).
+ONNX Runtime and OpenVINO take part if they are installed (`pip install tvm-neocpu[bench]`). The
+exit code is 1 if our outputs differ from theirs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from tvm_neocpu.commands import cli
 from tvm_neocpu.commands.bench_kernels import bench_kernels
 from tvm_neocpu.commands.bench_plan import bench_plan
-from tvm_neocpu.contrib.peers.compare import compare
+from tvm_neocpu.contrib.peers.compare import TOLERANCE, compare
 from tvm_neocpu.contrib.peers.isolated import EngineError
 from tvm_neocpu.contrib.peers.report import Comparison, as_json, show
 from tvm_neocpu.contrib.peers.runner import Network, Runner
@@ -24,6 +25,9 @@ from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.log import load_log
+
+# The exit code where the outputs of ours differ from the reference's.
+WRONG_OUTPUTS = 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +53,7 @@ def _bench_networks(argv: list[str]) -> int:
     comparisons = [_compare(spec, settings) for spec in options.models]
     show(comparisons, count, cli.console(width=120))
     cli.write_report(options.json, as_json(comparisons, count, target.cpu.name))
-    return 0
+    return WRONG_OUTPUTS if any([_differs(comparison) for comparison in comparisons]) else 0
 
 
 # The first word picks the benchmark; any other first word is a network to compare.
@@ -87,7 +91,22 @@ def _compare(spec: str, settings: _Settings) -> Comparison:
                     raise
                 absent[engine.name] = "failed"
                 print(f"warning: {engine.name} cannot run {name}: {error}", file=sys.stderr)
-        return Comparison(name, compare(runners, settings.runs), absent)
+        # ONNX Runtime, the first peer, is the reference wherever it runs the network.
+        reference = next((engine for engine in runners if engine != OURS), OURS)
+        return Comparison(name, compare(runners, settings.runs, reference), absent, reference)
+
+
+def _differs(comparison: Comparison) -> bool:
+    """Whether our outputs are wrong; says so of every engine, on stderr, in one line each."""
+    for engine in comparison.differing:
+        error = comparison.timings[engine].error
+        print(
+            f"{'error' if engine == OURS else 'warning'}: {comparison.network}: {engine} differs "
+            f"from {comparison.reference} by {error:.1e} of the largest value, "
+            f"more than {TOLERANCE:.0e}",
+            file=sys.stderr,
+        )
+    return OURS in comparison.differing
 
 
 def _parser() -> argparse.ArgumentParser:

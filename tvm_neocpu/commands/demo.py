@@ -25,10 +25,8 @@ from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.relay_passes.layouts.transform import count_transforms
+from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.module_info import describe_module
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
 from tvm_neocpu.tuning.database.log import TuningLog
@@ -92,8 +90,7 @@ def _tune(mod: tvm.IRModule, target: CompileTarget, log: Path, seconds: float) -
 
 def _export(mod: tvm.IRModule, target: CompileTarget, history: History, path: Path) -> Path:
     """Build with the history's plan and records, and export code and weights to ``path``."""
-    info = describe_module(mod, target, "default")
-    BuiltModule(pipeline.compile_module(mod, target, history).mod, info).export_library(path)
+    pipeline.build_module(mod, target, history=history).export_library(path)
     return path
 
 

@@ -1,16 +1,15 @@
-"""ONNX -> Relax, by TVM's importer, with errors that name what the user can change."""
+"""ONNX -> Relax: TVM's importer with converters of ours, and errors that name what to change."""
 
 from __future__ import annotations
 
 import contextlib
-import io
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import onnx
 import tvm
 from onnx import inliner
+from tvm import relax
 from tvm.relax.frontend import detach_params
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, _get_convert_map
 
@@ -20,6 +19,9 @@ from tvm_neocpu.core.errors import (
     ShapeError,
     UnsupportedOperatorError,
 )
+from tvm_neocpu.frontend.builder_lock import BUILDER_LOCK
+from tvm_neocpu.frontend.converters.node import Node, read_attributes
+from tvm_neocpu.frontend.converters.table import CONVERTERS
 from tvm_neocpu.frontend.onnx_model import (
     Shape,
     Shapes,
@@ -30,6 +32,7 @@ from tvm_neocpu.frontend.onnx_model import (
     resolve_shapes,
     unsupported_operators,
 )
+from tvm_neocpu.relay_passes.ir.describe import name_outputs
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
 Params = dict[str, tvm.runtime.Tensor]
@@ -60,6 +63,7 @@ def import_model(
     )
     try:
         mod = _run_importer(importer, model.graph, opset or opset_of(model))
+        mod = name_outputs(mod, [value.name for value in model.graph.output])
         if rebatched is not None:
             _check_outputs_follow(model.graph, mod, rebatched[1])
     except UnsupportedOperatorError as error:
@@ -73,40 +77,79 @@ def import_model(
 
 
 class _Importer(ONNXGraphImporter):  # type: ignore[misc]
-    """TVM's importer, whose own errors do not say which node they are about."""
+    """TVM's importer, with our converters before its own, and errors that name the node.
+
+    Nodes of nested graphs come through :meth:`_convert_operator` too.
+    """
+
+    def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
+        """:func:`_check_operators` has checked before, nested graphs and our converters too."""
 
     def _convert_operator(
         self, op_name: str, inputs: list[Any], attrs: dict[str, Any], opset: int
     ) -> Any:
         try:
+            if op_name in CONVERTERS:
+                return self._converted(op_name, inputs, attrs, opset)
             return super()._convert_operator(op_name, inputs, attrs, opset)
         except Exception as error:  # a converter may raise anything at all
             name = attrs["tvm_custom"]["name"] or "without a name"
-            raise UnsupportedOperatorError(
+            raise _ConversionFailure(
                 f"cannot import operator {op_name} (node {name}): {_reason(error)}"
             ) from error
 
+    def _converted(
+        self, op_name: str, inputs: list[Any], attrs: dict[str, Any], opset: int
+    ) -> relax.Expr:
+        given = dict(attrs)
+        outputs = given.pop("tvm_custom")["num_outputs"]
+        node = Node(
+            op_name,
+            opset,
+            tuple(inputs),
+            read_attributes(op_name, opset, given),
+            outputs,
+            self.bb,
+            self._params,
+        )
+        return self.bb.normalize(CONVERTERS[op_name](node))
+
+
+class _ConversionFailure(BaseException):
+    """No Exception: TVM prints the inputs of a node, weights and all, for each that passes it."""
+
 
 def _run_importer(importer: _Importer, graph: onnx.GraphProto, opset: int) -> tvm.IRModule:
-    # TVM prints the inputs of a failing node, weights and all, and warns about what we refuse.
-    with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with BUILDER_LOCK, _closing_blocks(importer.bb):
         try:
             return importer.from_onnx(graph, opset)
-        except NeoCpuError:
-            raise
+        except _ConversionFailure as failure:
+            raise UnsupportedOperatorError(str(failure)) from failure.__cause__
         except KeyError as error:
             raise ModelFileError(f"the model is broken: nothing makes tensor {error}") from error
         except Exception as error:  # whatever else the importer does not foresee
             raise UnsupportedOperatorError(f"cannot import the model: {_reason(error)}") from error
 
 
+@contextlib.contextmanager
+def _closing_blocks(builder: relax.BlockBuilder) -> Iterator[None]:
+    """TVM writes a warning to stderr for a builder whose block a failure left open."""
+    try:
+        yield
+    except NeoCpuError:
+        with contextlib.suppress(tvm.error.InternalError):  # the failure came before any block
+            builder._end_block()
+        raise
+
+
 def _check_operators(graph: onnx.GraphProto) -> None:
-    missing = unsupported_operators(graph, _get_convert_map())
+    missing = unsupported_operators(graph, {**_get_convert_map(), **CONVERTERS})
     if not missing:
         return
     what = "operator" if len(missing) == 1 else "operators"
-    raise UnsupportedOperatorError(f"the model uses {what} TVM cannot import: {', '.join(missing)}")
+    raise UnsupportedOperatorError(
+        f"the model uses {what} that cannot be imported: {', '.join(missing)}"
+    )
 
 
 def _changed_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> tuple[int, int] | None:

@@ -1,6 +1,9 @@
-"""One spelling for what the ONNX importer spells in many ways, so that later passes know few.
+"""One spelling for each thing that the ONNX importer spells in many ways.
 
-Run :class:`FoldConstants` first: the rules look for constants, not for what computes them.
+maximum(x, 0)            ->  relu(x)
+max(stack(a, b), axis=0) ->  maximum(a, b)
+conv2d(pad(x), W)        ->  conv2d(x, W, padding=...)
+x / c                    ->  x * (1 / c)
 """
 
 from __future__ import annotations
@@ -16,9 +19,10 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of, is_tensor
-from tvm_neocpu.relay_passes.ir.importer_primfuncs import read_bound, read_zero_pad
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, call_of, op_name, rewrite_values
+from tvm_neocpu.relay_passes.folding.importer_primfuncs import read_bound, read_zero_pad
+from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
+from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, is_foldable, op_name
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 
 CallRule = Callable[[Scope, Call], relax.Expr | None]
 Combine = Callable[[relax.Expr, relax.Expr], relax.Expr]
@@ -26,11 +30,14 @@ Combine = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
 @dataclass(frozen=True)
 class Canonicalize:
-    """Rewrite each operation by the rules of :data:`RULES` until none applies, then drop dead code.
+    """Rewrite each operation by the rules of :data:`RULES` until no rule applies.
 
-    Sum, Max, Min and Mean become chains of binary operations; Clip and Pad become operators again
-    and padding moves into the convolution; dropout, reshapes and broadcasts that do nothing vanish;
-    constants stand on the right, and dividing by or subtracting one becomes multiply and add.
+    Sum, Max, Min and Mean become chains of binary operations. Clip and Pad become operators again,
+    and padding moves into the convolution. Dropout, reshapes and broadcasts that do nothing vanish.
+    Constants stand on the right; division by a constant becomes a product, subtraction a sum.
+
+    Needs: constants are folded; the rules look for a constant, not for what computes it.
+    Leaves: the right-hand sides of :data:`RULES`, and no dead code.
     """
 
     name: ClassVar[str] = "canonicalize"
@@ -42,7 +49,7 @@ class Canonicalize:
 def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     if isinstance(value, relax.TupleGetItem):
         return _skip_dropout(scope, value)
-    rule = RULES.get(op_name(value) or "")
+    rule = RULES.get(op_name(value))
     simpler = rule(scope, value) if rule else None
     if simpler is None:
         return None
@@ -52,13 +59,13 @@ def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
 
 
 def _skip_dropout(scope: Scope, item: relax.TupleGetItem) -> relax.Expr | None:
-    """``dropout(x)[0] -> x``: this package compiles inference only."""
+    """``dropout(x)[0] -> x``, because this package compiles inference only."""
     dropout = call_of(scope.definition(item.tuple_value), "relax.nn.dropout")
     return dropout.args[0] if dropout is not None and item.index == 0 else None
 
 
 def _skip_identity(scope: Scope, call: Call) -> relax.Expr | None:
-    """A reshape, broadcast or cast to what the tensor is already."""
+    """A reshape, broadcast or cast to the type that the tensor has already."""
     return call.args[0] if _same_type(call, call.args[0]) else None
 
 
@@ -91,25 +98,25 @@ def _constant_to_the_right(scope: Scope, call: Call) -> relax.Expr | None:
 
 
 def _multiply_by_reciprocal(scope: Scope, call: Call) -> relax.Expr | None:
-    """``x / c -> x * (1 / c)`` for a scalar or per-channel ``c``: division is 10x slower."""
+    """``x / c -> x * (1 / c)`` for a scalar or vector ``c``; a division is many times slower."""
     divisor = _vector_operand(scope, call)
     if divisor is None or not np.all(divisor):
         return None
-    return relax.op.multiply(call.args[0], constant_of(1 / divisor, "float32"))
+    return relax.op.multiply(call.args[0], constant_of(1 / divisor, dtype_of(call)))
 
 
 def _add_negated(scope: Scope, call: Call) -> relax.Expr | None:
-    """``x - c -> x + (-c)`` for a scalar or per-channel ``c``."""
+    """``x - c -> x + (-c)`` for a scalar or a vector ``c``."""
     subtrahend = _vector_operand(scope, call)
     if subtrahend is None:
         return None
-    return relax.op.add(call.args[0], constant_of(-subtrahend, "float32"))
+    return relax.op.add(call.args[0], constant_of(-subtrahend, dtype_of(call)))
 
 
 def _vector_operand(scope: Scope, call: Call) -> Array | None:
-    """The right operand in double precision, if it is an fp32 constant that varies on one axis."""
+    """The right operand in double precision, if it is a constant that varies along one axis."""
     array = array_of(scope.resolve(call.args[1]))
-    if array is None or not is_tensor(call):
+    if array is None or not is_foldable(call):
         return None
     if sum(size > 1 for size in array.shape) > 1:
         return None
@@ -117,7 +124,7 @@ def _vector_operand(scope: Scope, call: Call) -> Array | None:
 
 
 def _silu_or_constant_to_the_right(scope: Scope, call: Call) -> relax.Expr | None:
-    """``x * sigmoid(x) -> silu(x)``, an activation that a convolution's register tile can take."""
+    """``x * sigmoid(x) -> silu(x)``, which fits into the epilogue of a convolution's tile."""
     for x, gate in (call.args, reversed(call.args)):
         sigmoid = call_of(scope.definition(gate), "relax.sigmoid")
         if sigmoid is not None and scope.resolve(sigmoid.args[0]).same_as(scope.resolve(x)):
@@ -126,7 +133,7 @@ def _silu_or_constant_to_the_right(scope: Scope, call: Call) -> relax.Expr | Non
 
 
 def _relu_from_maximum(scope: Scope, call: Call) -> relax.Expr | None:
-    """``maximum(x, 0) -> relu(x)``; a bound that binds nothing goes."""
+    """``maximum(x, 0) -> relu(x)``, ``maximum(x, -inf) -> x``."""
     bound = _scalar_bound(scope, call)
     if bound == -np.inf:
         return call.args[0]
@@ -134,7 +141,7 @@ def _relu_from_maximum(scope: Scope, call: Call) -> relax.Expr | None:
 
 
 def _clip_from_minimum(scope: Scope, call: Call) -> relax.Expr | None:
-    """``minimum(maximum(x, low), high) -> clip(x, low, high)``; ReLU6 arrives so."""
+    """``minimum(maximum(x, low), high) -> clip(x, low, high)``; ReLU6 arrives like this."""
     high = _scalar_bound(scope, call)
     if high == np.inf:
         return call.args[0]
@@ -153,9 +160,9 @@ def _lower_bound(scope: Scope, expr: relax.Expr) -> float | None:
 
 
 def _scalar_bound(scope: Scope, expr: relax.Expr) -> float | None:
-    """The scalar that a ``maximum`` or ``minimum`` compares its fp32 operand with."""
+    """The scalar that a ``maximum`` or ``minimum`` compares its operand with."""
     array = array_of(scope.resolve(expr.args[1]))
-    if array is None or array.size != 1 or not is_tensor(expr):
+    if array is None or array.size != 1 or not is_foldable(expr):
         return None
     if not _same_type(expr, expr.args[0]):
         return None
@@ -163,7 +170,7 @@ def _scalar_bound(scope: Scope, expr: relax.Expr) -> float | None:
 
 
 def _combine_stacked(combine: Combine) -> CallRule:
-    """``reduce(stack(a, b, c), axis=0) -> combine(combine(a, b), c)``: no copy of the inputs."""
+    """``reduce(stack(a, b, c), axis=0) -> combine(combine(a, b), c)``, which copies nothing."""
 
     def rule(scope: Scope, call: Call) -> relax.Expr | None:
         parts = _stacked_parts(scope, call)
@@ -176,17 +183,18 @@ def _combine_stacked(combine: Combine) -> CallRule:
 
 
 def _mean_of_stacked(scope: Scope, call: Call) -> relax.Expr | None:
-    parts = _stacked_parts(scope, call) if is_tensor(call) else []
+    parts = _stacked_parts(scope, call) if is_foldable(call) else []
     total = _combine_stacked(relax.op.add)(scope, call) if parts else None
     if total is None:
         return None
-    return relax.op.multiply(total, relax.const(1 / len(parts), "float32"))
+    return relax.op.multiply(total, relax.const(1 / len(parts), dtype_of(call)))
 
 
 def _stacked_parts(scope: Scope, call: Call) -> list[relax.Expr]:
-    """What ``call`` reduces over a new first axis, constants last; empty for other reductions.
+    """The tensors whose stack ``call`` reduces over its new axis, constants last.
 
-    The importer broadcasts every part to the common shape, which the binary operations do anyway.
+    Empty for any other reduction. The importer's broadcasts of the parts are left out, because the
+    binary operations broadcast too.
     """
     stack = call_of(scope.definition(call.args[0]), "relax.stack")
     if stack is None or call.attrs.keepdims or int(stack.attrs.axis or 0) != 0:
@@ -204,13 +212,13 @@ def _without_broadcast(scope: Scope, part: relax.Expr) -> relax.Expr:
 
 
 def _operator_from_loops(scope: Scope, call: Call) -> relax.Expr | None:
-    """Clip and Pad, which the importer wrote as PrimFuncs."""
-    if not is_tensor(call):
+    """Clip and Pad as operators; the importer wrote them as PrimFuncs."""
+    if not is_foldable(call):
         return None
     bound = read_bound(scope.mod, call)
     if bound is not None:
         combine = relax.op.maximum if bound.lower else relax.op.minimum
-        return combine(bound.data, relax.const(bound.value, "float32"))
+        return combine(bound.data, relax.const(bound.value, dtype_of(call)))
     pad = read_zero_pad(scope.mod, call)
     if pad is None:
         return None
@@ -221,7 +229,7 @@ def _operator_from_loops(scope: Scope, call: Call) -> relax.Expr | None:
 
 
 def _padding_into_conv(scope: Scope, call: Call) -> relax.Expr | None:
-    """``conv2d(pad(x)) -> conv2d(x)`` with that much more padding of its own."""
+    """``conv2d(pad(x)) -> conv2d(x)``; the padding is added to the convolution's own."""
     pad = call_of(scope.definition(call.args[0]), "relax.nn.pad")
     if pad is None or pad.attrs.pad_mode != "constant" or float(pad.attrs.pad_value) != 0:
         return None

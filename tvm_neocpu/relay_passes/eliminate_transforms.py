@@ -1,7 +1,4 @@
-"""Remove layout transforms that undo each other, repeat each other or move constants.
-
-A constant is moved at compile time.
-"""
+"""Remove layout transforms that undo each other, repeat each other or transform constants."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.calls import static_shape
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
-from tvm_neocpu.relay_passes.ir.rebuild import Emit, over_variables, rebuild_main
-from tvm_neocpu.relay_passes.layouts.transform import (
+from tvm_neocpu.relay_passes.ir.exprs import over_variables, static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.operators.layout_transform import (
     stored_in,
     transform,
     transform_layouts,
@@ -24,42 +21,50 @@ from tvm_neocpu.relay_passes.layouts.transform import (
 
 @dataclass(frozen=True)
 class EliminateTransforms:
-    """NCHW16c -> NCHW -> NCHW16c is nothing; a -> b -> c is a -> c; twins are one;
-    a constant that is moved is another constant.
+    """Keep at most one transform between a tensor and each layout in which it is read.
 
-    What a removed transform alone used is removed with it.
+    NCHW16c -> NCHW -> NCHW16c becomes nothing, and a -> b -> c becomes a -> c. Two transforms of
+    one tensor to one layout become one. A constant is transformed at compile time.
+
+    Needs: transforms are calls that :func:`transform_layouts` reads.
+    Leaves: no transform of a transform's result, and no dead code.
     """
 
     name: ClassVar[str] = "eliminate-transforms"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        rewriter = _Rewriter()
-        rebuilt = rebuild_main(mod, rewriter.visit, rewriter.replace)
-        return relax.transform.DeadCodeElimination(["main"])(rebuilt)
+        return rewrite_regions(mod, lambda scope: _Rewriter(scope).run())
 
 
 @dataclass
 class _Rewriter:
-    # new variable -> (the tensor before the first transform, its layout)
+    """One region.
+
+    ``renamed`` maps old variables to new expressions; ``origin`` maps the result of a transform to
+    the tensor before the first transform and its layout; ``made`` has the transforms so far.
+    """
+
+    scope: Scope
     origin: dict[relax.Var, tuple[relax.Expr, Layout]] = field(default_factory=dict)
     made: dict[tuple[relax.Expr, Layout], relax.Expr] = field(default_factory=dict)
     renamed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
 
-    def visit(self, var: relax.Var, value: relax.Expr, emit: Emit) -> None:
-        if isinstance(value, relax.Var):
-            self.renamed[var] = self.replace(value, emit)
-            return
+    def run(self) -> None:
+        for binding in self.scope.region.bindings:
+            self.renamed[binding.var] = self._rewritten(binding.value)
+        for var in self.scope.region.outputs:
+            self.scope.bind(var, self.renamed[var])
+
+    def _rewritten(self, value: relax.Expr) -> relax.Expr:
         layouts = transform_layouts(value)
+        value = over_variables(value, lambda variable: self.renamed.get(variable, variable))
+        if isinstance(value, relax.Var):
+            return value
         if layouts is None:
-            self.renamed[var] = emit(self.replace(value, emit))
-            return
-        self.renamed[var] = self._transform(self.replace(value.args[0], emit), *layouts, emit)
+            return self.scope.emit(value)
+        return self._transform(value.args[0], *layouts)
 
-    def replace(self, value: relax.Expr, _: Emit) -> relax.Expr:
-        """The expression over the new variables."""
-        return over_variables(value, lambda variable: self.renamed.get(variable, variable))
-
-    def _transform(self, data: relax.Expr, before: Layout, after: Layout, emit: Emit) -> relax.Expr:
+    def _transform(self, data: relax.Expr, before: Layout, after: Layout) -> relax.Expr:
         constant = array_of(data)
         if constant is not None:
             return constant_of(stored_in(constant, before, after))
@@ -68,7 +73,7 @@ class _Rewriter:
             return source
         if (source, after) not in self.made:
             logical = first.logical_shape(static_shape(source))
-            moved = emit(transform(source, logical, first, after))
+            moved = self.scope.emit(transform(source, logical, first, after))
             self.made[source, after] = moved
             self.origin[moved] = (source, first)
         return self.made[source, after]

@@ -1,7 +1,9 @@
-"""From a folded Relax module to the TVM-free :class:`ConvGraph` that the global search works on."""
+"""Read the TVM-free :class:`ConvGraph`, which the global search works on, from a Relax module."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -10,137 +12,158 @@ from tvm import relax
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.ir.calls import call_workload, op_name, static_shape
-from tvm_neocpu.relay_passes.ir.node_identity import IdentityTable
-from tvm_neocpu.relay_passes.ir.rebuild import bindings_of, is_straight_line
-from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, flow_of, is_feature_map
-from tvm_neocpu.topi.table import implementations
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape, variables
+from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
+from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, is_feature_map
+from tvm_neocpu.relay_passes.layouts.node_identity import identities_of
+from tvm_neocpu.relay_passes.layouts.table import decided_flow
+from tvm_neocpu.relay_passes.operators.table import read_decision
+
+# The shape of a boundary node without a feature map as its result.
+NO_MAP: Shape4 = (1, 1, 1, 1)
 
 
 @dataclass(frozen=True)
 class ExtractConvGraph:
-    """The network's layout decisions and the tensors between them; changes nothing.
+    """The network's layout decisions and the tensors between them; the module is not changed.
 
-    A ``main`` with branches or casts has none: it is compiled in the layout it came in.
+    There is one graph for all Relax functions, because one plan is applied to all of them. Regions
+    are components of the graph: tensors between regions are plain NCHW, so that a region begins and
+    ends at boundary nodes. A convolution counts once, whether its function is called often or not
+    at all.
+
+    Needs: the module is folded, because identities are hashes of the folded operations; feature
+    maps are plain NCHW.
+    Leaves: the module as it was. Node identities are those that :class:`AlterOpLayout` looks up in
+    the plan.
     """
 
     name: ClassVar[str] = "extract-conv-graph"
     cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> ConvGraph:
-        walk = _Walk(self.cpu)
-        func = mod["main"]
-        if not is_straight_line(func):
-            return ConvGraph((), ())
-        for parameter in func.params:
-            walk.enter(parameter)
-        for var, value in bindings_of(func):
-            walk.visit(var, value)
-        walk.leave(func.body.body)
+        walk = _Walk(self.cpu, identities_of(mod))
+        for _, function in relax_functions(mod):
+            walk.begin(function.params)
+            for region in regions_of(function):
+                walk.visit_region(region)
         return ConvGraph(tuple(walk.nodes), tuple(walk.edges))
 
 
 @dataclass
 class _Walk:
-    """State of one traversal: which node decided each variable's layout."""
+    """State of one traversal; ``decided_by`` maps a variable to the node that decides its layout.
+
+    It has the variables of the region that is being visited. ``tensors`` has the names of tensors
+    that enter a region.
+    """
 
     cpu: Cpu
+    ids: Mapping[relax.Var, str]
     nodes: list[GraphNode] = field(default_factory=list)
     edges: list[GraphEdge] = field(default_factory=list)
-    ids: IdentityTable = field(default_factory=IdentityTable)
     decided_by: dict[relax.Var, str] = field(default_factory=dict)
+    tensors: dict[relax.Var, str] = field(default_factory=dict)
+    numbered: Counter[str] = field(default_factory=Counter)
 
-    def enter(self, parameter: relax.Var) -> None:
-        identity = self.ids.add_parameter(parameter)
-        if is_feature_map(parameter):
-            self._add_boundary(identity, parameter, parameter.name)
+    def begin(self, parameters: Sequence[relax.Var]) -> None:
+        """A new function; its first region reads the parameters."""
+        self.decided_by.clear()
+        for parameter in parameters:
+            if is_feature_map(parameter):
+                self._add_source(self.ids[parameter], parameter, parameter.name)
 
-    def visit(self, var: relax.Var, value: relax.Expr) -> None:
-        identity = self.ids.add(var, value)
+    def visit_region(self, region: Region) -> None:
+        for var in region.inputs:
+            self._enter(var)
+        for binding in region.bindings:
+            self._visit(binding.var, binding.value)
+        self._leave(region.outputs)
+
+    def _enter(self, var: relax.Var) -> None:
+        """A tensor from another region, which enters in plain NCHW."""
+        if is_feature_map(var) and var not in self.decided_by:
+            identity = self._unique(f"{self.ids[var]}-in")
+            self.tensors[var] = identity
+            self._add_source(identity, var, var.name)
+
+    def _leave(self, outputs: Sequence[relax.Var]) -> None:
+        """The tensors that other regions or the function's caller read leave in plain NCHW."""
+        touched = [var for var in outputs if var in self.decided_by]
+        if touched:
+            identity = self._unique("output")
+            self.nodes.append(GraphNode(identity, NodeKind.BOUNDARY, "output", NO_MAP))
+            self._connect(identity, touched)
+        self.decided_by.clear()
+
+    def _visit(self, var: relax.Var, value: relax.Expr) -> None:
         flow = decided_flow(value, self.cpu)
         if flow.kind is FlowKind.FOLLOW:
             self._follow(var, flow.operands[0])
         elif flow.kind is FlowKind.WORKLOAD:
-            self._add_workload(identity, var, value, flow)
+            self._add_workload(var, value, flow)
         elif flow.kind is FlowKind.JOIN:
-            self._add_join(identity, var, value, flow)
+            self._add_join(var, value, flow)
         elif isinstance(value, relax.Var):
             self._follow(var, value)
         else:
-            self._add_boundary(identity, var, op_name(value) or "tuple", value)
-
-    def leave(self, result: relax.Expr) -> None:
-        """The function's results leave in plain NCHW."""
-        self._add_boundary("output", result, "output", result)
+            self._add_boundary(var, value)
 
     def _follow(self, var: relax.Var, operand: relax.Expr) -> None:
         if operand in self.decided_by and is_feature_map(var):
             self.decided_by[var] = self.decided_by[operand]
 
-    def _add_workload(self, identity: str, var: relax.Var, value: relax.Expr, flow: Flow) -> None:
-        workload = call_workload(value)
-        self._add_node(GraphNode(identity, NodeKind.CONV, str(workload), _shape4(var), workload))
-        self._connect(identity, flow.operands)
-        self.decided_by[var] = identity
+    def _add_workload(self, var: relax.Var, value: relax.Expr, flow: Flow) -> None:
+        found = read_decision(value)
+        assert found is not None
+        _, workload = found
+        node = GraphNode(self.ids[var], NodeKind.CONV, str(workload), _shape4(var), workload)
+        self._add_deciding(node, var, flow)
+        for name, tensor in flow.plain:
+            # A tensor that every choice reads in plain NCHW ends in a boundary of its own.
+            boundary = GraphNode(f"{node.id}-{name}", NodeKind.BOUNDARY, name, NO_MAP)
+            self.nodes.append(boundary)
+            self._connect(boundary.id, [tensor])
 
-    def _add_join(self, identity: str, var: relax.Var, value: relax.Expr, flow: Flow) -> None:
-        channels = flow.join_channels
-        label = op_name(value).removeprefix("relax.")
-        self._add_node(
-            GraphNode(identity, NodeKind.JOIN, label, _shape4(var), join_channels=channels)
-        )
-        self._connect(identity, flow.operands)
-        self.decided_by[var] = identity
+    def _add_join(self, var: relax.Var, value: relax.Expr, flow: Flow) -> None:
+        label, channels = op_name(value).removeprefix("relax."), flow.join_channels
+        node = GraphNode(self.ids[var], NodeKind.JOIN, label, _shape4(var), join_channels=channels)
+        self._add_deciding(node, var, flow)
 
-    def _add_boundary(
-        self, identity: str, var: relax.Expr, label: str, value: relax.Expr | None = None
-    ) -> None:
-        inputs = _variables(value) if value is not None else []
-        touched = [operand for operand in inputs if operand in self.decided_by]
-        is_map = isinstance(var, relax.Var) and is_feature_map(var) and identity != "output"
-        if not touched and not is_map:
-            return
-        shape = _shape4(var) if is_map else (1, 1, 1, 1)
-        self._add_node(GraphNode(identity, NodeKind.BOUNDARY, label.removeprefix("relax."), shape))
-        self._connect(identity, touched)
-        if is_map:
-            self.decided_by[var] = identity
-
-    def _add_node(self, node: GraphNode) -> None:
+    def _add_deciding(self, node: GraphNode, var: relax.Var, flow: Flow) -> None:
         self.nodes.append(node)
+        self._connect(node.id, flow.operands)
+        self.decided_by[var] = node.id
 
-    def _connect(self, identity: str, operands: object) -> None:
-        for operand in operands:  # type: ignore[attr-defined]
+    def _add_boundary(self, var: relax.Var, value: relax.Expr) -> None:
+        """An operation that works on plain NCHW only, if a feature map goes in or out."""
+        touched = [read for read in dict.fromkeys(variables(value)) if read in self.decided_by]
+        label = (op_name(value) or "tuple").removeprefix("relax.")
+        if is_feature_map(var):
+            self._add_source(self.ids[var], var, label)
+        elif touched:
+            self.nodes.append(GraphNode(self.ids[var], NodeKind.BOUNDARY, label, NO_MAP))
+        self._connect(self.ids[var], touched)
+
+    def _add_source(self, identity: str, var: relax.Var, label: str) -> None:
+        """A boundary node; a plain feature map comes from it."""
+        self.nodes.append(GraphNode(identity, NodeKind.BOUNDARY, label, _shape4(var)))
+        self.decided_by[var] = identity
+
+    def _connect(self, identity: str, operands: Iterable[relax.Expr]) -> None:
+        for operand in operands:
             if operand in self.decided_by and is_feature_map(operand):
-                tensor = self.ids.of(operand)
+                tensor = self.tensors.get(operand, self.ids[operand])
                 edge = GraphEdge(self.decided_by[operand], identity, _shape4(operand), tensor)
                 self.edges.append(edge)
 
-
-def decided_flow(value: relax.Expr, cpu: Cpu) -> Flow:
-    """The flow of an expression, once it is known which workloads our templates accept."""
-    flow = flow_of(value)
-    if flow.kind is not FlowKind.WORKLOAD:
-        return flow
-    workload = call_workload(value)
-    if workload is None or not implementations(workload, cpu):
-        return Flow(FlowKind.BOUNDARY)
-    return flow
+    def _unique(self, name: str) -> str:
+        """The name; from its second use on, with an ordinal."""
+        self.numbered[name] += 1
+        return name if self.numbered[name] == 1 else f"{name}-{self.numbered[name]}"
 
 
 def _shape4(expr: relax.Expr) -> Shape4:
     shape = static_shape(expr) or ()
     padded = (*shape, 1, 1, 1, 1)[:4]
     return (padded[0], padded[1], padded[2], padded[3])
-
-
-def _variables(value: relax.Expr) -> list[relax.Var]:
-    """The variables that an expression reads, each once."""
-    found: dict[relax.Var, None] = {}
-
-    def visit(expr: relax.Expr) -> None:
-        if isinstance(expr, relax.Var):
-            found[expr] = None
-
-    relax.analysis.post_order_visit(value, visit)
-    return list(found)

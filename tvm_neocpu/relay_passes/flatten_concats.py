@@ -1,7 +1,7 @@
-"""Concatenate what a concat consists of, not its copy.
+"""Concatenate the parts of a concat, not its result.
 
-A dense block appends to its feature maps layer by layer (Huang et al. 2016): each concat copies
-the one before. Flat, every concat has one reader, which can do the concatenation on the way in.
+A dense block appends to its feature maps layer by layer (Huang et al. 2016), and each concat copies
+the result of the one before. A flat concat has one reader, which can concatenate as it reads.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.ir.calls import static_shape
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, call_of, rewrite_values
+from tvm_neocpu.relay_passes.ir.exprs import call_of, static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 
 
 @dataclass(frozen=True)
 class FlattenConcats:
-    """``concat(concat(a, b), c)`` over one axis becomes ``concat(a, b, c)``."""
+    """``concat(concat(a, b), c)`` along one axis becomes ``concat(a, b, c)``.
+
+    Needs: layouts are altered, because the plan's joins are the concats that were imported.
+    Leaves: no concat of a concat's result along the same axis, within one block of bindings.
+    """
 
     name: ClassVar[str] = "flatten-concats"
 
@@ -40,7 +44,7 @@ def _flattened(scope: Scope, value: relax.Expr) -> relax.Expr | None:
 
 
 def _axis(value: relax.Expr) -> int | None:
-    """A concat's axis, counted from the front; ``None`` for anything else."""
+    """A concat's axis, counted from the front; ``None`` for any other expression."""
     if call_of(value, "relax.concat") is None or not isinstance(value.args[0], relax.Tuple):
         return None
     shape = static_shape(value.args[0][0])

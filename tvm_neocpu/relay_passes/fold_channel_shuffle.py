@@ -1,12 +1,15 @@
-"""Shuffle channels at compile time: in the weights of the convolutions around a channel shuffle.
+"""Shuffle channels at compile time, in the weights of the convolutions around a channel shuffle.
 
-What works on every channel alike commutes with a permutation of channels, so that a shuffle can
-travel to the next dense convolution, upstream or downstream, and vanish into its weight.
+An operation that treats all channels alike commutes with a permutation of channels. So a shuffle
+can travel past such operations to the next dense convolution, and permute its weight instead::
+
+    y = shuffle(relu(conv2d(x, W)))    ->    y = relu(conv2d(x, W[order]))
+    z = conv2d(shuffle(y), V)          ->    z = conv2d(y, V[:, inverse])
 """
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -15,10 +18,13 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.calls import conv_workload, static_shape
-from tvm_neocpu.relay_passes.ir.rewrite import count_uses, rewrite_blocks, variables
+from tvm_neocpu.relay_passes.ir.constants import constant_of
+from tvm_neocpu.relay_passes.ir.exprs import static_shape, variables
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.channel_moves import Shuffle, read_channel_move
-from tvm_neocpu.relay_passes.layouts.flow import FlowKind, flow_of, is_feature_map
+from tvm_neocpu.relay_passes.layouts.flow import FlowKind, is_feature_map
+from tvm_neocpu.relay_passes.layouts.table import flow_of
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 
 INPUTS = 1  # of a weight in OIHW
 
@@ -27,41 +33,39 @@ Changed = dict[relax.Var, relax.Expr]
 
 @dataclass(frozen=True)
 class FoldChannelShuffle:
-    """Removes the shuffles that a producer nobody else reads, or every consumer, can absorb.
+    """Remove each shuffle that its producer, or else all its readers, can absorb.
 
-    Grouped convolutions cannot: a shuffle between them carries channels from group to group.
+    A producer absorbs it if nothing else reads what it makes. A grouped convolution does not absorb
+    a shuffle, which carries channels from group to group.
+
+    Needs: channel shuffles are single calls (:class:`MarkChannelMoves`); weights are constants.
+    Leaves: shuffles next to grouped convolutions, to ends of regions and to operations that mix
+    channels.
     """
 
     name: ClassVar[str] = "fold-channel-shuffle"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        def rewrite(function: relax.Function, block: relax.BindingBlock) -> list[relax.Binding]:
-            return _Block(block, count_uses(function)).fold()
-
-        return rewrite_blocks(mod, rewrite)
+        return rewrite_regions(mod, lambda scope: _Folder(scope).fold())
 
 
 @dataclass
-class _Block:
-    """The bindings of one block, replaced as shuffles are absorbed."""
+class _Folder:
+    """The values of one region, replaced as shuffles are absorbed."""
 
-    block: relax.BindingBlock
-    uses: Counter[relax.Var]
+    scope: Scope
     values: Changed = field(default_factory=dict)
     readers: dict[relax.Var, list[relax.Var]] = field(default_factory=lambda: defaultdict(list))
 
-    def fold(self) -> list[relax.Binding]:
-        for binding in self.block.bindings:
-            if isinstance(binding, relax.VarBinding):
-                self._enter(binding)
+    def fold(self) -> None:
+        for binding in self.scope.region.bindings:
+            self._enter(binding)
         for var in list(self.values):
             move = read_channel_move(self.values[var])
             if isinstance(move, Shuffle) and is_feature_map(var):
                 self._absorb(var, move)
-        return [
-            relax.VarBinding(b.var, self.values[b.var]) if b.var in self.values else b
-            for b in self.block.bindings
-        ]
+        for var, value in self.values.items():
+            self.scope.bind(var, value)
 
     def _enter(self, binding: relax.VarBinding) -> None:
         self.values[binding.var] = binding.value
@@ -77,9 +81,9 @@ class _Block:
             self.values[var] = source
 
     def _upstream(self, var: relax.Var, order: np.ndarray) -> Changed | None:
-        """What to bind anew so that ``var`` holds its channels in ``order``."""
+        """The bindings to change so that ``var`` holds its channels in ``order``."""
         value = self.values.get(var)
-        if value is None or self.uses[var] != 1:
+        if value is None or self.scope.region.uses[var] != 1:
             return None
         conv = conv_workload(value)
         if conv is not None and conv.groups == 1:
@@ -89,9 +93,9 @@ class _Block:
         return None if further is None else {**further, var: alike}
 
     def _downstream(self, var: relax.Var, order: np.ndarray) -> Changed | None:
-        """What to bind anew if ``var`` holds its channels in ``order`` instead of their own."""
+        """The readers' bindings to change if ``var`` holds its channels in ``order``."""
         readers = self.readers[var]
-        if not readers or self.uses[var] != len(readers):
+        if not readers or self.scope.region.uses[var] != len(readers):
             return None
         changed: Changed = {}
         for reader in readers:
@@ -113,12 +117,12 @@ class _Block:
 
 
 def shuffled_order(channels: int, groups: int) -> np.ndarray:
-    """Which channel stands at each place after a shuffle."""
+    """The channel that stands at each place after a shuffle, (C,)."""
     return np.arange(channels).reshape(groups, -1).T.reshape(-1)
 
 
 def in_order(value: relax.Expr, order: np.ndarray) -> relax.Expr | None:
-    """The call for an operand with its channels in ``order``; ``None`` if it mixes channels."""
+    """The call on an operand with its channels in ``order``; ``None`` if it mixes channels."""
     conv = conv_workload(value)
     if conv is not None and conv.is_depthwise and conv.out_channels == conv.in_channels:
         return with_weight(value, value.args[1].value.numpy()[order])
@@ -136,7 +140,7 @@ def _constant_in_order(arg: relax.Expr, order: np.ndarray) -> relax.Expr:
 
 def with_weight(call: relax.Call, weight: np.ndarray) -> relax.Expr:
     """The convolution with another weight."""
-    args = [call.args[0], relax.const(np.ascontiguousarray(weight), "float32")]
+    args = [call.args[0], constant_of(weight)]
     return relax.Call(call.op, args, call.attrs, call.ty_args, ret_ty=call.ty)
 
 

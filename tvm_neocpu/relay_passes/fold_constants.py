@@ -1,4 +1,4 @@
-"""Evaluate what depends on constants alone, with NumPy and without compiling anything."""
+"""Evaluate operations on constants with NumPy; nothing is compiled."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of, shape_of_type
-from tvm_neocpu.relay_passes.ir.numpy_ops import NUMPY_OPS
-from tvm_neocpu.relay_passes.ir.rewrite import op_name, operands, rewrite_blocks
+from tvm_neocpu.relay_passes.folding.numpy_ops import NUMPY_OPS
+from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
+from tvm_neocpu.relay_passes.ir.exprs import op_name, operands
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 Value = Array | tuple[Array, ...]
 
@@ -21,44 +23,49 @@ Value = Array | tuple[Array, ...]
 class FoldConstants:
     """Replace the results of operations on constants by constants.
 
-    An operation is folded if :data:`NUMPY_OPS` has it and NumPy's answer has the shape that Relax
-    inferred; everything else stays. Chains of views (broadcast, transpose) are stored once, at the
-    end of the chain.
+    An operation is folded if :data:`NUMPY_OPS` has it and NumPy's result has the shape that Relax
+    inferred. A chain of views (broadcast, transpose) is stored once, at its end.
+
+    Needs: nothing; it is the first pass.
+    Leaves: a weight is a constant argument of its call, however the importer computed it.
     """
 
     name: ClassVar[str] = "fold-constants"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return rewrite_blocks(mod, lambda _, block: _Folder().fold(block))
+        return rewrite_regions(mod, lambda scope: _Folder(scope).fold())
 
 
 class _Folder:
-    """One block's known values: as views while they are only passed on, as constants once used."""
+    """One region's known values: views while only views are made of them, then constants."""
 
-    def __init__(self) -> None:
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
         self._values: dict[relax.Var, Value] = {}
         self._constants: dict[relax.Var, GenericConst] = {}
 
-    def fold(self, block: relax.BindingBlock) -> list[relax.Binding]:
-        return [self._fold_binding(binding) for binding in block.bindings]
+    def fold(self) -> None:
+        outputs = set(self._scope.region.outputs)
+        for binding in self._scope.region.bindings:
+            self._scope.bind(binding.var, self._folded(binding, binding.var in outputs))
 
-    def _fold_binding(self, binding: relax.Binding) -> relax.Binding:
-        if not isinstance(binding, relax.VarBinding):
-            return binding
+    def _folded(self, binding: relax.VarBinding, is_output: bool) -> relax.Expr:
         value = self._evaluate(binding.value)
         if value is None:
-            return relax.VarBinding(binding.var, self._with_constants(binding.value))
+            return self._with_constants(binding.value)
         self._values[binding.var] = value
-        if isinstance(binding.var, relax.DataflowVar) or isinstance(value, tuple):
-            # Its users receive the constant; what is left here is dead, or serves an opaque user.
-            return binding
-        return relax.VarBinding(binding.var, self._constant(binding.var))
+        if is_output and isinstance(value, np.ndarray):
+            return self._constant(binding.var)
+        # Readers in the region receive the constant, so that this binding is dead or a tuple.
+        return binding.value
 
     def _evaluate(self, expr: relax.Expr) -> Value | None:
+        if isinstance(expr, relax.Var):
+            return self._values.get(expr)
         if isinstance(expr, relax.TupleGetItem):
             parts = self._values.get(expr.tuple_value)
             return parts[expr.index] if isinstance(parts, tuple) else None
-        function = NUMPY_OPS.get(op_name(expr) or "")
+        function = NUMPY_OPS.get(op_name(expr))
         if function is None:
             return None
         args = [self._argument(arg) for arg in expr.args]
@@ -68,7 +75,7 @@ class _Folder:
             return _as_inferred(function(expr.attrs, *args), expr.ty)
 
     def _argument(self, expr: relax.Expr) -> Any:
-        """The argument as NumPy wants it; ``None`` if it is not known at compile time."""
+        """The argument as :data:`NUMPY_OPS` takes it; ``None`` if it is not known."""
         if isinstance(expr, relax.Var):
             return self._values.get(expr)
         if isinstance(expr, relax.Tuple):
@@ -82,7 +89,7 @@ class _Folder:
         return array_of(expr)
 
     def _with_constants(self, expr: relax.Expr) -> relax.Expr:
-        """The call or tuple with constants in place of the variables that are known."""
+        """A call or tuple with constants in place of known variables."""
         if not isinstance(expr, Call | relax.Tuple):
             return expr
         old = operands(expr)
@@ -111,7 +118,7 @@ def _all_known(parts: list[Any]) -> tuple[Any, ...] | None:
 
 
 def _as_inferred(value: Value | None, ty: relax.Type) -> Value | None:
-    """The value in the element type that Relax inferred; ``None`` if the shapes disagree."""
+    """The value in the element type that Relax inferred; ``None`` if the shapes differ."""
     if value is None:
         return None
     if isinstance(value, tuple):
@@ -119,7 +126,7 @@ def _as_inferred(value: Value | None, ty: relax.Type) -> Value | None:
         if len(fields) != len(value):
             return None
         return _all_known([_as_inferred(v, field) for v, field in zip(value, fields, strict=True)])
-    if shape_of_type(ty) != np.shape(value):
+    if static_shape_of(ty) != np.shape(value):
         return None
     return np.asarray(value).astype(str(ty.dtype), copy=False)
 

@@ -1,4 +1,4 @@
-"""Legalise what is left, then fuse every template with its elementwise epilogue."""
+"""Legalise the remaining operators, then fuse every template with its elementwise epilogue."""
 
 from __future__ import annotations
 
@@ -8,23 +8,35 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
+from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
+from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE
+from tvm_neocpu.relay_passes.lowering.channel_move_legalize import legalize_channel_move
 from tvm_neocpu.relay_passes.lowering.resize_legalize import RESIZE, legalize_resize
 from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
 
 
 @dataclass(frozen=True)
 class FuseFunctions:
-    """TVM's own passes in order; a template's functions carry their fusion pattern already."""
+    """TVM's own passes, in order; the functions of templates say already how they may be fused.
+
+    Fusion works on dataflow blocks only, hence the conversion first.
+
+    Needs: templates are lowered (:class:`LowerToTemplates`).
+    Leaves: Relax functions that call PrimFuncs, one for each fused group, not scheduled; operators
+    without a legalisation stay calls.
+    """
 
     name: ClassVar[str] = "fuse-functions"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         passes = (
-            relax.transform.LegalizeOps({**vector_legalization(), RESIZE: legalize_resize}),
+            relax.transform.LegalizeOps(
+                {**vector_legalization(), RESIZE: legalize_resize, MOVE: legalize_channel_move}
+            ),
+            relax.transform.ConvertToDataflow(),
             relax.transform.RewriteDataflowReshape(),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FuseOps(),
             relax.transform.FuseTIR(),
-            relax.transform.DeadCodeElimination(["main"]),
         )
-        return tvm.transform.Sequential(passes)(mod)
+        return remove_dead_code(tvm.transform.Sequential(passes)(mod))

@@ -1,8 +1,8 @@
-"""Replace convolutions and dense layers by their templates' computation, weights packed.
+"""Replace the calls of operators by their templates' computation, weights packed.
 
-A convolution takes the elementwise chain in front of it along where nothing else reads that.
+A template takes the elementwise chain in front of it along where nothing else reads that.
 
-What no template takes is left to TVM's own legalisation, which follows this pass.
+Other calls are left to TVM's own legalisation, which follows this pass.
 """
 
 from __future__ import annotations
@@ -19,19 +19,17 @@ from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.relay_passes.ir.calls import conv_layouts, conv_workload, dense_workload
-from tvm_neocpu.relay_passes.ir.rewrite import count_uses
-from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, read_channel_move
-from tvm_neocpu.relay_passes.layouts.transform import TRANSFORM, transform_workload
+from tvm_neocpu.core.workload import Operand, Role, Workload
+from tvm_neocpu.relay_passes.ir.constants import constant_of
+from tvm_neocpu.relay_passes.ir.regions import count_module_uses
+from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
+from tvm_neocpu.relay_passes.operators.table import forms, read_call
 from tvm_neocpu.topi.cost.ranking import best_config
-from tvm_neocpu.topi.image import channel_moves
-from tvm_neocpu.topi.layout_transform import template as layout_transform
-from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.table import implementation_of
 
-# (workload, input layout, output layout): what a call in the altered module still tells.
+# (workload, input layout, output layout): what a call of the altered module tells of its config.
 LayoutKey = tuple[Workload, Layout, Layout]
 
 
@@ -42,100 +40,64 @@ def layout_key(workload: Workload, config: Config) -> LayoutKey:
 
 @dataclass(frozen=True)
 class LowerToTemplates:
-    """``configs`` decides; the cost model stands in for what it does not name."""
+    """Every call that an implementation takes becomes a call of its function.
+
+    ``configs`` decides; the cost model stands in for what it does not name. Needs: layouts given to
+    all calls (:class:`AlterOpLayout`). Leaves: PrimFuncs with an anchor each, not yet scheduled.
+    """
 
     name: ClassVar[str] = "lower-to-templates"
     cpu: Cpu
     configs: Mapping[LayoutKey, Config] = field(default_factory=dict)
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        legalize = {
-            "relax.nn.conv2d": partial(self._conv2d, count_uses(mod["main"])),
-            "relax.matmul": self._matmul,
-            TRANSFORM: self._transform,
-        }
+        lower = partial(self._lower, count_module_uses(mod))
+        legalize = {form.op: lower for form in forms()}
         lowered = relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)
-        return relax.transform.DeadCodeElimination(["main"])(lowered)
+        return remove_dead_code(lowered)
 
-    def _conv2d(
+    def _lower(
         self, uses: Mapping[relax.Var, int], builder: relax.BlockBuilder, call: relax.Call
     ) -> relax.Expr:
-        workload, layouts = conv_workload(call), conv_layouts(call)
-        if workload is None or layouts is None:
+        found = read_call(call)
+        if found is None:
             return call
-        before = read_prologue(call.args[0], builder.lookup_binding, uses)
-        return self._emit(builder, call, (workload, *layouts), "conv2d", before)
-
-    def _matmul(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        workload = dense_workload(call)
-        if workload is None:
-            return call
-        return self._emit(builder, call, (workload, Layout(0), Layout(0)), "dense")
-
-    def _transform(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        move = transform_workload(call)
-        if move is None:
-            return self._channel_move(builder, call)
-
-        def compute(x: te.Tensor) -> te.Tensor:
-            return layout_transform.compute(x, move, TransformConfig())
-
-        return builder.call_te(
-            compute,
-            call.args[0],
-            primfunc_name_hint="layout_transform",
-            primfunc_attrs={"op_pattern": OPAQUE},
-        )
-
-    def _channel_move(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        move = read_channel_move(call)
-        if move is None:
-            return call
-
-        def compute(x: te.Tensor) -> te.Tensor:
-            if isinstance(move, Interleave):
-                return channel_moves.interleave(x, move.rows, move.columns)
-            return channel_moves.shuffle(x, move.groups)
-
-        hint, attrs = type(move).__name__.lower(), {"op_pattern": INJECTIVE}
-        return builder.call_te(compute, call.args[0], primfunc_name_hint=hint, primfunc_attrs=attrs)
-
-    def _emit(
-        self,
-        builder: relax.BlockBuilder,
-        call: relax.Call,
-        key: LayoutKey,
-        hint: str,
-        before: Prologue | None = None,
-    ) -> relax.Expr:
+        form, workload = found
+        key = (workload, *form.layouts(call))
         config = self.configs.get(key) or best_config(*key, self.cpu)
         if config is None:
             return call
-        workload = key[0]
-        implementation = implementation_of(config)
-        data, weight = call.args
-        assert implementation.pack_weight is not None
-        packed = implementation.pack_weight(weight.value.numpy(), workload, config)
+        entry = implementation_of(config)
+        data, *others = form.tensors(call)
+        read = read_prologue(data, builder.lookup_binding, uses) if entry.takes_prologue else None
+        before = read or Prologue((data,), ())
+        arguments = [
+            _argument(operand, tensor, entry, workload, config)
+            for operand, tensor in zip(workload.operands[1:], others, strict=True)
+        ]
 
-        if before is None or not implementation.takes_prologue:
-            before = Prologue((data,), ())
-
-        def compute(parts: list[te.Tensor], operands: list[te.Tensor], w: te.Tensor) -> te.Tensor:
-            return implementation.compute(before.compute(parts, operands), w, workload, config)
+        def compute(
+            parts: list[te.Tensor], operands: list[te.Tensor], rest: list[te.Tensor]
+        ) -> te.Tensor:
+            return entry.compute(before.compute(parts, operands), *rest, workload, config)
 
         return builder.call_te(
             compute,
             list(before.parts),
             list(before.operands),
-            relax.const(packed),
-            primfunc_name_hint=hint,
-            primfunc_attrs={"op_pattern": OUT_ELEMWISE_FUSABLE},
+            arguments,
+            primfunc_name_hint=form.operator,
+            primfunc_attrs={"op_pattern": form.pattern},
         )
 
 
-# relax.OpPatternKind. kOutEWiseFusable: elementwise consumers may be fused, producers may not;
-# kInjective: both may.
-OPAQUE, OUT_ELEMWISE_FUSABLE, INJECTIVE = 8, 4, 2
+def _argument(
+    operand: Operand, tensor: relax.Expr, entry: Implementation, workload: Workload, config: Config
+) -> relax.Expr:
+    """The tensor itself, or the weight as the implementation packs it."""
+    if operand.role is not Role.WEIGHT or entry.pack_weight is None:
+        return tensor
+    return constant_of(entry.pack_weight(tensor.value.numpy(), workload, config))
 
 
 def _all_but(legalized: Mapping[str, object]) -> list[str]:

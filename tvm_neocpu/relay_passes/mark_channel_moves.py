@@ -1,4 +1,9 @@
-"""Recognise what moves whole channels, so that it need not force a network back to plain NCHW."""
+"""Recognise operations that move whole channels; they need no plain NCHW then.
+
+y = reshape(x, (N, G, C / G, H, W))
+y = permute_dims(y, (0, 2, 1, 3, 4))    ->    y = layout_transform(x, shuffle of G groups)
+y = reshape(y, (N, C, H, W))
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,8 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
-from tvm_neocpu.relay_passes.ir.calls import static_shape
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, call_of, rewrite_values
+from tvm_neocpu.relay_passes.ir.exprs import call_of, static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.layouts.channel_moves import (
     ChannelMove,
     Interleave,
@@ -26,10 +31,13 @@ DCR, CRD = (0, 3, 4, 1, 5, 2), (0, 1, 4, 2, 5, 3)
 
 @dataclass(frozen=True)
 class MarkChannelMoves:
-    """Pixel and channel shuffles become one call each, the parts of a split become slices.
+    """Pixel shuffles and channel shuffles become one call each, parts of a split become slices.
 
-    A pixel shuffle whose phases lie innermost (PyTorch's, DepthToSpace in its mode CRD) becomes a
+    A pixel shuffle with the phases innermost (PyTorch's, DepthToSpace in its mode CRD) becomes a
     channel shuffle, which :class:`FoldChannelShuffle` may absorb, and a phase-major interleave.
+
+    Needs: reshapes of reshapes are merged (:class:`Canonicalize`); feature maps are plain NCHW.
+    Leaves: channel moves as calls that :func:`read_channel_move` reads; slices by channels.
     """
 
     name: ClassVar[str] = "mark-channel-moves"
@@ -47,7 +55,7 @@ def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
 
 
 def _part_of_split(scope: Scope, item: relax.TupleGetItem) -> relax.Expr | None:
-    """``split(x, axis=1)[i] -> strided_slice(x)``: every part flows by itself."""
+    """``split(x, axis=1)[i] -> strided_slice(x)``: each part can have a layout of its own."""
     split = call_of(scope.definition(item.tuple_value), "relax.split")
     if split is None or not is_feature_map(split.args[0]) or not is_feature_map(item):
         return None
@@ -62,9 +70,11 @@ def _part_of_split(scope: Scope, item: relax.TupleGetItem) -> relax.Expr | None:
 
 
 def _slice_of_its_own_move(scope: Scope, call: relax.Call) -> relax.Expr | None:
-    """A slice of a shuffled tensor shuffles for itself: one pass that moves its part only.
+    """Each slice of a shuffled tensor gets a shuffle of its own.
 
     # m = shuffle(x); a = m[:58]; b = m[58:]  ->  a = shuffle(x)[:58]; b = shuffle(x)[58:]
+
+    Fused with its slice, a shuffle moves that part only.
     """
     shuffled = scope.definition(call.args[0])
     move = read_channel_move(shuffled)
@@ -75,7 +85,7 @@ def _slice_of_its_own_move(scope: Scope, call: relax.Call) -> relax.Expr | None:
 
 
 def _move_from_chain(scope: Scope, call: relax.Expr) -> relax.Expr | None:
-    """``reshape(permute_dims(reshape(x)))`` as channel moves of ``x``."""
+    """``reshape(permute_dims(reshape(x)))`` as channel moves of ``x``; ``None`` if it is not."""
     permute = _operand_call(scope, call_of(call, "relax.reshape"), "relax.permute_dims")
     first = _operand_call(scope, permute, "relax.reshape")
     if first is None or permute.attrs.axes is None:
@@ -99,7 +109,10 @@ def _operand_call(scope: Scope, call: relax.Call | None, op: str) -> relax.Call 
 def _moves(
     before: tuple[int, ...], middle: tuple[int, ...], axes: tuple[int, ...], after: tuple[int, ...]
 ) -> tuple[ChannelMove, ...] | None:
-    """What the chain does to (N, C, H, W); ``None`` if it is no move of whole channels."""
+    """The moves of (N, C, H, W) = ``before`` that the chain makes; ``None`` if there are none such.
+
+    The chain reshapes to ``middle``, permutes by ``axes`` and reshapes to ``after``.
+    """
     batch, channels, height, width = before
     if middle[0] != batch:
         return None
@@ -122,7 +135,7 @@ def _moves(
 
 
 def _shuffles(groups: int, channels: int) -> tuple[ChannelMove, ...]:
-    """None where every channel stays in its place."""
+    """The shuffle, or no move if every channel stays in its place."""
     return (Shuffle(groups),) if 1 < groups < channels else ()
 
 

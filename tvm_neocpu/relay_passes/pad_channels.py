@@ -1,9 +1,9 @@
-"""Give convolutions whole vectors of output channels, where theirs would leave most lanes empty.
+"""Pad the output channels of convolutions to whole vectors.
 
-A block divides the channels it stores: of 58 channels it can be 2 or 29, and vectors of two waste
-seven eighths of AVX-512. With six channels of zeros more, blocks of 16 and 32 fit. What works on
-every channel alike carries the dead channels along, the next dense convolution ignores them, and
-where somebody else reads, a slice drops them.
+A block divides the number of channels. For 58 channels a block is 2 or 29, and a vector of 2 leaves
+14 of 16 lanes empty. With 6 channels of zeros behind them, blocks of 16 and 32 fit. Operations that
+treat all channels alike carry the dead channels along. The next dense convolution multiplies them
+by zero weights. In front of any other reader a slice drops them.
 """
 
 from __future__ import annotations
@@ -18,43 +18,43 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.ir.calls import conv_workload, op_name, static_shape
-from tvm_neocpu.relay_passes.ir.rebuild import Emit, bindings_of, over_variables, rebuild_main
-from tvm_neocpu.relay_passes.ir.rewrite import tidy
-from tvm_neocpu.relay_passes.layouts.flow import BINARY, FlowKind, flow_of, is_feature_map
+from tvm_neocpu.relay_passes.ir.constants import constant_of
+from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.layouts.elementwise import BINARY
+from tvm_neocpu.relay_passes.layouts.flow import FlowKind, is_feature_map
 from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, slice_of
+from tvm_neocpu.relay_passes.layouts.table import flow_of
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
-# Of a dead channel's zeros these make an infinity, which a weight of zero makes a NaN.
+# These turn a zero into an infinity, and a zero weight times infinity is NaN.
 UNSAFE = frozenset(f"relax.{name}" for name in ("divide", "log", "power", "rsqrt"))
-# Padded over real channels, up to which the other half of a vector pays.
+# Up to this ratio of padded to real channels the zeros are few.
 FEW_ZEROS = 1.15
 
 
 @dataclass(frozen=True)
 class PadChannels:
-    """Pads the outputs of dense convolutions that :func:`padded_channels` finds worth it."""
+    """Pad the outputs of dense convolutions to :func:`padded_channels`.
+
+    Needs: weights are constants; groups and shuffles are settled, because a grouped convolution or
+    a shuffle ends a run of padded tensors.
+    Leaves: parameters, results and tensors between regions with the channels that they had.
+    """
 
     name: ClassVar[str] = "pad-channels"
     cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        if not any(self._pads(value) for _, value in bindings_of(mod["main"])):
-            return mod
-        rewriter = _Rewriter(self.cpu)
-        return tidy(rebuild_main(mod, rewriter.visit, rewriter.narrow))
-
-    def _pads(self, value: relax.Expr) -> bool:
-        conv = conv_workload(value)
-        if conv is None or conv.groups != 1:
-            return False
-        return _padded(conv, self.cpu) != conv.out_channels
+        return rewrite_regions(mod, lambda scope: _Rewriter(self.cpu, scope).run())
 
 
 def padded_channels(channels: int, lanes: int) -> int:
-    """The next whole number of vectors, if their lanes gain twice what the zeros cost.
+    """The channels of a convolution's output with dead ones: whole vectors, if that pays.
 
-    Half-filled vectors are filled too where the zeros are few: MobileNet-v3's 72 channels are 80.
+    It pays if full vectors gain at least twice what the zeros cost (58 -> 64), or if the zeros are
+    few (72 -> 80 in MobileNet-v3). Channels that fit into one vector are never padded.
     """
     filled = min(channels & -channels, lanes)
     padded = -(-channels // lanes) * lanes
@@ -68,37 +68,45 @@ def _padded(conv: ConvWorkload, cpu: Cpu) -> int:
 
 @dataclass
 class _Rewriter:
-    """New variables by old ones: as wide as they were, and with dead channels behind."""
+    """One region; new variables by old ones: with the old channels, and with dead ones behind."""
 
     cpu: Cpu
+    scope: Scope
     narrowed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
     widened: dict[relax.Var, relax.Expr] = field(default_factory=dict)
 
-    def visit(self, var: relax.Var, value: relax.Expr, emit: Emit) -> None:
+    def run(self) -> None:
+        for binding in self.scope.region.bindings:
+            self._visit(binding.var, binding.value)
+        for var in self.scope.region.outputs:
+            self.scope.bind(var, self._narrow(var))
+
+    def _visit(self, var: relax.Var, value: relax.Expr) -> None:
         if isinstance(value, relax.Var) and value in self.widened:
             self.widened[var] = self.widened[value]
             return
-        wide = self._wide(value, emit)
-        result = emit(self.narrow(value, emit) if wide is None else wide)
+        wide = self._wide(value)
+        result = self.scope.emit(self._narrow(value) if wide is None else wide)
         same = wide is None or _channels(result) == _channels(var)
         (self.narrowed if same else self.widened)[var] = result
 
-    def narrow(self, value: relax.Expr, emit: Emit) -> relax.Expr:
-        """The expression over new variables without dead channels."""
+    def _narrow(self, value: relax.Expr) -> relax.Expr:
+        """The expression over new variables that have no dead channels."""
 
         def narrowed(variable: relax.Var) -> relax.Expr:
             if variable in self.widened and variable not in self.narrowed:
                 part = Range(CHANNELS, 0, _channels(variable))
-                self.narrowed[variable] = emit(slice_of(self.widened[variable], [part]))
+                whole = self.widened[variable]
+                self.narrowed[variable] = self.scope.emit(slice_of(whole, [part]))
             return self.narrowed.get(variable, variable)
 
         return over_variables(value, narrowed)
 
-    def _wide(self, value: relax.Expr, emit: Emit) -> relax.Expr | None:
-        """The call for wider operands or a wider result; ``None`` if it has neither."""
+    def _wide(self, value: relax.Expr) -> relax.Expr | None:
+        """The call with padded operands or a padded result; ``None`` if neither is padded."""
         conv = conv_workload(value)
         if conv is not None and conv.groups == 1:
-            return self._dense(value, conv, emit)
+            return self._dense(value, conv)
         if conv is not None:
             return self._depthwise(value, conv)
         flow = flow_of(value)
@@ -112,15 +120,17 @@ class _Rewriter:
         args = [self._wide_arg(arg, width) for arg in value.args]
         return relax.Call(value.op, args, value.attrs, value.ty_args)
 
-    def _dense(self, call: relax.Call, conv: ConvWorkload, emit: Emit) -> relax.Expr:
-        weight = call.args[1].value.numpy()
+    def _dense(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
+        width = _padded(conv, self.cpu)
         data = self.widened.get(call.args[0])
+        if data is None and width == conv.out_channels:
+            return None
+        weight = call.args[1].value.numpy()
         if data is not None:
             weight = _extended(weight, 1, _channels(data), 0.0)
         else:
-            data = self.narrow(call.args[0], emit)
-        weight = _extended(weight, 0, _padded(conv, self.cpu), 0.0)
-        return _convolution(data, weight, conv, groups=1)
+            data = self._narrow(call.args[0])
+        return _convolution(data, _extended(weight, 0, width, 0.0), conv, groups=1)
 
     def _depthwise(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
         data = self.widened.get(call.args[0])
@@ -135,7 +145,7 @@ class _Rewriter:
             return self.widened[arg]
         if not isinstance(arg, GenericConst) or arg.value.numpy().size == 1:
             return arg
-        return relax.const(_extended(arg.value.numpy(), -3, width, 1.0))
+        return constant_of(_extended(arg.value.numpy(), -3, width, 1.0))
 
 
 def _convolution(
@@ -143,7 +153,7 @@ def _convolution(
 ) -> relax.Expr:
     return relax.op.nn.conv2d(
         data,
-        relax.const(weight),
+        constant_of(weight),
         strides=list(conv.stride),
         padding=list(conv.padding),
         dilation=list(conv.dilation),
@@ -152,7 +162,7 @@ def _convolution(
 
 
 def _extended(array: np.ndarray, axis: int, length: int, fill: float) -> np.ndarray:
-    """The array with entries of ``fill`` behind its own along one axis."""
+    """The array extended to ``length`` along one axis, with entries of ``fill``."""
     more: list[Sequence[int]] = [(0, 0)] * array.ndim
     more[axis] = (0, length - array.shape[axis])
     return np.pad(array, more, constant_values=fill)

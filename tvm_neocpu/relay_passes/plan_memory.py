@@ -1,10 +1,10 @@
 """One arena for a network's activations and its kernels' workspace.
 
-TVM gives a tensor a whole piece of memory that an earlier one has left, and kernels allocate their
-workspace beside these. What a network walks through is larger than it need be, and each first touch
-in an inference is a miss as far as DRAM, because the weights went through the caches in between.
-In an arena buffers lie wherever there is room for their lifetime: ResNet-50 touches 7.2 MB for
-12.5 MB, and is 1 % faster on one thread, 1-4 % on two (the more, the busier memory is).
+TVM's planner reuses whole allocations, and kernels allocate their workspace apart from them. The
+working set is larger than it need be, and the first touch of a line in an inference misses all
+caches, because the weights passed through them since. In an arena a buffer lies at any offset that
+is free during its live range. ResNet-50 touches 7.2 MB instead of 12.5 MB; on AMD Zen 5 it is 1 %
+faster on one thread and 1-4 % on two, the more the busier memory is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tvm.relax.expr import _update_type
 
 from tvm_neocpu.core.arena import Lifetime, place
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.relay_passes.ir.rewrite import op_name, variables
+from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
 from tvm_neocpu.topi.tir.memory_params import (
     Workspace,
     are_constant,
@@ -31,16 +31,21 @@ from tvm_neocpu.topi.tir.memory_params import (
 )
 
 ALLOCATE, RESHAPE = "relax.builtin.alloc_tensor", "relax.reshape"
-# What TVM makes of a reshape; of one that it finds among explicit memory it would make a copy.
+# The call that TVM turns a reshape into. Of a reshape among explicit allocations it makes a copy.
 VIEW = relax.ExternFunc("vm.builtin.reshape")
 
 
 @dataclass(frozen=True)
 class PlanMemory:
-    """Calls get memory for their results explicitly, most of it at an offset of one arena.
+    """Allocate the results of calls explicitly, most of them at offsets of one arena.
 
-    What the network returns, and what shares memory with it, stays apart. A module with more than
-    calls of functions in it (branches, operators that are left to TVM) is planned by TVM.
+    Tensors that the network returns, and tensors that share memory with these, have allocations of
+    their own. TVM plans any module that has several Relax functions, branches, casts, or calls of
+    anything but functions.
+
+    Needs: functions are scheduled; each scheduled function shows the workspace that it allocates.
+    Leaves: explicit allocations and calls; PrimFuncs that take their workspace as arguments and
+    whose parameters may lie at an offset. Or, for a module that TVM plans, the module as it was.
     """
 
     name: ClassVar[str] = "plan-memory"
@@ -61,7 +66,7 @@ class PlanMemory:
 
 
 def _is_chain(network: Function) -> bool:
-    """Whether all it does is to call functions, to reshape and pass on what they return."""
+    """Whether the network only calls functions, reshapes tensors and passes them on."""
     return len(network.body.blocks) == 1 and all(map(_is_simple, network.body.blocks[0].bindings))
 
 
@@ -110,9 +115,10 @@ def _planned(mod: tvm.IRModule, main: GlobalVar) -> tvm.IRModule:
 def _owners(
     mod: tvm.IRModule, bindings: Sequence[VarBinding], result: relax.Expr
 ) -> dict[Var, Var]:
-    """From every name of a tensor that the arena may hold to the name of its allocation.
+    """Variables to the variable of their allocation, for the tensors that the arena may hold.
 
-    Not those that the network returns, nor those that a function reads which no offset suits.
+    It may not hold a tensor that the network returns, nor an argument of a function that cannot
+    take memory at an offset.
     """
     owners: dict[Var, Var] = {}
     kept = {*variables(result)}
@@ -135,14 +141,14 @@ def _viewed(reshape: VarBinding) -> VarBinding:
     return VarBinding(reshape.var, view)
 
 
-# A rewritten function: its name, itself, the workspaces that it takes behind its own arguments.
+# A rewritten function: (its name, itself, the workspaces that follow its arguments).
 _Rewritten = tuple[GlobalVar, tirx.PrimFunc, tuple[Workspace, ...]]
 
 
 def _functions(
     mod: tvm.IRModule, bindings: Sequence[VarBinding], owners: Mapping[Var, Var]
 ) -> dict[str, _Rewritten]:
-    """By name, what becomes of functions that are called with memory of the arena."""
+    """The functions that are called with memory of the arena, rewritten, by name."""
     movable: dict[str, set[int]] = {}
     for binding in bindings:
         name = _callee(binding)
@@ -159,20 +165,20 @@ def _functions(
 
 
 def _callee(binding: VarBinding) -> str:
-    """The name of the function that a binding calls; empty where it does not."""
+    """The name of the function that a binding calls; ``""`` if it calls none."""
     value = binding.value
     called = isinstance(value, Call) and isinstance(value.op, GlobalVar)
     return str(value.op.name_hint) if called else ""
 
 
 def _suits(mod: tvm.IRModule, name: str) -> bool:
-    """Whether a function of that name can be handed memory of the arena."""
+    """Whether the function of that name can take memory of the arena."""
     func = mod[name] if name else None
     return isinstance(func, tirx.PrimFunc) and takes_memory_params(func)
 
 
 def _function_name(name: str, func: tirx.PrimFunc) -> GlobalVar:
-    """Under its old name, of the type that it has now."""
+    """The function's old name with its new type."""
     var = GlobalVar(name)
     params = [
         relax.TensorType([int(extent) for extent in param.shape], str(param.dtype))
@@ -183,7 +189,7 @@ def _function_name(name: str, func: tirx.PrimFunc) -> GlobalVar:
 
 
 def _lifetimes(bindings: Sequence[VarBinding], owners: Mapping[Var, Var]) -> dict[Var, Lifetime]:
-    """Of each allocation: from the first call that is handed it to the last."""
+    """The live range of each allocation: from the first call that takes it to the last."""
     uses: dict[Var, list[int]] = {}
     for at, binding in enumerate(bindings):
         for name in variables(binding.value) if _callee(binding) else ():
@@ -208,7 +214,7 @@ def _workspaces(binding: VarBinding, functions: Mapping[str, _Rewritten]) -> tup
 
 @dataclass(frozen=True)
 class _Arena:
-    """One piece of memory, and the offsets of workspaces in the order of the calls."""
+    """The arena's binding, and the offsets of the workspaces in the order of the calls."""
 
     binding: VarBinding
     offsets: Iterator[int]
@@ -219,7 +225,7 @@ class _Arena:
         return cls(VarBinding(Var("arena", relax.ObjectType()), storage), iter(offsets))
 
     def allocated(self, binding: VarBinding, offset: int) -> VarBinding:
-        """A tensor at an offset in place of an allocation."""
+        """A tensor of the arena in place of an allocation."""
         shape, dtype = binding.value.args[:2]
         return VarBinding(binding.var, self._at(offset, shape, str(dtype.value)))
 
@@ -230,7 +236,7 @@ class _Arena:
         _: tirx.PrimFunc,
         spaces: Sequence[Workspace],
     ) -> list[VarBinding]:
-        """A call with its workspaces in front."""
+        """The workspaces of a call, then the call with them behind its arguments."""
         tensors = [
             VarBinding(
                 Var("workspace", relax.TensorType([space.elements], space.dtype)),

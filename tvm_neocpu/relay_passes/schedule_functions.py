@@ -14,14 +14,20 @@ from tvm_neocpu.topi.schedule_function import schedule_function
 
 @dataclass(frozen=True)
 class ScheduleFunctions:
-    """Functions that cannot be scheduled (symbolic shapes, opaque bodies) run as TVM wrote them."""
+    """Schedule each PrimFunc by its template or by the general rule.
+
+    A function that cannot be scheduled (symbolic shape, opaque body) stays as TVM wrote it.
+
+    Needs: groups are fused; the schedule of a template covers its epilogue.
+    Leaves: PrimFuncs ready for code generation; Relax functions as they were.
+    """
 
     name: ClassVar[str] = "schedule-functions"
     cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        functions = {
-            var: schedule_function(func, self.cpu) if isinstance(func, tirx.PrimFunc) else func
-            for var, func in mod.functions.items()
-        }
-        return tvm.IRModule(functions)
+        scheduled = mod.clone()
+        for name, func in mod.functions_items():
+            if isinstance(func, tirx.PrimFunc):
+                scheduled.update_func(name, schedule_function(func, self.cpu))
+        return scheduled

@@ -1,8 +1,8 @@
 """Merge narrow groups of a convolution until a group fills a vector.
 
-A group of four channels leaves three quarters of a 16-lane register empty, and its layout NCHW4c
-does the same to its neighbours. Block-diagonal weights compute several groups as one: the zeros
-cost the lanes that were idle anyway, and the layout stays a whole vector wide.
+A group of 4 channels leaves 12 of 16 lanes empty, and its layout NCHW4c leaves them empty in the
+neighbouring operations too. Block-diagonal weights compute several groups as one: the zeros take
+the lanes that were idle before, and the layout is a whole vector wide.
 """
 
 from __future__ import annotations
@@ -16,14 +16,19 @@ from tvm import relax
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.relay_passes.ir.calls import conv_workload
+from tvm_neocpu.relay_passes.ir.constants import constant_of
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 
 @dataclass(frozen=True)
 class WidenGroups:
-    """Rewrites conv2d calls that are neither dense (one group) nor depthwise."""
+    """Merge the groups of conv2d calls that have several groups and are not depthwise.
+
+    Needs: weights are constants; linear operations are folded, which would multiply zeros too.
+    Leaves: these calls with ``cpu.lanes`` inputs and outputs a group at least, or with one group.
+    """
 
     name: ClassVar[str] = "widen-groups"
     cpu: Cpu
@@ -41,7 +46,7 @@ class WidenGroups:
         weight = block_diagonal(value.args[1].value.numpy(), conv.groups, merged)
         return relax.op.nn.conv2d(
             value.args[0],
-            relax.const(weight),
+            constant_of(weight),
             strides=list(conv.stride),
             padding=list(conv.padding),
             dilation=list(conv.dilation),
@@ -50,7 +55,10 @@ class WidenGroups:
 
 
 def groups_to_merge(conv: ConvWorkload, lanes: int) -> int:
-    """How many neighbouring groups become one: the fewest that fill a vector on both sides."""
+    """The min number of neighbouring groups that have ``lanes`` inputs and outputs together.
+
+    All groups if even these have fewer, 1 if there is nothing to merge.
+    """
     narrower = min(conv.in_channels, conv.out_channels) // conv.groups
     if conv.groups == 1 or narrower >= lanes:
         return 1
@@ -59,7 +67,7 @@ def groups_to_merge(conv: ConvWorkload, lanes: int) -> int:
 
 
 def block_diagonal(weight: np.ndarray, groups: int, merged: int) -> np.ndarray:
-    """(K, C/groups, R, S) -> (K, C/groups * merged, R, S), zero outside a channel's own group."""
+    """(K, C/groups, R, S) -> (K, C/groups * merged, R, S), zero outside an output's old group."""
     out_channels, width, height, columns = weight.shape
     wide = np.zeros((out_channels, merged, width, height, columns), weight.dtype)
     own = np.arange(out_channels) // (out_channels // groups) % merged

@@ -2,20 +2,19 @@
 
 lib = relay.build(mod, target="llvm", params=params)
 module = lib["default"](tvm.cpu())
-module.set_input("data", image); module.run(); scores = module.get_output(0).numpy()
+module.set_input("data", image); module.run(); scores = module.get_output("scores").numpy()
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm import relax
 
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
+from tvm_neocpu.runtime.forking import ForkLock
 from tvm_neocpu.runtime.graph_module import GraphModule
 from tvm_neocpu.runtime.module_file import export_module, read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo
@@ -34,12 +33,15 @@ def load(path: str | Path) -> BuiltModule:
 class BuiltModule:
     """What `relay.build` returns and `tvm_neocpu.load` reads: code, weights and their description.
 
-    ``lib[name](device)`` makes a module to run; each has its own inputs, all share the weights.
+    ``lib[name](device)`` makes a module to run; each has its own inputs, all share the weights. Any
+    number of threads may make modules of one library, run them at the same time, and export it.
     """
 
     def __init__(self, module: tvm.runtime.Module, info: ModuleInfo) -> None:
         self.module = module
         self.info = info
+        # TVM's executable changes as a VM is made of it, and is read as it is saved.
+        self._executable_lock = ForkLock()
 
     def __getitem__(self, name: str) -> Callable[[tvm.runtime.Device], GraphModule]:
         if name != self.info.name:
@@ -54,7 +56,8 @@ class BuiltModule:
         if self.info.missing:
             lacks = ", ".join(self.info.missing)
             raise TargetError(f"built for {self.info.cpu}, but this machine lacks {lacks}")
-        return GraphModule(relax.VirtualMachine(self.module, device), self.info, device)
+        with self._executable_lock:
+            return GraphModule(self.module, self.info, device)
 
     def export_library(
         self, file_name: str | Path, fcompile: Callable[..., Any] | None = None, **options: Any
@@ -64,7 +67,8 @@ class BuiltModule:
         ``fcompile`` links it, as in TVM: ``tvm.support.cc.cross_compiler`` for another machine. A
         ``.tar`` is linked where it is loaded. Raises ModuleFileError.
         """
-        export_module(self.module, self.info, Path(file_name), fcompile, options)
+        with self._executable_lock:
+            export_module(self.module, self.info, Path(file_name), fcompile, options)
 
     def get_lib(self) -> tvm.runtime.Module:
         """TVM's runtime module, for `relax.VirtualMachine`."""
@@ -82,10 +86,17 @@ class BuiltModule:
             raise ModuleFileError("a loaded library has no source; try objdump -d on the file")
         return "\n".join(str(part.inspect_source(_FORMATS[fmt])) for part in sources)
 
-    @functools.cached_property
+    @property
     def input_names(self) -> tuple[str, ...]:
         return tuple(tensor.name for tensor in self.info.inputs)
 
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """The importer's names; numbers (``"0"``, ``"1"``) where there were none."""
+        return tuple(tensor.name for tensor in self.info.outputs)
+
     def __repr__(self) -> str:
         inputs = ", ".join(map(str, self.info.inputs))
-        return f"BuiltModule({self.info.name!r}, inputs=[{inputs}], cpu={self.info.cpu!r})"
+        outputs = ", ".join(map(str, self.info.outputs))
+        name, cpu = self.info.name, self.info.cpu
+        return f"BuiltModule({name!r}, inputs=[{inputs}], outputs=[{outputs}], cpu={cpu!r})"

@@ -1,8 +1,10 @@
-"""Running a built network: inputs by name or number, outputs by number, and timing."""
+"""Running a built network: inputs and outputs by name or number, and timing."""
 
 from __future__ import annotations
 
+import threading
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -12,29 +14,45 @@ from numpy.typing import NDArray
 from tvm import relax
 from tvm.runtime.module import BenchmarkResult
 
-from tvm_neocpu.core.arena import ALIGNMENT
-from tvm_neocpu.core.errors import NeoCpuError, ShapeError
-from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
+from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.runtime import forking
+from tvm_neocpu.runtime.inputs import Inputs, Key, find
+from tvm_neocpu.runtime.module_info import ModuleInfo
 
-Key = str | int
+
+class UnsetInputWarning(UserWarning):
+    """A network ran with an input that was never set, and read zeros."""
 
 
 class GraphModule:
-    """One instance of a network. Inputs are zero until they are set; outputs are new at every run.
+    """One instance of a network. Outputs are new tensors at every run.
 
-    A TVM thread pool belongs to a Python thread: use a module from one thread at a time.
+    Any number of threads may call every method, and each call is atomic: ``run(data=x)`` sets and
+    runs in one step, and ``benchmark`` keeps other threads out until it ends. Holding ``lock``
+    makes several calls one step:
+
+        with module.lock:
+            module.run(data=image)
+            scores = module.get_output("scores")
+
+    Runs of one module follow each other. To run at the same time, make one module for each thread
+    with ``lib["default"](tvm.cpu())``: they share the weights, and TVM gives each thread a pool of
+    ``TVM_NUM_THREADS`` workers. The lock does not cover memory that the caller writes directly:
+    arrays from `input_array`, and arrays given to `set_input_zero_copy`.
+
+    A forked child may use the module; `tvm_neocpu.runtime.forking` says how, and what it costs.
     """
 
-    def __init__(self, vm: relax.VirtualMachine, info: ModuleInfo, device: Any) -> None:
+    def __init__(self, code: tvm.runtime.Module, info: ModuleInfo, device: Any) -> None:
         self.info = info
-        self._vm = vm
-        self._main = vm["main"]
+        self.lock = threading.RLock()
         self._device = device
-        self._buffers = [_zeros(tensor, device) for tensor in info.inputs]
-        self._views = [np.from_dlpack(buffer) for buffer in self._buffers]
-        self._bound = list(self._buffers)
-        self._index = {tensor.name: number for number, tensor in enumerate(info.inputs)}
+        self._vm = relax.VirtualMachine(code, device)
+        self._main = self._vm["main"]
+        self._running = forking.ForkLock()
+        self._inputs = Inputs(info.inputs, device)
         self._outputs: list[Any] = []
+        forking.renew_after_fork(self)
 
     def set_input(self, key: Key | None = None, value: Any = None, **inputs: Any) -> None:
         """Copy in one input by name or number, and any others by keyword.
@@ -42,44 +60,56 @@ class GraphModule:
         ``value`` is anything NumPy reads, or a TVM tensor. Raises ShapeError on a wrong name,
         shape or dtype (nothing is converted).
         """
-        if key is not None:
-            self._copy_in(self.get_input_index(key), value)
-        for name, array in inputs.items():
-            self._copy_in(self.get_input_index(name), array)
+        with self.lock:
+            if key is not None:
+                self._inputs.copy_in(self._inputs.index(key), value)
+            for name, array in inputs.items():
+                self._inputs.copy_in(self._inputs.index(name), array)
 
     def set_input_zero_copy(self, key: Key, value: Any) -> None:
-        """Use the caller's memory as an input: later changes to it are seen by the next run.
+        """Use the caller's memory as an input: each run reads what it holds at that time.
 
         ``value`` is a TVM tensor, or a contiguous array whose data is aligned to 64 bytes, such as
         one of `input_array`. Raises ShapeError otherwise.
         """
-        index = self.get_input_index(key)
-        tensor = self.info.inputs[index]
-        if not isinstance(value, tvm.runtime.Tensor):
-            value = _share(tensor, value)
-        _check(tensor, tuple(value.shape), str(value.dtype))
-        self._bound[index] = value
+        with self.lock:
+            self._inputs.share(self._inputs.index(key), value)
 
     def input_array(self, key: Key) -> NDArray[Any]:
-        """The module's own memory for an input, to be written in place: no copy at all."""
-        index = self.get_input_index(key)
-        self._bound[index] = self._buffers[index]
-        return self._views[index]
+        """The module's own memory for an input: writing there sets the input without a copy."""
+        with self.lock:
+            return self._inputs.own(self._inputs.index(key))
 
     def run(self, **inputs: Any) -> None:
-        """Run the network once, after setting the given inputs."""
-        if inputs:
-            self.set_input(**inputs)
-        result = self._main(*self._bound)
-        self._outputs = _flatten(result)
+        """Set the given inputs, and run the network once.
 
-    def get_output(self, index: int, out: Any = None) -> tvm.runtime.Tensor:
-        """An output of the last run; copied into ``out`` (a tensor or an array) if given."""
-        if not self._outputs:
+        Warns once of inputs that were never set (UnsetInputWarning): they are zero.
+        """
+        with self.lock:
+            if inputs:
+                self.set_input(**inputs)
+            unset = self._inputs.take_unset()
+            self._outputs = self._run(self._inputs)
+        if unset:
+            names = ", ".join(map(repr, unset))
+            warnings.warn(
+                f"the network ran with zeros for input {names}, never set: "
+                "use set_input() or run(name=array); to time it, use benchmark()",
+                UnsetInputWarning,
+                stacklevel=2,
+            )
+
+    def get_output(self, key: Key, out: Any = None) -> tvm.runtime.Tensor:
+        """An output of the last run by name or number; copied into ``out`` if given.
+
+        ``out`` is a TVM tensor or an array. Raises ShapeError for an output that is not there, and
+        NeoCpuError before the first run.
+        """
+        with self.lock:
+            outputs = self._outputs
+        if not outputs:
             raise NeoCpuError("there are no outputs yet: call run() first")
-        if not 0 <= index < len(self._outputs):
-            raise ShapeError(f"no output {index}: the network has {len(self._outputs)}")
-        found = self._outputs[index]
+        found = outputs[self.get_output_index(key)]
         if out is None:
             return found
         if isinstance(out, np.ndarray):
@@ -90,16 +120,16 @@ class GraphModule:
 
     def get_input(self, key: Key) -> tvm.runtime.Tensor:
         """The tensor that the next run will read."""
-        return self._bound[self.get_input_index(key)]
+        with self.lock:
+            return self._inputs.tensors[self._inputs.index(key)]
 
     def get_input_index(self, key: Key) -> int:
-        """An input's number. Raises ShapeError for a name or number that is not there."""
-        if isinstance(key, str) and key in self._index:
-            return self._index[key]
-        if isinstance(key, int) and 0 <= key < len(self._bound):
-            return key
-        known = ", ".join(map(str, self.info.inputs))
-        raise ShapeError(f"the network has no input {key!r}; it has {known}")
+        """The number of an input. Raises ShapeError for a name or number that is not there."""
+        return self._inputs.index(key)
+
+    def get_output_index(self, key: Key) -> int:
+        """The number of an output. Raises ShapeError for a name or number that is not there."""
+        return find(key, self.info.outputs, "output")
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
         """Shapes and dtypes by input name."""
@@ -126,18 +156,23 @@ class GraphModule:
         min_repeat_ms: int = 0,
         **options: Any,
     ) -> Callable[[], BenchmarkResult]:
-        """A timer of ``"run"`` with the inputs as they are; call it for a result."""
+        """A timer of ``"run"`` with the inputs as they are, set or not; call it for a result."""
         if func_name != "run":
             raise NeoCpuError(f'only "run" can be timed, not {func_name!r}')
-        timer = self._vm.module.time_evaluator(
-            "main",
-            dev if dev is not None else self._device,
-            number=number,
-            repeat=repeat,
-            min_repeat_ms=min_repeat_ms,
-            **options,
-        )
-        return lambda: timer(*self._bound)
+
+        def measure() -> BenchmarkResult:
+            with self.lock:
+                timer = self._vm.module.time_evaluator(
+                    "main",
+                    dev if dev is not None else self._device,
+                    number=number,
+                    repeat=repeat,
+                    min_repeat_ms=min_repeat_ms,
+                    **options,
+                )
+                return forking.call(self._running, timer, *self._inputs.tensors)
+
+        return measure
 
     def benchmark(
         self,
@@ -149,10 +184,10 @@ class GraphModule:
         end_to_end: bool = False,
         **options: Any,
     ) -> BenchmarkResult:
-        """Seconds of a run: ``repeat`` means over ``number`` runs each, after one to warm up.
+        """Seconds per run: ``repeat`` results, each the mean of ``number`` runs, after a warm-up.
 
-        ``end_to_end`` counts copying the inputs in and the outputs out too. Without
-        ``min_repeat_ms``, ``number`` counts; with it, runs are added until a repeat takes so long.
+        ``end_to_end`` includes copying the inputs in and the outputs out. ``min_repeat_ms`` adds
+        runs to a repeat until it takes that long (not with ``end_to_end``). Inputs need not be set.
         """
         if end_to_end:
             return self._benchmark_end_to_end(repeat, number)
@@ -161,57 +196,34 @@ class GraphModule:
         )
         return timer()
 
+    def after_fork_in_child(self) -> None:
+        """Renew the lock if another thread held it: that thread does not exist in the child."""
+        if not self.lock.acquire(blocking=False):
+            self.lock = threading.RLock()
+        else:
+            self.lock.release()
+
+    def _run(self, inputs: Inputs) -> list[tvm.runtime.Tensor]:
+        return _flatten(forking.call(self._running, self._main, *inputs.tensors))
+
     def _benchmark_end_to_end(self, repeat: int, number: int) -> BenchmarkResult:
-        arrays = [tensor.numpy() for tensor in self._bound]
-        self._copy_run_copy(arrays)
-        seconds = []
-        for _ in range(repeat):
-            start = time.perf_counter()
-            for _ in range(number):
-                self._copy_run_copy(arrays)
-            seconds.append((time.perf_counter() - start) / number)
+        inputs = Inputs(self.info.inputs, self._device)  # what the caller bound stays bound
+        with self.lock:
+            arrays = [tensor.numpy() for tensor in self._inputs.tensors]
+            self._copy_run_copy(inputs, arrays)
+            seconds = []
+            for _ in range(repeat):
+                start = time.perf_counter()
+                for _ in range(number):
+                    self._copy_run_copy(inputs, arrays)
+                seconds.append((time.perf_counter() - start) / number)
         return BenchmarkResult(seconds)
 
-    def _copy_run_copy(self, arrays: list[NDArray[Any]]) -> None:
+    def _copy_run_copy(self, inputs: Inputs, arrays: list[NDArray[Any]]) -> None:
         for index, array in enumerate(arrays):
-            self._copy_in(index, array)
-        self.run()
-        for output in self._outputs:
+            inputs.copy_in(index, array)
+        for output in self._run(inputs):
             output.numpy()
-
-    def _copy_in(self, index: int, value: Any) -> None:
-        tensor = self.info.inputs[index]
-        if isinstance(value, tvm.runtime.Tensor):
-            _check(tensor, tuple(value.shape), str(value.dtype))
-            value.copyto(self._buffers[index])
-        else:
-            array = np.asarray(value)
-            _check(tensor, array.shape, str(array.dtype))
-            np.copyto(self._views[index], array)
-        self._bound[index] = self._buffers[index]
-
-
-def _check(tensor: TensorInfo, shape: tuple[int, ...], dtype: str) -> None:
-    if tuple(shape) != tensor.shape:
-        raise ShapeError(f"input {tensor.name!r} is {list(tensor.shape)}, not {list(shape)}")
-    if dtype != tensor.dtype:
-        raise ShapeError(f"input {tensor.name!r} is {tensor.dtype}, not {dtype}")
-
-
-def _share(tensor: TensorInfo, value: Any) -> tvm.runtime.Tensor:
-    """The array as a TVM tensor over the same memory."""
-    array = np.asarray(value)
-    aligned = array.ctypes.data % ALIGNMENT == 0
-    if not (aligned and array.flags.c_contiguous and array.flags.writeable):
-        raise ShapeError(
-            f"input {tensor.name!r} cannot share this array: its memory must be writeable, "
-            f"contiguous and aligned to {ALIGNMENT} bytes; use input_array() or set_input()"
-        )
-    return tvm.runtime.from_dlpack(array)
-
-
-def _zeros(tensor: TensorInfo, device: Any) -> tvm.runtime.Tensor:
-    return tvm.runtime.tensor(np.zeros(tensor.shape, tensor.dtype), device=device)
 
 
 def _flatten(result: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Exported modules: one file with machine code, weights and their description.
 
-The description is a second, tiny Relax executable that the first one imports; its one function
-returns the JSON text. TVM packs and finds it like the weights, in every file format.
+The description is a second, tiny Relax executable that the first one imports. Its one function
+returns the JSON text. TVM stores and finds it as it does the weights, in every file format.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tvm import relax
 from tvm.support import cc
 
 from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.runtime.binary import check_library, check_object
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
 from tvm_neocpu.runtime.quiet import silent_stderr
 
@@ -28,14 +30,18 @@ _LINKED = (".so", ".dylib", ".dll")
 
 def attach_info(module: tvm.runtime.Module, info: ModuleInfo) -> None:
     """Put the description into a module, once, so that every export carries it."""
-    if _info_part(module) is not None:
-        return
+    if _info_part(module) is None:
+        module.import_module(_info_module(info))
+
+
+def _info_module(info: ModuleInfo) -> tvm.runtime.Module:
+    """An executable with one function, which returns the description as JSON text."""
     builder = relax.ExecBuilder()
     with builder.function(_INFO_FUNCTION, num_inputs=0):
         text = builder.convert_constant(info.to_json())
         builder.emit_call("vm.builtin.copy", args=[text], dst=builder.r(0))
         builder.emit_ret(builder.r(0))
-    module.import_module(builder.get().mod)
+    return builder.get().mod
 
 
 def export_module(
@@ -45,7 +51,10 @@ def export_module(
     fcompile: Callable[..., Any] | None,
     options: Mapping[str, Any],
 ) -> None:
-    """Write the file, under another name first: nobody ever sees half of one."""
+    """Write the file, first under another name, so that no reader meets half of it.
+
+    Raises ModuleFileError.
+    """
     if path.suffix not in (*_LINKED, ".tar"):
         raise ModuleFileError(f"an exported module's name ends in .so or .tar, unlike {path}")
     if not path.parent.is_dir():
@@ -55,9 +64,10 @@ def export_module(
     if fcompile is None:
         fcompile = _pack_tar if path.suffix == ".tar" else _find_linker(f"write {path}")
     attach_info(module, info)
-    draft = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    writer = f"{os.getpid()}-{threading.get_ident()}"
+    draft = path.with_name(f".{path.stem}.{writer}{path.suffix}")
     try:
-        with silent_stderr():  # TVM 0.27 prints a line for every weight it saves or loads
+        with silent_stderr():
             module.export_library(str(draft), fcompile=fcompile, **options)
         draft.replace(path)
     except (OSError, RuntimeError) as error:
@@ -67,7 +77,12 @@ def export_module(
 
 
 def read_module(path: Path) -> tuple[tvm.runtime.Module, ModuleInfo]:
-    """What `export_module` wrote. Raises ModuleFileError for a file that is not of its making."""
+    """What `export_module` wrote, for a CPU that this machine has.
+
+    Raises ModuleFileError before any code of the file runs. A truncated or foreign file is not even
+    mapped. A file for another CPU is mapped, but only its description is read, which the VM
+    interprets.
+    """
     if not path.exists():
         raise ModuleFileError(f"there is no file {path}")
     if not path.is_file() or path.suffix not in (*_LINKED, ".tar"):
@@ -75,13 +90,18 @@ def read_module(path: Path) -> tuple[tvm.runtime.Module, ModuleInfo]:
     module = _load_tar(path) if path.suffix == ".tar" else _load_linked(path, path)
     part = _info_part(module)
     if part is None:
-        raise ModuleFileError(f"{path} was not exported by tvm_neocpu")
+        raise ModuleFileError(f"cannot load {path}: it was not exported by tvm_neocpu")
     text = relax.VirtualMachine(part, tvm.cpu())[_INFO_FUNCTION]()
-    return module, info_from_json(str(text), str(path))
+    info = info_from_json(str(text), str(path))
+    if info.missing:
+        lacks = f"this machine lacks {', '.join(info.missing)}"
+        raise ModuleFileError(f"cannot load {path}: it was built for {info.cpu}, and {lacks}")
+    return module, info
 
 
 def _load_linked(library: Path, shown: Path) -> tvm.runtime.Module:
     try:
+        check_library(library, shown)
         with silent_stderr():
             return tvm.runtime.load_module(str(library))
     except (OSError, RuntimeError, ValueError) as error:
@@ -93,6 +113,8 @@ def _load_tar(path: Path) -> tvm.runtime.Module:
     link = _find_linker(f"load {path}")
     with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
         objects = _unpack(path, Path(folder))
+        for item in objects:
+            check_object(item, path)
         library = Path(folder) / "linked.so"
         try:
             link(str(library), [str(item) for item in objects])
@@ -111,11 +133,21 @@ def _unpack(path: Path, folder: Path) -> list[Path]:
                 assert content is not None, "regular files have content"
                 target.write_bytes(content.read())
                 objects.append(target)
-    except (OSError, EOFError, tarfile.TarError) as error:
+            _check_end(archive, path)
+    except tarfile.TarError as error:
+        raise ModuleFileError(f"cannot load {path}: it is no tar file, or truncated") from error
+    except (OSError, EOFError) as error:
         raise ModuleFileError(f"cannot load {path}: {_first_line(error)}") from error
     if not objects:
-        raise ModuleFileError(f"{path} was not exported by tvm_neocpu: no objects in it")
+        raise ModuleFileError(f"cannot load {path}: not exported by tvm_neocpu, no objects in it")
     return objects
+
+
+def _check_end(archive: tarfile.TarFile, path: Path) -> None:
+    """Refuse an archive without its two last blocks: it was cut between two members."""
+    assert archive.fileobj is not None, "an open archive has a file"
+    if archive.fileobj.seek(0, os.SEEK_END) < archive.offset + 2 * tarfile.BLOCKSIZE:
+        raise ModuleFileError(f"cannot load {path}: it is truncated")
 
 
 def _object_members(archive: tarfile.TarFile) -> Iterable[tarfile.TarInfo]:
@@ -123,7 +155,7 @@ def _object_members(archive: tarfile.TarFile) -> Iterable[tarfile.TarInfo]:
 
 
 def _pack_tar(path: str, files: Iterable[str], **_: Any) -> None:
-    """An uncompressed archive: weights hardly compress, and gzip takes a minute over VGG's."""
+    """Write an uncompressed archive: weights hardly compress, and gzip is slow."""
     with tarfile.open(path, "w") as archive:
         for file in files:
             archive.add(file, arcname=Path(file).name)
@@ -141,7 +173,7 @@ def _find_linker(purpose: str) -> Callable[..., Any]:
 
 
 def _linker_line(error: Exception) -> str:
-    """The compiler's own complaint, which TVM buries under a heading and the command line."""
+    """The compiler's own complaint: TVM puts a heading and the command line around it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "error" in line.lower() and len(lines) > 1]
     return telling[-1] if telling else _first_line(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -10,19 +9,17 @@ from typing import Any
 
 import tvm
 
-from tvm_neocpu.core.errors import ModuleFileError, ShapeError
-from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
+from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.runtime import host as host_cpu
-from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.version import __version__
 
-# Raised when a reader of this version could misread what a later one writes.
+# To be increased when readers of older versions would misread what is written now.
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output: its name (outputs are numbered), shape and NumPy dtype."""
+    """An input or output: its name, shape and NumPy dtype."""
 
     name: str
     shape: tuple[int, ...]
@@ -34,7 +31,11 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class ModuleInfo:
-    """Kept inside the exported file. ``features`` are LLVM's names of what the code may use."""
+    """The description inside an exported file.
+
+    ``cpu`` and ``triple`` are LLVM's names, ``features`` LLVM's names of the CPU features that the
+    code may use. ``threads`` is the number of cores that the schedules were chosen for.
+    """
 
     name: str
     inputs: tuple[TensorInfo, ...]
@@ -49,55 +50,33 @@ class ModuleInfo:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What this machine lacks to run the code; empty when it can."""
+        """The features that this machine lacks to run the code; empty if it can run it."""
         return host_cpu.missing_features(frozenset(self.features), self.triple)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
 
-def describe_module(mod: tvm.IRModule, target: CompileTarget, name: str) -> ModuleInfo:
-    """The info of a module about to be built; raises ShapeError for an input that is not static."""
-    main = mod["main"]
-    triple = str(target.target.attrs.get("mtriple", "") or host_cpu.triple())
-    return ModuleInfo(
-        name=name,
-        inputs=tuple(_tensor_info(var.name, var.ty) for var in main.params),
-        outputs=tuple(map(_output_info, itertools.count(), tensors_of(main.ret_ty))),
-        cpu=target.cpu.name,
-        triple=triple,
-        features=tuple(sorted(target.features)),
-        threads=target.cpu.cores,
-    )
-
-
 def info_from_json(text: str, path: str) -> ModuleInfo:
-    """The info that ``path`` carries; raises ModuleFileError for a format of the future."""
-    fields: dict[str, Any] = json.loads(text)
-    if fields.get("format") != FORMAT:
-        writer = fields.get("package", "a later version")
-        raise ModuleFileError(f"{path} was exported by tvm_neocpu {writer}; this is {__version__}")
-    fields["inputs"] = _tensors_from(fields["inputs"])
-    fields["outputs"] = _tensors_from(fields["outputs"])
-    fields["features"] = tuple(fields["features"])
-    return ModuleInfo(**fields)
+    """The info that ``path`` carries.
+
+    Raises ModuleFileError for a damaged text, and for a later format than ours.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(text)
+        if fields["format"] == FORMAT:
+            return _info_from(fields)
+        writer = fields["package"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModuleFileError(f"cannot load {path}: its description is damaged") from error
+    raise ModuleFileError(f"{path} was exported by tvm_neocpu {writer}; this is {__version__}")
+
+
+def _info_from(fields: dict[str, Any]) -> ModuleInfo:
+    inputs, outputs = _tensors_from(fields["inputs"]), _tensors_from(fields["outputs"])
+    features = tuple(fields["features"])
+    return ModuleInfo(**{**fields, "inputs": inputs, "outputs": outputs, "features": features})
 
 
 def _tensors_from(rows: Sequence[dict[str, Any]]) -> tuple[TensorInfo, ...]:
     return tuple(TensorInfo(row["name"], tuple(row["shape"]), row["dtype"]) for row in rows)
-
-
-def _tensor_info(name: str, ty: Any) -> TensorInfo:
-    shape = dimensions(ty)
-    if shape is None or None in shape:
-        raise ShapeError(
-            f"input {name!r} has no static shape; give one when importing: "
-            f'from_onnx(model, {{"{name}": (1, ...)}})'
-        )
-    return TensorInfo(name, tuple(dim for dim in shape if dim is not None), str(ty.dtype))
-
-
-def _output_info(number: int, ty: Any) -> TensorInfo:
-    """An output; a dynamic dimension reads -1."""
-    dims = tuple(-1 if dim is None else dim for dim in dimensions(ty) or ())
-    return TensorInfo(str(number), dims, str(getattr(ty, "dtype", "")))

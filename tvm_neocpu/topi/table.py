@@ -82,6 +82,29 @@ def unregister_implementation(name: str) -> None:
         entries[:] = [entry for entry in entries if entry.name != name]
 
 
+# Operators with those of their implementations that somebody brought from outside the package.
+Brought = tuple[tuple[Operator, tuple[Implementation, ...]], ...]
+
+
+def brought() -> Brought:
+    """What the table has beyond :data:`BUILT_IN`; another process lacks it."""
+    own = {entry.name for _, entries in BUILT_IN for entry in entries}
+    added = (
+        (operator, tuple(e for e in _IMPLEMENTATIONS[operator.name] if e.name not in own))
+        for operator in operators()
+    )
+    return tuple(pair for pair in added if pair[1])
+
+
+def bring(others: Brought) -> None:
+    """Give this process's table what another's has; entries of the same names are replaced."""
+    for operator, entries in others:
+        _OPERATORS[operator.name] = operator
+        names = {entry.name for entry in entries}
+        kept = [e for e in _IMPLEMENTATIONS.get(operator.name, []) if e.name not in names]
+        _IMPLEMENTATIONS[operator.name] = [*kept, *entries]
+
+
 def operator_of(workload: Workload) -> Operator:
     """The operator that a workload is of; raises ConfigError if it is not registered."""
     for operator in operators():
@@ -117,15 +140,22 @@ def implementation_of(config: Config) -> Implementation:
     return found
 
 
-def fits(workload: Workload, config: Config, cpu: Cpu) -> bool:
-    """Whether a config from a log may compute the workload on this CPU, as the environment is now.
+def refusal(workload: Workload, config: Config, cpu: Cpu) -> str | None:
+    """Why a config from a log may not compute the workload on this CPU, as the environment is now.
 
-    Configs of implementations that nobody registered do not fit.
+    ``None`` where it may. Configs of implementations that nobody registered may not.
     """
     entry = find_implementation(config.template)
-    if entry is None or operator_of_template(config.template) is not operator_of(workload):
-        return False
-    return entry.fits(workload, config, cpu)
+    if entry is None:
+        return f"no implementation named {config.template!r} is registered"
+    if operator_of_template(config.template) is not operator_of(workload):
+        return f"{config.template} is of another operator"
+    return entry.refusal(workload, config, cpu)
+
+
+def fits(workload: Workload, config: Config, cpu: Cpu) -> bool:
+    """Whether a config from a log may compute the workload on this CPU: nothing refuses it."""
+    return refusal(workload, config, cpu) is None
 
 
 def space_of(workload: Workload, cpu: Cpu) -> tuple[Config, ...]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 from typing import Any
+
+import cloudpickle
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
@@ -13,7 +16,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
-from tvm_neocpu.topi.table import space_of
+from tvm_neocpu.topi.table import Brought, bring, brought, space_of
 from tvm_neocpu.tuning.task import Task
 
 
@@ -34,16 +37,33 @@ def _task(workload: Workload, cpu: Cpu, occurrences: int) -> Task:
         workload=workload,
         space=space_of(workload, cpu),
         predicted=partial(_predict, workload, cpu),
-        build=partial(build_kernel, workload, cpu),
+        build=partial(build_kernel, workload, cpu, _sent_by_value(brought())),
         occurrences=occurrences,
     )
 
 
-def build_kernel(workload: Workload, cpu: Cpu, config: Config) -> Any:
-    """The scheduled kernel of a candidate; called in a worker process."""
+def build_kernel(workload: Workload, cpu: Cpu, others: Brought, config: Config) -> Any:
+    """The scheduled kernel of a candidate; called in a worker process.
+
+    ``others`` are the operators and implementations that the worker does not know by itself.
+    """
     from tvm_neocpu.topi.kernel import kernel
 
+    bring(others)
     return kernel(workload, config, cpu)
+
+
+def _sent_by_value(others: Brought) -> Brought:
+    """The same; cloudpickle sends the modules that they come from along.
+
+    A worker may not find these modules: they can be scripts, or lie on this process's path only.
+    """
+    for operator, entries in others:
+        kinds = [operator.workload_type, *(entry.config_type for entry in entries)]
+        for name in {kind.__module__ for kind in kinds}:
+            if not name.startswith("tvm_neocpu.") and name in sys.modules:
+                cloudpickle.register_pickle_by_value(sys.modules[name])
+    return others
 
 
 def _predict(workload: Workload, cpu: Cpu, config: Config) -> float:

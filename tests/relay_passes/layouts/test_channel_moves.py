@@ -19,7 +19,7 @@ from tvm_neocpu.relay_passes.layouts.channel_moves import (
     channel_move,
     read_channel_move,
 )
-from tvm_neocpu.relay_passes.layouts.transform import transform
+from tvm_neocpu.relay_passes.operators.layout_transform import transform
 from tvm_neocpu.topi.image import channel_moves as computed
 
 BUILDER = relax.BlockBuilder()

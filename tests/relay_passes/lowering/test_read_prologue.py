@@ -12,7 +12,7 @@ from tvm.relax.op import add, concat, multiply, negative
 from tvm.relax.op.nn import conv2d, max_pool2d, relu
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.relay_passes.ir.rewrite import count_uses
+from tvm_neocpu.relay_passes.ir.regions import count_uses
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates, layout_key
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -132,7 +132,7 @@ def test_what_is_taken_along(name: str) -> None:
     build, operators, parts = TAKEN[name]
     found = prologue_of(build)
     assert found is not None
-    assert [operator.split(".")[-1] for operator, _ in found.steps] == operators
+    assert [operator.split(".")[-1] for operator, _ in found.operations] == operators
     assert len(found.parts) == parts
 
 

@@ -1,10 +1,10 @@
-"""Convolutions as workloads: derived shapes, work, and how AutoTVM and people see them."""
+"""Convolutions: derived shapes, work, and how AutoTVM and people see them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from math import prod
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -66,20 +66,33 @@ def test_flops_count_every_multiply_add_twice() -> None:
     assert GROUPED.flops == 2 * 64 * 36 * 9 * 8
 
 
+def test_operands_are_a_feature_map_and_a_weight_of_their_types() -> None:
+    types = Types("uint8", "int8", "int32", "float32")
+    data, weight = replace(GROUPED, types=types).operands
+    assert (data.shape, data.dtype, data.role) == ((1, 24, 8, 8), "uint8", Role.FEATURE_MAP)
+    assert (weight.shape, weight.dtype, weight.role) == ((36, 8, 3, 3), "int8", Role.WEIGHT)
+
+
 def test_weight_shape_has_the_channels_of_one_group() -> None:
     assert STEM.weight_shape == (64, 3, 7, 7)
     assert GROUPED.weight_shape == (36, 8, 3, 3)
 
 
-def test_kinds() -> None:
-    assert [c.is_depthwise for c in (STEM, DEPTHWISE, MULTIPLIER, GROUPED)] == [
-        False,
-        True,
-        True,
-        False,
-    ]
+def test_a_filter_over_one_channel_each_is_depthwise() -> None:
+    assert all(conv.is_depthwise for conv in (DEPTHWISE, MULTIPLIER))
     one_channel = ConvWorkload(1, 1, 5, 5, 8, (3, 3))
-    assert not one_channel.is_depthwise
+    assert not any(conv.is_depthwise for conv in (STEM, GROUPED, one_channel))
+    assert (DEPTHWISE.multiplier, MULTIPLIER.multiplier) == (1, 3)
+
+
+def test_images_are_read_plain() -> None:
+    assert STEM.reads_plain
+    assert not POINTWISE.reads_plain
+    grouped = ConvWorkload(1, 4, 5, 5, 8, (3, 3), groups=2)
+    assert not grouped.reads_plain
+
+
+def test_a_matrix_product_over_pixels_is_pointwise() -> None:
     assert POINTWISE.is_pointwise
     strided = ConvWorkload(1, 64, 56, 56, 256, (1, 1), (2, 2))
     padded = ConvWorkload(1, 64, 56, 56, 256, (1, 1), padding=(0, 0, 0, 1))
@@ -87,16 +100,17 @@ def test_kinds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "text"),
+    ("conv", "text"),
     [
         (STEM, "3x224x224->64 7x7 s2 p3"),
         (POINTWISE, "64x56x56->256 1x1"),
         (DEPTHWISE, "batch2 32x9x7->32 3x3 s2 p(0, 0, 1, 1) depthwise"),
         (GROUPED, "24x8x8->36 3x3 p1 g3"),
+        (replace(POINTWISE, types=uniform("float64")), "64x56x56->256 1x1 float64"),
     ],
 )
-def test_one_line_for_people(workload: ConvWorkload, text: str) -> None:
-    assert str(workload) == text
+def test_one_line_for_people(conv: ConvWorkload, text: str) -> None:
+    assert str(conv) == text
 
 
 def test_workloads_that_differ_read_differently() -> None:
@@ -106,7 +120,7 @@ def test_workloads_that_differ_read_differently() -> None:
 
 
 @pytest.mark.parametrize(
-    ("workload", "args"),
+    ("conv", "args"),
     [
         (
             STEM,
@@ -136,36 +150,26 @@ def test_workloads_that_differ_read_differently() -> None:
         ),
     ],
 )
-def test_args_are_autotvms(workload: ConvWorkload, args: list[object]) -> None:
-    assert workload.args() == args
+def test_args_are_autotvms(conv: ConvWorkload, args: list[object]) -> None:
+    assert conv.args() == args
 
 
 def test_a_grouped_convolutions_args_end_in_its_groups() -> None:
     assert GROUPED.args()[-1] == 3
 
 
+def test_a_line_says_the_groups_that_its_weight_cannot_tell() -> None:
+    assert GROUPED.extras() == {"groups": 3}
+    assert DEPTHWISE.extras() == {"groups": 32}
+    assert STEM.extras() == {}
+
+
+def test_args_say_the_types_of_data_weight_and_output() -> None:
+    types = Types("uint8", "int8", "int32", "float32")
+    args = replace(POINTWISE, types=types).args()
+    assert (args[0][2], args[1][2], args[7]) == ("uint8", "int8", "float32")
+
+
 def test_depthwise_weights_hold_the_same_elements_in_autotvms_shape() -> None:
     for conv in (DEPTHWISE, MULTIPLIER):
-        assert np.prod(conv.autotvm_weight_shape) == np.prod(conv.weight_shape)
-
-
-def test_a_feature_map_and_a_weight_are_read() -> None:
-    data, weight = GROUPED.operands
-    assert (data.shape, data.role) == ((1, 24, 8, 8), Role.FEATURE_MAP)
-    assert (weight.shape, weight.role) == ((36, 8, 3, 3), Role.WEIGHT)
-
-
-def test_bytes_follow_from_the_types() -> None:
-    assert (GROUPED.in_bytes, GROUPED.weight_bytes) == (4 * 24 * 64, 4 * 36 * 72)
-    assert GROUPED.out_bytes == 4 * 36 * 64
-    quantised = replace(GROUPED, types=Types("uint8", "int8", "int32", "float32"))
-    assert (quantised.in_bytes, quantised.weight_bytes) == (24 * 64, 36 * 72)
-    assert quantised.out_bytes == 4 * 36 * 64
-
-
-def test_types_are_part_of_the_key_and_of_the_text() -> None:
-    doubles = replace(POINTWISE, types=uniform("float64"))
-    assert doubles != POINTWISE
-    assert str(doubles) == "64x56x56->256 1x1 float64"
-    assert doubles.args()[0] == ["TENSOR", [1, 64, 56, 56], "float64"]
-    assert doubles.args()[-1] == "float64"
+        assert prod(conv.autotvm_weight_shape) == prod(conv.weight_shape)

@@ -1,38 +1,55 @@
-"""Layout transforms as workloads: stored shapes, bytes, and how logs and people see them."""
+"""Layout transforms: what they move, when they are free, and how a log names them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.core.workload import Role
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 
-MOVE = TransformWorkload(2, 48, 6, 7, 16, 0)
+MOVE = TransformWorkload(1, 64, 56, 56, 16, 8)
+PLAIN = replace(MOVE, before=0)
 
 
-def test_it_reads_and_writes_a_tensor_as_it_is_stored() -> None:
+def test_operand_and_result_have_the_stored_shapes() -> None:
     (data,) = MOVE.operands
-    assert (data.shape, data.role) == ((2, 3, 6, 7, 16), Role.PLAIN)
-    assert MOVE.out_shape == (2, 48, 6, 7)
-    assert MOVE.in_shape == (2, 48, 6, 7)
-    assert replace(MOVE, after=8).out_shape == (2, 6, 6, 7, 8)
+    assert data.shape == (1, 4, 56, 56, 16)
+    assert MOVE.out_shape == (1, 8, 56, 56, 8)
+    assert PLAIN.operands[0].shape == PLAIN.in_shape == (1, 64, 56, 56)
+    assert replace(MOVE, after=0).out_shape == (1, 64, 56, 56)
 
 
-def test_it_computes_nothing_and_moves_every_byte_twice() -> None:
-    assert MOVE.flops == 0
-    assert MOVE.min_bytes == 2 * 4 * 2 * 48 * 6 * 7
-    assert replace(MOVE, types=uniform("float64")).min_bytes == 2 * MOVE.min_bytes
+@pytest.mark.parametrize(("dtype", "size"), [("float32", 4), ("float64", 8), ("int8", 1)])
+def test_every_element_is_read_and_written(dtype: str, size: int) -> None:
+    move = replace(MOVE, types=uniform(dtype))
+    assert move.min_bytes == 2 * size * 64 * 56 * 56
+    assert move.in_bytes == move.out_bytes == move.min_bytes // 2
+    assert (move.flops, move.weight_bytes) == (0, 0)
 
 
-def test_what_moves_nothing_is_free() -> None:
+def test_it_is_free_where_no_element_moves() -> None:
     assert replace(MOVE, after=16).is_free
     assert replace(MOVE, height=1, width=1).is_free
-    assert replace(MOVE, before=1).is_free
+    # A block of one channel stores the tensor as plain NCHW does.
+    assert replace(PLAIN, after=1).is_free
     assert not MOVE.is_free
+    assert not PLAIN.is_free
 
 
-def test_its_args_name_both_layouts() -> None:
-    assert MOVE.args() == [["TENSOR", [2, 48, 6, 7], "float32"], "NCHW16c", "NCHW"]
-    assert str(MOVE) == "48x6x7 NCHW16c->NCHW"
-    assert str(replace(MOVE, types=uniform("float64"))) == "48x6x7 NCHW16c->NCHW float64"
+def test_both_blocks_divide_the_channels() -> None:
+    assert MOVE.fits
+    assert PLAIN.fits
+    assert not replace(MOVE, after=24).fits
+    assert not replace(MOVE, before=24).fits
+
+
+def test_args_name_the_layouts() -> None:
+    assert PLAIN.args() == [["TENSOR", [1, 64, 56, 56], "float32"], "NCHW", "NCHW8c"]
+    assert replace(MOVE, types=uniform("int8")).args()[0][2] == "int8"
+
+
+def test_one_line_for_people() -> None:
+    assert str(MOVE) == "64x56x56 NCHW16c->NCHW8c"
+    assert str(replace(MOVE, types=uniform("int8"))) == "64x56x56 NCHW16c->NCHW8c int8"

@@ -89,7 +89,7 @@ def test_computed_data_are_as_good_as_stored(
     parts = [np.ascontiguousarray(part) for part in split]
     stages = [te.placeholder(part.shape, name=f"x{i}") for i, part in enumerate(parts)]
     s, t = (te.placeholder(channels, name=name) for name in "st")
-    chain = [("relax.multiply", s), ("relax.add", t), ("relax.nn.relu", None)]
+    chain = [("multiply", s), ("add", t), ("relu", None)]
     computed = prologue.compute(stages, chain)
     found = output(conv, config, computed, [*stages, s, t], [*parts, scale, shift])
     stored = te.placeholder(shape, name="x")
@@ -101,7 +101,7 @@ def nest(config: ConvConfig, parts: int) -> str:
     """The loops of the stage that computes 39 blocked channels of a pointwise convolution."""
     conv = ConvWorkload(1, 39, 6, 5, 13, (1, 1))
     stages = [te.placeholder((1, 3 // parts, 6, 5, 13), name=f"x{i}") for i in range(parts)]
-    data = prologue.compute(stages, [("relax.nn.relu", None)])
+    data = prologue.compute(stages, [("relu", None)])
     packed = implementation_of(config).packed_shape(conv, config)
     w = te.placeholder(packed, name="w")
     result = implementation_of(config).compute(data, w, conv, config)
@@ -126,6 +126,6 @@ def test_chunks_of_channels_share_one_pass() -> None:
 def test_a_step_keeps_the_type_of_its_data(dtype: str) -> None:
     """A ReLU right behind the data, and one behind arithmetic."""
     x, scale = (te.placeholder((1, 4, 2, 2), dtype, name) for name in "xs")
-    for steps_before in ([], [("relax.multiply", scale)]):
-        computed = prologue.compute([x], [*steps_before, ("relax.nn.relu", None)])
+    for steps_before in ([], [("multiply", scale)]):
+        computed = prologue.compute([x], [*steps_before, ("relu", None)])
         assert computed.dtype == dtype

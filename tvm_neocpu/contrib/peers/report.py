@@ -19,11 +19,12 @@ _MILLI = 1e3
 
 @dataclass(frozen=True)
 class Comparison:
-    """One network's timings by engine, and why an engine has none."""
+    """One network's timings by engine, why an engine has none, and whose outputs are right."""
 
     network: str
     timings: Mapping[str, Timing]
     absent: Mapping[str, str] = field(default_factory=dict)
+    reference: str = OURS
 
     @property
     def best_peer(self) -> str | None:
@@ -38,6 +39,11 @@ class Comparison:
         if peer is None or OURS not in self.timings:
             return None
         return self.timings[peer].median / self.timings[OURS].median
+
+    @property
+    def differing(self) -> tuple[str, ...]:
+        """The engines whose outputs are not the reference's."""
+        return tuple(name for name, timing in self.timings.items() if timing.differs)
 
 
 def show(comparisons: list[Comparison], threads: int, console: Console) -> None:
@@ -92,6 +98,7 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
     return {
         "network": comparison.network,
         "engines": engines,
+        "reference": comparison.reference,
         "absent": dict(comparison.absent),
         "speedup_over_best_peer": comparison.speedup,
     }

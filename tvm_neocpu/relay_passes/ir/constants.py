@@ -1,4 +1,4 @@
-"""Weights as NumPy arrays and back, with no copy on the way out and one on the way in."""
+"""Constants as NumPy arrays (no copy) and NumPy arrays as constants (one copy)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvm.ir import GenericConst
 
 Array = npt.NDArray[Any]
 
-# What NumPy and DLPack both know; a bfloat16 or float8 constant stays opaque to the passes.
+# The types that NumPy and DLPack share. The passes do not read bfloat16 or float8 constants.
 _KNOWN_DTYPES = frozenset(
     ["bool", "float16", "float32", "float64"]
     + [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -20,7 +20,7 @@ _KNOWN_DTYPES = frozenset(
 
 
 def array_of(expr: relax.Expr) -> Array | None:
-    """A read-only view of a tensor constant's own memory; ``None`` for anything else."""
+    """A read-only view of a tensor constant's memory; ``None`` for any other expression."""
     if not isinstance(expr, GenericConst) or not isinstance(expr.value, tvm.runtime.Tensor):
         return None
     if str(expr.value.dtype) not in _KNOWN_DTYPES:
@@ -31,34 +31,14 @@ def array_of(expr: relax.Expr) -> Array | None:
 
 
 def constant_of(array: Array, dtype: str | None = None) -> GenericConst:
-    """A constant with this content, rounded to ``dtype`` if given.
+    """A constant with the array's content, rounded to ``dtype`` if given.
 
-    The one pass over memory also lays out strided views (a broadcast, a transpose): VGG-19 keeps
-    575 MB of weights, and a contiguous intermediate copy would double that.
+    The copy reads strided views (a broadcast, a transpose) directly. A contiguous copy in between
+    would double the 575 MB of VGG-19's weights.
     """
     tensor = tvm.runtime.empty(array.shape, dtype or str(array.dtype))
     np.copyto(np.from_dlpack(tensor), array, casting="same_kind")
     return relax.const(tensor)
 
 
-def static_shape(expr: relax.Expr) -> tuple[int, ...] | None:
-    """The shape of a tensor; ``None`` if it is unknown, symbolic or no tensor's."""
-    return shape_of_type(expr.ty)
-
-
-def shape_of_type(ty: relax.Type) -> tuple[int, ...] | None:
-    """As :func:`static_shape`, of a type."""
-    shape = getattr(ty, "shape", None)
-    if not isinstance(shape, relax.ShapeExpr):
-        return None
-    if not all(isinstance(dim, tvm.tirx.IntImm) for dim in shape.values):
-        return None
-    return tuple(int(dim) for dim in shape.values)
-
-
-def is_tensor(expr: relax.Expr, dtype: str = "float32") -> bool:
-    """Whether the expression is a tensor of that element type."""
-    return isinstance(expr.ty, relax.TensorType) and str(expr.ty.dtype) == dtype
-
-
-__all__ = ["Array", "array_of", "constant_of", "is_tensor", "shape_of_type", "static_shape"]
+__all__ = ["Array", "array_of", "constant_of"]

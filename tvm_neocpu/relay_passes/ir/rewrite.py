@@ -1,75 +1,46 @@
-"""How the passes walk a Relax module: block by block, binding by binding, variables kept.
+"""How the passes rewrite a Relax module: region by region (:mod:`.regions`).
 
-A block is replaced by a new list of bindings. Whoever changes the value of a variable binds the
-same variable again, so its uses need no rewriting; an alias ``y = x`` and whatever became unused
-are swept out at the end (:func:`tidy`), which also gives the new blocks their types.
+A pass is handed a :class:`Scope` for each region. It reads the old bindings of ``scope.region``
+and writes the new ones. One rule holds the module together: every variable that is read outside
+its region is bound again in it, to a value that is equal to the old one. So a pass may rename,
+split, merge or drop bindings inside a region, and nothing outside needs to know::
+
+    lv = conv2d(x)                        lv2 = conv2d(x)  # blocked
+    y = relu(lv)    # output       ->     lv3 = relu(lv2)  # blocked
+                                          y = layout_transform(lv3)
+
+What the passes leave behind (aliases ``y = x``, unused values) is swept out by :func:`tidy`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import tvm
 from tvm import relax
-from tvm.ir import Call, GenericConst
+from tvm.ir import GenericConst
 
-BlockRewrite = Callable[[relax.Function, relax.BindingBlock], list[relax.Binding]]
+from tvm_neocpu.relay_passes.ir.regions import Region, count_uses, parts_of, relax_functions
+
 Rule = Callable[["Scope", relax.Expr], relax.Expr | None]
-
-
-def rewrite_blocks(mod: tvm.IRModule, rewrite: BlockRewrite) -> tvm.IRModule:
-    """A tidy module whose Relax functions had each top-level block rewritten; ``mod`` is kept."""
-    result = mod.clone()
-    for name, function in mod.functions_items():
-        if isinstance(function, relax.Function) and isinstance(function.body, relax.SeqExpr):
-            result.update_func(name, _with_rewritten_blocks(function, rewrite))
-    return tidy(result)
-
-
-def _with_rewritten_blocks(function: relax.Function, rewrite: BlockRewrite) -> relax.Function:
-    blocks = [type(block)(rewrite(function, block)) for block in function.body.blocks]
-    body = relax.SeqExpr(blocks, function.body.body)
-    return relax.Function(
-        function.params, body, function.ret_ty, function.is_pure, function.attrs, function.span
-    )
-
-
-def rewrite_values(mod: tvm.IRModule, rule: Rule) -> tvm.IRModule:
-    """Offer every bound value to ``rule``, in order; ``None`` leaves the value as it is."""
-
-    def rewrite(_: relax.Function, block: relax.BindingBlock) -> list[relax.Binding]:
-        scope = Scope(mod, block)
-        for binding in block.bindings:
-            if not isinstance(binding, relax.VarBinding):
-                scope.bindings.append(binding)
-                continue
-            replacement = rule(scope, binding.value)
-            scope.bind(binding.var, binding.value if replacement is None else replacement)
-        return scope.bindings
-
-    return rewrite_blocks(mod, rewrite)
-
-
-def tidy(mod: tvm.IRModule) -> tvm.IRModule:
-    """Sweep out aliases, unused values and private functions that nobody calls any more."""
-    mod = relax.transform.Normalize()(mod)
-    mod = relax.transform.CanonicalizeBindings()(mod)
-    return relax.transform.DeadCodeElimination()(mod)
+Definitions = dict[relax.Var, relax.Expr]
 
 
 class Scope:
-    """The bindings written so far for one block, and what its variables stand for."""
+    """One region being rewritten: its new bindings so far, and the definitions in its block."""
 
-    def __init__(self, mod: tvm.IRModule, block: relax.BindingBlock) -> None:
+    def __init__(
+        self, mod: tvm.IRModule, region: Region, block: relax.BindingBlock, known: Definitions
+    ) -> None:
         self.mod = mod
+        self.region = region
         self.bindings: list[relax.Binding] = []
         self._new_var = relax.DataflowVar if isinstance(block, relax.DataflowBlock) else relax.Var
-        self._definitions: dict[relax.Var, relax.Expr] = {}
+        self._definitions = known
         self._builder = relax.BlockBuilder()
 
     def bind(self, var: relax.Var, value: relax.Expr) -> None:
-        """Define a variable of the old block anew."""
+        """Define a variable of the old region anew."""
         value = self.normalize(value)
         self._definitions[var] = value
         self.bindings.append(relax.VarBinding(var, value))
@@ -86,54 +57,104 @@ class Scope:
         return self._builder.normalize(value)
 
     def resolve(self, expr: relax.Expr) -> relax.Expr:
-        """Follow aliases: the oldest variable, or the constant, that ``expr`` is a name of."""
+        """``expr`` with aliases followed: the oldest variable of that value, or a constant."""
         while isinstance(expr, relax.Var) and _is_leaf(self._definitions.get(expr)):
             expr = self._definitions[expr]
         return expr
 
     def definition(self, expr: relax.Expr) -> relax.Expr:
-        """What a variable of this block is bound to, aliases followed; itself if not known."""
+        """The value of a variable of this block, aliases followed; ``expr`` if it is not known."""
         expr = self.resolve(expr)
         return self._definitions.get(expr, expr) if isinstance(expr, relax.Var) else expr
 
 
-def call_of(expr: relax.Expr | None, op: str) -> Call | None:
-    """``expr`` if it calls the operator of that name, such as ``"relax.add"``."""
-    return expr if op_name(expr) == op else None
+def rewrite_regions(mod: tvm.IRModule, rewrite: Callable[[Scope], None]) -> tvm.IRModule:
+    """A tidy module whose regions are rewritten, in every Relax function; ``mod`` is kept.
+
+    The module's attributes, the functions' names, parameters and attributes, and everything between
+    regions stay. Raises ValueError if ``rewrite`` leaves an output of a region unbound.
+    """
+    result = mod.clone()
+    for name, function in relax_functions(mod):
+        walk = _Walk(mod, function, rewrite)
+        result.update_func(name, walk.rewritten())
+    return tidy(result)
 
 
-def op_name(expr: relax.Expr | None) -> str | None:
-    """The operator that a call names; ``None`` for other expressions and other callees."""
-    if not isinstance(expr, Call) or not isinstance(expr.op, tvm.ir.Op):
-        return None
-    return str(expr.op.name)
+def rewrite_values(mod: tvm.IRModule, rule: Rule) -> tvm.IRModule:
+    """Offer every bound value to ``rule``, in order; ``None`` leaves the value as it is."""
+
+    def rewrite(scope: Scope) -> None:
+        for binding in scope.region.bindings:
+            replacement = rule(scope, binding.value)
+            scope.bind(binding.var, binding.value if replacement is None else replacement)
+
+    return rewrite_regions(mod, rewrite)
 
 
-def count_uses(function: relax.Function) -> Counter[relax.Var]:
-    """How often each variable is read in the function; twice for ``multiply(x, x)``."""
-    uses: Counter[relax.Var] = Counter(variables(function.body.body))
-    for block in function.body.blocks:
-        for binding in block.bindings:
-            uses.update(variables(binding.value))
-    return uses
+def tidy(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module without aliases and dead code (:func:`remove_dead_code`), all types inferred."""
+    mod = relax.transform.Normalize()(mod)
+    mod = relax.transform.CanonicalizeBindings()(mod)
+    return remove_dead_code(mod)
 
 
-def variables(expr: relax.Expr) -> Iterator[relax.Var]:
-    """The variables that an expression reads, with repeats."""
-    if isinstance(expr, relax.Var):
-        yield expr
-    elif isinstance(expr, relax.TupleGetItem):
-        yield from variables(expr.tuple_value)
-    elif isinstance(expr, Call | relax.Tuple):
-        for part in operands(expr):
-            yield from variables(part)
-    else:
-        yield from relax.analysis.free_vars(expr)
+def remove_dead_code(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module without unused values and without private functions that nothing calls.
+
+    If no Relax function is public, as in a module made of one bare function, all of them stay.
+    """
+    functions = relax_functions(mod)
+    public = [name for name, func in functions if func.attrs and "global_symbol" in func.attrs]
+    entries = public or [name for name, _ in functions]
+    names = [name.name_hint for name in entries]
+    return relax.transform.DeadCodeElimination(names)(mod)
 
 
-def operands(expr: Call | relax.Tuple) -> list[relax.Expr]:
-    """A call's arguments or a tuple's fields."""
-    return list(expr.args if isinstance(expr, Call) else expr.fields)
+class _Walk:
+    """The rewriting of one function's blocks, and of the blocks in its branches."""
+
+    def __init__(
+        self, mod: tvm.IRModule, function: relax.Function, rewrite: Callable[[Scope], None]
+    ) -> None:
+        self._mod = mod
+        self._function = function
+        self._rewrite = rewrite
+        self._uses = count_uses(function)
+
+    def rewritten(self) -> relax.Function:
+        old = self._function
+        return relax.Function(
+            old.params, self._body(old.body), old.ret_ty, old.is_pure, old.attrs, old.span
+        )
+
+    def _body(self, body: relax.SeqExpr) -> relax.SeqExpr:
+        return relax.SeqExpr([self._block(block) for block in body.blocks], body.body, body.span)
+
+    def _block(self, block: relax.BindingBlock) -> relax.BindingBlock:
+        known: Definitions = {}
+        bindings: list[relax.Binding] = []
+        for part in parts_of(block):
+            if isinstance(part, tuple):
+                bindings += self._region(Scope(self._mod, Region(part, self._uses), block, known))
+            else:
+                bindings.append(self._boundary(part))
+        return type(block)(bindings, block.span)
+
+    def _region(self, scope: Scope) -> list[relax.Binding]:
+        self._rewrite(scope)
+        bound = {binding.var for binding in scope.bindings}
+        lost = [var.name for var in scope.region.outputs if var not in bound]
+        if lost:
+            raise ValueError(f"a pass dropped {', '.join(lost)}, which is read outside its region")
+        return scope.bindings
+
+    def _boundary(self, binding: relax.Binding) -> relax.Binding:
+        value = binding.value
+        if not isinstance(binding, relax.VarBinding) or not isinstance(value, relax.If):
+            return binding
+        branches = (self._body(value.true_branch), self._body(value.false_branch))
+        return relax.VarBinding(binding.var, relax.If(value.cond, *branches, value.span))
 
 
 def _is_leaf(expr: relax.Expr | None) -> bool:
@@ -143,12 +164,8 @@ def _is_leaf(expr: relax.Expr | None) -> bool:
 __all__ = [
     "Rule",
     "Scope",
-    "call_of",
-    "count_uses",
-    "op_name",
-    "operands",
-    "rewrite_blocks",
+    "remove_dead_code",
+    "rewrite_regions",
     "rewrite_values",
     "tidy",
-    "variables",
 ]

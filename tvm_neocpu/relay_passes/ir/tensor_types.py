@@ -1,4 +1,4 @@
-"""Reading shapes off Relax's types."""
+"""Shapes of Relax's types."""
 
 from __future__ import annotations
 
@@ -11,11 +11,19 @@ Dims = tuple[int | None, ...]
 
 
 def dimensions(ty: Any) -> Dims | None:
-    """A tensor type's shape, ``None`` for a dynamic dimension; ``None`` for an unknown rank."""
+    """A tensor type's extents, ``None`` for each dynamic one; ``None`` for an unknown rank."""
     values = getattr(getattr(ty, "shape", None), "values", None)
     if values is None:
         return None
     return tuple(int(dim) if isinstance(dim, tvm.tirx.IntImm) else None for dim in values)
+
+
+def static_shape_of(ty: Any) -> tuple[int, ...] | None:
+    """A tensor type's shape if every extent is static; ``None`` for any other type."""
+    dims = dimensions(ty)
+    if dims is None or None in dims:
+        return None
+    return tuple(dim for dim in dims if dim is not None)
 
 
 def tensors_of(ty: Any) -> tuple[Any, ...]:

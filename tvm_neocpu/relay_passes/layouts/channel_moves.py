@@ -1,7 +1,7 @@
-"""Moves of whole channels as one Relax call each: made here, recognised here.
+"""Moves of whole channels, each as one Relax call: made here and recognised here.
 
-A pixel shuffle or a channel shuffle arrives as a reshape, a transpose and a reshape. As one
-bijective index map it keeps its meaning in NCHW[x]c, where it moves vectors of x channels.
+The importer writes a pixel shuffle or a channel shuffle as a reshape, a transpose and a reshape.
+One bijective index map describes it in NCHW, and in NCHW[x]c, where it moves vectors of x channels.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import tvm_ffi
 from tvm import relax, tirx
 
-from tvm_neocpu.relay_passes.ir.calls import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 
 MOVE = "relax.layout_transform"
 
@@ -29,7 +29,7 @@ class Interleave:
     columns: int
 
     def channels_to_divide(self, channels: int) -> int:
-        """What a block must divide to stay whole: the channels that come out."""
+        """A block must divide the channels of the result, so that it moves as a whole."""
         return channels // (self.rows * self.columns)
 
 
@@ -40,6 +40,7 @@ class Shuffle:
     groups: int
 
     def channels_to_divide(self, channels: int) -> int:
+        """A block must divide the channels; the result has as many."""
         return channels
 
 
@@ -47,14 +48,14 @@ ChannelMove = Interleave | Shuffle
 
 
 def channel_move(data: relax.Expr, move: ChannelMove) -> relax.Expr:
-    """The move of a tensor in NCHW or NCHW[x]c, by its rank; not yet emitted."""
+    """The call that moves a tensor in NCHW (rank 4) or NCHW[x]c (rank 5); not yet emitted."""
     shape = static_shape(data)
     assert shape is not None
     return relax.op.layout_transform(data, _index_map(move, shape))
 
 
 def read_channel_move(expr: relax.Expr) -> ChannelMove | None:
-    """The move that a call of ours makes; ``None`` for every other expression."""
+    """The move that :func:`channel_move` wrote; ``None`` for any other expression."""
     if op_name(expr) != MOVE:
         return None
     before, after = static_shape(expr.args[0]), static_shape(expr)
@@ -75,7 +76,7 @@ def _interleave_between(before: tuple[int, ...], after: tuple[int, ...]) -> Inte
 
 
 def _shuffle_of(expr: relax.Expr, shape: tuple[int, ...]) -> Shuffle | None:
-    """The groups are where channel 1 goes to."""
+    """A shuffle moves channel 1 to the place ``groups``."""
     channels, block = _channels_and_block(shape)
     first = [0, 1 // block, 0, 0, 1 % block][: len(shape)]
     if channels == 1:

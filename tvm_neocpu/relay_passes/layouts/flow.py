@@ -1,36 +1,22 @@
-"""How layouts flow through each Relax operator: NeoCPU's three classes (section 3.2), as a table.
+"""What an operation does with the layouts of its inputs: NeoCPU's three classes (section 3.2).
 
 Layout-oblivious operations and layout-tolerant ones hand their input's layout on; a join forces
-several inputs into one; a convolution chooses; whatever is not listed depends on plain NCHW.
+several inputs into one; a convolution chooses; every other operation depends on plain NCHW. The
+operations themselves are listed in :mod:`.table`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.calls import call_workload, op_name, static_shape
-from tvm_neocpu.relay_passes.layouts.channel_moves import read_channel_move
-from tvm_neocpu.relay_passes.layouts.slices import channel_range, read_slice
-
-# fmt: off
-UNARY = frozenset(f"relax.{name}" for name in (
-    "abs", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "negative", "round", "rsqrt",
-    "sigmoid", "sign", "sin", "sqrt", "square", "tanh", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu",
-    "nn.relu", "nn.relu6", "nn.selu", "nn.silu", "nn.softplus",
-))
-BINARY = frozenset(f"relax.{name}" for name in (
-    "add", "divide", "maximum", "minimum", "multiply", "power", "subtract",
-))
-POOLS = frozenset(f"relax.nn.{name}" for name in (
-    "avg_pool2d", "max_pool2d", "adaptive_avg_pool2d",
-))
-# fmt: on
-REDUCTIONS = frozenset(f"relax.{name}" for name in ("mean", "max", "min", "sum"))
-SPATIAL_AXES = (2, 3)
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
 
 
 class FlowKind(Enum):
@@ -46,54 +32,71 @@ class FlowKind(Enum):
 class Flow:
     """The kind, and the operands (variables) whose layout counts; rank-4 feature maps.
 
-    ``join_channels``: the channel counts that a join's block must divide.
+    ``join_channels``: the channel counts that a join's block must divide. ``plain``: feature maps
+    that a workload reads in plain NCHW, whatever layout it chooses (a deformable convolution's
+    offsets), by the names of its operands.
     """
 
     kind: FlowKind
     operands: tuple[relax.Expr, ...] = ()
     join_channels: tuple[int, ...] = ()
+    plain: tuple[tuple[str, relax.Expr], ...] = ()
 
 
-_BOUNDARY = Flow(FlowKind.BOUNDARY)
+BOUNDARY = Flow(FlowKind.BOUNDARY)
+
+# Emits an expression and returns the variable that it is bound to.
+Emit = Callable[[relax.Expr], relax.Expr]
 
 
-def flow_of(call: relax.Expr) -> Flow:
-    """Classify one bound expression of a module whose feature maps are plain NCHW."""
-    flow = _flow_by_operator(call)
-    # A constant is stored as it was imported: it has no layout to hand on.
-    of_variables = all(isinstance(operand, relax.Var) for operand in flow.operands)
-    return flow if of_variables else _BOUNDARY
+@dataclass(frozen=True)
+class BlockedOperands:
+    """The operands of a call as they are stored now, all in ``layout``; ``old`` are the call's."""
+
+    old: Sequence[relax.Expr]
+    new: Sequence[relax.Expr]
+    layout: Layout
+    emit: Emit
+
+    def args_of(self, call: relax.Call) -> list[relax.Expr]:
+        """The call's arguments over them; constants in the shape that broadcasts over blocks."""
+        replaced = dict(zip(self.old, self.new, strict=True))
+        return [replaced[a] if a in replaced else constant_in(a, self.layout) for a in call.args]
 
 
-def _flow_by_operator(call: relax.Expr) -> Flow:
-    if call_workload(call) is not None:
-        return Flow(FlowKind.WORKLOAD, (call.args[0],))
-    name = op_name(call)
-    if name == "relax.concat":
-        return _concat_flow(call)
-    if name in BINARY:
-        return _binary_flow(call)
-    if name in UNARY | POOLS and is_feature_map(call.args[0]):
-        return _tolerant_flow(call)
-    if name in REDUCTIONS and _reduces_space(call):
-        return Flow(FlowKind.FOLLOW, (call.args[0],))
-    if name == "relax.nn.pad" and is_feature_map(call.args[0]) and _pads_space_with_constant(call):
-        return Flow(FlowKind.FOLLOW, (call.args[0],))
-    if name == "relax.image.resize2d" and is_feature_map(call.args[0]) and _resizes_nchw(call):
-        return Flow(FlowKind.FOLLOW, (call.args[0],))
-    if name == "relax.reshape" and squeezes_pixel(call):
-        return Flow(FlowKind.FOLLOW, (call.args[0],))
-    if name == "relax.strided_slice" and is_feature_map(call.args[0]):
-        return _slice_flow(call)
-    if name == "relax.layout_transform" and is_feature_map(call.args[0]):
-        return _channel_move_flow(call)
-    return _BOUNDARY
+@dataclass(frozen=True)
+class LayoutRule:
+    """How layouts flow through calls of one operator, and the call over blocked operands.
+
+    ``flow(call)`` classifies a call over plain NCHW. ``blocked(call, operands)`` is the same
+    operation over operands that are stored in a blocked layout; not yet emitted.
+    """
+
+    flow: Callable[[relax.Call], Flow]
+    blocked: Callable[[relax.Call, BlockedOperands], relax.Expr]
+
+
+def same_call(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
+    """The call with other arguments: for operations that have no layout attribute."""
+    return relax.Call(call.op, operands.args_of(call), call.attrs, call.ty_args)
+
+
+def follow_first(call: relax.Call) -> Flow:
+    """The first argument's layout is handed on."""
+    return Flow(FlowKind.FOLLOW, (call.args[0],))
 
 
 def is_feature_map(expr: relax.Expr) -> bool:
-    """A float32 tensor of static shape (N, C, H, W)."""
+    """A tensor of floating-point numbers of static shape (N, C, H, W)."""
     shape = static_shape(expr)
-    return shape is not None and len(shape) == 4 and str(expr.ty.dtype) == "float32"
+    return shape is not None and len(shape) == 4 and dtype_of(expr).startswith("float")
+
+
+def channels_of(expr: relax.Expr) -> int:
+    """Channels of a feature map."""
+    shape = static_shape(expr)
+    assert shape is not None
+    return shape[1]
 
 
 def per_channel_constant(expr: relax.Expr, channels: int) -> bool:
@@ -106,86 +109,12 @@ def per_channel_constant(expr: relax.Expr, channels: int) -> bool:
     return shape in ((channels, 1, 1), (1, channels, 1, 1))
 
 
-def squeezes_pixel(call: relax.Call) -> bool:
-    """A reshape between (N, C, 1, 1) and (N, C): the same memory in every blocked layout."""
-    before, after = static_shape(call.args[0]), static_shape(call)
-    if before is None or after is None or len(before) != 4:
-        return False
-    return before[2:] == (1, 1) and after == before[:2]
-
-
-def _tolerant_flow(call: relax.Call) -> Flow:
-    if op_name(call) in POOLS and str(call.attrs.layout) != "NCHW":
-        return _BOUNDARY
-    return Flow(FlowKind.FOLLOW, (call.args[0],))
-
-
-def _concat_flow(call: relax.Call) -> Flow:
-    fields = tuple(call.args[0]) if isinstance(call.args[0], relax.Tuple) else ()
-    if not fields or not all(is_feature_map(field) for field in fields):
-        return _BOUNDARY
-    if call.attrs.axis is None or int(call.attrs.axis) % 4 == 0:
-        return _BOUNDARY
-    return Flow(FlowKind.JOIN, fields, tuple(sorted({_channels(field) for field in fields})))
-
-
-def _slice_flow(call: relax.Call) -> Flow:
-    """A part of the image follows; a part of the channels keeps blocks that its bounds keep."""
-    ranges = read_slice(call)
-    if ranges is None or any(part.axis == 0 for part in ranges):
-        return _BOUNDARY
-    part = channel_range(ranges)
-    if part is None:
-        return Flow(FlowKind.FOLLOW, (call.args[0],))
-    if part.step != 1 or part.begin == part.end:
-        return _BOUNDARY
-    bounds = {_channels(call.args[0]), part.begin, part.end} - {0}
-    return Flow(FlowKind.JOIN, (call.args[0],), tuple(sorted(bounds)))
-
-
-def _channel_move_flow(call: relax.Call) -> Flow:
-    move = read_channel_move(call)
-    if move is None:
-        return _BOUNDARY
-    divided = move.channels_to_divide(_channels(call.args[0]))
-    return Flow(FlowKind.JOIN, (call.args[0],), (divided,))
-
-
-def _binary_flow(call: relax.Call) -> Flow:
-    shape = static_shape(call)
-    if shape is None or len(shape) != 4 or str(call.ty.dtype) != "float32":
-        return _BOUNDARY
-    channels = shape[1]
-    constants = [arg for arg in call.args if isinstance(arg, GenericConst)]
-    if not all(per_channel_constant(constant, channels) for constant in constants):
-        return _BOUNDARY
-    tensors = tuple(arg for arg in call.args if not isinstance(arg, GenericConst))
-    if not all(is_feature_map(t) and _channels(t) in (1, channels) for t in tensors):
-        return _BOUNDARY
-    if len(tensors) == 1:
-        same = _channels(tensors[0]) == channels
-        return Flow(FlowKind.FOLLOW, tensors) if same else _BOUNDARY
-    # A single channel broadcasts over any block.
-    return Flow(FlowKind.JOIN, tensors, (channels,))
-
-
-def _reduces_space(call: relax.Call) -> bool:
-    if not is_feature_map(call.args[0]) or call.attrs.axis is None:
-        return False
-    return tuple(sorted(int(axis) % 4 for axis in call.attrs.axis)) == SPATIAL_AXES
-
-
-def _pads_space_with_constant(call: relax.Call) -> bool:
-    widths = [int(width) for width in call.attrs.pad_width]
-    return not any(widths[:4]) and str(call.attrs.pad_mode) == "constant"
-
-
-def _resizes_nchw(call: relax.Call) -> bool:
-    """By a method that reads each channel alone, to a shape that is known."""
-    return str(call.attrs.layout) == "NCHW" and is_feature_map(call)
-
-
-def _channels(expr: relax.Expr) -> int:
-    shape = static_shape(expr)
-    assert shape is not None
-    return shape[1]
+def constant_in(constant: relax.Expr, layout: Layout) -> relax.Expr:
+    """A scalar or per-channel constant in the shape that broadcasts over a blocked tensor."""
+    if not isinstance(constant, GenericConst) or not layout.is_blocked:
+        return constant
+    values = constant.value.numpy()
+    if values.size == 1:
+        return relax.const(values.reshape(()), constant.value.dtype)
+    blocked = values.reshape(1, values.size // layout.block, 1, 1, layout.block)
+    return relax.const(np.ascontiguousarray(blocked), constant.value.dtype)

@@ -1,4 +1,4 @@
-"""Slices with bounds that are known: what they keep of each axis, and the same in blocks."""
+"""Slices with constant bounds: the range of each axis, and the same slice of a blocked tensor."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.calls import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 
 CHANNELS = 1
 
 
 @dataclass(frozen=True)
 class Range:
-    """``range(begin, end, step)`` of an axis, bounds inside the axis, step positive."""
+    """``range(begin, end, stride)`` of an axis; bounds inside the axis, stride positive."""
 
     axis: int
     begin: int
     end: int
-    step: int = 1
+    stride: int = 1
 
 
 def read_slice(call: relax.Expr) -> tuple[Range, ...] | None:
-    """What a strided_slice of a static tensor keeps, per axis; ``None`` for anything else."""
+    """The ranges that a strided_slice of a static tensor keeps; ``None`` if it is no such slice."""
     if op_name(call) != "relax.strided_slice":
         return None
     shape, result = static_shape(call.args[0]), static_shape(call)
@@ -32,20 +32,20 @@ def read_slice(call: relax.Expr) -> tuple[Range, ...] | None:
     if shape is None or result is None or not all(fields):
         return None
     axes, begins, ends, *strides = fields
-    steps = strides[0] if strides else (1,) * len(axes)
-    if min(steps) < 1:
+    by_axis = strides[0] if strides else (1,) * len(axes)
+    if min(by_axis) < 1:
         return None
     ranges = tuple(
-        _clipped(axis % len(shape), begin, end, step, shape[axis])
-        for axis, begin, end, step in zip(axes, begins, ends, steps, strict=True)
+        _clipped(axis % len(shape), begin, end, stride, shape[axis])
+        for axis, begin, end, stride in zip(axes, begins, ends, by_axis, strict=True)
     )
-    kept = {r.axis: len(range(r.begin, r.end, r.step)) for r in ranges}
+    kept = {r.axis: len(range(r.begin, r.end, r.stride)) for r in ranges}
     expected = tuple(kept.get(axis, extent) for axis, extent in enumerate(shape))
     return ranges if expected == result and len(kept) == len(ranges) else None
 
 
 def channel_range(ranges: Sequence[Range]) -> Range | None:
-    """The range of the channels, where a slice takes a part of them."""
+    """The range of the channels; ``None`` if a slice does not cut that axis."""
     return next((r for r in ranges if r.axis == CHANNELS), None)
 
 
@@ -56,12 +56,12 @@ def slice_of(data: relax.Expr, ranges: Sequence[Range]) -> relax.Expr:
         [r.axis for r in ranges],
         [r.begin for r in ranges],
         [r.end for r in ranges],
-        [r.step for r in ranges],
+        [r.stride for r in ranges],
     )
 
 
 def blocked_slice(call: relax.Call, data: relax.Expr, layout: Layout) -> relax.Expr:
-    """The slice of a tensor stored in ``layout``, whose block divides the channels' bounds."""
+    """The slice of a tensor stored in ``layout``; its block divides the bounds of the channels."""
     ranges = read_slice(call)
     assert ranges is not None
     block = max(layout.block, 1)
@@ -72,13 +72,13 @@ def _in_blocks(channels: Range, block: int) -> Range:
     return Range(CHANNELS, channels.begin // block, channels.end // block)
 
 
-def _clipped(axis: int, begin: int, end: int, step: int, extent: int) -> Range:
-    begin, end, step = slice(begin, end, step).indices(extent)
-    return Range(axis, begin, max(begin, end), step)
+def _clipped(axis: int, begin: int, end: int, stride: int, extent: int) -> Range:
+    begin, end, stride = slice(begin, end, stride).indices(extent)
+    return Range(axis, begin, max(begin, end), stride)
 
 
 def _integers(arg: relax.Expr) -> tuple[int, ...]:
-    """The integers of a tuple of known ones; empty otherwise."""
+    """The integers of a tuple of constants; empty for any other expression."""
     fields = list(arg) if isinstance(arg, relax.Tuple) else []
     values = [getattr(field, "value", None) for field in fields]
     if not all(isinstance(value, int) for value in values):

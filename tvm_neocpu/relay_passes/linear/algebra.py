@@ -1,8 +1,8 @@
-"""The algebra behind :class:`FoldLinearOps`, in double precision, on arrays alone.
+"""The algebra behind :class:`FoldLinearOps`: on arrays alone, in double precision.
 
-CDUCA (Wu et al. 2020), graph engine: neighbours ``Y = X W + B`` with constant W and B become one,
-``Y2 = (X W1 + B1) W2 + B2 = X (W1 W2) + (B1 W2 + B2)``. Here W is the step that does the work (a
-convolution, a dense layer) and B an affine step behind it, so each rule looks at two neighbours.
+CDUCA (Wu et al. 2020, graph engine) merges neighbours ``Y = X W + B`` with constant W and B:
+``Y2 = (X W1 + B1) W2 + B2 = X (W1 W2) + (B1 W2 + B2)``. Here W is one operation (a convolution, a
+dense layer) and B is another, the affine operation behind it. So each rule looks at two neighbours.
 """
 
 from __future__ import annotations
@@ -16,26 +16,27 @@ import numpy as np
 import numpy.typing as npt
 
 from tvm_neocpu.relay_passes.ir.constants import Array
-from tvm_neocpu.relay_passes.linear.steps import Affine, Conv, Dense, Step, spread
+from tvm_neocpu.relay_passes.linear.ops import Affine, Conv, Dense, LinearOp, spread
 
-Fused = tuple[Step, ...] | None
+Fused = tuple[LinearOp, ...] | None
 
 
-def simplify(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The same function in as few steps; steps that nothing was folded into stay the same objects.
+def simplify(ops: tuple[LinearOp, ...]) -> tuple[LinearOp, ...]:
+    """The same function in fewer operations; an operation that takes nothing in stays itself.
 
-    Rules go from cheap to dear, so that a weight is multiplied once and not by every factor.
+    The rules are ordered from cheap to dear: factors are multiplied with each other first, so that
+    a weight is multiplied once.
     """
-    steps = tuple(step for step in steps if not _is_identity(step))
+    ops = tuple(op for op in ops if not _is_identity(op))
     for rule in RULES:
-        for index, (first, second) in enumerate(pairwise(steps)):
+        for index, (first, second) in enumerate(pairwise(ops)):
             fused = rule(first, second)
             if fused is not None:
-                return simplify(steps[:index] + fused + steps[index + 2 :])
-    return _with_bias_vectors(steps)
+                return simplify(ops[:index] + fused + ops[index + 2 :])
+    return _with_bias_vectors(ops)
 
 
-def compose_affines(first: Step, second: Step) -> Fused:
+def compose_affines(first: LinearOp, second: LinearOp) -> Fused:
     """``(x s1 + t1) s2 + t2 = x (s1 s2) + (t1 s2 + t2)``."""
     if not isinstance(first, Affine) or not isinstance(second, Affine):
         return None
@@ -46,7 +47,7 @@ def compose_affines(first: Step, second: Step) -> Fused:
     return (Affine(scale, shift, axis),)
 
 
-def fold_scale_after(first: Step, second: Step) -> Fused:
+def fold_scale_after(first: LinearOp, second: LinearOp) -> Fused:
     """``(x W) s + t = x (W s) + t``."""
     if isinstance(first, Affine) or not isinstance(second, Affine):
         return None
@@ -57,8 +58,8 @@ def fold_scale_after(first: Step, second: Step) -> Fused:
     return (first.scale_outputs(scale), shift)
 
 
-def fold_affine_before(first: Step, second: Step) -> Fused:
-    """``(x s + t) W = x (s W) + t W``; the shift blocks where its response is not uniform."""
+def fold_affine_before(first: LinearOp, second: LinearOp) -> Fused:
+    """``(x s + t) W = x (s W) + t W``; declined if ``t W`` differs from pixel to pixel."""
     if not isinstance(first, Affine) or isinstance(second, Affine):
         return None
     if first.axis not in (None, second.axis):
@@ -70,8 +71,8 @@ def fold_affine_before(first: Step, second: Step) -> Fused:
     return (linear, Affine(np.ones(()), response, second.axis if response.ndim else None))
 
 
-def merge_dense(first: Step, second: Step) -> Fused:
-    """``(x W1) W2 = x (W1 W2)`` if the product has no more weights than its factors."""
+def merge_dense(first: LinearOp, second: LinearOp) -> Fused:
+    """``(x W1) W2 = x (W1 W2)`` if the product has no more weights than W1 and W2 together."""
     if not isinstance(first, Dense) or not isinstance(second, Dense):
         return None
     if first.weight.shape[0] * second.out_channels > first.weight.size + second.weight.size:
@@ -79,8 +80,8 @@ def merge_dense(first: Step, second: Step) -> Fused:
     return (replace(first, weight=_double(first.weight) @ _double(second.weight)),)
 
 
-def merge_convs(first: Step, second: Step) -> Fused:
-    """Two convolutions, one of them 1x1, if one of the result's size is no more work than both."""
+def merge_convs(first: LinearOp, second: LinearOp) -> Fused:
+    """Two convolutions, one of them 1x1, as one, if that is no more work than both."""
     if not isinstance(first, Conv) or not isinstance(second, Conv):
         return None
     if first.groups != second.groups:
@@ -99,7 +100,7 @@ def merge_convs(first: Step, second: Step) -> Fused:
 
 
 def _is_no_larger(weights: int, pixels: int | None, first: Conv, second: Conv) -> bool:
-    """Neither more weights nor more multiply-adds than the two convolutions have together."""
+    """Whether the result has neither more weights nor more multiply-adds than both together."""
     if pixels is None or first.pixels is None or second.pixels is None:
         return False
     work = first.weight.size * first.pixels + second.weight.size * second.pixels
@@ -107,7 +108,10 @@ def _is_no_larger(weights: int, pixels: int | None, first: Conv, second: Conv) -
 
 
 def _product_by_group(first: Conv, second: Conv) -> Array:
-    """Sum over the channels in between, as (group, output, input, tap); one kernel has one tap."""
+    """The weights' product, (group, output, input, tap), summed over the channels in between.
+
+    One of the two kernels has one tap, so that the product has the taps of the other.
+    """
     outer, inner = _double(second.by_group), _double(first.by_group)
     groups, outputs, middle, outer_taps = outer.shape
     inputs, inner_taps = inner.shape[2:]
@@ -117,25 +121,25 @@ def _product_by_group(first: Conv, second: Conv) -> Array:
     return product.reshape(groups, outputs, inputs, outer_taps * inner_taps)
 
 
-def _with_bias_vectors(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Scalars right behind a linear step become vectors: a bias has one entry per channel."""
-    result = list(steps)
-    for index, (first, second) in enumerate(pairwise(steps)):
+def _with_bias_vectors(ops: tuple[LinearOp, ...]) -> tuple[LinearOp, ...]:
+    """Scalars behind a weighted operation become vectors: a bias has one entry per channel."""
+    result = list(ops)
+    for index, (first, second) in enumerate(pairwise(ops)):
         if not isinstance(first, Affine) and isinstance(second, Affine) and second.axis is None:
             scale, shift = (spread(v, first.out_channels) for v in (second.scale, second.shift))
             result[index + 1] = Affine(scale, shift, first.axis)
     return tuple(result)
 
 
-def _is_identity(step: Step) -> bool:
-    return isinstance(step, Affine) and not step.scales and not step.shifts
+def _is_identity(op: LinearOp) -> bool:
+    return isinstance(op, Affine) and not op.scales and not op.shifts
 
 
 def _double(array: Array) -> npt.NDArray[np.float64]:
     return array.astype("float64", copy=False)
 
 
-RULES: tuple[Callable[[Step, Step], Fused], ...] = (
+RULES: tuple[Callable[[LinearOp, LinearOp], Fused], ...] = (
     compose_affines,
     fold_scale_after,
     fold_affine_before,

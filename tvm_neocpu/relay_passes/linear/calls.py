@@ -1,4 +1,4 @@
-"""Between Relax calls and the steps of :mod:`linear_steps`; fp32 and NCHW only."""
+"""Relax calls read as linear operations and written again; NCHW only."""
 
 from __future__ import annotations
 
@@ -11,41 +11,40 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-from tvm_neocpu.relay_passes.ir.constants import (
-    Array,
-    array_of,
-    constant_of,
-    is_tensor,
-)
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, op_name
-from tvm_neocpu.relay_passes.linear.steps import (
+from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, is_foldable, op_name
+from tvm_neocpu.relay_passes.ir.rewrite import Scope
+from tvm_neocpu.relay_passes.linear.ops import (
     Affine,
     Conv,
     ConvTranspose,
     Dense,
-    Linear,
-    Step,
+    LinearOp,
+    Weighted,
 )
 
-Read = tuple[relax.Expr, Step] | None
+Read = tuple[relax.Expr, LinearOp] | None
 
 _ONE, _ZERO = np.ones(()), np.zeros(())
 
 
-def read_step(call: relax.Expr) -> Read:
-    """The tensor that a call works on and what it does to it; ``None`` if that is not linear."""
-    reader = READERS.get(op_name(call) or "")
+def read_linear_op(call: relax.Expr) -> Read:
+    """(data, operation) of a linear call; ``None`` for any other expression."""
+    reader = READERS.get(op_name(call))
     if reader is None or not _has_shape(call) or not all(map(_has_shape, call.args)):
         return None
     return reader(call)
 
 
 def read_batch_norm(call: Call) -> Read:
-    """A batch norm's first result in inference, ``gamma (x - mean) / sqrt(var + eps) + beta``."""
+    """(data, operation) of a batch norm's first result, in inference only.
+
+    ``gamma (x - mean) / sqrt(var + eps) + beta`` is an affine operation with constant parameters.
+    """
     attrs = call.attrs
     if attrs.training or not _has_shape(call.args[0]):
         return None
-    params = [_fp32_array(arg) for arg in call.args[1:]]
+    params = [_folded_array(arg) for arg in call.args[1:]]
     if any(param is None for param in params):
         return None
     gamma, beta, mean, variance = (np.asarray(param, "float64") for param in params)
@@ -54,25 +53,28 @@ def read_batch_norm(call: Call) -> Read:
     return call.args[0], Affine(scale, shift, int(attrs.axis) % call.args[0].ty.ndim)
 
 
-def write_step(
-    scope: Scope, data: relax.Expr, step: Step, weights: Mapping[int, GenericConst]
+def write_linear_op(
+    scope: Scope, data: relax.Expr, op: LinearOp, weights: Mapping[int, GenericConst]
 ) -> relax.Expr:
-    """Emit the calls for a step; ``weights`` has the constants of arrays that nothing changed."""
-    if isinstance(step, Affine):
-        return _write_affine(scope, data, step)
-    weight = weights.get(id(step.weight))
+    """Emit the calls of an operation on ``data``.
+
+    ``weights`` has the module's own constant for each array, by ``id``, that no rule changed.
+    """
+    if isinstance(op, Affine):
+        return _write_affine(scope, data, op)
+    weight = weights.get(id(op.weight))
     if weight is None:
-        weight = constant_of(step.weight, "float32")
-    return scope.emit(_linear_call(data, step, weight))
+        weight = constant_of(op.weight, dtype_of(data))
+    return scope.emit(_linear_call(data, op, weight))
 
 
-def calls_of(step: Step) -> int:
-    """How many calls :func:`write_step` emits."""
-    return int(step.scales) + int(step.shifts) if isinstance(step, Affine) else 1
+def calls_of(op: LinearOp) -> int:
+    """The number of calls that :func:`write_linear_op` emits."""
+    return int(op.scales) + int(op.shifts) if isinstance(op, Affine) else 1
 
 
 def _read_conv(call: Call) -> Read:
-    attrs, weight = call.attrs, _fp32_array(call.args[1])
+    attrs, weight = call.attrs, _folded_array(call.args[1])
     layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
     if weight is None or layouts != ("NCHW", "OIHW", "NCHW"):
         return None
@@ -81,7 +83,7 @@ def _read_conv(call: Call) -> Read:
 
 
 def _pixels(call: Call) -> int | None:
-    """Height times width of the result, whatever the batch is."""
+    """Height times width of the result, ``None`` if symbolic; the batch may be symbolic."""
     height, width = call.ty.shape.values[2:]
     if not isinstance(height, tvm.tirx.IntImm) or not isinstance(width, tvm.tirx.IntImm):
         return None
@@ -89,11 +91,11 @@ def _pixels(call: Call) -> int | None:
 
 
 def _read_conv_transpose(call: Call) -> Read:
-    attrs, weight = call.attrs, _fp32_array(call.args[1])
+    attrs, weight = call.attrs, _folded_array(call.args[1])
     layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
     if weight is None or layouts != ("NCHW", "IOHW", "NCHW"):
         return None
-    step = ConvTranspose(
+    op = ConvTranspose(
         weight,
         _ints(attrs.strides),
         _ints(attrs.padding),
@@ -101,11 +103,11 @@ def _read_conv_transpose(call: Call) -> Read:
         _ints(attrs.dilation),
         int(attrs.groups),
     )
-    return call.args[0], step
+    return call.args[0], op
 
 
 def _read_dense(call: Call) -> Read:
-    weight = _fp32_array(call.args[1])
+    weight = _folded_array(call.args[1])
     if weight is None or weight.ndim != 2 or call.args[0].ty.ndim < 2:
         return None
     return call.args[0], Dense(weight, call.args[0].ty.ndim - 1)
@@ -135,11 +137,11 @@ def _read_negative(call: Call) -> Read:
 
 
 def _affine(call: Call, data: int, terms: Callable[[Array], tuple[Array, Array]]) -> Read:
-    """The call as an affine step on ``args[data]``, if the other is a scalar or a vector constant.
+    """The call as an affine operation on ``args[data]``; the other argument is constant.
 
-    A constant that varies over two axes, or broadcasts the tensor to a larger one, is no such step.
+    ``None`` if the constant varies along two axes or broadcasts the tensor to a larger one.
     """
-    x, constant = call.args[data], _fp32_array(call.args[1 - data])
+    x, constant = call.args[data], _folded_array(call.args[1 - data])
     if constant is None or array_of(x) is not None:
         return None
     if not tvm_ffi.structural_equal(x.ty, call.ty):
@@ -152,44 +154,44 @@ def _affine(call: Call, data: int, terms: Callable[[Array], tuple[Array, Array]]
     return x, Affine(*terms(vector), axis)
 
 
-def _write_affine(scope: Scope, data: relax.Expr, step: Affine) -> relax.Expr:
-    rank = data.ty.ndim
-    if step.scales:
-        data = scope.emit(relax.op.multiply(data, _vector_constant(step.scale, step.axis, rank)))
-    if step.shifts:
-        data = scope.emit(relax.op.add(data, _vector_constant(step.shift, step.axis, rank)))
+def _write_affine(scope: Scope, data: relax.Expr, op: Affine) -> relax.Expr:
+    if op.scales:
+        data = scope.emit(relax.op.multiply(data, _vector_constant(op.scale, op.axis, data)))
+    if op.shifts:
+        data = scope.emit(relax.op.add(data, _vector_constant(op.shift, op.axis, data)))
     return data
 
 
-def _vector_constant(vector: Array, axis: int | None, rank: int) -> GenericConst:
-    """``(1, C, 1, 1)`` for the channels of an NCHW tensor, ``(F,)`` for the last axis of any."""
+def _vector_constant(vector: Array, axis: int | None, data: relax.Expr) -> GenericConst:
+    """Of shape (1, C, 1, 1) for an NCHW tensor's channels, (F,) for the last axis of any tensor."""
+    rank = data.ty.ndim
     if vector.ndim and axis is not None and axis != rank - 1:
         vector = vector.reshape([-1 if a == axis else 1 for a in range(rank)])
-    return constant_of(vector, "float32")
+    return constant_of(vector, dtype_of(data))
 
 
-def _linear_call(data: relax.Expr, step: Linear, weight: GenericConst) -> relax.Expr:
-    if isinstance(step, Dense):
+def _linear_call(data: relax.Expr, op: Weighted, weight: GenericConst) -> relax.Expr:
+    if isinstance(op, Dense):
         return relax.op.matmul(data, weight)
     window: dict[str, Any] = {
-        "strides": step.stride,
-        "padding": step.padding,
-        "dilation": step.dilation,
-        "groups": step.groups,
+        "strides": op.stride,
+        "padding": op.padding,
+        "dilation": op.dilation,
+        "groups": op.groups,
     }
-    if isinstance(step, Conv):
+    if isinstance(op, Conv):
         return relax.op.nn.conv2d(data, weight, **window)
-    window["output_padding"] = step.output_padding
+    window["output_padding"] = op.output_padding
     return relax.op.nn.conv2d_transpose(data, weight, **window)
 
 
 def _has_shape(expr: relax.Expr) -> bool:
-    """An fp32 tensor whose rank and sizes are known, if only by name."""
-    return is_tensor(expr) and isinstance(expr.ty.shape, relax.ShapeExpr)
+    """Whether it is a foldable tensor of known rank; its extents may be symbolic."""
+    return is_foldable(expr) and isinstance(expr.ty.shape, relax.ShapeExpr)
 
 
-def _fp32_array(expr: relax.Expr) -> Array | None:
-    return array_of(expr) if is_tensor(expr) else None
+def _folded_array(expr: relax.Expr) -> Array | None:
+    return array_of(expr) if is_foldable(expr) else None
 
 
 def _ints(values: Any) -> tuple[Any, ...]:
@@ -207,4 +209,4 @@ READERS: dict[str, Callable[[Call], Read]] = {
     "relax.subtract": _read_subtract,
 }
 
-__all__ = ["READERS", "calls_of", "read_batch_norm", "read_step", "write_step"]
+__all__ = ["READERS", "calls_of", "read_batch_norm", "read_linear_op", "write_linear_op"]

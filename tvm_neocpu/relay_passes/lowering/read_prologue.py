@@ -1,4 +1,9 @@
-"""Which elementwise operations in front of a convolution its template can do on the way in."""
+"""The elementwise operations in front of a convolution that its template computes as it reads.
+
+y = multiply(x, s)
+y = add(y, t)                 ->    parts (x,), operations (multiply s, add t, relu)
+z = conv2d(relu(y), W)
+"""
 
 from __future__ import annotations
 
@@ -8,77 +13,82 @@ from dataclasses import dataclass
 from tvm import relax, te
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.calls import dtype_of, op_name, static_shape
-from tvm_neocpu.relay_passes.ir.rewrite import operands
+from tvm_neocpu.relay_passes.ir.exprs import is_foldable, op_name, operands, static_shape
 from tvm_neocpu.topi.schedule import prologue
-from tvm_neocpu.topi.schedule.prologue import STEP_OPERATORS
 
-# What a variable is bound to; ``None`` for a parameter.
+# The value that a variable is bound to; ``None`` for a parameter.
 Definition = Callable[[relax.Var], relax.Expr | None]
+
+# (operation, its other operand); ``None`` for an operation with one operand.
+Operation = tuple[str, relax.Expr | None]
+
+# By Relax's name, what a template calls the operation.
+OPERATIONS = {"relax.multiply": "multiply", "relax.add": "add", "relax.nn.relu": "relu"}
 
 
 @dataclass(frozen=True)
 class Prologue:
-    """``parts``, concatenated by channels, then ``steps``: (operator, its other operand)."""
+    """The ``parts`` are concatenated by channels; each operation is applied to the result."""
 
     parts: tuple[relax.Expr, ...]
-    steps: tuple[tuple[str, relax.Expr | None], ...]
+    operations: tuple[Operation, ...]
 
     @property
     def operands(self) -> tuple[relax.Expr, ...]:
-        """Of the steps that have one, in their order."""
-        return tuple(operand for _, operand in self.steps if operand is not None)
+        """The other operands of the operations that have one, in order."""
+        return tuple(operand for _, operand in self.operations if operand is not None)
 
     def compute(self, parts: Sequence[te.Tensor], operands: Sequence[te.Tensor]) -> te.Tensor:
-        """The template's data; what lies in memory as it is stays a placeholder."""
-        if len(parts) == 1 and not self.steps:
+        """The template's data; one part without operations is that part itself."""
+        if len(parts) == 1 and not self.operations:
             return parts[0]
         left = iter(operands)
-        steps = [(name, None if operand is None else next(left)) for name, operand in self.steps]
-        return prologue.compute(parts, steps)
+        return prologue.compute(
+            parts,
+            [(name, None if other is None else next(left)) for name, other in self.operations],
+        )
 
 
 def read_prologue(
     data: relax.Expr, definition: Definition, uses: Mapping[relax.Var, int]
 ) -> Prologue | None:
-    """The chain of multiplications, additions and ReLUs, each with one reader, that ends in data.
+    """The chain of multiplications, additions and ReLUs that ends in ``data``.
 
-    Where the chain starts at a value that it alone reads, it is the epilogue of what made that
-    value, unless that is a concat or the network's input: ``None``.
+    Each result in the chain has one reader. ``None`` if the chain is empty, and if nothing else
+    reads the value that it starts from: then it is the epilogue of the operation that made the
+    value. A concat and a parameter take no epilogue, so that their chains are prologues.
     """
-    steps: list[tuple[str, relax.Expr | None]] = []
-    while uses.get(data) == 1 and (step := _step(data, definition(data))) is not None:
-        data, *found = step
-        steps.insert(0, (found[0], found[1]))
+    operations: list[Operation] = []
+    while uses.get(data) == 1 and (found := _operation(data, definition(data))) is not None:
+        data, operation = found
+        operations.insert(0, operation)
     if not isinstance(data, relax.Var):
         return None
     value = definition(data)
     parts = _concat_parts(value) if uses.get(data) == 1 else None
     if parts is not None:
-        return Prologue(parts, tuple(steps))
-    if not steps or (uses.get(data) == 1 and value is not None):
+        return Prologue(parts, tuple(operations))
+    if not operations or (uses.get(data) == 1 and value is not None):
         return None
-    return Prologue((data,), tuple(steps))
+    return Prologue((data,), tuple(operations))
 
 
-def _step(
-    result: relax.Var, value: relax.Expr | None
-) -> tuple[relax.Expr, str, relax.Expr | None] | None:
-    """What a step reads, its operator and its other operand; ``None`` if it is no step."""
-    name = op_name(value)
-    if name not in STEP_OPERATORS or dtype_of(result) != "float32":
+def _operation(result: relax.Var, value: relax.Expr | None) -> tuple[relax.Expr, Operation] | None:
+    """(the data that it reads, the operation); ``None`` if a prologue cannot have it."""
+    name = OPERATIONS.get(op_name(value))
+    if name is None or not is_foldable(result):
         return None
     first, *others = operands(value)
     if not others:
-        return first, name, None
+        return first, (name, None)
     for data, operand in ((first, others[0]), (others[0], first)):
         if static_shape(data) == static_shape(result) and _broadcasts(operand, result):
-            return data, name, operand
+            return data, (name, operand)
     return None
 
 
 def _broadcasts(operand: relax.Expr, result: relax.Expr) -> bool:
-    """Whether an operand is one value for all pixels of the channel: constants, SE's gates."""
+    """Whether an operand has one value for all pixels of a channel: a constant, a gate of SE."""
     shape, whole = static_shape(operand), static_shape(result)
     if shape is None or whole is None or not isinstance(operand, relax.Var | GenericConst):
         return False
@@ -87,11 +97,11 @@ def _broadcasts(operand: relax.Expr, result: relax.Expr) -> bool:
 
 
 def _concat_parts(value: relax.Expr | None) -> tuple[relax.Expr, ...] | None:
-    """The feature maps that a concat over channels joins."""
+    """The feature maps that a concat by channels reads; ``None`` for any other value."""
     if op_name(value) != "relax.concat" or not isinstance(value.args[0], relax.Tuple):
         return None
     parts = tuple(value.args[0])
     shapes = [static_shape(part) for part in parts]
-    if value.attrs.axis is None or None in shapes or dtype_of(parts[0]) != "float32":
+    if value.attrs.axis is None or None in shapes or not is_foldable(parts[0]):
         return None
     return parts if int(value.attrs.axis) % len(shapes[0]) == 1 else None

@@ -1,4 +1,4 @@
-"""Bilinear resize2d by tables; the other methods and coordinate modes go TVM's own way."""
+"""Bilinear resize2d by tables; TVM legalises the other methods and coordinate modes."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.calls import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 from tvm_neocpu.topi.image import resize_linear
 
 RESIZE = "relax.image.resize2d"
-# relax.OpPatternKind.kOutEWiseFusable: a producer fused into it would be computed four times.
-OUT_ELEMWISE_FUSABLE = 4
 
 
 def legalize_resize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    """A legalisation of ``relax.image.resize2d``."""
+    """The legalisation of ``relax.image.resize2d``, for the table of ``LegalizeOps``."""
     tables = _tables(call)
     if tables is None:
         return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
@@ -26,13 +25,14 @@ def legalize_resize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr
         call.args[0],
         *constants,
         primfunc_name_hint="resize_linear",
+        # A producer fused into it would be computed four times.
         primfunc_attrs={"op_pattern": OUT_ELEMWISE_FUSABLE},
     )
 
 
 def _tables(call: relax.Call) -> tuple[resize_linear.Taps, resize_linear.Taps] | None:
     shape, resized = static_shape(call.args[0]), static_shape(call)
-    if shape is None or resized is None or str(call.ty.dtype) != "float32":
+    if shape is None or resized is None or dtype_of(call) != resize_linear.DTYPE:
         return None
     if str(call.attrs.method) != "linear" or not _is_ours(str(call.attrs.layout)):
         return None

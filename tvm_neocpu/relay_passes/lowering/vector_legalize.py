@@ -1,6 +1,6 @@
-"""Which Relax operators are lowered to our own vectorised arithmetic instead of to libm calls.
+"""Relax operators that are lowered to our vectorised arithmetic instead of to calls of libm.
 
-A table for ``relax.transform.LegalizeOps``. Whatever is not float32 goes TVM's own way.
+A table for ``relax.transform.LegalizeOps``. TVM legalises tensors that are not float32.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 import tvm
 from tvm import relax, te, tirx
 
-from tvm_neocpu.relay_passes.ir.calls import op_name
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.topi.math import softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -29,7 +29,7 @@ FORMULAS: dict[str, Formula] = {
 
 
 def vector_legalization() -> dict[str, Legalize]:
-    """Operator name -> how it becomes a PrimFunc call."""
+    """Operator name -> the function that makes a PrimFunc call of its call."""
     table: dict[str, Legalize] = {name: _elementwise(f) for name, f in FORMULAS.items()}
     table["relax.nn.softplus"] = _softplus
     table["relax.nn.softmax"] = _over_axis(softmax.softmax)
@@ -39,7 +39,7 @@ def vector_legalization() -> dict[str, Legalize]:
 
 def _elementwise(formula: Formula) -> Legalize:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        if not _is_float32(call):
+        if not _is_ours(call):
             return _as_tvm_does(builder, call)
         return _emit(builder, call, lambda x: _mapped(formula, x))
 
@@ -47,7 +47,7 @@ def _elementwise(formula: Formula) -> Legalize:
 
 
 def _softplus(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    if not _is_float32(call):
+    if not _is_ours(call):
         return _as_tvm_does(builder, call)
     beta, threshold = float(call.attrs.beta), float(call.attrs.threshold)
     return _emit(
@@ -57,7 +57,7 @@ def _softplus(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 def _over_axis(compute: Callable[[te.Tensor, int], te.Tensor]) -> Legalize:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        if not _is_float32(call):
+        if not _is_ours(call):
             return _as_tvm_does(builder, call)
         return _emit(builder, call, lambda x: compute(x, int(call.attrs.axis)))
 
@@ -75,9 +75,9 @@ def _emit(
     return builder.call_te(compute, call.args[0], primfunc_name_hint=hint)
 
 
-def _is_float32(call: relax.Call) -> bool:
-    """Of known rank, which call_te needs."""
-    return str(call.ty.dtype) == "float32" and call.ty.shape is not None
+def _is_ours(call: relax.Call) -> bool:
+    """Whether it is a float32 tensor of known rank; ``call_te`` needs the rank."""
+    return dtype_of(call) == vector_math.DTYPE and call.ty.shape is not None
 
 
 def _as_tvm_does(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:

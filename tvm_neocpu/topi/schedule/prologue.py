@@ -20,22 +20,23 @@ from tvm_neocpu.topi.schedule import steps
 PROLOGUE, PARTS_KEY = "prologue", "neocpu.prologue_parts"
 
 # (operator, its other operand); an operand broadcasts over pixels, from the right.
-Step = tuple[str, te.Tensor | None]
+Operation = tuple[str, te.Tensor | None]
 
-_STEPS: dict[str, Callable[[Expr, Expr | None], Expr]] = {
-    "relax.multiply": lambda value, operand: value * operand,
-    "relax.add": lambda value, operand: value + operand,
-    "relax.nn.relu": lambda value, _: te.max(value, tirx.const(0, value.ty)),
+# By operator, of the value and the other operand; zero stands in where there is none.
+_OPERATIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "multiply": lambda value, operand: value * operand,
+    "add": lambda value, operand: value + operand,
+    "relu": lambda value, zero: te.max(value, zero),
 }
-STEP_OPERATORS = frozenset(_STEPS)
 
 
-def compute(parts: Sequence[te.Tensor], prologue: Sequence[Step]) -> te.Tensor:
-    """The parts, concatenated over their second axis, after every step in turn.
+def compute(parts: Sequence[te.Tensor], prologue: Sequence[Operation]) -> te.Tensor:
+    """The parts, concatenated over their second axis, after every operation in turn.
 
     ``parts``: (N, C_i, H, W) or (N, C_i/x, H, W, x). Returns (N, C, H, W) or (N, C/x, H, W, x).
     """
     ends = list(accumulate(int(part.shape[1]) for part in parts))
+    zero = tirx.const(0, parts[0].dtype)
 
     def element(n, c, *pixel):
         value = parts[-1](n, c - (ends[-2] if len(ends) > 1 else 0), *pixel)
@@ -43,8 +44,8 @@ def compute(parts: Sequence[te.Tensor], prologue: Sequence[Step]) -> te.Tensor:
             start = ends[at - 1] if at else 0
             value = tirx.if_then_else(c < ends[at], parts[at](n, c - start, *pixel), value)
         for operator, operand in prologue:
-            other = None if operand is None else _broadcast(operand, (n, c, *pixel))
-            value = _STEPS[operator](value, other)
+            other = zero if operand is None else _broadcast(operand, (n, c, *pixel))
+            value = _OPERATIONS[operator](value, other)
         return value
 
     shape = (parts[0].shape[0], ends[-1], *parts[0].shape[2:])

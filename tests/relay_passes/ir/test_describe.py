@@ -1,0 +1,44 @@
+"""Names, shapes and types of a network's inputs and outputs."""
+
+from __future__ import annotations
+
+import pytest
+import tvm
+from tvm import relax
+
+from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.relay_passes.ir.describe import describe_inputs, describe_outputs, name_outputs
+
+
+def network(*shape: int | tvm.tirx.Var) -> tvm.IRModule:
+    """``(x, (-x, |x|))`` of one input ``data``: tuples in tuples, as branches return them."""
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType(shape, "float32"))
+    with builder.function("main", [data]):
+        negative = builder.emit(relax.op.negative(data))
+        size = builder.emit(relax.op.abs(data))
+        builder.emit_func_output(relax.Tuple([data, relax.Tuple([negative, size])]))
+    return builder.get()
+
+
+def test_outputs_are_numbered_until_they_are_named() -> None:
+    mod = network(2, 3)
+    assert describe_inputs(mod) == (("data", (2, 3), "float32"),)
+    assert [name for name, _, _ in describe_outputs(mod)] == ["0", "1", "2"]
+    named = name_outputs(mod, ["same", "minus", "size"])
+    assert describe_outputs(named) == tuple(
+        (name, (2, 3), "float32") for name in ("same", "minus", "size")
+    )
+    assert [name for name, _, _ in describe_outputs(mod)] == ["0", "1", "2"], "a copy was named"
+
+
+def test_names_that_do_not_fit_are_not_taken() -> None:
+    mod = name_outputs(network(2, 3), ["only one"])
+    assert [name for name, _, _ in describe_outputs(mod)] == ["0", "1", "2"]
+
+
+def test_an_open_dimension() -> None:
+    mod = network(tvm.tirx.Var("n", "int64"), 3)
+    assert describe_outputs(mod)[0] == ("0", (-1, 3), "float32")
+    with pytest.raises(ShapeError, match="input 'data' has no static shape; give one"):
+        describe_inputs(mod)

@@ -1,0 +1,237 @@
+"""Children that were forked after, or during, a run: they answer within a time limit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvm_neocpu
+from tvm_neocpu.runtime.built_module import BuiltModule
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+SECONDS = 120
+
+# Every script forks; ``answer`` is right in the parent before it does. A child that does not end in
+# time is killed by its own alarm, and its parent then exits with 1.
+SCRIPT = """
+import logging, multiprocessing, os, signal, sys, threading, time
+import numpy as np
+import tvm, tvm_neocpu
+
+library, array = sys.argv[1:]
+lib, image = tvm_neocpu.load(library), np.load(array)
+module = lib["default"](tvm.cpu())
+
+def scores(module=module):
+    with module.lock:
+        module.run(data=image)
+        return module.get_output("out").numpy()
+
+answer = scores()
+
+def right(module=module):
+    return np.array_equal(scores(module), answer)
+
+def fork(child):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        os._exit(0 if child() else 1)
+    return pid
+
+def succeeded(pid):
+    return os.waitpid(pid, 0)[1] == 0
+"""
+
+
+@pytest.fixture(scope="module")
+def files(wide_lib: BuiltModule, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The exported network and an image, for scripts in processes of their own."""
+    folder = tmp_path_factory.mktemp("forking")
+    wide_lib.export_library(folder / "net.so")
+    image = np.random.default_rng(0).standard_normal((1, 8, 56, 56), dtype=np.float32)
+    np.save(folder / "image.npy", image)
+    return str(folder / "net.so"), str(folder / "image.npy")
+
+
+def run(body: str, files: tuple[str, str], threads: int = 2) -> str:
+    """What the script prints; TVM runs on ``threads`` threads."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(tvm_neocpu.__file__).parents[1]),
+        "TVM_NUM_THREADS": str(threads),
+        "PYTHONWARNINGS": "ignore::DeprecationWarning",  # Python 3.12 warns of fork with threads
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT + body, *files],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+# TVM's idle workers spin for some 0.1 s, and sleep from then on: a fork meets either.
+@pytest.mark.parametrize(("pause", "threads"), [(0.0, 2), (0.7, 2), (0.7, 1), (0.7, 5)])
+def test_a_child_runs_what_its_parent_ran(
+    pause: float, threads: int, files: tuple[str, str]
+) -> None:
+    run(
+        f"time.sleep({pause})\n"
+        "children = [fork(lambda: all(right() for _ in range(5))) for _ in range(3)]\n"
+        "assert all([right(), *map(succeeded, children)])\n",
+        files,
+        threads,
+    )
+
+
+def test_children_of_children_and_of_other_threads(files: tuple[str, str]) -> None:
+    run(
+        "def parent():\n"
+        "    return right() and succeeded(fork(right)) and right()\n"
+        "assert succeeded(fork(parent))\n"
+        "found = []\n"
+        "def in_a_thread():\n"
+        "    found.append(right() and succeeded(fork(parent)))\n"
+        "    found.append(succeeded(fork(lambda: right(lib['default'](tvm.cpu())))))\n"
+        "thread = threading.Thread(target=in_a_thread); thread.start(); thread.join()\n"
+        "assert found == [True, True]\n",
+        files,
+    )
+
+
+def test_a_child_runs_in_threads_of_its_own(files: tuple[str, str]) -> None:
+    run(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "def child():\n"
+        "    with ThreadPoolExecutor(3) as pool:\n"
+        "        return all([right(), *pool.map(lambda _: right(), range(30)), right()])\n"
+        "assert succeeded(fork(child))\n",
+        files,
+    )
+
+
+def test_a_fork_while_another_thread_runs(files: tuple[str, str]) -> None:
+    run(
+        "end = threading.Event()\n"
+        "def keep_running():\n"
+        "    while not end.is_set():\n"
+        "        module.run()\n"
+        "thread = threading.Thread(target=keep_running); thread.start()\n"
+        "children = [fork(right) for _ in range(20)]\n"
+        "found = [succeeded(child) for child in children]\n"
+        "end.set(); thread.join()\n"
+        "assert all(found), found\n",
+        files,
+    )
+
+
+def test_a_fork_waits_for_a_call_to_end(files: tuple[str, str]) -> None:
+    """A child would find TVM's allocator locked for ever."""
+    run(
+        "from tvm_neocpu.runtime import forking\n"
+        "guard, inside, ended = forking.ForkLock(), threading.Event(), []\n"
+        "def busy():\n"
+        "    inside.set(); time.sleep(1); ended.append(True)\n"
+        "thread = threading.Thread(target=forking.call, args=(guard, busy)); thread.start()\n"
+        "inside.wait()\n"
+        "assert succeeded(fork(lambda: ended and forking.call(guard, right)))\n"
+        "assert forking.call(guard, right)\n",
+        files,
+    )
+
+
+def test_a_fork_does_not_wait_for_the_users_lock(files: tuple[str, str]) -> None:
+    run(
+        "inside, forked = threading.Event(), threading.Event()\n"
+        "def holder():\n"
+        "    with module.lock:\n"
+        "        inside.set(); forked.wait()\n"
+        "thread = threading.Thread(target=holder); thread.start()\n"
+        "inside.wait()\n"
+        "child = fork(right)\n"
+        "forked.set()\n"
+        "assert succeeded(child) and right()\n",
+        files,
+    )
+
+
+def test_a_fork_inside_the_lock(files: tuple[str, str]) -> None:
+    run("with module.lock:\n    child = fork(right)\nassert succeeded(child) and right()\n", files)
+
+
+def test_timing_in_a_child(files: tuple[str, str]) -> None:
+    run(
+        "def child():\n"
+        "    timed = module.benchmark(repeat=2, number=2).mean\n"
+        "    return timed > 0 and module.benchmark(end_to_end=True).mean > 0\n"
+        "assert succeeded(fork(child))\n",
+        files,
+    )
+
+
+def test_a_pool_of_processes(files: tuple[str, str]) -> None:
+    """They end by os._exit: nothing is said about that."""
+    said = run(
+        "def work(_): return right()\n"
+        "with multiprocessing.get_context('fork').Pool(3) as pool:\n"
+        "    assert pool.map(work, range(12)) == [True] * 12\n",
+        files,
+    )
+    assert said == ""
+
+
+def test_a_child_of_a_thread_that_never_ran_ends_like_any_program(
+    files: tuple[str, str],
+) -> None:
+    run(
+        "def parent():\n"
+        "    pid = os.fork()\n"
+        "    if pid == 0:\n"
+        "        signal.alarm(60)\n"
+        "        if not right(): os._exit(1)\n"
+        "        return\n"  # the last thread of the child ends, and so does the child
+        "    ended.append(succeeded(pid))\n"
+        "ended = []\n"
+        "thread = threading.Thread(target=parent); thread.start(); thread.join()\n"
+        "assert ended == [True]\n",
+        files,
+    )
+
+
+def test_a_child_that_would_hang_as_it_ends_says_why(files: tuple[str, str]) -> None:
+    said = run(
+        "reader, writer = os.pipe()\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    pipe = logging.StreamHandler(os.fdopen(writer, 'w'))\n"
+        "    logging.getLogger('tvm_neocpu').addHandler(pipe)\n"
+        "    assert right()\n"
+        "    sys.exit()\n"
+        "os.close(writer)\n"
+        "print(os.fdopen(reader).readline())\n"
+        "os.kill(pid, signal.SIGKILL)\n"
+        "os.waitpid(pid, 0)\n",
+        files,
+    )
+    assert "end it with os._exit(), or use multiprocessing" in said
+
+
+def test_an_error_in_a_child_is_the_same_error(files: tuple[str, str]) -> None:
+    run(
+        "def child():\n"
+        "    try:\n"
+        "        module.run(data=image[0])\n"
+        "    except tvm_neocpu.NeoCpuError as error:\n"
+        "        return 'is [1, 8, 56, 56]' in str(error)\n"
+        "assert succeeded(fork(child))\n",
+        files,
+    )

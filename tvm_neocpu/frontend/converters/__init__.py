@@ -1,0 +1,11 @@
+"""ONNX operators that this package imports itself, because TVM's importer lacks or misreads them.
+
+One file holds one family of operators; ``table.py`` names the converter of each operator. To add
+an operator:
+
+1. Write ``<family>.py`` with a function that takes a :class:`~.node.Node` and returns Relax. It
+   raises UnsupportedOperatorError, in one line, for what it cannot convert correctly.
+2. Add one line to ``table.py``. The table wins over TVM's converter of the same name.
+
+``geometry/`` holds what a converter computes at compile time without TVM: pads, extents, weights.
+"""

@@ -1,0 +1,1 @@
+"""Loops for what Relax has no operator for, as tensor expressions."""

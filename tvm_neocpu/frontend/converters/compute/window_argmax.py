@@ -1,0 +1,100 @@
+"""Where in its tensor the largest element of each window of a MaxPool lies.
+
+for n, c, y, x:
+        index[n, c, y, x] = min(position of data[...] for each tap if data[...] is the largest)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import tvm
+from tvm import relax, te, tirx
+
+from tvm_neocpu.frontend.converters.geometry.windows import WindowAxis
+from tvm_neocpu.frontend.converters.node import Node
+
+_INDEX = "int64"
+
+
+def window_argmax(
+    node: Node, largest: relax.Expr, windows: Sequence[WindowAxis], column_major: bool
+) -> relax.Var:
+    """``(N, C, ...)`` -> flat positions in the whole tensor, int64, one for each window.
+
+    ``largest`` are the windows' maxima. Of equal elements the first in row-major order counts.
+    ``column_major`` (``storage_order`` 1) numbers the positions inside an image so that the first
+    spatial axis varies fastest.
+    """
+    image = [node.extent(axis) for axis in range(2, node.rank)]
+
+    def compute(data: te.Tensor, maxima: te.Tensor) -> te.Tensor:
+        return _flat(_first(data, maxima, image, windows), data.shape[1], image, column_major)
+
+    return node.builder.emit_te(compute, node.data, largest, primfunc_name_hint="max_pool_indices")
+
+
+def _first(
+    data: te.Tensor, maxima: te.Tensor, image: list[int], windows: Sequence[WindowAxis]
+) -> te.Tensor:
+    """The first position inside its image, in row-major order, of each window's maximum.
+
+    One value is reduced, not a pair of value and position: TVM 0.27 vectorises the update of a pair
+    so that the second half reads the first half's new value.
+    """
+    nowhere = tirx.max_value(_INDEX)
+    taps = [te.reduce_axis((0, axis.kernel), name=f"tap{i}") for i, axis in enumerate(windows)]
+
+    def window(n: tirx.Var, c: tirx.Var, *at: tirx.Var) -> tirx.Expr:
+        places = [
+            start * axis.stride + tap * axis.dilation - axis.before
+            for start, tap, axis in zip(at, taps, windows, strict=True)
+        ]
+        inside = tirx.all(
+            *(place >= 0 for place in places),
+            *(place < extent for place, extent in zip(places, image, strict=True)),
+        )
+        found = tirx.Select(
+            data(n, c, *places) == maxima(n, c, *at), _row_major(places, image), nowhere
+        )
+        return te.min(tirx.if_then_else(inside, found, nowhere), axis=taps)
+
+    return te.compute(maxima.shape, window, name="first")
+
+
+def _flat(
+    first: te.Tensor, channels: tvm.ir.Expr, image: list[int], column_major: bool
+) -> te.Tensor:
+    """Positions in the whole tensor, from positions inside one image."""
+    size = math.prod(image)
+
+    def flat(n: tirx.Var, c: tirx.Var, *at: tirx.Var) -> tirx.Expr:
+        # A window of NaN has no maximum that equals an element; its index must stay inside too.
+        place = te.min(first(n, c, *at), _index(size - 1))
+        if column_major:
+            place = _column_major(place, image)
+        return (n * channels + c).astype(_INDEX) * _index(size) + place
+
+    return te.compute(first.shape, flat, name="max_pool_indices")
+
+
+def _index(value: int) -> tirx.Expr:
+    return tirx.const(value, _INDEX)
+
+
+def _row_major(places: list[tirx.Expr], image: list[int]) -> tirx.Expr:
+    position = _index(0)
+    for place, extent in zip(places, image, strict=True):
+        position = position * _index(extent) + place.astype(_INDEX)
+    return position
+
+
+def _column_major(position: tirx.Expr, image: list[int]) -> tirx.Expr:
+    """The same element's number when the first axis varies fastest."""
+    number = _index(0)
+    for axis in reversed(range(len(image))):
+        behind = math.prod(image[axis + 1 :])
+        place = tirx.indexmod(tirx.indexdiv(position, _index(behind)), _index(image[axis]))
+        number = number * _index(image[axis]) + place
+    return number

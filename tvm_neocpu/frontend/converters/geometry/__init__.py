@@ -1,0 +1,1 @@
+"""What converters compute at compile time, in NumPy and without TVM."""

@@ -1,0 +1,79 @@
+"""The windows of a pool: how many there are on each axis, and where they start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+
+SAME = ("SAME_UPPER", "SAME_LOWER")
+
+
+@dataclass(frozen=True)
+class WindowAxis:
+    """One spatial axis: ``count`` windows, the first ``before`` elements in front of the axis.
+
+    A window has ``kernel`` elements, ``dilation`` apart, and the next one starts ``stride``
+    elements later. ``after`` is the padding behind the axis that ONNX counts as elements.
+    ``overhang`` is how far the last window reaches beyond that padding, under ``ceil_mode``.
+    """
+
+    kernel: int
+    stride: int
+    dilation: int
+    count: int
+    before: int
+    after: int
+    overhang: int = 0
+
+
+def window_axis(
+    length: int,
+    kernel: int,
+    stride: int,
+    dilation: int,
+    pads: tuple[int, int],
+    auto_pad: str,
+    ceil_mode: bool,
+) -> WindowAxis:
+    """The windows of an axis of ``length`` elements, as ONNX Runtime counts them.
+
+    Raises UnsupportedOperatorError where ONNX Runtime refuses, or does not follow ONNX's text.
+    """
+    if auto_pad in SAME:
+        return _same(length, kernel, stride, dilation, auto_pad)
+    before, after = (0, 0) if auto_pad == "VALID" else pads
+    if min(before, after) < 0 or max(before, after) >= kernel:
+        raise UnsupportedOperatorError(
+            f"pads {before} and {after} of a kernel of {kernel}: they must be in 0..{kernel - 1}"
+        )
+    room = length + before + after - (kernel - 1) * dilation - 1
+    if room < 0:
+        raise UnsupportedOperatorError(
+            f"a window of {kernel} elements, {dilation} apart, does not fit into "
+            f"{length + before + after}"
+        )
+    count = room // stride + 1
+    if not ceil_mode:
+        return WindowAxis(kernel, stride, dilation, count, before, after)
+    count = -(-room // stride) + 1
+    if (count - 1) * stride >= length + before:
+        count -= 1  # the last window would start in the padding behind the axis
+    overhang = max(0, (count - 1) * stride - room)
+    return WindowAxis(kernel, stride, dilation, count, before, after, overhang)
+
+
+def _same(length: int, kernel: int, stride: int, dilation: int, auto_pad: str) -> WindowAxis:
+    if dilation != 1 and kernel != 1:
+        raise UnsupportedOperatorError(
+            f"auto_pad {auto_pad} with dilations: ONNX Runtime does not count them in the padding, "
+            "ONNX's text does; give pads instead"
+        )
+    count = -(-length // stride)
+    total = (count - 1) * stride + kernel - length
+    if total < 0:
+        raise UnsupportedOperatorError(
+            f"auto_pad {auto_pad} means negative padding, because the stride is above the kernel"
+        )
+    before = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
+    return WindowAxis(kernel, stride, dilation, count, before, total - before)

@@ -1,0 +1,57 @@
+"""What a network takes and gives: names, shapes and types, read off its ``main``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tvm
+
+from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
+
+# The attribute of ``main`` in which an importer leaves the names of the outputs, in order.
+OUTPUT_NAMES = "neocpu.output_names"
+
+# Name, shape, NumPy dtype.
+Described = tuple[str, tuple[int, ...], str]
+
+
+def name_outputs(mod: tvm.IRModule, names: Sequence[str]) -> tvm.IRModule:
+    """The module with names for its outputs, which Relax itself has no place for."""
+    named = mod.clone()
+    named["main"] = mod["main"].with_attr(OUTPUT_NAMES, list(names))
+    return named
+
+
+def describe_inputs(mod: tvm.IRModule) -> tuple[Described, ...]:
+    """The inputs in order; raises ShapeError for one that is not static."""
+    return tuple(_describe_input(var.name, var.ty) for var in mod["main"].params)
+
+
+def describe_outputs(mod: tvm.IRModule) -> tuple[Described, ...]:
+    """The outputs in order, tuples flattened; a dynamic dimension reads -1.
+
+    Names are the importer's. Without them an output is named by its number: ``"0"``, ``"1"``.
+    """
+    main = mod["main"]
+    types = tensors_of(main.ret_ty)
+    names = [str(name) for name in (main.attrs or {}).get(OUTPUT_NAMES, ())]
+    if len(names) != len(types):
+        names = [str(number) for number in range(len(types))]
+    return tuple(map(_describe_output, names, types))
+
+
+def _describe_input(name: str, ty: Any) -> Described:
+    shape = dimensions(ty)
+    if shape is None or None in shape:
+        raise ShapeError(
+            f"input {name!r} has no static shape; give one when importing: "
+            f'from_onnx(model, {{"{name}": (1, ...)}})'
+        )
+    return name, tuple(dim for dim in shape if dim is not None), str(ty.dtype)
+
+
+def _describe_output(name: str, ty: Any) -> Described:
+    dims = tuple(-1 if dim is None else dim for dim in dimensions(ty) or ())
+    return name, dims, str(getattr(ty, "dtype", ""))

@@ -1,0 +1,89 @@
+"""Looking at one expression: its operator, shape, parts and variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tvm import relax
+from tvm.ir import Call, Op
+
+from tvm_neocpu.core.types import FOLDED
+from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
+
+
+def op_name(expr: relax.Expr | None) -> str:
+    """``"relax.nn.conv2d"`` for a call of that operator; ``""`` for anything else."""
+    if not isinstance(expr, Call) or not isinstance(expr.op, Op):
+        return ""
+    return str(expr.op.name)
+
+
+def call_of(expr: relax.Expr | None, op: str) -> Call | None:
+    """``expr`` if it calls the operator of that name, such as ``"relax.add"``."""
+    return expr if op_name(expr) == op else None
+
+
+def static_shape(expr: relax.Expr) -> tuple[int, ...] | None:
+    """The shape of a tensor whose extents are static; ``None`` for any other expression."""
+    return static_shape_of(expr.ty)
+
+
+def dtype_of(expr: relax.Expr) -> str:
+    """The element type of a tensor, such as ``"float32"``."""
+    return str(expr.ty.dtype)
+
+
+def is_foldable(expr: relax.Expr) -> bool:
+    """Whether the expression is a tensor of an element type in which constants may be folded."""
+    return isinstance(expr.ty, relax.TensorType) and dtype_of(expr) in FOLDED
+
+
+def operands(expr: Call | relax.Tuple) -> list[relax.Expr]:
+    """A call's arguments or a tuple's fields."""
+    return list(expr.args if isinstance(expr, Call) else expr.fields)
+
+
+def variables(expr: relax.Expr) -> Iterator[relax.Var]:
+    """The variables that an expression reads, with repeats; symbolic extents are variables too.
+
+    An ``If`` reads its condition and the results of its branches. The bindings inside the branches
+    have values of their own.
+    """
+    if isinstance(expr, relax.Var):
+        yield expr
+    elif isinstance(expr, relax.TupleGetItem):
+        yield from variables(expr.tuple_value)
+    elif isinstance(expr, Call | relax.Tuple):
+        for part in operands(expr):
+            yield from variables(part)
+    elif isinstance(expr, relax.If):
+        for part in (expr.cond, expr.true_branch.body, expr.false_branch.body):
+            yield from variables(part)
+    else:
+        yield from relax.analysis.free_vars(expr)
+
+
+def over_variables(value: relax.Expr, renamed: Callable[[relax.Var], relax.Expr]) -> relax.Expr:
+    """The expression with every variable replaced, also inside of calls and tuples."""
+    if isinstance(value, relax.Var):
+        return renamed(value)
+    if isinstance(value, relax.Tuple):
+        return relax.Tuple([over_variables(item, renamed) for item in value])
+    if isinstance(value, relax.TupleGetItem):
+        return relax.TupleGetItem(over_variables(value.tuple_value, renamed), value.index)
+    if isinstance(value, Call):
+        args = [over_variables(arg, renamed) for arg in value.args]
+        return Call(value.op, args, value.attrs, value.ty_args)
+    return value
+
+
+__all__ = [
+    "call_of",
+    "dtype_of",
+    "is_foldable",
+    "op_name",
+    "operands",
+    "over_variables",
+    "static_shape",
+    "variables",
+]

@@ -1,0 +1,84 @@
+"""Operations that move data: concats, slices, shuffles of channels, reshapes of one pixel."""
+
+from __future__ import annotations
+
+from tvm import relax
+
+from tvm_neocpu.relay_passes.ir.exprs import static_shape
+from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE, channel_move, read_channel_move
+from tvm_neocpu.relay_passes.layouts.flow import (
+    BOUNDARY,
+    BlockedOperands,
+    Flow,
+    FlowKind,
+    LayoutRule,
+    channels_of,
+    follow_first,
+    is_feature_map,
+)
+from tvm_neocpu.relay_passes.layouts.slices import blocked_slice, channel_range, read_slice
+
+
+def _concat_flow(call: relax.Call) -> Flow:
+    fields = tuple(call.args[0]) if isinstance(call.args[0], relax.Tuple) else ()
+    if not fields or not all(is_feature_map(field) for field in fields):
+        return BOUNDARY
+    if call.attrs.axis is None or int(call.attrs.axis) % 4 == 0:
+        return BOUNDARY
+    return Flow(FlowKind.JOIN, fields, tuple(sorted({channels_of(field) for field in fields})))
+
+
+def _concat(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
+    return relax.op.concat(list(operands.new), axis=int(call.attrs.axis) % 4)
+
+
+def _slice_flow(call: relax.Call) -> Flow:
+    """A part of the image follows; a part of the channels keeps blocks that its bounds keep."""
+    ranges = read_slice(call) if is_feature_map(call.args[0]) else None
+    if ranges is None or any(part.axis == 0 for part in ranges):
+        return BOUNDARY
+    part = channel_range(ranges)
+    if part is None:
+        return follow_first(call)
+    if part.stride != 1 or part.begin == part.end:
+        return BOUNDARY
+    bounds = {channels_of(call.args[0]), part.begin, part.end} - {0}
+    return Flow(FlowKind.JOIN, (call.args[0],), tuple(sorted(bounds)))
+
+
+def _slice(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
+    return blocked_slice(call, operands.new[0], operands.layout)
+
+
+def _channel_move_flow(call: relax.Call) -> Flow:
+    move = read_channel_move(call) if is_feature_map(call.args[0]) else None
+    if move is None:
+        return BOUNDARY
+    divided = move.channels_to_divide(channels_of(call.args[0]))
+    return Flow(FlowKind.JOIN, (call.args[0],), (divided,))
+
+
+def _channel_move(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
+    move = read_channel_move(call)
+    assert move is not None
+    return channel_move(operands.new[0], move)
+
+
+def _squeeze_flow(call: relax.Call) -> Flow:
+    """A reshape between (N, C, 1, 1) and (N, C): the same memory in every blocked layout."""
+    before, after = static_shape(call.args[0]), static_shape(call)
+    if before is None or after is None or len(before) != 4:
+        return BOUNDARY
+    return follow_first(call) if before[2:] == (1, 1) and after == before[:2] else BOUNDARY
+
+
+def _squeeze(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
+    return relax.op.reshape(operands.new[0], static_shape(call))
+
+
+RULES = {
+    "relax.concat": LayoutRule(_concat_flow, _concat),
+    "relax.strided_slice": LayoutRule(_slice_flow, _slice),
+    MOVE: LayoutRule(_channel_move_flow, _channel_move),
+    "relax.reshape": LayoutRule(_squeeze_flow, _squeeze),
+}

@@ -1,0 +1,44 @@
+"""How an operator looks in a Relax module: the third record, beside ``topi.operator``'s two."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import relax
+
+from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.workload import Workload
+
+# relax.OpPatternKind. kOutEWiseFusable: elementwise consumers may be fused, producers may not;
+# kInjective: both may; kOpaque: neither.
+INJECTIVE, OUT_ELEMWISE_FUSABLE, OPAQUE = 2, 4, 8
+
+Layouts = tuple[Layout, Layout]
+
+
+@dataclass(frozen=True)
+class CallForm:
+    """How calls of one operator are read, given other layouts, and lowered.
+
+    ``operator``: the name of the operator (``"conv2d"``). ``op``: Relax's name of what is called
+    (``"relax.nn.conv2d"``); several forms may share it. ``read(call)`` is the workload of a call in
+    any layout, ``None`` for a call that is not the operator's or that no template could take:
+    unknown shapes, weights that are not constant. ``tensors(call)`` are the arguments that the
+    workload's ``operands`` stand for, in their order.
+
+    ``layouts(call)``: the layouts in which a call reads its feature maps and writes its result.
+    ``alter(call, tensors, before, after)``: the call over ``tensors``, whose feature maps are
+    stored in ``before``, with its result in ``after``; ``None`` for an operator whose tensors have
+    no layout. ``decides``: whether each call is a choice of the plan; layout transforms follow
+    from the others' choices. ``pattern``: which neighbours TVM may fuse into its function.
+    """
+
+    operator: str
+    op: str
+    read: Callable[[relax.Call], Workload | None]
+    tensors: Callable[[relax.Call], tuple[relax.Expr, ...]] = lambda call: tuple(call.args)
+    layouts: Callable[[relax.Call], Layouts] = lambda call: (NCHW, NCHW)
+    alter: Callable[[relax.Call, Sequence[relax.Expr], Layout, Layout], relax.Expr] | None = None
+    decides: bool = True
+    pattern: int = OUT_ELEMWISE_FUSABLE

@@ -1,0 +1,81 @@
+"""conv2d calls: read, given other layouts, lowered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import relax
+from tvm.ir import GenericConst
+
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.types import uniform
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.operators.call_form import CallForm, Layouts
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+
+OP = "relax.nn.conv2d"
+
+
+def conv_workload(call: relax.Expr) -> ConvWorkload | None:
+    """The workload of a conv2d call with a constant OIHW weight of its data's type, else ``None``.
+
+    Its data may be in any layout NCHW[x]c.
+    """
+    if op_name(call) != OP or str(call.attrs.kernel_layout) != "OIHW":
+        return None
+    data, weight = call.args
+    shape, layouts = static_shape(data), _known_layouts(call)
+    if layouts is None or shape is None or not isinstance(weight, GenericConst):
+        return None
+    if not dtype_of(data) == dtype_of(weight) == dtype_of(call):
+        return None
+    out_channels, _, *kernel = (int(extent) for extent in weight.value.shape)
+    attrs = call.attrs
+    return ConvWorkload(
+        *layouts[0].logical_shape(shape),
+        out_channels,
+        tuple(kernel),
+        _ints(attrs.strides),
+        _ints(attrs.padding),
+        _ints(attrs.dilation),
+        int(attrs.groups),
+        uniform(dtype_of(data)),
+    )
+
+
+def _known_layouts(call: relax.Call) -> Layouts | None:
+    """Data and output layout; ``None`` for layouts that are not ours (NHWC)."""
+    try:
+        return Layout.parse(str(call.attrs.data_layout)), Layout.parse(str(call.attrs.out_layout))
+    except ValueError:
+        return None
+
+
+def _layouts(call: relax.Call) -> Layouts:
+    layouts = _known_layouts(call)
+    assert layouts is not None, "only calls with a workload are asked"
+    return layouts
+
+
+def _alter(
+    call: relax.Call, tensors: Sequence[relax.Expr], before: Layout, after: Layout
+) -> relax.Expr:
+    """The weight stays OIHW until a template packs it."""
+    attrs = call.attrs
+    return relax.op.nn.conv2d(
+        *tensors,
+        strides=list(attrs.strides),
+        padding=list(attrs.padding),
+        dilation=list(attrs.dilation),
+        groups=attrs.groups,
+        data_layout=str(before),
+        kernel_layout="OIHW",
+        out_layout=str(after),
+    )
+
+
+def _ints(values: object) -> tuple[int, ...]:
+    return tuple(int(value) for value in values)  # type: ignore[attr-defined]
+
+
+CONV2D_FORM = CallForm(operator="conv2d", op=OP, read=conv_workload, layouts=_layouts, alter=_alter)

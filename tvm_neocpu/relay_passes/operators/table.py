@@ -1,0 +1,57 @@
+"""How every operator looks in a Relax module, as one explicit table."""
+
+from __future__ import annotations
+
+from tvm import relax
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.errors import ConfigError
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.relay_passes.ir.exprs import op_name
+from tvm_neocpu.relay_passes.operators.call_form import CallForm
+from tvm_neocpu.relay_passes.operators.conv2d import CONV2D_FORM
+from tvm_neocpu.relay_passes.operators.dense import DENSE_FORM
+from tvm_neocpu.relay_passes.operators.layout_transform import LAYOUT_TRANSFORM_FORM
+from tvm_neocpu.topi.table import implementations
+
+BUILT_IN: tuple[CallForm, ...] = (CONV2D_FORM, DENSE_FORM, LAYOUT_TRANSFORM_FORM)
+
+_FORMS: list[CallForm] = list(BUILT_IN)
+
+
+def forms() -> tuple[CallForm, ...]:
+    """All forms, in order of registration."""
+    return tuple(_FORMS)
+
+
+def add_form(form: CallForm) -> None:
+    """Add how one more operator looks; raises ConfigError for an operator that has a form."""
+    if any(known.operator == form.operator for known in _FORMS):
+        raise ConfigError(f"the operator {form.operator!r} has a form already")
+    _FORMS.append(form)
+
+
+def remove_form(operator: str) -> None:
+    """Take an operator's form out of the table again; unknown names are ignored."""
+    _FORMS[:] = [form for form in _FORMS if form.operator != operator]
+
+
+def read_call(expr: relax.Expr) -> tuple[CallForm, Workload] | None:
+    """The form and the workload of a call that templates may take over."""
+    name = op_name(expr)
+    for form in _FORMS:
+        workload = form.read(expr) if form.op == name else None
+        if workload is not None:
+            return form, workload
+    return None
+
+
+def read_decision(expr: relax.Expr) -> tuple[CallForm, Workload] | None:
+    """As :func:`read_call`, of a call that the plan has an entry for."""
+    found = read_call(expr)
+    return found if found is not None and found[0].decides else None
+
+
+def is_computed_by_template(workload: Workload, cpu: Cpu) -> bool:
+    """Whether some implementation takes the workload on this CPU."""
+    return bool(implementations(workload, cpu))
