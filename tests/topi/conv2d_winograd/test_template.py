@@ -83,7 +83,7 @@ def test_computed_images_are_computed_once() -> None:
     config = WinogradConfig(16, 16, 4, 4, th_bn=4, parallel_oc=True)
     x = te.placeholder((1, 1, 16, 16, 16), name="x")
     w = te.placeholder(packed_shape(conv, config), name="w")
-    data = prologue.compute([x], [("relax.nn.relu", None)])
+    data = prologue.compute([x], [("relu", None)])
     func = te.create_prim_func([x, w, compute(data, w, conv, config)])
     assert PAD in schedule_blocks(func, SKYLAKE).script()
 
