@@ -101,8 +101,12 @@ def test_listed_axes(axes: tuple[int, ...]) -> None:
 
 @pytest.mark.parametrize("policy", ["not_larger", "not_smaller"])
 def test_the_aspect_ratio_is_kept(policy: str) -> None:
-    attributes = {"axes": (2, 3), "keep_aspect_ratio_policy": policy, "mode": "linear"}
-    check_node(by_sizes(sizes(9, 9), **attributes), X)
+    attributes = {"keep_aspect_ratio_policy": policy, "mode": "linear"}
+    model = by_sizes(sizes(9, 9), axes=(2, 3), **attributes)
+    check_node(model, X)
+    # ONNX Runtime 1.31 leaves an axis alone whose number is negative.
+    counted_back = by_sizes(sizes(9, 9), axes=(-2, -1), **attributes)
+    assert_same(ours(counted_back, [X]), ours(model, [X]))
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -115,6 +119,14 @@ def test_a_crop_extrapolates(mode: str) -> None:
     }
     check_node(node_model("Resize", [X], [roi, None, sizes(1, 3, 5, 8)], **attributes), X)
     check_node(node_model("Resize", [X], [roi, scales(1, 1, 1.5, 0.6)], **attributes), X)
+
+
+def test_a_crop_counts_though_the_scale_is_one() -> None:
+    """ONNX Runtime leaves the region out there; ONNX's text and its reference crop."""
+    roi = np.array([0, 0, 0.2, 0.1, 1, 1, 0.8, 0.7], "float32")
+    attributes = {"mode": "linear", "coordinate_transformation_mode": "tf_crop_and_resize"}
+    model = node_model("Resize", [X], [roi, None, sizes(*X.shape)], opset=19, **attributes)
+    assert_same(ours(model, [X]), ReferenceEvaluator(model).run(None, {"x0": X}))
 
 
 def test_a_crop_from_outside_is_all_extrapolated() -> None:
