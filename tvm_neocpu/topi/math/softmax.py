@@ -44,7 +44,7 @@ def log_softmax(x: te.Tensor, axis: int) -> te.Tensor:
 
 
 def _powers(x: te.Tensor, axis: int, name: str) -> tuple[te.Tensor, te.Tensor, te.Tensor]:
-    """The maximum, e to what each element lacks of it, and the sum of these powers."""
+    """The maximum, exp of each element minus the maximum, and the sum of these exps."""
     largest = _reduced(x, axis, te.max, f"{name}_max")
     powers = te.compute(
         x.shape,
