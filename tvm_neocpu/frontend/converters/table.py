@@ -9,6 +9,7 @@ from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
 from tvm_neocpu.frontend.converters.node import Converter
 from tvm_neocpu.frontend.converters.pool import average_pool, lp_pool, max_pool
 from tvm_neocpu.frontend.converters.resize import resize, upsample
+from tvm_neocpu.frontend.converters.shape import reshape, shape, size
 
 CONVERTERS: Mapping[str, Converter] = MappingProxyType(
     {
@@ -16,7 +17,10 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "ConvTranspose": conv_transpose,
         "LpPool": lp_pool,
         "MaxPool": max_pool,
+        "Reshape": reshape,
         "Resize": resize,
+        "Shape": shape,
+        "Size": size,
         "Upsample": upsample,
     }
 )
