@@ -37,7 +37,7 @@ def test_one_hot_with_values_that_are_an_input() -> None:
 
 def test_one_hot_of_a_depth_that_is_an_input_is_refused() -> None:
     text = "g (int64[3] x, int64[1] d) => (float[] y) { y = OneHot(x, d, values) }"
-    with pytest.raises(UnsupportedOperatorError, match="OneHot.*input 1 must be a constant"):
+    with pytest.raises(UnsupportedOperatorError, match="input 1 must be a constant"):
         relay.frontend.from_onnx(parsed(text, values=np.array([0, 1], "float32")))
 
 
