@@ -21,6 +21,7 @@ from tvm_neocpu.core.errors import (
 )
 from tvm_neocpu.frontend.converters.node import Node, read_attributes
 from tvm_neocpu.frontend.converters.table import CONVERTERS
+from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
 from tvm_neocpu.frontend.onnx_model import (
     Shape,
     Shapes,
@@ -52,7 +53,6 @@ def import_model(
     model = check_model(model)
     if model.functions:
         model = inliner.inline_local_functions(model)
-    _check_operators(model.graph)
     resolved = resolve_shapes(model.graph, shapes)
     rebatched = _changed_batch(model.graph, resolved)
     importer = _Importer(
@@ -61,8 +61,12 @@ def import_model(
         keep_params_in_input=not freeze_params,
         sanitize=False,
     )
+    opset = opset or opset_of(model)
+    graph = fold_shapes(model, resolved, opset, keep_weights=not freeze_params)
+    # After folding: the branch that an If does not take may have any operator.
+    _check_operators(graph)
     try:
-        mod = _run_importer(importer, model.graph, opset or opset_of(model))
+        mod = _run_importer(importer, graph, opset)
         mod = name_outputs(mod, [value.name for value in model.graph.output])
         if rebatched is not None:
             _check_outputs_follow(model.graph, mod, rebatched[1])
@@ -119,7 +123,7 @@ class _ConversionFailure(BaseException):
     """No Exception: TVM prints the inputs of a node, weights and all, for each that passes it."""
 
 
-def _run_importer(importer: _Importer, graph: onnx.GraphProto, opset: int) -> tvm.IRModule:
+def _run_importer(importer: _Importer, graph: Graph | onnx.GraphProto, opset: int) -> tvm.IRModule:
     with PYTHON_LOCK, _closing_blocks(importer.bb):
         try:
             return importer.from_onnx(graph, opset)
@@ -142,7 +146,7 @@ def _closing_blocks(builder: relax.BlockBuilder) -> Iterator[None]:
         raise
 
 
-def _check_operators(graph: onnx.GraphProto) -> None:
+def _check_operators(graph: Graph | onnx.GraphProto) -> None:
     missing = unsupported_operators(graph, {**_get_convert_map(), **CONVERTERS})
     if not missing:
         return

@@ -12,6 +12,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from tvm_neocpu.core.errors import ModelFileError, ShapeError
+from tvm_neocpu.frontend.fold_shapes import Graph
 from tvm_neocpu.targets.syntax import suggestion
 
 Shape = tuple[int, ...]
@@ -57,7 +58,9 @@ def opset_of(model: onnx.ModelProto) -> int:
     return versions[0] if versions else 1
 
 
-def unsupported_operators(graph: onnx.GraphProto, known: Mapping[str, object]) -> tuple[str, ...]:
+def unsupported_operators(
+    graph: Graph | onnx.GraphProto, known: Mapping[str, object]
+) -> tuple[str, ...]:
     """Names of all operators that the importer has no converter for, nested graphs included."""
     missing = {
         f"{node.domain}::{node.op_type}" if node.domain not in _DOMAINS else node.op_type
@@ -143,7 +146,7 @@ def _shown(declared: Sequence[int | None]) -> str:
     return f"[{', '.join('?' if dim is None else str(dim) for dim in declared)}]"
 
 
-def _nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def _nodes(graph: Graph | onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     for node in graph.node:
         yield node
         for attribute in node.attribute:

@@ -5,18 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from tvm_neocpu.frontend.converters.celu import celu
 from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
+from tvm_neocpu.frontend.converters.lp_normalization import lp_normalization
 from tvm_neocpu.frontend.converters.node import Converter
+from tvm_neocpu.frontend.converters.one_hot import one_hot
 from tvm_neocpu.frontend.converters.pool import average_pool, lp_pool, max_pool
+from tvm_neocpu.frontend.converters.recurrent import gru, lstm, rnn
 from tvm_neocpu.frontend.converters.resize import resize, upsample
+from tvm_neocpu.frontend.converters.shape import reshape, shape, size
 
 CONVERTERS: Mapping[str, Converter] = MappingProxyType(
     {
         "AveragePool": average_pool,
+        "Celu": celu,
         "ConvTranspose": conv_transpose,
+        "GRU": gru,
+        "LSTM": lstm,
+        "LpNormalization": lp_normalization,
         "LpPool": lp_pool,
         "MaxPool": max_pool,
+        "OneHot": one_hot,
+        "RNN": rnn,
+        "Reshape": reshape,
         "Resize": resize,
+        "Shape": shape,
+        "Size": size,
         "Upsample": upsample,
     }
 )

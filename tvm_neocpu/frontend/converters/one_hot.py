@@ -1,0 +1,45 @@
+"""OneHot: any axis, indices and values of any type."""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import relax
+
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.node import Node
+
+
+def one_hot(node: Node) -> relax.Expr:
+    """Indices ``(d0, ...)`` -> ``(d0, .., depth, ..)``; ``depth`` must be a constant.
+
+    A negative index counts from the end. One outside ``[-depth, depth)`` has no element on.
+    """
+    depth = _depth(node)
+    axis = node.attributes["axis"]
+    if not -node.rank - 1 <= axis <= node.rank:
+        raise UnsupportedOperatorError(f"axis {axis} is outside a result of rank {node.rank + 1}")
+    axis %= node.rank + 1
+    indices = node.emit(relax.op.astype(node.data, "int64"))
+    is_negative = node.emit(relax.op.less(indices, relax.const(0, "int64")))
+    from_end = node.emit(relax.op.add(indices, relax.const(depth, "int64")))
+    indices = node.emit(relax.op.where(is_negative, from_end, indices))
+    along = [depth if place == axis else 1 for place in range(node.rank + 1)]
+    places = relax.const(np.arange(depth, dtype="int64").reshape(along), "int64")
+    is_on = node.emit(relax.op.equal(node.emit(relax.op.expand_dims(indices, axis)), places))
+    off, on = (_value(node, place) for place in (0, 1))
+    return relax.op.where(is_on, on, off)
+
+
+def _depth(node: Node) -> int:
+    given = node.constant(1)
+    if given is None or given.size != 1:
+        raise UnsupportedOperatorError("depth must be one number")
+    depth = int(given.item())
+    if depth < 1:
+        raise UnsupportedOperatorError(f"a depth of {depth} is not positive")
+    return depth
+
+
+def _value(node: Node, place: int) -> relax.Expr:
+    part = node.emit(relax.op.strided_slice(node.required(2), [0], [place], [place + 1]))
+    return node.emit(relax.op.reshape(part, []))

@@ -1,0 +1,311 @@
+"""Fold what computes shapes: the inputs' shapes are known, so all of it is constant.
+
+    Shape(x) -> Gather -> Concat(.., -1) -> Reshape(x, ..)      what exporters write
+    Constant([1, -1])                    -> Reshape(x, ..)      what the importer reads
+
+One walk over the nodes in their order: onnx infers the types of each node's results, onnx's
+reference evaluator computes each node whose inputs are known and small. ``If`` with a known
+condition becomes its branch. A node that onnx cannot infer or evaluate stays as it is.
+
+onnxslim was tried and left: it rewrites float arithmetic too and copies all weights.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnx.shape_inference import infer_node_outputs
+
+from tvm_neocpu.frontend.inline_branch import inlined_branch
+
+Array = npt.NDArray[Any]
+
+# What is larger than this many elements is a weight, no shape.
+MAX_ELEMENTS = 2**16
+# These need the shape of their input only.
+_SHAPE_READERS = frozenset({"Shape", "Size"})
+# The operators that exporters compute shapes, scales, paddings and positions with.
+_FOLDABLE = _SHAPE_READERS | frozenset(
+    [
+        "Abs",
+        "Add",
+        "And",
+        "Cast",
+        "CastLike",
+        "Ceil",
+        "Clip",
+        "Compress",
+        "Concat",
+        "ConstantOfShape",
+        "CumSum",
+        "Div",
+        "Equal",
+        "Expand",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Greater",
+        "GreaterOrEqual",
+        "Identity",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Neg",
+        "NonZero",
+        "Not",
+        "Or",
+        "Pow",
+        "Range",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Round",
+        "ScatterElements",
+        "ScatterND",
+        "Sign",
+        "Size",
+        "Slice",
+        "Split",
+        "Sqrt",
+        "Squeeze",
+        "Sub",
+        "Sum",
+        "Tile",
+        "TopK",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+        "Where",
+        "Xor",
+    ]
+)
+# Their results are no larger than rank x elements of their input, though inference does not know.
+_BOUNDED = frozenset({"Compress", "NonZero"})
+_FLOATS = frozenset(
+    {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16}
+)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """What an importer reads of an onnx.GraphProto. It shares the messages: no weight is copied."""
+
+    input: Sequence[onnx.ValueInfoProto]
+    output: Sequence[onnx.ValueInfoProto]
+    initializer: Sequence[onnx.TensorProto]
+    node: Sequence[onnx.NodeProto]
+
+
+def fold_shapes(
+    model: onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]],
+    opset: int,
+    keep_weights: bool = False,
+) -> Graph | onnx.GraphProto:
+    """The model's graph with Constant nodes in place of whatever computes shapes.
+
+    ``shapes`` has every input. ``keep_weights`` leaves what float initializers compute, for they
+    may change after importing. The model's own graph comes back where nothing folds.
+    """
+    graph = model.graph
+    folder = _Folder(_opsets(model, opset), keep_weights)
+    for value in graph.input:
+        if value.name in shapes:
+            folder.know_type(value.name, value.type.tensor_type.elem_type, shapes[value.name])
+    for tensor in graph.initializer:
+        folder.know_tensor(tensor.name, tensor, weight=True)
+    nodes, folded = folder.walk(graph.node)
+    if not folded:
+        return graph
+    wanted = {value.name for value in graph.output}.union(*map(_names_read, nodes))
+    constants = [
+        _constant_node(name, value) for name, value in folder.computed.items() if name in wanted
+    ]
+    return Graph(graph.input, graph.output, graph.initializer, [*constants, *nodes])
+
+
+class _Folder:
+    """The types and the small values that are known so far, by tensor name."""
+
+    def __init__(self, opsets: Mapping[str, int], keep_weights: bool) -> None:
+        self.computed: dict[str, Array] = {}
+        self._opsets = [helper.make_opsetid(domain, ver) for domain, ver in opsets.items()]
+        self._versions = opsets
+        self._keep_weights = keep_weights
+        self._types: dict[str, onnx.TypeProto] = {}
+        self._tensors: dict[str, onnx.TensorProto] = {}
+
+    def know_type(self, name: str, dtype: int, shape: Sequence[int]) -> None:
+        self._types[name] = helper.make_tensor_type_proto(dtype, list(shape))
+
+    def know_tensor(self, name: str, tensor: onnx.TensorProto, weight: bool = False) -> None:
+        self.know_type(name, tensor.data_type, tensor.dims)
+        is_swappable = weight and self._keep_weights and tensor.data_type in _FLOATS
+        if math.prod(tensor.dims) <= MAX_ELEMENTS and not is_swappable:
+            self._tensors[name] = tensor
+
+    def walk(self, nodes: Iterable[onnx.NodeProto]) -> tuple[list[onnx.NodeProto], bool]:
+        """The nodes that stay, and whether any other one was folded."""
+        pending, kept, folded = deque(nodes), [], False
+        while pending:
+            node = pending.popleft()
+            branch = self._branch(node)
+            if branch is not None:
+                pending.extendleft(reversed(inlined_branch(node, branch)))
+                folded = True
+            elif self._fold(node):
+                folded = True
+            else:
+                kept.append(node)
+        return kept, folded
+
+    def _branch(self, node: onnx.NodeProto) -> onnx.GraphProto | None:
+        """The branch that an ``If`` takes; ``None`` where it is not known."""
+        condition = self._value(node.input[0]) if node.op_type == "If" else None
+        if condition is None or condition.size != 1:
+            return None
+        taken = "then_branch" if condition.item() else "else_branch"
+        graphs = [entry.g for entry in node.attribute if entry.name == taken]
+        return graphs[0] if graphs else None
+
+    def _fold(self, node: onnx.NodeProto) -> bool:
+        tensor = _constant_of(node)
+        if tensor is not None:
+            self.know_tensor(node.output[0], tensor)
+            if node.attribute[0].name == "value":
+                return False
+            # TVM's importer knows the attribute `value` only.
+            self.computed[node.output[0]] = numpy_helper.to_array(tensor)
+            return True
+        inputs = self._inputs(node)
+        types = self._inferred(node, inputs)
+        self._types.update(types)
+        if inputs is None or not _is_small(node, types, inputs):
+            return False
+        # Whatever evaluating raises, the node stays and is imported as it is.
+        with contextlib.suppress(Exception):
+            results = self._evaluated(node, inputs)
+            for name, result in zip(node.output, results, strict=True):
+                self.know_tensor(name, numpy_helper.from_array(result, name))
+                self.computed[name] = result
+            return True
+        return False
+
+    def _inputs(self, node: onnx.NodeProto) -> dict[str, Array] | None:
+        """The values that a foldable node reads; ``None`` where one is not known."""
+        if node.op_type not in _FOLDABLE or node.domain not in ("", "ai.onnx"):
+            return None
+        read = self._stand_in if node.op_type in _SHAPE_READERS else self._value
+        values = {name: read(name) for name in node.input if name}
+        known = {name: value for name, value in values.items() if value is not None}
+        return known if len(known) == len(values) else None
+
+    def _value(self, name: str) -> Array | None:
+        if name in self.computed:
+            return self.computed[name]
+        tensor = self._tensors.get(name)
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
+    def _stand_in(self, name: str) -> Array | None:
+        """An array of the tensor's shape that takes no memory."""
+        shape = _static_shape(self._types.get(name))
+        return None if shape is None else np.broadcast_to(np.int8(0), shape)
+
+    def _inferred(
+        self, node: onnx.NodeProto, inputs: Mapping[str, Array] | None
+    ) -> dict[str, onnx.TypeProto]:
+        """What onnx knows of the node's results; nothing where an input's type is not known."""
+        types = {name: self._types[name] for name in node.input if name in self._types}
+        version = self._versions.get(node.domain)
+        # A nested graph reads tensors that are no inputs of the node.
+        if version is None or _has_graph(node) or len(types) < len(set(node.input) - {""}):
+            return {}
+        data = {name: self._tensors[name] for name in node.input if name in self._tensors}
+        # Whatever inference raises, the types stay unknown.
+        with contextlib.suppress(Exception):
+            schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+            return dict(infer_node_outputs(schema, node, types, data, opset_imports=self._opsets))
+        return {}
+
+    def _evaluated(self, node: onnx.NodeProto, inputs: Mapping[str, Array]) -> list[Array]:
+        graph = helper.make_graph(
+            [node],
+            "node",
+            [helper.make_empty_tensor_value_info(name) for name in inputs],
+            [helper.make_empty_tensor_value_info(name) for name in node.output],
+        )
+        model = helper.make_model(graph, opset_imports=self._opsets)
+        with np.errstate(all="ignore"):
+            return [np.asarray(value) for value in ReferenceEvaluator(model).run(None, inputs)]
+
+
+def _opsets(model: onnx.ModelProto, opset: int) -> dict[str, int]:
+    domains = {entry.domain: entry.version for entry in model.opset_import}
+    return {**domains, "": opset, "ai.onnx": opset}
+
+
+def _constant_of(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    """The tensor of a Constant node, whichever attribute has it; ``None`` for another node."""
+    if node.op_type != "Constant" or len(node.attribute) != 1:
+        return None
+    attribute = node.attribute[0]
+    if attribute.name == "value":
+        return attribute.t
+    dtype = {"float": np.float32, "int": np.int64}.get(attribute.name[6:].removesuffix("s"))
+    if dtype is None:
+        return None
+    value = np.array(helper.get_attribute_value(attribute), dtype)
+    return numpy_helper.from_array(value, node.output[0])
+
+
+def _is_small(
+    node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], inputs: Mapping[str, Array]
+) -> bool:
+    if node.op_type in _BOUNDED:
+        return all(value.ndim * value.size <= MAX_ELEMENTS for value in inputs.values())
+    shapes = [_static_shape(types.get(name)) for name in node.output if name]
+    return all(shape is not None and math.prod(shape) <= MAX_ELEMENTS for shape in shapes)
+
+
+def _static_shape(type_: onnx.TypeProto | None) -> tuple[int, ...] | None:
+    if type_ is None or not type_.tensor_type.HasField("shape"):
+        return None
+    dims = type_.tensor_type.shape.dim
+    if not all(dim.HasField("dim_value") for dim in dims):
+        return None
+    return tuple(dim.dim_value for dim in dims)
+
+
+def _constant_node(name: str, value: Array) -> onnx.NodeProto:
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name))
+
+
+def _names_read(node: onnx.NodeProto) -> Iterator[str]:
+    """Inputs of the node and of its nested graphs."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+            yield from (value.name for value in graph.output)
+            for inner in graph.node:
+                yield from _names_read(inner)
+
+
+def _has_graph(node: onnx.NodeProto) -> bool:
+    return any(entry.HasField("g") or entry.graphs for entry in node.attribute)
