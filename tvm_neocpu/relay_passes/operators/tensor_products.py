@@ -6,12 +6,13 @@ for i, j, k: y[i, j] += a[i, k] * b[k, j]
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock
+
+from tvm_neocpu.topi.schedule.contraction import factors_of
 
 
 def multiply_adds_of(function: tirx.PrimFunc) -> int | None:
@@ -30,12 +31,9 @@ def multiply_adds_of(function: tirx.PrimFunc) -> int | None:
     return None if None in found else sum(count or 0 for count in found)
 
 
-def _multiply_adds(block: Any) -> int | None:
-    stored = getattr(block.body, "value", None)
-    if not isinstance(stored, tirx.Add):
-        return 0
-    factors = _factors(stored.b)
-    if len(factors) < 2 or not all(map(_is_plain_load, factors)):
+def _multiply_adds(block: SBlock) -> int | None:
+    factors = factors_of(block)
+    if not factors or not all(map(_is_plain, factors)):
         return 0
     extents = [axis.dom.extent for axis in block.iter_vars]
     if not all(isinstance(extent, tirx.IntImm) for extent in extents):
@@ -43,12 +41,5 @@ def _multiply_adds(block: Any) -> int | None:
     return math.prod(int(extent) for extent in extents) * (len(factors) - 1)
 
 
-def _factors(expr: Any) -> list[Any]:
-    """``[a, b, c]`` for ``a * b * c``; casts of factors are looked through."""
-    if isinstance(expr, tirx.Mul):
-        return [*_factors(expr.a), *_factors(expr.b)]
-    return [expr.value if isinstance(expr, tirx.Cast) else expr]
-
-
-def _is_plain_load(expr: Any) -> bool:
-    return isinstance(expr, TensorLoad) and all(isinstance(i, tirx.Var) for i in expr.indices)
+def _is_plain(load: TensorLoad) -> bool:
+    return all(isinstance(index, tirx.Var) for index in load.indices)
