@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -327,3 +328,49 @@ def test_the_modern_way_warns_of_code_for_any_cpu_and_still_compiles_it(
     recwarn.clear()
     tvm.compile(mod, tvm_neocpu.parse_target("llvm").target, relax_pipeline="neocpu")
     assert not [w for w in recwarn if w.category is GenericTargetWarning]
+
+
+def product_of_two_halves(make_model: MakeModel) -> onnx.ModelProto:
+    """A dense layer, and a product of its result with itself: no weight is constant there."""
+    nodes = [
+        node("MatMul", "data", "w", out="hidden"),
+        node("Transpose", "hidden", out="turned", perm=[1, 0]),
+        node("MatMul", "hidden", "turned"),
+    ]
+    return make_model(nodes, (4, 8), {"w": (8, 16)})
+
+
+def test_one_warning_says_what_no_template_takes(make_model: MakeModel) -> None:
+    model = product_of_two_halves(make_model)
+    mod, params = relay.frontend.from_onnx(model)
+    with pytest.warns(tvm_neocpu.FallbackWarning) as caught:
+        lib = relay.build(mod, params=params)
+    (warning,) = caught
+    assert str(warning.message).startswith("no template takes 1 operation of this network, 33.3%")
+    assert str(warning.message).endswith("matmul 4x16, 16x4 -> 4x4 (its weight is not constant)")
+    data = image(4, 8)
+    np.testing.assert_allclose(run(lib, data), reference(model, data), rtol=1e-4, atol=1e-5)
+
+
+def test_the_pipeline_of_tvm_compile_warns_too(make_model: MakeModel) -> None:
+    mod, _ = relay.frontend.from_onnx(product_of_two_halves(make_model))
+    with pytest.warns(tvm_neocpu.FallbackWarning, match="its weight is not constant"):
+        tvm.compile(mod, tvm_neocpu.parse_target("llvm").target, relax_pipeline="neocpu")
+
+
+def test_a_fallback_can_be_refused_or_ignored(make_model: MakeModel) -> None:
+    mod, _ = relay.frontend.from_onnx(product_of_two_halves(make_model))
+    with pytest.raises(NeoCpuError, match=r"matmul .*\(its weight is not constant\)"):
+        relay.build(mod, fallback="error")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        relay.build(mod, fallback="ignore")
+    with pytest.raises(NeoCpuError, match="fallback is one of warn, error, ignore"):
+        relay.build(mod, fallback="never")
+
+
+def test_nothing_is_said_where_templates_take_everything(tiny_cnn: onnx.ModelProto) -> None:
+    mod, params = relay.frontend.from_onnx(tiny_cnn, {"data": (1, 8, 6, 6)})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        relay.build(mod, params=params, fallback="error")

@@ -19,6 +19,7 @@ from tvm_neocpu.version import __version__
 
 if TYPE_CHECKING:
     from tvm_neocpu.core.errors import NeoCpuError
+    from tvm_neocpu.core.fallback import FallbackWarning
     from tvm_neocpu.relay_passes.operators.call_form import CallForm
     from tvm_neocpu.relay_passes.operators.register import register_operator, unregister_operator
     from tvm_neocpu.runtime.built_module import BuiltModule, load
@@ -36,6 +37,7 @@ _PUBLIC = {
     "register_operator": "tvm_neocpu.relay_passes.operators.register",
     "unregister_implementation": "tvm_neocpu.topi.table",
     "unregister_operator": "tvm_neocpu.relay_passes.operators.register",
+    "FallbackWarning": "tvm_neocpu.core.fallback",
     "BuiltModule": "tvm_neocpu.runtime.built_module",
     "NeoCpuError": "tvm_neocpu.core.errors",
     "apply_history_best": "tvm_neocpu.tuning.database.history",
@@ -46,6 +48,7 @@ _PUBLIC = {
 __all__ = [
     "BuiltModule",
     "CallForm",
+    "FallbackWarning",
     "Implementation",
     "NeoCpuError",
     "Operator",

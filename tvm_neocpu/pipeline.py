@@ -17,6 +17,7 @@ from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.fallback import OnFallback, tell
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
@@ -24,6 +25,7 @@ from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.relay_passes.flatten_concats import FlattenConcats
 from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
@@ -50,11 +52,15 @@ Schemes = Mapping[Workload, Sequence[Candidate]]
 
 
 def build_module(
-    mod: tvm.IRModule, target: CompileTarget, name: str = "default", history: History | None = None
+    mod: tvm.IRModule,
+    target: CompileTarget,
+    name: str = "default",
+    history: History | None = None,
+    fallback: OnFallback = "warn",
 ) -> BuiltModule:
     """A built module that knows its inputs, outputs and CPU; ``name`` is what ``lib[name]`` takes.
 
-    Raises ShapeError for an input that is not static.
+    Raises ShapeError for an input that is not static, and what :func:`lower` raises.
     """
     info = ModuleInfo(
         name=name,
@@ -65,19 +71,32 @@ def build_module(
         features=tuple(sorted(target.features)),
         threads=target.cpu.cores,
     )
-    return BuiltModule(compile_module(mod, target, history).mod, info)
+    return BuiltModule(compile_module(mod, target, history, fallback).mod, info)
 
 
 def compile_module(
-    mod: tvm.IRModule, target: CompileTarget, history: History | None = None
+    mod: tvm.IRModule,
+    target: CompileTarget,
+    history: History | None = None,
+    fallback: OnFallback = "warn",
 ) -> relax.VMExecutable:
     """Build a Relax module whose weights are constants; ``history`` defaults to the current one."""
-    return tvm.compile(lower(mod, target.cpu, history), target.target)
+    return tvm.compile(lower(mod, target.cpu, history, fallback), target.target)
 
 
-def lower(mod: tvm.IRModule, cpu: Cpu, history: History | None = None) -> tvm.IRModule:
-    """Everything before code generation: scheduled functions, and networks that call them."""
+def lower(
+    mod: tvm.IRModule,
+    cpu: Cpu,
+    history: History | None = None,
+    fallback: OnFallback = "warn",
+) -> tvm.IRModule:
+    """Everything before code generation: scheduled functions, and networks that call them.
+
+    ``fallback`` says what happens where no template takes an arithmetic-heavy operation: a warning,
+    FallbackError, or nothing.
+    """
     folded = fold(mod, cpu)
+    tell(FindFallbacks(cpu)(folded), fallback)  # before the search, which may take seconds
     graph = ExtractConvGraph(cpu)(folded)
     plan = choose_plan(graph, cpu, history)
     return lower_altered(apply_plan(folded, plan, cpu), plan.by_layout(graph), cpu)

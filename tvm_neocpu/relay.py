@@ -14,6 +14,7 @@ from tvm import relax
 
 from tvm_neocpu import frontend
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError
+from tvm_neocpu.core.fallback import OnFallback, check_choice
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 if TYPE_CHECKING:
@@ -29,22 +30,30 @@ def build(
     target_host: TargetLike = None,
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
+    fallback: OnFallback = "warn",
 ) -> BuiltModule:
     """Compile a network for a CPU; ``lib["default"](tvm.cpu())`` runs it.
 
     ``target`` is a classic string, a dictionary or a TVM target. The default is the target in force
     (``with tvm.target.Target(...)``), else this machine. ``params`` are the weights by name, TVM
     tensors or arrays; they become constants. ``target_host`` is checked and then ignored, because a
-    CPU is its own host. Raises TargetError, ShapeError.
+    CPU is its own host.
+
+    ``fallback`` says what happens where no template takes an arithmetic-heavy operation (a 3-D
+    convolution, a product of two inputs), and TVM's own code computes it: ``"warn"`` gives one
+    FallbackWarning that lists all, ``"error"`` refuses, ``"ignore"`` says nothing.
+
+    Raises TargetError, ShapeError, FallbackError, NeoCpuError for an unknown ``fallback``.
     """
     from tvm_neocpu.pipeline import build_module
     from tvm_neocpu.targets import parse_target
 
+    check_choice(fallback)
     compile_target = parse_target(target if target is not None else tvm.target.Target.current())
     if target_host is not None:
         parse_target(target_host)
     bound = _bind_params(_as_module(mod), params or {})
-    return build_module(bound, compile_target, mod_name)
+    return build_module(bound, compile_target, mod_name, fallback=fallback)
 
 
 def _as_module(mod: tvm.IRModule | relax.Function) -> tvm.IRModule:

@@ -14,6 +14,7 @@ from tvm_neocpu.contrib.explain.explained_network import explain_network
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history
@@ -21,8 +22,8 @@ from tvm_neocpu.tuning.database.history import apply_history_best, current_histo
 DESCRIPTION = """Why each layer is built as it is: `python -m tvm_neocpu.explain resnet50 --html
 resnet50.html`. Shows what a build for the target would choose now, from the logs that it would
 find: the implementation of each node, its layouts, and what the runner-up would cost the whole
-network; the layout transforms that remain; how far the sum can be from the optimum. Nothing is
-built or measured."""
+network; the layout transforms that remain; how far the sum can be from the optimum; what no
+template takes, and why. Nothing is built or measured."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -41,10 +42,11 @@ def _explain(argv: list[str]) -> int:
     cpu = parse_target(cli.target_text(options.target, flags)).cpu
     name, model = cli.load_network(options.models[0])
     mod, _ = from_onnx(model, cli.parse_shapes(options.shape) or None)
-    graph = ExtractConvGraph(cpu)(fold(mod, cpu))
+    folded = fold(mod, cpu)
+    graph, coverage = ExtractConvGraph(cpu)(folded), FindFallbacks(cpu)(folded)
     logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
     with logs:
-        network = explain_network(name, graph, cpu, current_history(cpu))
+        network = explain_network(name, graph, cpu, current_history(cpu), coverage)
     table.show(network)
     cli.write_report(options.json, as_json(network))
     if options.html:

@@ -69,3 +69,7 @@ class LineError(NeoCpuError, ValueError):
 
 class TemplateError(NeoCpuError):
     """A template that cannot schedule a function that it computed itself: a bug of the template."""
+
+
+class FallbackError(NeoCpuError):
+    """Operations that no template takes, in a build that refuses them; the text lists them."""

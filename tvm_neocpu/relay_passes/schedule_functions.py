@@ -16,7 +16,7 @@ from tvm_neocpu.topi.schedule_function import schedule_function
 class ScheduleFunctions:
     """Schedule each PrimFunc by its template or by the general rule.
 
-    A function that cannot be scheduled (symbolic shape, opaque body) stays as TVM wrote it.
+    A function that cannot be scheduled (an opaque body) stays as TVM wrote it.
 
     Needs: groups are fused; the schedule of a template covers its epilogue.
     Leaves: PrimFuncs ready for code generation; Relax functions as they were.

@@ -31,8 +31,8 @@ def anchor_of(sch: Schedule) -> Anchor | None:
 def schedule_function(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """The function scheduled and ready for code generation, its attributes kept.
 
-    A function without an anchor that cannot be scheduled (symbolic shapes, opaque bodies) stays as
-    TVM wrote it. Raises TemplateError where a template's own schedule fails.
+    A function without an anchor that cannot be scheduled (an opaque body) stays as TVM wrote it.
+    Raises TemplateError where a template's own schedule fails.
     """
     scheduled = _scheduled(func, cpu)
     if scheduled is None:

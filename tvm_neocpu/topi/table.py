@@ -121,6 +121,11 @@ def operator_of_template(template: str) -> Operator | None:
     return None
 
 
+def implementations_of(operator: str) -> tuple[Implementation, ...]:
+    """All of an operator, in order of registration."""
+    return tuple(_IMPLEMENTATIONS[operator])
+
+
 def implementations(workload: Workload, cpu: Cpu) -> tuple[Implementation, ...]:
     """Those that accept the workload on this CPU, in order of registration; maybe none."""
     entries = _IMPLEMENTATIONS[operator_of(workload).name]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.fallback import Coverage, Fallback
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.explain import explain
@@ -50,4 +53,22 @@ def network() -> ExplainedNetwork:
     }
     layout_graph = build_layout_graph(graph, candidates, price)
     explanation = explain(layout_graph, solve(layout_graph.problem), [(SQUARE, winograd)])
-    return ExplainedNetwork("tiny", "testcpu", 2, "a search", explanation)
+    flops = sum(node.workload.flops for node in graph.convs)
+    return ExplainedNetwork("tiny", "testcpu", 2, "a search", explanation, Coverage(flops))
+
+
+@pytest.fixture
+def partly(network: ExplainedNetwork) -> ExplainedNetwork:
+    """The network, with as much arithmetic again that no template takes."""
+    flops = network.coverage.planned_flops
+    conv = Fallback("conv1d", "1x3x64, 8x3x5 -> 1x8x60", f"no template, says {NASTY}", flops)
+    return replace(network, coverage=Coverage(flops, (conv,)))
+
+
+@pytest.fixture
+def unplanned() -> ExplainedNetwork:
+    """A network of one operation, which no template takes."""
+    layout_graph = build_layout_graph(ConvGraph((), ()), {}, price)
+    explanation = explain(layout_graph, solve(layout_graph.problem))
+    conv = Fallback("conv1d", "1x3x64, 8x3x5 -> 1x8x60", "no template for this operator", 300)
+    return ExplainedNetwork("tiny", "testcpu", 2, "a search", explanation, Coverage(0, (conv,)))

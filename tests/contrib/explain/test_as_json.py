@@ -19,3 +19,18 @@ def test_json_has_every_candidate(network):
     ]
     # The input is NCHW: it cannot write another layout.
     assert found["transforms"][0]["if_source_seconds"] is None
+
+
+def test_what_the_plan_does_not_cover_has_no_time(network, partly):
+    assert (as_json(network)["planned_share"], as_json(network)["fallbacks"]) == (1, [])
+    found = as_json(partly)
+    assert found["planned_share"] == 0.5
+    (fallback,) = found["fallbacks"]
+    assert (fallback["operator"], fallback["seconds"]) == ("conv1d", None)
+    assert fallback["why"].startswith("no template")
+
+
+def test_nothing_planned_is_no_time_at_all(unplanned):
+    found = as_json(unplanned)
+    assert (found["seconds"], found["lower_bound"], found["optimal"]) == (None, None, False)
+    assert found["planned_share"] == 0

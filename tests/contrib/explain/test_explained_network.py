@@ -10,6 +10,7 @@ from tvm_neocpu.contrib.explain.explained_network import explain_network
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.fallback import Coverage
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.pipeline import search_plan
@@ -39,6 +40,9 @@ def plan() -> Plan:
     return search_plan(GRAPH, CPU, History(CPU.name, CPU.cores))
 
 
+COVERAGE = Coverage(sum(node.workload.flops for node in GRAPH.convs))
+
+
 def history(plan: Plan, *records: Record) -> History:
     key = PlanKey(GRAPH.hash, CPU.name, CPU.cores)
     return History(CPU.name, CPU.cores, (LogContents(records, {key: plan}),))
@@ -49,7 +53,7 @@ def record(workload: ConvWorkload, config: Config, seconds: float) -> Record:
 
 
 def test_without_a_log_the_search_is_explained(plan: Plan) -> None:
-    found = explain_network("net", GRAPH, CPU, History(CPU.name, CPU.cores))
+    found = explain_network("net", GRAPH, CPU, History(CPU.name, CPU.cores), COVERAGE)
     assert (found.name, found.cpu, found.threads) == ("net", "testcpu", 2)
     assert found.origin == f"a search over what is known ({plan.method})"
     assert found.explanation.seconds == pytest.approx(plan.seconds)
@@ -57,7 +61,7 @@ def test_without_a_log_the_search_is_explained(plan: Plan) -> None:
 
 
 def test_a_logs_plan_is_explained(plan: Plan) -> None:
-    found = explain_network("net", GRAPH, CPU, history(replace(plan, method="by hand")))
+    found = explain_network("net", GRAPH, CPU, history(replace(plan, method="by hand")), COVERAGE)
     assert found.origin == "the log's plan (by hand)"
     chosen = {row.node.id: row.option.config for row in found.explanation.nodes}
     assert {id: chosen[id] for id in plan.configs} == plan.configs
@@ -65,7 +69,9 @@ def test_a_logs_plan_is_explained(plan: Plan) -> None:
 
 def test_records_newer_than_the_plan_are_searched_again(plan: Plan) -> None:
     faster = replace(plan.configs["square"], unroll_ker=False)
-    found = explain_network("net", GRAPH, CPU, history(plan, record(SQUARE, faster, 1e-9)))
+    found = explain_network(
+        "net", GRAPH, CPU, history(plan, record(SQUARE, faster, 1e-9)), COVERAGE
+    )
     assert found.origin.startswith("a search over newer records than those of the log's plan")
 
 
@@ -81,7 +87,7 @@ def test_a_plan_that_a_build_refuses_is_not_explained(
 
 def test_only_records_are_measured(plan: Plan) -> None:
     config = plan.configs["point"]
-    found = explain_network("net", GRAPH, CPU, history(plan, record(POINT, config, 1e-6)))
+    found = explain_network("net", GRAPH, CPU, history(plan, record(POINT, config, 1e-6)), COVERAGE)
     measured = {
         row.node.id
         for row in found.explanation.nodes

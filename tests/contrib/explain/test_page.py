@@ -99,3 +99,18 @@ def test_colours_never_run_out():
     chosen = page.colours_of(["NCHW", *names], neutral=["NCHW"])
     assert chosen["NCHW"] == page.GREY
     assert len(set(chosen.values())) == 40
+
+
+def test_what_the_plan_does_not_cover_is_shown(text, partly):
+    assert "Not in the plan" not in text
+    shown = Page(page.render(partly)).texts
+    assert "Not in the plan" in shown
+    assert "conv1d 1x3x64, 8x3x5 → 1x8x60" in shown
+    assert "unknown" in shown
+    assert "proven optimal for this part; 50.0% of the multiply-adds" in shown
+
+
+def test_nothing_planned_is_no_time_at_all(unplanned):
+    shown = Page(page.render(unplanned)).texts
+    assert "the plan covers no operation" in shown
+    assert not any("proven" in text for text in shown)

@@ -46,7 +46,8 @@ def test_the_sum(network):
     lines = printed(network).splitlines()
     assert "tiny on testcpu, 2 threads" in lines[0]
     assert lines[-3:] == [
-        "tiny: 0.160 ms predicted = 0.150 in kernels + 0.010 in 2 transforms; proven optimal",
+        "tiny: 0.160 ms predicted for 100.0% of the multiply-adds = 0.150 in kernels + 0.010 in "
+        "2 transforms; proven optimal",
         "the fastest scheme at every node: 0.164 ms (+2.50%)",
         "chosen by a search",
     ]
@@ -64,3 +65,21 @@ def test_on_a_terminal_it_has_proper_lines(network):
     text = printed(network, force_terminal=True, color_system=None, width=100)
     assert "╭" in text
     assert max(map(len, text.splitlines())) == 100
+
+
+def test_what_the_plan_does_not_cover_is_unknown(partly):
+    text = printed(partly)
+    (row,) = [cells(line) for line in text.splitlines() if line.startswith("| - ")]
+    assert row[1:5] == ["conv1d 1x3x64, 8x3x5 -> 1x8x60", "TVM's own", "", "unknown"]
+    assert row[-1].startswith("no template")
+    joined = " ".join(text.split())
+    assert "no template takes 1 operation of this network, 50.0% of its multiply-adds" in joined
+    assert "0.160 ms predicted for 50.0% of the multiply-adds" in joined
+    assert "; proven optimal for this part" in joined
+
+
+def test_nothing_planned_is_no_time_at_all(unplanned):
+    text = printed(unplanned)
+    assert "tiny: time unknown, the plan covers none of its operations" in text
+    assert "0.000" not in text
+    assert "proven" not in text

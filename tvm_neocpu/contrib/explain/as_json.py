@@ -9,6 +9,7 @@ from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.core.config import knobs
 from tvm_neocpu.core.conv_graph import GraphNode
+from tvm_neocpu.core.fallback import Fallback
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow, TransformRow
 from tvm_neocpu.global_search.network.layout_graph import Option
 from tvm_neocpu.version import __version__
@@ -18,6 +19,8 @@ def as_json(network: ExplainedNetwork) -> dict[str, Any]:
     """All figures of an explanation; times in seconds.
 
     The time of another network is null if that network is impossible or was not priced in time.
+    The network's own time is null if the plan covers none of its operations; the time of each of
+    ``fallbacks``, which the plan does not cover, is always null.
     """
     found = network.explanation
     return {
@@ -27,13 +30,15 @@ def as_json(network: ExplainedNetwork) -> dict[str, Any]:
         "threads": network.threads,
         "origin": network.origin,
         "package": __version__,
-        "seconds": found.seconds,
-        "lower_bound": found.lower_bound,
-        "optimal": found.optimal,
+        "seconds": found.seconds if network.is_planned else None,
+        "planned_share": network.coverage.share,
+        "lower_bound": found.lower_bound if network.is_planned else None,
+        "optimal": found.optimal and network.is_planned,
         "method": found.method,
         "greedy_seconds": found.greedy_seconds,
         "nodes": [_node(row, found) for row in found.nodes],
         "transforms": [_transform(row) for row in found.transforms],
+        "fallbacks": [_fallback(each) for each in network.coverage.fallbacks],
     }
 
 
@@ -79,6 +84,16 @@ def _transform(row: TransformRow) -> dict[str, Any]:
         "seconds": row.seconds,
         "if_source_seconds": _finite(row.if_source),
         "if_targets_seconds": _finite(row.if_targets),
+    }
+
+
+def _fallback(fallback: Fallback) -> dict[str, Any]:
+    return {
+        "operator": fallback.operator,
+        "shapes": fallback.what,
+        "why": fallback.why,
+        "flops": fallback.flops,
+        "seconds": None,
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.core.conv_graph import GraphNode, NodeKind
+from tvm_neocpu.core.fallback import Fallback
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow
 
 NODE_NOTE = (
@@ -53,6 +54,12 @@ def node_cells(number: int, row: NodeRow, found: Explanation) -> list[str]:
         *_runner_up_cells(row, found),
         words.schedule(option.config),
     ]
+
+
+def fallback_cells(fallback: Fallback) -> list[str]:
+    """One cell for each of ``NODE_HEADINGS``, for an operation that the plan does not cover."""
+    label = f"{fallback.operator} {fallback.what}"
+    return ["-", label, words.GENERIC, "", words.NO_TIME, "-", "", "", fallback.why]
 
 
 def _runner_up_cells(row: NodeRow, found: Explanation) -> list[str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.fallback import Coverage
 from tvm_neocpu.global_search.network.choose import solution_of
 from tvm_neocpu.global_search.network.explain import Explanation, explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
@@ -17,16 +18,27 @@ from tvm_neocpu.tuning.database.history import History
 
 @dataclass(frozen=True)
 class ExplainedNetwork:
-    """``origin`` says where the choices come from: a log's plan, or a search over what is known."""
+    """``origin`` says where the choices come from: a log's plan, or a search over what is known.
+
+    ``coverage`` says which arithmetic the plan has no time for.
+    """
 
     name: str
     cpu: str
     threads: int
     origin: str
     explanation: Explanation
+    coverage: Coverage
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the plan has any operation, so that its time says something."""
+        return bool(self.explanation.graph.convs)
 
 
-def explain_network(name: str, graph: ConvGraph, cpu: Cpu, history: History) -> ExplainedNetwork:
+def explain_network(
+    name: str, graph: ConvGraph, cpu: Cpu, history: History, coverage: Coverage
+) -> ExplainedNetwork:
     """The choices that a build would make now from what ``history`` knows; nothing is built."""
     candidates, transform_seconds = known_costs(graph, cpu, history)
     layout_graph = build_layout_graph(graph, candidates, transform_seconds)
@@ -43,4 +55,4 @@ def explain_network(name: str, graph: ConvGraph, cpu: Cpu, history: History) -> 
     records = history.schemes(graph.workloads)
     measured = {(r.workload, r.config) for found in records.values() for r in found}
     explanation = explain(layout_graph, solution, measured)
-    return ExplainedNetwork(name, cpu.name, cpu.cores, origin, explanation)
+    return ExplainedNetwork(name, cpu.name, cpu.cores, origin, explanation, coverage)

@@ -12,6 +12,7 @@ from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.contrib.explain.svg import network_svg
 from tvm_neocpu.core.conv_graph import NodeKind
+from tvm_neocpu.core.fallback import Coverage
 from tvm_neocpu.global_search.network.explain import Explanation
 
 # The page may run its own script and style, and fetch nothing.
@@ -79,6 +80,7 @@ def render(network: ExplainedNetwork) -> str:
 <section class="tables" aria-label="tables">
 {_transforms(found)}
 {_nodes(found)}
+{_fallbacks(network.coverage)}
 </section>
 </main>
 <div id="tip" role="tooltip" hidden></div>
@@ -127,20 +129,28 @@ def _colour(number: int) -> str:
 
 
 def _figures(network: ExplainedNetwork) -> str:
-    found = network.explanation
+    cards = [
+        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
+        for name, value, note in _figures_of(network)
+    ]
+    return f'<dl>{"".join(cards)}</dl><p class="origin">chosen by {escape(network.origin)}</p>'
+
+
+def _figures_of(network: ExplainedNetwork) -> list[tuple[str, str, str]]:
+    """Name, value and note of each figure."""
+    found, coverage = network.explanation, network.coverage
+    if not network.is_planned:
+        return [("predicted", words.NO_TIME, "the plan covers no operation")]
+    proof = f"{words.proof(found, coverage)}; {words.covered(coverage)}"
     transforms = f"{words.ms(found.transform_seconds)} ms"
     figures = [
-        ("predicted", f"{words.ms(found.seconds)} ms", words.proof(found)),
+        ("predicted", f"{words.ms(found.seconds)} ms", proof),
         ("layout transforms", transforms, f"{len(found.transforms)} kept"),
     ]
     if found.greedy_seconds is not None:
         greedy = f"{words.ms(found.greedy_seconds)} ms"
         figures.append(("fastest scheme at every node", greedy, words.greedy_share(found)))
-    cards = [
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
-        for name, value, note in figures
-    ]
-    return f'<dl>{"".join(cards)}</dl><p class="origin">chosen by {escape(network.origin)}</p>'
+    return figures
 
 
 def _legend(kind: str, entries: Mapping[str, str]) -> str:
@@ -171,23 +181,35 @@ def _nodes(found: Explanation) -> str:
     return _table("Nodes", cells.NODE_NOTE, cells.NODE_HEADINGS, cells.NODE_NUMBERS, rows)
 
 
+def _fallbacks(coverage: Coverage) -> str:
+    """The operations that the plan does not cover; nothing where it covers all."""
+    if not coverage.fallbacks:
+        return ""
+    rows = [(None, cells.fallback_cells(each)) for each in coverage.fallbacks]
+    return _table(
+        "Not in the plan", coverage.report(), cells.NODE_HEADINGS, cells.NODE_NUMBERS, rows
+    )
+
+
 def _table(
     title: str,
     note: str,
     headings: Sequence[str],
     numbers: Sequence[str],
-    rows: Iterable[tuple[str, list[str]]],
+    rows: Iterable[tuple[str | None, list[str]]],
 ) -> str:
-    """A table whose rows carry their node's id: ``rows`` are (id, texts of the cells)."""
+    """A table of rows (id of the row's node, texts of the cells); no id where no node is drawn."""
     classes = [" class=number" if heading in numbers else "" for heading in headings]
     head = _row("th", classes, headings)
-    body = [
-        f'<tr data-node="{escape(node)}">{_row("td", classes, texts)}</tr>' for node, texts in rows
-    ]
+    body = [f"<tr{_of_node(node)}>{_row('td', classes, texts)}</tr>" for node, texts in rows]
     return (
         f"<h2>{escape(title)}</h2><p>{escape(note)}</p><table>"
         f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
     )
+
+
+def _of_node(node: str | None) -> str:
+    return "" if node is None else f' data-node="{escape(node)}"'
 
 
 def _row(tag: str, classes: Sequence[str], texts: Sequence[str]) -> str:

@@ -32,7 +32,10 @@ def report(network: ExplainedNetwork, lines: box.Box) -> RenderableType:
         cells.NODE_NOTE,
         cells.NODE_HEADINGS,
         cells.NODE_NUMBERS,
-        (cells.node_cells(k, row, found) for k, row in enumerate(cells.deciding(found), 1)),
+        [
+            *(cells.node_cells(k, row, found) for k, row in enumerate(cells.deciding(found), 1)),
+            *map(cells.fallback_cells, network.coverage.fallbacks),
+        ],
         lines,
     )
     transforms = _table(
@@ -48,13 +51,22 @@ def report(network: ExplainedNetwork, lines: box.Box) -> RenderableType:
 
 
 def summary(network: ExplainedNetwork) -> Iterator[str]:
-    """Lines of text: the total and its parts, the bound, the greedy total, the plan's origin."""
+    """Lines of text: the total and its parts, the bound, the greedy total, the plan's origin.
+
+    Without any operation in the plan there is no total; the first line says so.
+    """
     found = network.explanation
+    if network.coverage.fallbacks:
+        yield network.coverage.report()
+    if not network.is_planned:
+        yield f"{network.name}: time {words.NO_TIME}, the plan covers none of its operations"
+        return
     kept = words.plural(len(found.transforms), "transform")
     kernels = found.seconds - found.transform_seconds
     yield (
-        f"{network.name}: {words.ms(found.seconds)} ms predicted = {words.ms(kernels)} in kernels"
-        f" + {words.ms(found.transform_seconds)} in {kept}; {words.proof(found)}"
+        f"{network.name}: {words.ms(found.seconds)} ms predicted for "
+        f"{words.covered(network.coverage)} = {words.ms(kernels)} in kernels + "
+        f"{words.ms(found.transform_seconds)} in {kept}; {words.proof(found, network.coverage)}"
     )
     if found.greedy_seconds is not None:
         greedy = words.ms(found.greedy_seconds)

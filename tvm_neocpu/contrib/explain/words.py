@@ -7,6 +7,7 @@ from dataclasses import fields
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import GraphNode
+from tvm_neocpu.core.fallback import Coverage, percent
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.global_search.network.explain import Explanation
 from tvm_neocpu.global_search.network.layout_graph import Option
@@ -16,6 +17,10 @@ from tvm_neocpu.topi.table import implementation_of
 _TOLD_ELSEWHERE = ("ic_bn", "oc_bn", "tile")
 IMPOSSIBLE = "impossible"
 UNKNOWN = "?"
+# The time of what the plan does not cover.
+NO_TIME = "unknown"
+# What computes an operation that no template takes.
+GENERIC = "TVM's own"
 # Stands before a time that the cost model predicted and nobody measured.
 GUESSED = "~"
 
@@ -85,12 +90,19 @@ def extra_ms(network_seconds: float | None, total: float) -> str:
     return f"{round((network_seconds - total) * 1e3, 3) + 0.0:+.3f}"
 
 
-def proof(explanation: Explanation) -> str:
-    """How far the choice can be from the optimum."""
+def proof(explanation: Explanation, coverage: Coverage) -> str:
+    """How far the choice can be from the optimum; of a part, if the plan covers a part."""
+    part = " for this part" if coverage.fallbacks else ""
     if explanation.optimal:
-        return "proven optimal"
+        return f"proven optimal{part}"
     bound = ms(explanation.lower_bound)
-    return f"no choice is below {bound} ms, a gap of {explanation.gap:.2%}"
+    return f"no choice is below {bound} ms{part}, a gap of {explanation.gap:.2%}"
+
+
+def covered(coverage: Coverage) -> str:
+    """What a predicted time is for: ``"90.0% of the multiply-adds"``."""
+    share = coverage.share
+    return f"{'an unknown share' if share is None else percent(share)} of the multiply-adds"
 
 
 def greedy_share(explanation: Explanation) -> str:

@@ -27,6 +27,9 @@ class CallForm:
     unknown shapes, weights that are not constant. ``tensors(call)`` are the arguments that the
     workload's ``operands`` stand for, in their order.
 
+    ``refusal(call)``: why ``read`` takes no workload from a call of ``op``, in a few words for
+    people; ``None`` where it takes one, or where the form cannot say.
+
     ``layouts(call)``: the layouts in which a call reads its feature maps and writes its result.
     ``alter(call, tensors, before, after)``: the call over ``tensors``, whose feature maps are
     stored in ``before``, with its result in ``after``; ``None`` for an operator whose tensors have
@@ -38,6 +41,7 @@ class CallForm:
     op: str
     read: Callable[[relax.Call], Workload | None]
     tensors: Callable[[relax.Call], tuple[relax.Expr, ...]] = lambda call: tuple(call.args)
+    refusal: Callable[[relax.Call], str | None] = lambda call: None
     layouts: Callable[[relax.Call], Layouts] = lambda call: (NCHW, NCHW)
     alter: Callable[[relax.Call, Sequence[relax.Expr], Layout, Layout], relax.Expr] | None = None
     decides: bool = True

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tvm import relax
-from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import CallForm, Layouts
+from tvm_neocpu.relay_passes.operators.refusals import refused_operands
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 OP = "relax.nn.conv2d"
@@ -21,14 +21,11 @@ def conv_workload(call: relax.Expr) -> ConvWorkload | None:
 
     Its data may be in any layout NCHW[x]c.
     """
-    if op_name(call) != OP or str(call.attrs.kernel_layout) != "OIHW":
+    if op_name(call) != OP or _refusal(call) is not None:
         return None
     data, weight = call.args
     shape, layouts = static_shape(data), _known_layouts(call)
-    if layouts is None or shape is None or not isinstance(weight, GenericConst):
-        return None
-    if not dtype_of(data) == dtype_of(weight) == dtype_of(call):
-        return None
+    assert shape is not None and layouts is not None, "a call without them is refused"
     out_channels, _, *kernel = (int(extent) for extent in weight.value.shape)
     attrs = call.attrs
     return ConvWorkload(
@@ -41,6 +38,13 @@ def conv_workload(call: relax.Expr) -> ConvWorkload | None:
         int(attrs.groups),
         uniform(dtype_of(data)),
     )
+
+
+def _refusal(call: relax.Call) -> str | None:
+    attrs = call.attrs
+    if str(attrs.kernel_layout) != "OIHW" or _known_layouts(call) is None:
+        return f"its layouts are {attrs.data_layout} and {attrs.kernel_layout}"
+    return refused_operands(call)
 
 
 def _known_layouts(call: relax.Call) -> Layouts | None:
@@ -78,4 +82,11 @@ def _ints(values: object) -> tuple[int, ...]:
     return tuple(int(value) for value in values)  # type: ignore[attr-defined]
 
 
-CONV2D_FORM = CallForm(operator="conv2d", op=OP, read=conv_workload, layouts=_layouts, alter=_alter)
+CONV2D_FORM = CallForm(
+    operator="conv2d",
+    op=OP,
+    read=conv_workload,
+    refusal=_refusal,
+    layouts=_layouts,
+    alter=_alter,
+)

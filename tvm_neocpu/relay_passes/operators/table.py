@@ -12,7 +12,7 @@ from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.conv2d import CONV2D_FORM
 from tvm_neocpu.relay_passes.operators.dense import DENSE_FORM
 from tvm_neocpu.relay_passes.operators.layout_transform import LAYOUT_TRANSFORM_FORM
-from tvm_neocpu.topi.table import implementations
+from tvm_neocpu.topi.table import implementations, implementations_of, operator_of
 
 BUILT_IN: tuple[CallForm, ...] = (CONV2D_FORM, DENSE_FORM, LAYOUT_TRANSFORM_FORM)
 
@@ -55,3 +55,24 @@ def read_decision(expr: relax.Expr) -> tuple[CallForm, Workload] | None:
 def is_computed_by_template(workload: Workload, cpu: Cpu) -> bool:
     """Whether some implementation takes the workload on this CPU."""
     return bool(implementations(workload, cpu))
+
+
+def why_no_template(call: relax.Call, cpu: Cpu) -> str | None:
+    """Why no implementation takes a call on this CPU; ``None`` where one does."""
+    found = read_decision(call)
+    if found is not None:
+        return _why_not_implemented(found[1], cpu)
+    candidates = [form for form in _FORMS if form.decides and form.op == op_name(call)]
+    if not candidates:
+        return "no template for this operator"
+    reasons = [reason for form in candidates if (reason := form.refusal(call)) is not None]
+    return reasons[0] if reasons else "no template for this form of the operator"
+
+
+def _why_not_implemented(workload: Workload, cpu: Cpu) -> str | None:
+    if is_computed_by_template(workload, cpu):
+        return None
+    operator = operator_of(workload).name
+    if not any(workload.types in entry.types for entry in implementations_of(operator)):
+        return f"no template for {workload.types}"
+    return f"no template for this shape on {cpu.name}"

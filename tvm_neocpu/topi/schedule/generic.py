@@ -2,7 +2,8 @@
 
 In a blocked layout the innermost axis is a vector of channels, so one rule serves them all:
 elementwise producers are inlined into their consumer, outer axes run in parallel, the innermost one
-is vectorised, and a reduction keeps a row of results in registers.
+is vectorised, and a reduction keeps a row of results in registers. Sums of products have a rule of
+their own (:mod:`.contraction`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.schedule.contraction import is_contraction, tile_contraction
 
 # Below this many innermost operations a fork costs more than the other cores save.
 MIN_PARALLEL_WORK = 8192
@@ -22,6 +24,8 @@ MIN_PARALLEL_WORK = 8192
 MIN_PARALLEL_ROWS = 16
 # Registers that one vector statement takes at most; a longer row is a loop.
 MAX_VECTORS = 4
+# The guess for an extent that is known at run time only.
+UNKNOWN_EXTENT = 64
 # A vector of fewer elements than this is no faster than they are one by one.
 MIN_LANES = 4
 
@@ -34,10 +38,16 @@ def schedule_generic(sch: Schedule, cpu: Cpu) -> None:
 
 
 def inline_elementwise(sch: Schedule, blocks: list[SBlockRV]) -> None:
-    """# t = f(x); y = sum(t)  ->  y = sum(f(x)), where t has one reader and is no output."""
+    """# t = f(x); y = sum(t)  ->  y = sum(f(x)), where t has one reader and is no output.
+
+    What a contraction reads stays: it would be computed again for every output channel, and the
+    conditions of a padding would stand in the innermost loop.
+    """
     for block in blocks:
-        if len(sch.get_consumers(block)) == 1 and not steps.is_reduction(sch, block):
-            sch.compute_inline(block)
+        readers = sch.get_consumers(block)
+        if len(readers) != 1 or steps.is_reduction(sch, block) or is_contraction(sch, readers[0]):
+            continue
+        sch.compute_inline(block)
 
 
 def downstream(sch: Schedule, block: SBlockRV) -> list[SBlockRV]:
@@ -51,13 +61,41 @@ def downstream(sch: Schedule, block: SBlockRV) -> list[SBlockRV]:
 
 def schedule_block(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
     """One stage of its own: parallel outside, vectors inside."""
-    if not _is_static(sch, block):
-        return
     unit = steps.unit_of(sch, block, cpu)
-    if steps.is_reduction(sch, block):
+    if is_contraction(sch, block) and _schedule_contraction(sch, block, unit):
+        return
+    if not _is_static(sch, block):
+        _schedule_symbolic(sch, block, unit)
+    elif steps.is_reduction(sch, block):
         _schedule_reduction(sch, block, unit)
     else:
         _schedule_spatial(sch, block, unit)
+
+
+def _schedule_contraction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> bool:
+    """A convolution or matrix product in register tiles; declines where no vector would fit."""
+    work = _work(sch, sch.get_loops(block))
+    return tile_contraction(sch, block, unit, parallel=work >= MIN_PARALLEL_WORK)
+
+
+def _schedule_symbolic(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
+    """# for n, o, y, x  ->  parallel for n_o_y: vectorised x, where extents are not all known.
+
+    An innermost loop of unknown extent, and a reduction's, stay serial; LLVM may vectorise them.
+    """
+    axes, loops = sch.get(block).iter_vars, sch.get_loops(block)
+    if len(loops) != len(axes) or not loops:
+        return
+    work = _work(sch, loops)
+    reduced = [int(axis.iter_type) == steps.REDUCE_AXIS for axis in axes]
+    outer = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if not is_reduced]
+    if any(reduced):
+        sch.reorder(*outer, *(loop for loop in loops if loop not in outer))
+    elif steps.static_extent(sch, loops[-1]) is None:
+        outer = loops[:-1] or loops
+    else:
+        outer = [*loops[:-1], *_vectorize_last(sch, loops[-1], unit)]
+    _parallel(sch, outer, work)
 
 
 def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
@@ -125,7 +163,9 @@ def _reads_along_last_reduction(sch: Schedule, block: SBlockRV) -> bool:
     if int(axes[-1].iter_type) != steps.REDUCE_AXIS:
         return False
     innermost = [read.region[-1].min for read in sch.get(block).reads if len(read.region)]
-    return any(axes[-1].var.same_as(index) for index in innermost)
+    along = [axes[-1].var.same_as(index) for index in innermost]
+    # A factor that lies across would be gathered element by element.
+    return all(along) if is_contraction(sch, block) else any(along)
 
 
 def _reduce_in_lanes(sch: Schedule, block: SBlockRV, last: LoopRV, unit: VectorUnit) -> bool:
@@ -142,6 +182,8 @@ def _reduce_in_lanes(sch: Schedule, block: SBlockRV, last: LoopRV, unit: VectorU
     partial = sch.rfactor(lanes, rank)
     *outer, across = sch.get_loops(block)
     work = math.prod(steps.loop_extent(sch, loop) for loop in sch.get_loops(partial))
+    # Before a reduction is decomposed: its parts alone cannot run in parallel.
+    outer = _parallel(sch, outer, work)
     sch.compute_at(partial, outer[-1], preserve_unit_loops=True)
     sch.set_scope(partial, 0, steps.LOCAL)
     # The lanes are the new block's first axis.
@@ -152,7 +194,6 @@ def _reduce_in_lanes(sch: Schedule, block: SBlockRV, last: LoopRV, unit: VectorU
     steps.vectorize_lanes(sch, sch.get_loops(zero)[-1], unit)
     steps.unroll_all(sch, across)
     sch.decompose_reduction(block, across)
-    _parallel(sch, outer, work)
     return True
 
 
@@ -170,10 +211,17 @@ def _vectorize_last(sch: Schedule, loop: LoopRV, unit: VectorUnit) -> list[LoopR
     return [outer]
 
 
-def _parallel(sch: Schedule, loops: list[LoopRV], work: int) -> None:
-    if loops and work >= MIN_PARALLEL_WORK:
-        steps.parallel_fused(sch, *loops)
+def _work(sch: Schedule, loops: list[LoopRV]) -> int:
+    """The innermost operations of a nest, with a guess where an extent is not known."""
+    return math.prod(steps.static_extent(sch, loop) or UNKNOWN_EXTENT for loop in loops)
+
+
+def _parallel(sch: Schedule, loops: list[LoopRV], work: int) -> list[LoopRV]:
+    """Run the loops in parallel, as one, if that pays; returns what they are then."""
+    if not loops or work < MIN_PARALLEL_WORK:
+        return loops
+    return [steps.parallel_fused(sch, *loops)]
 
 
 def _is_static(sch: Schedule, block: SBlockRV) -> bool:
-    return all(hasattr(sch.get(loop).extent, "value") for loop in sch.get_loops(block))
+    return all(steps.static_extent(sch, loop) is not None for loop in sch.get_loops(block))

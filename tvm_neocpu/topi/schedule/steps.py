@@ -27,6 +27,12 @@ def loop_extent(sch: Schedule, loop: LoopRV) -> int:
     return int(sch.get(loop).extent)
 
 
+def static_extent(sch: Schedule, loop: LoopRV) -> int | None:
+    """The trip count of a loop; ``None`` if it is known at run time only."""
+    extent = sch.get(loop).extent
+    return int(extent) if isinstance(extent, tirx.IntImm) else None
+
+
 def block_name(sch: Schedule, block: SBlockRV) -> str:
     return str(sch.get(block).name_hint)
 
@@ -129,7 +135,7 @@ def vectorize_lanes(sch: Schedule, loop: LoopRV, unit: VectorUnit) -> None:
 def parallel_fused(sch: Schedule, *loops: LoopRV) -> LoopRV:
     """# for n: for y:  ->  parallel for n_y: even, static chunks over the cores (3.1.2)."""
     loop = sch.fuse(*loops) if len(loops) > 1 else loops[0]
-    if loop_extent(sch, loop) > 1:
+    if static_extent(sch, loop) != 1:
         sch.parallel(loop)
     return loop
 

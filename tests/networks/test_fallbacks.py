@@ -1,0 +1,61 @@
+"""Networks whose arithmetic no template takes: a warning, and ONNX Runtime's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from onnx_net import Net, assert_close, reference, run
+
+import tvm_neocpu
+from tvm_neocpu import relay
+
+
+def attention(net: Net) -> str:
+    """Rank-3 products: with a constant, and of two results."""
+    query, key = (
+        net("MatMul", "data", net.weight(24, 32)),
+        net("MatMul", "data", net.weight(24, 32)),
+    )
+    scores = net("MatMul", query, net("Transpose", key, perm=[0, 2, 1]))
+    return net("MatMul", net("Softmax", scores, axis=-1), "data")
+
+
+NETWORKS: dict[str, tuple[tuple[int, ...], Callable[[Net], str], str]] = {
+    "1-D": (
+        (1, 8, 99),
+        lambda net: net("Relu", net("Conv", "data", net.weight(16, 8, 5), pads=[2, 2])),
+        "conv1d",
+    ),
+    "3-D": (
+        (1, 4, 6, 9, 32),
+        lambda net: net("Conv", "data", net.weight(8, 4, 3, 3, 3), net.weight(8), pads=[1] * 6),
+        "conv3d",
+    ),
+    "3-D transposed": (
+        (1, 4, 5, 6, 8),
+        lambda net: net("ConvTranspose", "data", net.weight(4, 6, 2, 2, 2), strides=[2, 2, 2]),
+        "conv3d_transpose",
+    ),
+    "attention": ((2, 17, 24), attention, "4 operations"),
+    "einsum": (
+        (2, 16, 24),
+        lambda net: net("Einsum", "data", "data", equation="bij,bkj->bik"),
+        "einsum",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_fallback_is_reported_and_right(name: str) -> None:
+    shape, build, said = NETWORKS[name]
+    net = Net(shape)
+    model = net.model(build(net))
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    mod, params = relay.frontend.from_onnx(model)
+    with pytest.warns(tvm_neocpu.FallbackWarning, match=said) as caught:
+        lib = relay.build(mod, target="llvm", params=params)
+    assert sum(w.category is tvm_neocpu.FallbackWarning for w in caught) == 1
+    data = np.random.default_rng(1).standard_normal(shape, dtype=np.float32)
+    assert_close(run(lib, data), reference(model, data))
