@@ -81,7 +81,7 @@ def test_a_plan_that_a_build_refuses_is_not_explained(
     tiled = replace(plan, configs={**plan.configs, "square": WinogradConfig(16, 16, 4, 2)})
     monkeypatch.setenv(TILE_LIMIT, "0")
     with pytest.warns(TuningLogWarning, match="the log's plan is not used"):
-        found = explain_network("net", GRAPH, CPU, history(tiled))
+        found = explain_network("net", GRAPH, CPU, history(tiled), COVERAGE)
     assert found.origin.startswith("a search over what is known")
 
 
