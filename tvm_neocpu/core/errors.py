@@ -30,7 +30,7 @@ class ShapeError(NeoCpuError, ValueError):
 class OpenShapeError(ShapeError):
     """A graph input whose dimensions the model leaves open.
 
-    ``on_command_line`` is the same line in the command line's syntax, ``example`` a shape that fits.
+    ``on_command_line`` is the same line in the command line's syntax; ``example`` is what fits.
     """
 
     def __init__(self, text: str, on_command_line: str = "", example: tuple[int, ...] = ()) -> None:
