@@ -86,7 +86,9 @@ def test_qlinear_conv(dtype: str, is_per_channel: bool) -> None:
 @pytest.mark.parametrize("dtype", TYPES)
 def test_qlinear_matmul(dtype: str) -> None:
     check_within_one_step(
-        f"g ({dtype}[6,8] x) => ({dtype}[] y) {{ y = QLinearMatMul(x, sa, za, w, sb, zb, sy, zy) }}",
+        f"""g ({dtype}[6,8] x) => ({dtype}[] y) {{
+            y = QLinearMatMul(x, sa, za, w, sb, zb, sy, zy)
+        }}""",
         integers(dtype, 6, 8),
         sa=np.array(0.02, "float32"),
         za=np.array(5, dtype),
@@ -126,6 +128,8 @@ def test_quantize_rounds_halves_to_even() -> None:
 @pytest.mark.parametrize("shift", [0, 3, -20])
 def test_dynamic_quantize(shift: int) -> None:
     model = parsed(
-        "g (float[7,9] x) => (uint8[7,9] y, float s, uint8 z) { y, s, z = DynamicQuantizeLinear(x) }"
+        """g (float[7,9] x) => (uint8[7,9] y, float s, uint8 z) {
+            y, s, z = DynamicQuantizeLinear(x)
+        }"""
     )
     check_like_peer(model, x=normal(7, 9) + np.float32(shift))
