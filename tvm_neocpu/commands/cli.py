@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 
-from tvm_neocpu.core.errors import LogError, NeoCpuError, ShapeError, UnknownModelError
+from tvm_neocpu.core.errors import (
+    LogError,
+    NeoCpuError,
+    OpenShapeError,
+    ShapeError,
+    UnknownModelError,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -41,7 +47,8 @@ def guarded(main: Callable[[list[str]], int], argv: Sequence[str] | None) -> int
     try:
         return main(list(sys.argv[1:] if argv is None else argv))
     except NeoCpuError as error:
-        print(f"error: {error}", file=sys.stderr)
+        text = error.on_command_line if isinstance(error, OpenShapeError) else str(error)
+        print(f"error: {text}", file=sys.stderr)
         return USER_ERROR
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

@@ -27,6 +27,18 @@ class ShapeError(NeoCpuError, ValueError):
     """A graph input whose shape is missing, dynamic or does not fit the model."""
 
 
+class OpenShapeError(ShapeError):
+    """A graph input whose dimensions the model leaves open.
+
+    ``on_command_line`` is the same line in the command line's syntax; ``example`` is what fits.
+    """
+
+    def __init__(self, text: str, on_command_line: str = "", example: tuple[int, ...] = ()) -> None:
+        super().__init__(text)
+        self.on_command_line = on_command_line or text
+        self.example = example
+
+
 class TargetError(NeoCpuError, ValueError):
     """A target that TVM or LLVM would not understand."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
-from tvm_neocpu.core.errors import ModelFileError, ShapeError
+from tvm_neocpu.core.errors import ModelFileError, OpenShapeError, ShapeError
 from tvm_neocpu.frontend.fold_shapes import Graph
 from tvm_neocpu.targets.syntax import suggestion
 
@@ -122,12 +122,20 @@ def _static(value: onnx.ValueInfoProto, declared: tuple[int | None, ...] | None)
     if declared is None:
         raise ShapeError(f"input {name!r} has no shape; give one: {{{name!r}: (1, ...)}}")
     if None in declared:
-        example = tuple(dim or 1 for dim in declared)
-        raise ShapeError(
-            f"input {name!r} has dynamic dimensions, {_shown(declared)}; "
-            f"give a shape, like {{{name!r}: {example}}}"
-        )
+        example = _example(declared)
+        option = f"--shape {name}:{','.join(map(str, example))}"
+        advice = f"input {name!r} has dynamic dimensions, {_shown(declared)}; give a shape, like "
+        raise OpenShapeError(f"{advice}{{{name!r}: {example}}}", advice + option, example)
     return tuple(dim for dim in declared if dim is not None)
+
+
+def _example(declared: Sequence[int | None]) -> Shape:
+    """One image of 3 channels and 224 x 224 pixels, in NCHW or NHWC; 128 of whatever else."""
+    likely = {4: (1, 3, 224, 224), 5: (1, 3, 16, 224, 224)}.get(len(declared))
+    if len(declared) == 4 and declared[3] in (1, 3, 4) and declared[1] is None:
+        likely = (1, 224, 224, 3)
+    likely = likely or (1, *[128] * len(declared[1:]))
+    return tuple(dim or guess for dim, guess in zip(declared, likely, strict=True))
 
 
 def _whole_numbers(name: str, given: Sequence[int]) -> Shape:

@@ -7,6 +7,12 @@ from types import MappingProxyType
 
 from tvm_neocpu.frontend.converters.celu import celu
 from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
+from tvm_neocpu.frontend.converters.integer_arithmetic import (
+    conv_integer,
+    matmul_integer,
+    qlinear_conv,
+    qlinear_matmul,
+)
 from tvm_neocpu.frontend.converters.lp_normalization import lp_normalization
 from tvm_neocpu.frontend.converters.node import Converter
 from tvm_neocpu.frontend.converters.one_hot import one_hot
@@ -19,13 +25,17 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
     {
         "AveragePool": average_pool,
         "Celu": celu,
+        "ConvInteger": conv_integer,
         "ConvTranspose": conv_transpose,
         "GRU": gru,
         "LSTM": lstm,
         "LpNormalization": lp_normalization,
         "LpPool": lp_pool,
+        "MatMulInteger": matmul_integer,
         "MaxPool": max_pool,
         "OneHot": one_hot,
+        "QLinearConv": qlinear_conv,
+        "QLinearMatMul": qlinear_matmul,
         "RNN": rnn,
         "Reshape": reshape,
         "Resize": resize,

@@ -1,0 +1,57 @@
+"""What an input with open dimensions is suggested to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from tvm_neocpu.commands import explain
+from tvm_neocpu.core.errors import OpenShapeError
+from tvm_neocpu.frontend.onnx_model import resolve_shapes
+
+
+def relu(*shape: int | str) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["data"], ["out"])],
+        "g",
+        [helper.make_tensor_value_info("data", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("declared", "example"),
+    [
+        (("N", 3, "H", "W"), (1, 3, 224, 224)),
+        (("N", 1, 48, "W"), (1, 1, 48, 224)),
+        ((2, "C", "H", "W"), (2, 3, 224, 224)),
+        (("N", "H", "W", 3), (1, 224, 224, 3)),
+        (("N", 3, 8, "H", "W"), (1, 3, 8, 224, 224)),
+        (("N", 10), (1, 10)),
+        (("N", "T", 64), (1, 128, 64)),
+        (("N",), (1,)),
+    ],
+)
+def test_an_open_dimension_is_suggested_to_be_what_fits(
+    declared: tuple[int | str, ...], example: tuple[int, ...]
+) -> None:
+    with pytest.raises(OpenShapeError) as caught:
+        resolve_shapes(relu(*declared).graph, None)
+    assert caught.value.example == example
+    assert f"give a shape, like {{'data': {example}}}" in str(caught.value)
+
+
+def test_the_command_line_suggests_its_own_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "relu.onnx"
+    onnx.save(relu("N", 3, "H", "W"), path)
+    assert explain.main([str(path)]) == 2
+    assert capsys.readouterr().err == (
+        "error: input 'data' has dynamic dimensions, [?, 3, ?, ?]; "
+        "give a shape, like --shape data:1,3,224,224\n"
+    )

@@ -1,0 +1,141 @@
+"""MatMulInteger, ConvInteger, QLinearMatMul and QLinearConv: exact sums in int32.
+
+    y = saturate(round((a - a_zero) @ (b - b_zero) * (a_scale * b_scale / y_scale)) + y_zero)
+
+Plain right arithmetic: no template computes in int8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+from tvm import relax
+
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.geometry.windows import SAME, window_axis
+from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
+
+# By the number of spatial axes.
+_CONVOLUTIONS: Mapping[int, Callable[..., relax.Expr]] = MappingProxyType(
+    {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
+)
+
+
+def matmul_integer(node: Node) -> relax.Expr:
+    """``(.., m, k) @ (.., k, n)`` of 8-bit integers -> int32."""
+    return _matmul(node, (0, 2), (1, 3))
+
+
+def conv_integer(node: Node) -> relax.Expr:
+    """A convolution of 8-bit integers -> int32; the padding is the data's zero point."""
+    return _conv(node, (0, 2), (1, 3))
+
+
+def qlinear_matmul(node: Node) -> relax.Expr:
+    """Inputs a, scale, zero, b, scale, zero, y_scale, y_zero."""
+    total = _matmul(node, (0, 2), (3, 5))
+    scale = node.emit(relax.op.multiply(_rows(node, 1), node.required(4)))
+    return _quantized(node, total, scale)
+
+
+def qlinear_conv(node: Node) -> relax.Expr:
+    """Inputs x, scale, zero, w, scale, zero, y_scale, y_zero, and an int32 bias."""
+    total = _conv(node, (0, 2), (3, 5))
+    bias = node.input(8)
+    if bias is not None:
+        total = node.emit(relax.op.add(total, _along_channels(node, bias, leading=1)))
+    weight_scale = _along_channels(node, node.required(4), leading=1)
+    return _quantized(node, total, node.emit(relax.op.multiply(node.required(1), weight_scale)))
+
+
+def _matmul(node: Node, left: tuple[int, int], right: tuple[int, int]) -> relax.Var:
+    zero = None if node.input(left[1]) is None else _rows(node, left[1])
+    a = _centered(node, node.required(left[0]), zero)
+    b = _centered(node, node.required(right[0]), node.input(right[1]))
+    return node.emit(relax.op.matmul(a, b, out_dtype="int32"))
+
+
+def _rows(node: Node, place: int) -> relax.Expr:
+    """A scale or zero point of ``a``; a vector has one value for each row."""
+    value = node.required(place)
+    dims = static_shape_of(value.ty)
+    if dims is None or len(dims) != 1 or dims == (1,):
+        return value
+    return node.emit(relax.op.expand_dims(value, 1))
+
+
+def _conv(node: Node, data: tuple[int, int], weight: tuple[int, int]) -> relax.Var:
+    axes = node.rank - 2
+    if axes not in _CONVOLUTIONS:
+        raise UnsupportedOperatorError(f"{axes} spatial axes; 1, 2 and 3 are supported")
+    kernel = static_shape_of(node.required(weight[0]).ty)
+    if kernel is None or len(kernel) != node.rank:
+        raise UnsupportedOperatorError("the shape of its weights is not known at import")
+    strides = node.ints("strides", axes, default=1)
+    dilations = node.ints("dilations", axes, default=1)
+    zero = node.input(weight[1])
+    if zero is not None:
+        zero = _along_channels(node, zero, leading=0)
+    return node.emit(
+        _CONVOLUTIONS[axes](
+            _centered(node, node.required(data[0]), node.input(data[1])),
+            _centered(node, node.required(weight[0]), zero),
+            list(strides),
+            _pads(node, kernel[2:], strides, dilations),
+            list(dilations),
+            int(node.attributes["group"]),
+            out_dtype="int32",
+        )
+    )
+
+
+def _pads(
+    node: Node, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
+) -> list[int]:
+    auto = node.attributes["auto_pad"]
+    axes = len(kernel)
+    if auto == "VALID":
+        return [0] * (2 * axes)
+    if auto not in SAME:
+        return list(node.ints("pads", 2 * axes, default=0))
+    windows = [
+        window_axis(
+            node.extent(2 + axis), kernel[axis], strides[axis], dilations[axis], (0, 0), auto, False
+        )
+        for axis in range(axes)
+    ]
+    return [*(window.before for window in windows), *(window.after for window in windows)]
+
+
+def _along_channels(node: Node, value: relax.Expr, leading: int) -> relax.Expr:
+    """A value for each output channel, shaped to broadcast; one value for all stays as it is."""
+    dims = static_shape_of(value.ty)
+    if dims is None or len(dims) != 1 or dims == (1,):
+        return value
+    trailing = node.rank - 2 + 1 - leading
+    return node.emit(relax.op.reshape(value, [1] * leading + [dims[0]] + [1] * trailing))
+
+
+def _centered(node: Node, value: relax.Expr, zero: relax.Expr | None) -> relax.Var:
+    """``value - zero`` in int32."""
+    wide = node.emit(relax.op.astype(value, "int32"))
+    if zero is None:
+        return wide
+    return node.emit(relax.op.subtract(wide, node.emit(relax.op.astype(zero, "int32"))))
+
+
+def _quantized(node: Node, total: relax.Expr, scale: relax.Expr) -> relax.Expr:
+    """int32 sums of this scale, in the type, scale and zero point of the node's result."""
+    zero = node.required(7)
+    dtype = str(zero.ty.dtype)
+    factor = node.emit(relax.op.divide(scale, node.required(6)))
+    real = node.emit(relax.op.multiply(node.emit(relax.op.astype(total, "float32")), factor))
+    shift = node.emit(relax.op.astype(zero, "float32"))
+    shifted = node.emit(relax.op.add(node.emit(relax.op.round(real)), shift))
+    limits = np.iinfo(dtype)
+    return relax.op.astype(
+        node.emit(relax.op.clip(shifted, float(limits.min), float(limits.max))), dtype
+    )
