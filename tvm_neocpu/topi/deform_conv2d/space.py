@@ -9,12 +9,13 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d_im2col.space import MIN_IC_BN, pixel_tiles, wide_blocks
+from tvm_neocpu.topi.cost.roofline import resident_in_l3
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
 
 # Channels of the widest input block: a pixel of it is four vectors of AVX-512.
 MAX_IC_BN = 64
-# Chunks that each core gets: one or two, or more where a chunk's columns should be small.
+# Chunks that each core may get, beside what keeps their columns small.
 CHUNKS_A_CORE = (1, 2, 4)
 
 
@@ -44,16 +45,20 @@ def in_blocks(deform: DeformConvWorkload) -> tuple[int, ...]:
 def chunkings(deform: DeformConvWorkload, reg_n: int, cpu: Cpu) -> tuple[tuple[int, bool], ...]:
     """(tiles that a chunk covers, whether chunks are split over output channels too).
 
-    All tiles, what gives each core a few chunks, and what keeps a chunk's columns in half of L2.
-    Each count is offered as it is, and rounded so that places are whole vectors of pixels.
+    What gives each core a few chunks, and what keeps a chunk's columns in half of L2. Each count is
+    offered as it is, and rounded so that places are whole vectors of pixels. Larger columns than L2
+    are not offered, nor a split over channels where the columns of all pixels outgrow L3: those of
+    256x100x152, 3x3, are 140 MB.
     """
     conv = deform.conv
     total = math.ceil(conv.batch * conv.out_height * conv.out_width / reg_n)
     tile_bytes = item_bytes(deform.types.data) * reg_n * conv.taps * conv.groups
-    wanted = {total, *(math.ceil(total / (cpu.cores * share)) for share in CHUNKS_A_CORE)}
+    wanted = {math.ceil(total / (cpu.cores * share)) for share in CHUNKS_A_CORE}
     wanted.add(min(total, max(1, int(cpu.l2 / 2 / tile_bytes))))
     lanes = cpu.lanes(deform.types.data)
     step = lanes // math.gcd(lanes, reg_n)
     whole = {max(1, round(tiles / step)) * step for tiles in wanted}
-    found = wanted | {tiles for tiles in (step, *whole) if tiles <= total}
-    return tuple(product(sorted(found), (False, True)))
+    counts = sorted(wanted | {tiles for tiles in whole if tiles <= total})
+    counts = [tiles for tiles in counts if tiles * tile_bytes <= cpu.l2] or counts[:1]
+    splits = (False, True) if resident_in_l3(total * tile_bytes, cpu) else (False,)
+    return tuple(product(counts, splits))
