@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,19 @@ def test_a_network_computes_what_onnx_runtime_does(tiny_cnn: onnx.ModelProto, fr
     lib = relay.build(mod, target="llvm", params=params)
     data = image(1, 8, 6, 6)
     np.testing.assert_allclose(run(lib, data), reference(tiny_cnn, data), rtol=1e-4, atol=1e-5)
+
+
+def test_threads_import_and_build_at_once(tiny_cnn: onnx.ModelProto) -> None:
+    data = image(1, 8, 6, 6)
+    expected = reference(tiny_cnn, data)
+
+    def build_and_run(_: int) -> np.ndarray:
+        mod, params = relay.frontend.from_onnx(tiny_cnn)
+        return run(relay.build(mod, target="llvm", params=params), data)
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(build_and_run, range(8)):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_params_may_be_arrays_and_names_that_main_lacks_are_ignored(

@@ -5,8 +5,8 @@
 
 Importing this package does three things: it provides ``tvm.relay`` where TVM ships none, registers
 the Relax pipeline ``"neocpu"`` (``tvm.compile(mod, target, relax_pipeline="neocpu")``), and sizes
-TVM's thread pool to the physical cores. It is the one import with an effect; everything else loads
-on use.
+TVM's thread pool to the physical cores. No other import of the package has an effect; everything
+else is loaded at its first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `import tvm_neocpu` does to TVM: three small things, each harmless when done twice."""
+"""What `import tvm_neocpu` does to TVM: three steps, each safe to repeat."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _register_pipeline() -> None:
 
 
 def _neocpu_pipeline(**options: Any) -> tvm.transform.Pass:
-    """The pipeline itself, loaded when somebody first asks for it."""
+    """The pipeline, imported at its first use."""
     from tvm_neocpu.pipeline import neocpu_pipeline
 
     return neocpu_pipeline(**options)

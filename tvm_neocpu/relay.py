@@ -32,10 +32,10 @@ def build(
 ) -> BuiltModule:
     """Compile a network for a CPU; ``lib["default"](tvm.cpu())`` runs it.
 
-    ``target`` is a classic string, dictionary or TVM target; without one the target in force
-    (``with tvm.target.Target(...)``) counts, else this machine. ``params`` are weights by name,
-    TVM tensors or arrays, bound as constants. ``target_host`` is checked, and otherwise of no use:
-    a CPU is its own host. Raises TargetError, ShapeError.
+    ``target`` is a classic string, a dictionary or a TVM target. The default is the target in force
+    (``with tvm.target.Target(...)``), else this machine. ``params`` are the weights by name, TVM
+    tensors or arrays; they become constants. ``target_host`` is checked and then ignored, because a
+    CPU is its own host. Raises TargetError, ShapeError.
     """
     from tvm_neocpu.pipeline import build_module
     from tvm_neocpu.targets import parse_target
@@ -58,7 +58,7 @@ def _as_module(mod: tvm.IRModule | relax.Function) -> tvm.IRModule:
 
 
 def _bind_params(mod: tvm.IRModule, params: Mapping[str, Any]) -> tvm.IRModule:
-    """Weights as constants of main. As in classic TVM, names that main lacks are ignored."""
+    """The module with its weights as constants of main. Names that main lacks are ignored."""
     main = mod["main"]
     known = {var.name: var for var in main.params}
     tensors = {name: _as_tensor(params[name]) for name in known.keys() & params.keys()}

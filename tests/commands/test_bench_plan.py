@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import onnx
 import pytest
 
 from tvm_neocpu.commands.bench import main
 
 
 @pytest.mark.slow
-def test_the_report_adds_up(
-    tiny_cnn: onnx.ModelProto, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    onnx.save(tiny_cnn, tmp_path / "tiny.onnx")
-    out = tmp_path / "out.json"
-    argv = ["plan", str(tmp_path / "tiny.onnx"), "--random", "1", "--runs", "5"]
+def test_the_report_adds_up(tiny_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    out = Path("out.json")
+    argv = ["plan", tiny_file, "--random", "1", "--runs", "5"]
     assert main([*argv, "--json", str(out)]) == 0
     assert "global over greedy" in capsys.readouterr().out
     report = json.loads(out.read_text())

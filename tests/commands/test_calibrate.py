@@ -18,10 +18,7 @@ from tvm_neocpu.targets.calibration_file import VARIABLE, Calibration, load, sav
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("TVM_NUM_THREADS", "TVM_BIND_THREADS"):
-        monkeypatch.setenv(name, os.environ.get(name, "1"))
+def calm_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (0.2, 0.2, 0.2))
 
 
@@ -33,7 +30,7 @@ def fakes(monkeypatch: pytest.MonkeyPatch) -> list[Cpu]:
     def probes(target: object, buffers: Buffers) -> dict[str, object]:
         cpu = target.cpu  # type: ignore[attr-defined]
         seen.append(cpu)
-        rates = {"peak": 2 * cpu.lanes * cpu.fma_per_cycle * 1.5, "l2": 30e9, "dram": 6e9}
+        rates = {"peak": 2 * cpu.multiply_adds_per_cycle("float32") * 1.5, "l2": 30e9, "dram": 6e9}
         for size in buffers.l3:
             rates[f"l3 {size}"] = 15e9 if size <= cpu.l3 // 2 else 6e9
         return {name: lambda rate=rate: rate for name, rate in rates.items()}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -29,12 +28,9 @@ TARGET = ["--target", "llvm", "-mcpu=skylake-avx512", "--threads", "2"]
 
 
 @pytest.fixture(autouse=True)
-def in_a_folder_without_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def without_shipped_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(history, "_PACKAGE", tmp_path / "package")
     monkeypatch.delenv(history.LOGS_VARIABLE, raising=False)
-    for name in ("TVM_NUM_THREADS", "TVM_BIND_THREADS"):
-        monkeypatch.setenv(name, os.environ.get(name, "2"))
 
 
 @pytest.fixture(scope="module")

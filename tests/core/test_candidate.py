@@ -18,7 +18,7 @@ from tvm_neocpu.topi.dense.geometry import DenseConfig
         (ConvConfig(8, 16, 4), Layout(8), Layout(16)),
         (ConvConfig(0, 16, 4), NCHW, Layout(16)),
         (ConvConfig(1, 1, 4), Layout(1), Layout(1)),
-        (DepthwiseConfig(16, 4), Layout(16), Layout(16)),
+        (DepthwiseConfig(16, 32, 4), Layout(16), Layout(32)),
         (DenseConfig(32), NCHW, NCHW),
     ],
 )

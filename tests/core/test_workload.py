@@ -1,159 +1,63 @@
-"""Workloads: derived shapes, work, and how AutoTVM and people see them."""
+"""What every workload derives from its operands, its result and their types."""
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
+
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tvm_neocpu.core.workload import WORKLOAD_TYPES
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.core.types import FP32, Types
+from tvm_neocpu.core.workload import Operand, Role, Shape, Workload
 
-STEM = ConvWorkload(1, 3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3))
-POINTWISE = ConvWorkload(1, 64, 56, 56, 256, (1, 1))
-DEPTHWISE = ConvWorkload(2, 32, 9, 7, 32, (3, 3), (2, 2), (0, 0, 1, 1), groups=32)
-MULTIPLIER = ConvWorkload(1, 6, 9, 9, 18, (3, 3), groups=6)
-GROUPED = ConvWorkload(1, 24, 8, 8, 36, (3, 3), padding=(1, 1, 1, 1), groups=3)
-DILATED = ConvWorkload(1, 8, 11, 13, 4, (3, 3), (1, 1), (2, 3, 2, 3), (2, 3))
-DENSE = DenseWorkload(4, 512, 1000)
+
+@dataclass(frozen=True)
+class Scaled(Workload):
+    """An operator that no package has: data times a weight a channel, plus a plain tensor."""
+
+    types: Types = FP32
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        return (
+            Operand("data", (1, 6, 5, 5), self.types.data, Role.FEATURE_MAP),
+            Operand("weight", (6,), self.types.weight, Role.WEIGHT),
+            Operand("shift", (7,), self.types.data),
+        )
+
+    @property
+    def out_shape(self) -> Shape:
+        return (1, 6, 5, 5)
+
+    @property
+    def flops(self) -> int:
+        return 300
+
+    def args(self) -> list[Any]:
+        return []
 
 
 @pytest.mark.parametrize(
-    ("conv", "shape"),
+    ("types", "of_inputs", "of_weights", "of_output"),
     [
-        (STEM, (1, 64, 112, 112)),
-        (POINTWISE, (1, 256, 56, 56)),
-        (DEPTHWISE, (2, 32, 4, 3)),
-        (DILATED, (1, 4, 11, 13)),
+        (FP32, 4 * (150 + 7), 4 * 6, 4 * 150),
+        (Types("uint8", "int8", "int32", "float64"), 150 + 7, 6, 8 * 150),
     ],
 )
-def test_out_shape(conv: ConvWorkload, shape: tuple[int, ...]) -> None:
-    assert conv.out_shape == shape
-
-
-@given(
-    side=st.integers(1, 12),
-    kernel=st.integers(1, 5),
-    stride=st.integers(1, 3),
-    dilation=st.integers(1, 3),
-    before=st.integers(0, 3),
-    after=st.integers(0, 3),
-)
-def test_outputs_are_the_places_where_the_kernel_fits(
-    side: int, kernel: int, stride: int, dilation: int, before: int, after: int
+def test_bytes_are_those_of_the_element_types(
+    types: Types, of_inputs: int, of_weights: int, of_output: int
 ) -> None:
-    reach = dilation * (kernel - 1) + 1
-    places = [start for start in range(0, before + side + after, stride)]
-    fitting = [start for start in places if start + reach <= before + side + after]
-    tall = ConvWorkload(
-        1, 1, side, 99, 1, (kernel, 1), (stride, 1), (before, 0, after, 0), (dilation, 1)
-    )
-    wide = ConvWorkload(
-        1, 1, 99, side, 1, (1, kernel), (1, stride), (0, before, 0, after), (1, dilation)
-    )
-    if fitting:
-        assert (tall.out_height, wide.out_width) == (len(fitting), len(fitting))
-    else:
-        assert tall.out_height <= 0 and wide.out_width <= 0
+    workload = Scaled(types)
+    assert workload.in_bytes == of_inputs
+    assert workload.weight_bytes == of_weights
+    assert workload.out_bytes == of_output
+    assert workload.min_bytes == of_inputs + of_weights + of_output
 
 
-def test_flops_count_every_multiply_add_twice() -> None:
-    assert POINTWISE.flops == 2 * 56 * 56 * 64 * 256
-    assert DEPTHWISE.flops == 2 * 2 * 32 * 4 * 3 * 9
-    assert GROUPED.flops == 2 * 64 * 36 * 9 * 8
-    assert DENSE.flops == 2 * 4 * 512 * 1000
+def test_a_log_line_needs_nothing_beyond_the_arguments_by_default() -> None:
+    assert Scaled().extras() == {}
 
 
-def test_weight_shape_has_the_channels_of_one_group() -> None:
-    assert STEM.weight_shape == (64, 3, 7, 7)
-    assert GROUPED.weight_shape == (36, 8, 3, 3)
-
-
-def test_kinds() -> None:
-    assert [c.is_depthwise for c in (STEM, DEPTHWISE, MULTIPLIER, GROUPED)] == [
-        False,
-        True,
-        True,
-        False,
-    ]
-    one_channel = ConvWorkload(1, 1, 5, 5, 8, (3, 3))
-    assert not one_channel.is_depthwise
-    assert POINTWISE.is_pointwise
-    strided = ConvWorkload(1, 64, 56, 56, 256, (1, 1), (2, 2))
-    padded = ConvWorkload(1, 64, 56, 56, 256, (1, 1), padding=(0, 0, 0, 1))
-    assert not any(conv.is_pointwise for conv in (STEM, strided, padded))
-
-
-@pytest.mark.parametrize(
-    ("workload", "text"),
-    [
-        (STEM, "3x224x224->64 7x7 s2 p3"),
-        (POINTWISE, "64x56x56->256 1x1"),
-        (DEPTHWISE, "batch2 32x9x7->32 3x3 s2 p(0, 0, 1, 1) depthwise"),
-        (GROUPED, "24x8x8->36 3x3 p1 g3"),
-        (DENSE, "dense 4x512->1000"),
-    ],
-)
-def test_one_line_for_people(workload: ConvWorkload | DenseWorkload, text: str) -> None:
-    assert str(workload) == text
-
-
-def test_workloads_that_differ_read_differently() -> None:
-    square = ConvWorkload(1, 8, 9, 9, 8, (3, 3), dilation=(2, 2))
-    oblong = ConvWorkload(1, 8, 9, 9, 8, (3, 3), dilation=(2, 1))
-    assert str(square) != str(oblong)
-
-
-@pytest.mark.parametrize(
-    ("workload", "args"),
-    [
-        (
-            STEM,
-            [
-                ["TENSOR", [1, 3, 224, 224], "float32"],
-                ["TENSOR", [64, 3, 7, 7], "float32"],
-                [2, 2],
-                [3, 3, 3, 3],
-                [1, 1],
-                "NCHW",
-                "NCHW",
-                "float32",
-            ],
-        ),
-        (
-            MULTIPLIER,
-            [
-                ["TENSOR", [1, 6, 9, 9], "float32"],
-                ["TENSOR", [6, 3, 3, 3], "float32"],
-                [1, 1],
-                [0, 0, 0, 0],
-                [1, 1],
-                "NCHW",
-                "NCHW",
-                "float32",
-            ],
-        ),
-        (
-            DENSE,
-            [["TENSOR", [4, 512], "float32"], ["TENSOR", [1000, 512], "float32"], None, "float32"],
-        ),
-    ],
-)
-def test_args_are_autotvms(workload: ConvWorkload | DenseWorkload, args: list[object]) -> None:
-    assert workload.args() == args
-
-
-def test_a_grouped_convolutions_args_end_in_its_groups() -> None:
-    assert GROUPED.args()[-1] == 3
-
-
-def test_depthwise_weights_hold_the_same_elements_in_autotvms_shape() -> None:
-    for conv in (DEPTHWISE, MULTIPLIER):
-        assert np.prod(conv.autotvm_weight_shape) == np.prod(conv.weight_shape)
-
-
-def test_types_are_found_by_name() -> None:
-    assert {ConvWorkload, DenseWorkload} <= set(WORKLOAD_TYPES.values())
-    assert all(kind.__name__ == name for name, kind in WORKLOAD_TYPES.items())
+def test_workloads_of_different_types_are_different_workloads() -> None:
+    assert Scaled() == Scaled(FP32)
+    assert Scaled() != Scaled(Types("float32", "float32", "float64", "float32"))

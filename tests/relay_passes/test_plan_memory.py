@@ -62,12 +62,20 @@ def reshaped_input(emit, x):
     return emit(conv(emit(op.reshape(x, (1, 4, 40, 40)))))
 
 
+def scattered(emit, x):
+    """TVM's kernel leaves the offsets of the places and values open."""
+    places = relax.const(RNG.integers(0, 16, (1, 2, 20, 20)))
+    values = relax.const(RNG.normal(size=(1, 2, 20, 20)).astype("float32"))
+    return emit(op.nn.relu(emit(op.scatter_elements(emit(conv(x)), places, values, axis=1))))
+
+
 def single(emit, x):
     return emit(conv(x))
 
 
 @pytest.mark.parametrize(
-    "write", [chain, two_results, flattened, reshaped_result, reshaped_input, single]
+    "write",
+    [chain, two_results, flattened, reshaped_result, reshaped_input, scattered, single],
 )
 def test_networks_compute_the_same(write, monkeypatch: pytest.MonkeyPatch) -> None:
     mod = module(write, SHAPE)

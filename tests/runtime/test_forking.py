@@ -134,6 +134,36 @@ def test_a_fork_while_another_thread_runs(files: tuple[str, str]) -> None:
     )
 
 
+def test_a_fork_waits_for_a_call_to_end(files: tuple[str, str]) -> None:
+    """A child would find TVM's allocator locked for ever."""
+    run(
+        "from tvm_neocpu.runtime import forking\n"
+        "guard, inside, ended = forking.ForkLock(), threading.Event(), []\n"
+        "def busy():\n"
+        "    inside.set(); time.sleep(1); ended.append(True)\n"
+        "thread = threading.Thread(target=forking.call, args=(guard, busy)); thread.start()\n"
+        "inside.wait()\n"
+        "assert succeeded(fork(lambda: ended and forking.call(guard, right)))\n"
+        "assert forking.call(guard, right)\n",
+        files,
+    )
+
+
+def test_a_fork_does_not_wait_for_the_users_lock(files: tuple[str, str]) -> None:
+    run(
+        "inside, forked = threading.Event(), threading.Event()\n"
+        "def holder():\n"
+        "    with module.lock:\n"
+        "        inside.set(); forked.wait()\n"
+        "thread = threading.Thread(target=holder); thread.start()\n"
+        "inside.wait()\n"
+        "child = fork(right)\n"
+        "forked.set()\n"
+        "assert succeeded(child) and right()\n",
+        files,
+    )
+
+
 def test_a_fork_inside_the_lock(files: tuple[str, str]) -> None:
     run("with module.lock:\n    child = fork(right)\nassert succeeded(child) and right()\n", files)
 
@@ -179,11 +209,15 @@ def test_a_child_of_a_thread_that_never_ran_ends_like_any_program(
 
 def test_a_child_that_would_hang_as_it_ends_says_why(files: tuple[str, str]) -> None:
     said = run(
+        "reader, writer = os.pipe()\n"
         "pid = os.fork()\n"
         "if pid == 0:\n"
+        "    pipe = logging.StreamHandler(os.fdopen(writer, 'w'))\n"
+        "    logging.getLogger('tvm_neocpu').addHandler(pipe)\n"
         "    assert right()\n"
         "    sys.exit()\n"
-        "time.sleep(3)\n"
+        "os.close(writer)\n"
+        "print(os.fdopen(reader).readline())\n"
         "os.kill(pid, signal.SIGKILL)\n"
         "os.waitpid(pid, 0)\n",
         files,

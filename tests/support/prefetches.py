@@ -12,7 +12,7 @@ from tvm.tirx import For, Stmt
 
 from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body
 
-# Floats of a cache line.
+# fp32 elements of a cache line.
 LINE = 16
 
 
@@ -40,12 +40,12 @@ def _place(load: TensorLoad) -> tirx.Expr:
     return flat
 
 
-def lines_of(loops: tuple[For, ...], element: tirx.Expr) -> set[int]:
-    """All lines that one prefetch asks for in the course of the loops."""
+def lines_of(loops: tuple[For, ...], element: tirx.Expr, line: int = LINE) -> set[int]:
+    """All lines of so many elements that one prefetch asks for in the course of the loops."""
     found = set()
     for at in product(*(range(int(loop.extent)) for loop in loops)):
         analyzer = Analyzer()
         for loop, value in zip(loops, at, strict=True):
             analyzer.bind(loop.loop_var, tirx.const(value, "int32"))
-        found.add(int(analyzer.simplify(element)) // LINE)
+        found.add(int(analyzer.simplify(element)) // line)
     return found

@@ -45,12 +45,12 @@ def test_assembly(isa: str, workload: Workload, template: Implementation) -> Non
     target = parse_target(TARGETS[isa])
     space = template.space(workload, target.cpu)
     config = min(space, key=lambda config: template.cost(workload, config, target.cpu))
-    built = tvm.compile(kernel(workload, config), target=target.target)
+    built = tvm.compile(kernel(workload, config, target.cpu), target=target.target)
     assembly = built.mod.inspect_source("asm")
     fused = re.findall(MULTIPLY_ADD[isa], assembly)
     # As many as the register tile has vectors, at least.
     pixels = config.reg_n * getattr(config, "reg_m", 1)
-    assert len(fused) >= pixels * max(config.oc_bn // target.cpu.lanes, 1)
+    assert len(fused) >= pixels * max(config.oc_bn // target.cpu.lanes("float32"), 1)
     assert ("zmm" in assembly) == (isa == "AVX-512")
     # Winograd's transforms need more registers than there are; accumulators must never be spilled.
     spilled = [line for line in fused if "(%rsp)" in line]

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import tvm
 
 from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.errors import ConfigError
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
-from tvm_neocpu.topi.kernel import data_shape, kernel
+from tvm_neocpu.topi.kernel import kernel, stored_shape, unscheduled
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.table import implementation_of
 
-TARGET = parse_target().target
+TARGET = parse_target()
 POINTWISE = ConvWorkload(2, 8, 3, 5, 12, (1, 1))
 DENSE = DenseWorkload(3, 20, 10)
 MOVE = TransformWorkload(1, 12, 3, 4, 4, 6)
@@ -32,7 +36,7 @@ def blocked(x: np.ndarray, block: int) -> np.ndarray:
 def run(workload: Workload, config: Config, *arrays: np.ndarray) -> np.ndarray:
     """``arrays`` are the inputs and a first guess of the output."""
     tensors = [tvm.runtime.tensor(array.astype("float32")) for array in arrays]
-    tvm.compile(kernel(workload, config), target=TARGET)["main"](*tensors)
+    tvm.compile(kernel(workload, config, TARGET.cpu), target=TARGET.target)["main"](*tensors)
     return tensors[-1].numpy()
 
 
@@ -50,7 +54,6 @@ def test_convolution() -> None:
     bias = rng.normal(size=(1, 12, 1, 1))
     y = np.einsum("nchw,kc->nkhw", x, weight[:, :, 0, 0])
     expected = blocked(np.maximum(y + bias, 0), 6)
-    assert data_shape(POINTWISE, config) == blocked(x, 4).shape
     inputs = blocked(x, 4), packed(weight, POINTWISE, config), blocked(bias, 6)
     got = run(POINTWISE, config, *inputs, np.zeros_like(expected))
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4)
@@ -74,8 +77,40 @@ def test_transform() -> None:
 
 @pytest.mark.parametrize("config", [ConvConfig(4, 6, 5), ConvConfig(8, 12, 5, reg_m=3)])
 def test_a_kernel_is_a_function_of_data_weight_bias_and_output(config: Config) -> None:
-    shapes = [tuple(int(e) for e in p.shape) for p in kernel(POINTWISE, config).params]
+    shapes = [tuple(int(e) for e in p.shape) for p in kernel(POINTWISE, config, TARGET.cpu).params]
     blocks = 12 // config.oc_bn
     assert shapes[0] == (2, 8 // config.ic_bn, 3, 5, config.ic_bn)
     assert shapes[2] == (1, blocks, 1, 1, config.oc_bn)
     assert shapes[3] == (2, blocks, 3, 5, config.oc_bn)
+
+
+def test_operands_are_stored_as_the_config_reads_them() -> None:
+    config = ConvConfig(4, 6, 5)
+    entry, (data, weight) = implementation_of(config), POINTWISE.operands
+    assert stored_shape(data, entry, POINTWISE, config) == (2, 2, 3, 5, 4)
+    assert stored_shape(data, entry, POINTWISE, ConvConfig(0, 6, 5)) == data.shape
+    assert stored_shape(weight, entry, POINTWISE, config) == (2, 2, 1, 1, 4, 6)
+    rows, table = DENSE.operands
+    entry = implementation_of(DenseConfig(16))
+    assert stored_shape(rows, entry, DENSE, DenseConfig(16)) == rows.shape
+    assert stored_shape(table, entry, DENSE, DenseConfig(16)) == (1, 20, 16)
+    (moved,) = MOVE.operands
+    entry = implementation_of(TransformConfig())
+    assert stored_shape(moved, entry, MOVE, TransformConfig()) == (1, 3, 3, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("workload", "config"),
+    [(POINTWISE, ConvConfig(4, 6, 5)), (DENSE, DenseConfig(16)), (MOVE, TransformConfig())],
+    ids=["conv", "dense", "move"],
+)
+def test_parameters_have_the_types_of_the_workload(workload: Workload, config: Config) -> None:
+    doubles = replace(workload, types=uniform("float64"))
+    func = unscheduled(doubles, config)
+    assert {str(param.dtype) for param in func.params} == {"float64"}
+
+
+def test_a_config_without_an_implementation_has_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DenseConfig, "template", "nothing")
+    with pytest.raises(ConfigError, match="'nothing'"):
+        kernel(DENSE, DenseConfig(16), TARGET.cpu)

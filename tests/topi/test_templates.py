@@ -1,28 +1,27 @@
-"""The conformance suite of templates: each computes what NumPy does, with any config it offers."""
+"""The conformance suite of templates: each computes what its operator's reference does.
+
+It asks the records: which operators there are, what they read, who implements them. A new
+implementation is tested as soon as it is in the table.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-import tvm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tvm import te, topi
-from tvm.s_tir import Schedule
+from samples import BIAS, NOTHING, Array, Epilogue, check, per_channel
+from tvm import topi
 
-from tvm_neocpu.core.candidate import layouts_of
+from tvm_neocpu.core.candidate import has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
-from tvm_neocpu.core.layout import Layout, factors
+from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.types import FP32, uniform
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.targets import parse_target
-from tvm_neocpu.topi import strategy
-from tvm_neocpu.topi.anchor import find_anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -34,37 +33,24 @@ from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
-from tvm_neocpu.topi.schedule_function import schedule_function
-from tvm_neocpu.topi.table import implementation_of, implementations
+from tvm_neocpu.topi.table import (
+    all_implementations,
+    implementation_of,
+    implementations,
+    operators,
+)
 
-Floats = npt.NDArray[np.float32]
-Shape = tuple[int, ...]
-
-# Spaces are those of three machines, code is this one's.
+# Spaces and schedules are those of three machines, code is this one's.
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 HASWELL = Cpu("haswell", AVX2, cores=4, l2=256 * KIB)
 CORTEX = Cpu("cortex-a72", NEON, cores=1)
 CPUS = (SKYLAKE, HASWELL, CORTEX)
-TARGET = parse_target().target
-
-
-@dataclass(frozen=True)
-class Epilogue:
-    """What is fused behind a template: shapes of further inputs, the stages, the same in NumPy."""
-
-    inputs: Callable[[Shape], list[Shape]]
-    stages: Callable[..., te.Tensor]
-    expected: Callable[..., Floats]
-
-
-def per_channel(shape: Shape) -> Shape:
-    """A bias of (N, K/x, H, W, x) is (1, K/x, 1, 1, x); of a dense layer's (N, O) it is (1, O)."""
-    return tuple(1 if axis in (0, 2, 3) else extent for axis, extent in enumerate(shape))
+FP64 = uniform("float64")
 
 
 EPILOGUES = {
-    "none": Epilogue(lambda shape: [], lambda y: y, lambda y: y),
-    "bias": Epilogue(lambda shape: [per_channel(shape)], topi.add, np.add),
+    "none": NOTHING,
+    "bias": BIAS,
     "residual": Epilogue(
         lambda shape: [per_channel(shape), shape],
         lambda y, bias, other: topi.nn.relu(topi.add(topi.add(y, bias), other)),
@@ -84,76 +70,8 @@ EPILOGUES = {
 }
 
 
-def sigmoid(x: Floats) -> Floats:
+def sigmoid(x: Array) -> Array:
     return 1 / (1 + np.exp(-x))
-
-
-def stored(x: Floats, layout: Layout) -> Floats:
-    """An NCHW tensor as it lies in memory in a layout."""
-    if not layout.is_blocked:
-        return x
-    n, c, h, w = x.shape
-    split = x.reshape(n, c // layout.block, layout.block, h, w)
-    return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
-
-
-def convolved(x: Floats, weight: Floats, conv: ConvWorkload) -> Floats:
-    """The convolution, one tap of the kernel after the other."""
-    top, left, bottom, right = conv.padding
-    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    grouped = padded.reshape(conv.batch, conv.groups, -1, *padded.shape[2:])
-    filters = weight.reshape(conv.groups, -1, *weight.shape[1:])
-    (stride_y, stride_x), (step_y, step_x) = conv.stride, conv.dilation
-    total = np.zeros((conv.batch, *filters.shape[:2], conv.out_height, conv.out_width))
-    for kh, kw in np.ndindex(*conv.kernel):
-        pixels = grouped[..., kh * step_y :: stride_y, kw * step_x :: stride_x]
-        pixels = pixels[..., : conv.out_height, : conv.out_width]
-        total += np.einsum("ngchw,gkc->ngkhw", pixels, filters[..., kh, kw])
-    return total.reshape(conv.out_shape).astype("float32")
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What goes in and what must come out, stored as the config wants it; packed weights last."""
-
-    inputs: list[Floats]
-    expected: Floats
-
-
-def sample(workload: Workload, config: Config, rng: np.random.Generator) -> Sample:
-    if isinstance(workload, TransformWorkload):
-        x = rng.normal(size=workload.in_shape).astype("float32")
-        before, after = Layout(workload.before), Layout(workload.after)
-        return Sample([stored(x, before)], stored(x, after))
-    pack = implementation_of(config).pack_weight
-    if isinstance(workload, DenseWorkload):
-        x = rng.normal(size=(workload.batch, workload.in_features)).astype("float32")
-        weight = rng.normal(size=(workload.in_features, workload.out_features)).astype("float32")
-        return Sample([x, pack(weight, workload, config)], x @ weight)
-    x = rng.normal(size=workload.in_shape).astype("float32")
-    weight = rng.normal(size=workload.weight_shape).astype("float32")
-    before, after = layouts_of(config)
-    expected = stored(convolved(x, weight, workload), after)
-    return Sample([stored(x, before), pack(weight, workload, config)], expected)
-
-
-def check(workload: Workload, config: Config, epilogue: Epilogue) -> None:
-    """Compile the template with the epilogue behind it, as `FuseTIR` would, and compare."""
-    template, rng = implementation_of(config), np.random.default_rng(0)
-    case = sample(workload, config, rng)
-    inputs = [te.placeholder(array.shape, name=f"p{i}") for i, array in enumerate(case.inputs)]
-    out = template.compute(*inputs, workload, config)
-    assert tuple(out.shape) == case.expected.shape
-    extras = [rng.normal(size=s).astype("float32") for s in epilogue.inputs(case.expected.shape)]
-    more = [te.placeholder(array.shape, name=f"extra{i}") for i, array in enumerate(extras)]
-    result = epilogue.stages(out, *more)
-    func = schedule_function(te.create_prim_func([*inputs, *more, result]))
-    assert find_anchor(Schedule(func)) is None, "left unscheduled"
-    expected = epilogue.expected(case.expected, *extras)
-    got = tvm.runtime.tensor(np.full(expected.shape, np.nan, "float32"))
-    tensors = [tvm.runtime.tensor(array) for array in (*case.inputs, *extras)]
-    tvm.compile(func, target=TARGET)["main"](*tensors, got)
-    np.testing.assert_allclose(got.numpy(), expected, rtol=0, atol=1e-4 * np.abs(expected).max())
 
 
 CONVS = {
@@ -198,27 +116,69 @@ TRANSFORMS = {
     "prime blocks": TransformWorkload(1, 39, 3, 3, 39, 13),
 }
 WORKLOADS: dict[str, Workload] = {**CONVS, **DENSES, **TRANSFORMS}
-TEMPLATES = {entry.name: entry for entries in strategy._TABLE.values() for entry in entries}
+TEMPLATES = {entry.name: entry for entry in all_implementations()}
 CASES = [
-    pytest.param(name, workload, cpu, epilogue, id=f"{name}-{cpu.isa.name}-{shape}")
+    pytest.param(entry.name, workload, cpu, epilogue, id=f"{entry.name}-{cpu.isa.name}-{shape}")
     for shape, workload in WORKLOADS.items()
     for cpu, epilogue in ((SKYLAKE, "residual"), (HASWELL, "gate"), (CORTEX, "none"))
-    for name, template in TEMPLATES.items()
-    if template in implementations(workload, cpu)
+    for entry in implementations(workload, cpu)
 ]
+
+
+def favourite(template: str, workload: Workload, cpu: Cpu) -> Config:
+    """The config that the cost model likes best."""
+    space = TEMPLATES[template].space(workload, cpu)
+    assert space, "a template that accepts a workload has a config for it"
+    return min(space, key=lambda config: predict_seconds(workload, config, cpu))
 
 
 @pytest.mark.parametrize(("template", "workload", "cpu", "epilogue"), CASES)
 def test_odd_shapes(template: str, workload: Workload, cpu: Cpu, epilogue: str) -> None:
-    """The config that the cost model likes best."""
-    space = TEMPLATES[template].space(workload, cpu)
-    assert space, "a template that accepts a workload has a config for it"
-    best = min(space, key=lambda config: predict_seconds(workload, config, cpu))
-    check(workload, best, EPILOGUES[epilogue])
+    check(workload, favourite(template, workload, cpu), cpu, EPILOGUES[epilogue])
+
+
+# A shape for each path through the templates: plain data, overhanging tiles, filled vectors, chunks
+# of channels.
+DOUBLES = (
+    "stem, plain NCHW",
+    "prime channels",
+    "groups",
+    "channel multiplier",
+    "depthwise",
+    "batch of pixels",
+    "batch of tiny images",
+    "ResNet's last",
+    "batch 1",
+    "prime",
+    "wider blocks",
+    "pack",
+)
+DOUBLE_CASES = [
+    pytest.param(entry.name, doubled, cpu, id=f"{entry.name}-{cpu.isa.name}-{shape}")
+    for cpu, shapes in ((SKYLAKE, DOUBLES), (CORTEX, DOUBLES[1::2]))
+    for shape in shapes
+    for doubled in [replace(WORKLOADS[shape], types=FP64)]
+    for entry in implementations(doubled, cpu)
+]
+
+
+@pytest.mark.parametrize(("template", "workload", "cpu"), DOUBLE_CASES)
+def test_double_precision(template: str, workload: Workload, cpu: Cpu) -> None:
+    check(workload, favourite(template, workload, cpu), cpu, EPILOGUES["residual"])
 
 
 def test_every_registered_template_is_tested() -> None:
     assert {case.values[0] for case in CASES} == set(TEMPLATES)
+    assert {type(workload) for workload in WORKLOADS.values()} == {
+        operator.workload_type for operator in operators()
+    }
+
+
+def test_every_template_of_doubles_is_tested_with_them() -> None:
+    of_doubles = {name for name, entry in TEMPLATES.items() if FP64 in entry.types}
+    assert {case.values[0] for case in DOUBLE_CASES} == of_doubles
+    assert of_doubles == set(TEMPLATES) - {WinogradConfig.template}
+    assert all(FP32 in entry.types for entry in TEMPLATES.values())
 
 
 def convolutions(groups: st.SearchStrategy[tuple[int, int, int]]) -> st.SearchStrategy[Workload]:
@@ -322,7 +282,7 @@ def test_any_config_of_any_workload(template: str, data: st.DataObject) -> None:
     workload = draw_workload(data, template, cpu)
     config = data.draw(st.sampled_from(TEMPLATES[template].space(workload, cpu)), "config")
     epilogue = data.draw(st.sampled_from(sorted(EPILOGUES)), "epilogue")
-    check(workload, config, EPILOGUES[epilogue])
+    check(workload, config, cpu, EPILOGUES[epilogue])
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -334,10 +294,11 @@ def test_a_space_is_sane(template: str, data: st.DataObject) -> None:
     workload = draw_workload(data, template, cpu)
     space = TEMPLATES[template].space(workload, cpu)
     assert 0 < len(space) == len(set(space))
-    peak = cpu.peak_gflops * 1e9 * cpu.cores
+    peak = cpu.peak_gflops(workload.types.accumulator) * 1e9 * cpu.cores
     for config in space[:: 1 + len(space) // 200]:
         assert implementation_of(config) is TEMPLATES[template]
-        assert knobs_fit(workload, config)
+        assert TEMPLATES[template].fits(workload, config, cpu)
+        assert blocks_divide(workload, config)
         price = predict_seconds(workload, config, cpu)
         assert math.isfinite(price)
         is_free = isinstance(workload, TransformWorkload) and workload.is_free
@@ -345,11 +306,14 @@ def test_a_space_is_sane(template: str, data: st.DataObject) -> None:
         assert price > 0 or is_free
 
 
-def knobs_fit(workload: Workload, config: Config) -> bool:
-    if not isinstance(workload, ConvWorkload):
+def blocks_divide(workload: Workload, config: Config) -> bool:
+    """Whether the layouts that a config reads and writes exist for the workload's channels."""
+    if not has_blocks(config):
         return True
-    before, after = layouts_of(config)
-    return before.fits(workload.in_channels) and after.fits(workload.out_channels)
+    shapes = workload.operands[0].shape, workload.out_shape
+    return all(
+        layout.fits(shape[1]) for layout, shape in zip(layouts_of(config), shapes, strict=True)
+    )
 
 
 def share_of_products(workload: Workload, config: Config) -> float:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 from tvm_neocpu.core.candidate import Candidate, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
+from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds, ranked
-from tvm_neocpu.tuning.candidates import UNMEASURED_PENALTY, candidates_of
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.tuning.candidates import UNMEASURED_PENALTY, candidates_of, usable_plan
+from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.database.log import LogContents, TuningLogWarning
+from tvm_neocpu.tuning.database.plan_lines import PlanKey
 
 CPU = Cpu("testcpu", AVX512, 2)
 CONV = ConvWorkload(1, 32, 14, 14, 64, (3, 3), padding=(1, 1, 1, 1))
@@ -73,3 +85,70 @@ def test_where_everything_failed_there_is_still_something_to_build() -> None:
 
 def test_without_records_the_model_speaks() -> None:
     assert schemes()[0] == PREDICTED[0]
+
+
+WINOGRAD = WinogradConfig(16, 16, 4, 4)
+
+
+@pytest.mark.parametrize("limit", ["0", "2"])
+def test_records_of_a_tile_that_the_user_forbids_do_not_count(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = Record(CONV, WINOGRAD, (1e-9,), "testcpu", 2)
+    assert schemes(record)[0].config == WINOGRAD
+    monkeypatch.setenv(TILE_LIMIT, limit)
+    found = [scheme.config for scheme in schemes(record)]
+    assert found
+    allowed = {int(limit)} - {0}
+    assert {c.tile for c in found if isinstance(c, WinogradConfig)} <= allowed
+    assert schemes(record) == schemes()
+    monkeypatch.delenv(TILE_LIMIT)
+    assert schemes(record)[0].config == WINOGRAD
+
+
+def test_records_that_cannot_compute_the_workload_do_not_count() -> None:
+    impossible = [ConvConfig(24, 16, 7), DepthwiseConfig(16, 32, 7), DenseConfig(16)]
+    records = [Record(CONV, config, (1e-9,), "testcpu", 2) for config in impossible]
+    assert schemes(*records) == schemes()
+
+
+def history(plan: Plan, *records: Record) -> History:
+    log = LogContents(records, {PlanKey(GRAPH.hash, CPU.name, CPU.cores): plan})
+    return History(CPU.name, CPU.cores, (log,))
+
+
+def test_a_plan_whose_tile_the_user_forbids_gives_way_to_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = history(Plan(GRAPH.hash, {"a": WINOGRAD}))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert choose_plan(GRAPH, CPU, known).configs == {"a": WINOGRAD}
+    monkeypatch.setenv(TILE_LIMIT, "0")
+    with pytest.warns(TuningLogWarning) as caught:
+        plan = choose_plan(GRAPH, CPU, known)
+    assert plan == search_plan(GRAPH, CPU, known)
+    assert not isinstance(plan.configs["a"], WinogradConfig)
+    (warning,) = caught
+    assert str(warning.message) == (
+        f"the log's plan is not used: {WINOGRAD} cannot compute {CONV} here: "
+        f"tiles of 4 are too large here ({TILE_LIMIT} is 0)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (ConvConfig(24, 16, 7), "its ic_bn 24 does not divide 32 channels"),
+        (WinogradConfig(16, 16, 9, 4), "there are no tiles of 9"),
+        (DenseConfig(16), "dense_pack is of another operator"),
+        (DepthwiseConfig(16, 32, 7), "does not compute such a workload on testcpu"),
+    ],
+)
+def test_a_plan_that_cannot_compute_the_network_is_not_used(config: Config, reason: str) -> None:
+    with pytest.warns(TuningLogWarning, match=reason):
+        assert usable_plan(Plan(GRAPH.hash, {"a": config}), GRAPH, CPU) is None
+
+
+def test_no_plan_is_no_plan() -> None:
+    assert usable_plan(None, GRAPH, CPU) is None

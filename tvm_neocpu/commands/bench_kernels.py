@@ -23,6 +23,9 @@ from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.topi.workload_text import parse_workload
 
+# The ceilings are those of this type, which networks are made of.
+DTYPE = "float32"
+
 
 def bench_kernels(argv: list[str]) -> int:
     """The ``kernels`` subcommand of ``bench``; returns its exit code."""
@@ -33,10 +36,10 @@ def bench_kernels(argv: list[str]) -> int:
     cli.check_writable(options.json)
     named = Counter[Workload](map(parse_workload, options.workload))
     workloads = named or _workloads_of(options, target)
-    peak = PeakKernel(target)
+    peak = PeakKernel(target, DTYPE)
     groups = list(time_workloads(workloads, target, options.tries, peak))
     peaks = [timed.peak for group in groups for timed in group]
-    ceilings = Ceilings(median(peaks), read_bandwidth(target))
+    ceilings = Ceilings(median(peaks), read_bandwidth(target, DTYPE))
     show(groups, ceilings, cli.console(width=190))
     about = {
         "network": None if options.workload else options.network,

@@ -63,7 +63,7 @@ class ModuleFileError(NeoCpuError):
     """An exported module that is missing or was not written by this package."""
 
 
-class LineError(ValueError):
+class LineError(NeoCpuError, ValueError):
     """A log line that cannot be understood; the text says why. Readers skip the line and warn."""
 
 

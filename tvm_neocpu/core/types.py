@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-_BITS = re.compile(r"[a-z]+(\d+)")
+_BITS = re.compile(r"[a-z]+([1-9]\d*)")
 
 
 @dataclass(frozen=True, order=True)
@@ -41,6 +41,11 @@ def uniform(dtype: str) -> Types:
 
 # What a workload consists of unless it says otherwise, and what AutoTVM's logs are about.
 FP32 = uniform("float32")
+
+
+# Types whose constants the passes fold and whose operators they rewrite: half precision rounds too
+# coarsely for that, and integers divide differently.
+FOLDED = ("float32", "float64")
 
 
 @cache

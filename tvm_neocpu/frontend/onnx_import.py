@@ -19,7 +19,6 @@ from tvm_neocpu.core.errors import (
     ShapeError,
     UnsupportedOperatorError,
 )
-from tvm_neocpu.frontend.builder_lock import BUILDER_LOCK
 from tvm_neocpu.frontend.converters.node import Node, read_attributes
 from tvm_neocpu.frontend.converters.table import CONVERTERS
 from tvm_neocpu.frontend.onnx_model import (
@@ -33,6 +32,7 @@ from tvm_neocpu.frontend.onnx_model import (
     unsupported_operators,
 )
 from tvm_neocpu.relay_passes.ir.describe import name_outputs
+from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
 Params = dict[str, tvm.runtime.Tensor]
@@ -120,7 +120,7 @@ class _ConversionFailure(BaseException):
 
 
 def _run_importer(importer: _Importer, graph: onnx.GraphProto, opset: int) -> tvm.IRModule:
-    with BUILDER_LOCK, _closing_blocks(importer.bb):
+    with PYTHON_LOCK, _closing_blocks(importer.bb):
         try:
             return importer.from_onnx(graph, opset)
         except _ConversionFailure as failure:

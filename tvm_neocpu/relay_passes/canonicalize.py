@@ -21,7 +21,7 @@ from tvm.ir import Call, GenericConst
 
 from tvm_neocpu.relay_passes.folding.importer_primfuncs import read_bound, read_zero_pad
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
-from tvm_neocpu.relay_passes.ir.exprs import call_of, is_tensor, op_name
+from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, is_foldable, op_name
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 
 CallRule = Callable[[Scope, Call], relax.Expr | None]
@@ -102,7 +102,7 @@ def _multiply_by_reciprocal(scope: Scope, call: Call) -> relax.Expr | None:
     divisor = _vector_operand(scope, call)
     if divisor is None or not np.all(divisor):
         return None
-    return relax.op.multiply(call.args[0], constant_of(1 / divisor, "float32"))
+    return relax.op.multiply(call.args[0], constant_of(1 / divisor, dtype_of(call)))
 
 
 def _add_negated(scope: Scope, call: Call) -> relax.Expr | None:
@@ -110,13 +110,13 @@ def _add_negated(scope: Scope, call: Call) -> relax.Expr | None:
     subtrahend = _vector_operand(scope, call)
     if subtrahend is None:
         return None
-    return relax.op.add(call.args[0], constant_of(-subtrahend, "float32"))
+    return relax.op.add(call.args[0], constant_of(-subtrahend, dtype_of(call)))
 
 
 def _vector_operand(scope: Scope, call: Call) -> Array | None:
     """The right operand in double precision, if it is a constant that varies along one axis."""
     array = array_of(scope.resolve(call.args[1]))
-    if array is None or not is_tensor(call):
+    if array is None or not is_foldable(call):
         return None
     if sum(size > 1 for size in array.shape) > 1:
         return None
@@ -160,9 +160,9 @@ def _lower_bound(scope: Scope, expr: relax.Expr) -> float | None:
 
 
 def _scalar_bound(scope: Scope, expr: relax.Expr) -> float | None:
-    """The scalar that a ``maximum`` or ``minimum`` compares its float32 operand with."""
+    """The scalar that a ``maximum`` or ``minimum`` compares its operand with."""
     array = array_of(scope.resolve(expr.args[1]))
-    if array is None or array.size != 1 or not is_tensor(expr):
+    if array is None or array.size != 1 or not is_foldable(expr):
         return None
     if not _same_type(expr, expr.args[0]):
         return None
@@ -183,11 +183,11 @@ def _combine_stacked(combine: Combine) -> CallRule:
 
 
 def _mean_of_stacked(scope: Scope, call: Call) -> relax.Expr | None:
-    parts = _stacked_parts(scope, call) if is_tensor(call) else []
+    parts = _stacked_parts(scope, call) if is_foldable(call) else []
     total = _combine_stacked(relax.op.add)(scope, call) if parts else None
     if total is None:
         return None
-    return relax.op.multiply(total, relax.const(1 / len(parts), "float32"))
+    return relax.op.multiply(total, relax.const(1 / len(parts), dtype_of(call)))
 
 
 def _stacked_parts(scope: Scope, call: Call) -> list[relax.Expr]:
@@ -213,12 +213,12 @@ def _without_broadcast(scope: Scope, part: relax.Expr) -> relax.Expr:
 
 def _operator_from_loops(scope: Scope, call: Call) -> relax.Expr | None:
     """Clip and Pad as operators; the importer wrote them as PrimFuncs."""
-    if not is_tensor(call):
+    if not is_foldable(call):
         return None
     bound = read_bound(scope.mod, call)
     if bound is not None:
         combine = relax.op.maximum if bound.lower else relax.op.minimum
-        return combine(bound.data, relax.const(bound.value, "float32"))
+        return combine(bound.data, relax.const(bound.value, dtype_of(call)))
     pad = read_zero_pad(scope.mod, call)
     if pad is None:
         return None

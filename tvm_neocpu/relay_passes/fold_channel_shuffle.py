@@ -18,6 +18,7 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
+from tvm_neocpu.relay_passes.ir.constants import constant_of
 from tvm_neocpu.relay_passes.ir.exprs import static_shape, variables
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.channel_moves import Shuffle, read_channel_move
@@ -139,7 +140,7 @@ def _constant_in_order(arg: relax.Expr, order: np.ndarray) -> relax.Expr:
 
 def with_weight(call: relax.Call, weight: np.ndarray) -> relax.Expr:
     """The convolution with another weight."""
-    args = [call.args[0], relax.const(np.ascontiguousarray(weight), "float32")]
+    args = [call.args[0], constant_of(weight)]
     return relax.Call(call.op, args, call.attrs, call.ty_args, ret_ty=call.ty)
 
 

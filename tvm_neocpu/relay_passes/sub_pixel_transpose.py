@@ -17,7 +17,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.folding.sub_pixel_axis import SubPixelAxis, sub_pixel_axis
 from tvm_neocpu.relay_passes.ir.constants import constant_of
-from tvm_neocpu.relay_passes.ir.exprs import call_of, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, channel_move
 from tvm_neocpu.relay_passes.layouts.flow import is_feature_map
@@ -35,7 +35,7 @@ class SubPixelTranspose:
     be larger than a group.
 
     Needs: batch norm and bias are folded (:class:`FoldLinearOps` reads transposed convolutions).
-    Leaves: no transposed convolution of a static float32 feature map with a constant weight.
+    Leaves: no transposed convolution of a static feature map with a constant weight.
     """
 
     name: ClassVar[str] = "sub-pixel-transpose"
@@ -88,7 +88,7 @@ def _convolutions(
         scope.emit(
             relax.op.nn.conv2d(
                 data,
-                constant_of(weight, "float32"),
+                constant_of(weight, dtype_of(data)),
                 padding=[rows.before, columns.before, rows.after, columns.after],
                 dilation=[rows.dilation, columns.dilation],
                 groups=conv.groups,

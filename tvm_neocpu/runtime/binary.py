@@ -1,7 +1,7 @@
 """Checks of a shared library or object file before it is mapped or linked.
 
-``dlopen`` maps a file as its headers say. A page beyond the end of a truncated file raises SIGBUS
-at the first touch, and a foreign library runs its constructors. So the headers are read first.
+``dlopen`` maps a file as its headers say, and runs its constructors. A truncated file then raises
+SIGBUS at the first touch of a page that is missing. So we read the headers first.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ _SYSTEM_FORMATS = {"darwin": "Mach-O", "win32": "PE"}
 
 @dataclass(frozen=True)
 class Binary:
-    """``size`` is where the last thing ends that the headers mention, in bytes.
+    """What the headers of a file say.
 
+    ``size`` is the end of its last segment or section, in bytes: a shorter file is truncated.
     ``names`` holds the symbol names, each between zero bytes; ``None`` where they are not known.
     """
 
@@ -36,9 +37,9 @@ class Binary:
 
 
 def check_library(path: Path, shown: Path) -> None:
-    """Refuse what is no whole library of TVM's for this system; errors name ``shown``.
+    """Refuse a file that is not a whole TVM library for this system and CPU.
 
-    Raises ModuleFileError.
+    Raises ModuleFileError, which names ``shown``.
     """
     found = _checked(path, shown)
     system = _SYSTEM_FORMATS.get(sys.platform, "ELF")
@@ -53,15 +54,15 @@ def check_library(path: Path, shown: Path) -> None:
 
 
 def check_object(path: Path, shown: Path) -> None:
-    """Refuse a truncated object file, or one for another CPU; errors name ``shown``.
+    """Refuse a truncated object file, and one for another CPU.
 
-    A format unknown to us is left to the linker. Raises ModuleFileError.
+    Unknown formats are left to the linker. Raises ModuleFileError, which names ``shown``.
     """
     _checked(path, shown)
 
 
 def read_binary(file: BinaryIO) -> Binary | None:
-    """What the headers say; ``None`` for an unknown format. Raises EOFError at a cut header."""
+    """What the headers say; ``None`` for an unknown format. Raises EOFError for a cut header."""
     magic = _read(file, 0, 4) if file.seek(0, 2) >= 4 else b""
     for start, reader in _READERS.items():
         if magic.startswith(start):
@@ -70,7 +71,7 @@ def read_binary(file: BinaryIO) -> Binary | None:
 
 
 def _checked(path: Path, shown: Path) -> Binary | None:
-    """The binary, its size and CPU checked."""
+    """The binary after a check of its size and CPU; ``None`` for an unknown format."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         try:

@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
-from tvm_neocpu.runtime.forking import ProcessLock
+from tvm_neocpu.runtime.forking import ForkLock
 from tvm_neocpu.runtime.graph_module import GraphModule
 from tvm_neocpu.runtime.module_file import export_module, read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo
@@ -41,7 +41,7 @@ class BuiltModule:
         self.module = module
         self.info = info
         # TVM's executable changes as a VM is made of it, and is read as it is saved.
-        self._executable_lock = ProcessLock()
+        self._executable_lock = ForkLock()
 
     def __getitem__(self, name: str) -> Callable[[tvm.runtime.Device], GraphModule]:
         if name != self.info.name:

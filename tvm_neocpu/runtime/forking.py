@@ -3,14 +3,16 @@
 TVM 0.27 keeps a pool of workers for each calling thread. ``fork`` copies the memory of the pool but
 none of its threads: the calling thread goes on in the child, and its first parallel loop would wait
 for ever. A thread without a pool gets a new one, so the child runs its networks on a stand-in, one
-thread of its own. A call then costs two more switches between threads.
+thread of its own. A call then costs two more switches between threads. ``fork`` itself waits until
+the calls of other threads have ended, because TVM may hold mutexes during a call.
 
-The end of the child's main thread cannot be mended from here, because TVM's pool joins its workers
-when its thread ends. A child that ends by ``os._exit`` is right, as all of `multiprocessing` do; a
-child of a bare ``os.fork`` that ends like a main program hangs or aborts there. Tried, in vain:
-calling ``tvm::runtime::threading::ResetThreadPool`` in the child. It waits for ever for workers
-that slept on their condition variable, and it joins threads whose stacks glibc has unmapped
-(SIGSEGV with four threads; with two it worked).
+The end of the child's main thread cannot be mended from here: TVM's pool joins its workers when its
+thread ends, and they do not exist. Children that end by ``os._exit`` are right; all children of
+`multiprocessing` do. A child of a bare ``os.fork`` that ends like a main program hangs or aborts.
+
+Tried, in vain: ``tvm::runtime::threading::ResetThreadPool`` in the child. It waits for ever for
+workers that slept on a condition variable. It also joins threads whose stacks glibc 2.36 has
+unmapped: SIGSEGV with four threads, while two worked.
 """
 
 from __future__ import annotations
@@ -32,13 +34,13 @@ _LOG = logging.getLogger("tvm_neocpu")
 
 
 class Forkable(Protocol):
-    """Something with a lock, or other state of threads that do not exist in a forked child."""
+    """An object whose state may belong to threads that do not exist in a forked child."""
 
     def after_fork_in_child(self) -> None: ...
 
 
 class _ThisThread(threading.local):
-    """``has_pool``: TVM made this thread a pool. ``is_orphan``: a fork left its workers behind."""
+    """``has_pool``: this thread may have a pool. ``is_orphan``: the pool's workers do not exist."""
 
     has_pool = False
     is_orphan = False
@@ -47,14 +49,22 @@ class _ThisThread(threading.local):
 _this_thread = _ThisThread()
 _stand_in: ThreadPoolExecutor | None = None
 _forkables: WeakSet[Forkable] = WeakSet()
+_fork_locks: WeakSet[ForkLock] = WeakSet()
+_registering = threading.RLock()  # held from before a fork until after it
+_held: list[ForkLock] = []
 
 
-class ProcessLock:
-    """A lock between the threads of one process: free in a forked child, whoever held it."""
+class ForkLock:
+    """A lock that ``fork`` waits for: no child inherits a half-done state of what it guards.
+
+    Guard only work that ends by itself, never a wait for another thread: that thread may be the one
+    that forks. The same thread may lock it twice.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        renew_after_fork(self)
+        self._lock = threading.RLock()
+        with _registering:
+            _fork_locks.add(self)
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -62,25 +72,27 @@ class ProcessLock:
     def __exit__(self, *_: object) -> None:
         self._lock.release()
 
-    def after_fork_in_child(self) -> None:
-        self._lock = threading.Lock()
 
+def call(lock: ForkLock, function: Callable[..., T], *args: object) -> T:
+    """Call a function that runs parallel loops of TVM, on a thread whose pool has workers.
 
-def call(function: Callable[..., T], *args: object) -> T:
-    """Call what runs TVM's parallel loops, on a thread whose pool has workers."""
+    ``fork`` waits until the call ends.
+    """
     if _this_thread.is_orphan:
-        future = _the_stand_in().submit(function, *args)
+        future = _the_stand_in().submit(call, lock, function, *args)
         try:
             return future.result()
         finally:
-            wait([future])  # Ctrl-C ends no call: the caller's lock holds until it is over
+            wait([future])  # after Ctrl-C too: the caller must hold its lock until the call ends
     _this_thread.has_pool = True
-    return function(*args)
+    with lock:
+        return function(*args)
 
 
 def renew_after_fork(forkable: Forkable) -> None:
     """Have ``forkable.after_fork_in_child()`` called in every child, as long as it lives."""
-    _forkables.add(forkable)
+    with _registering:
+        _forkables.add(forkable)
 
 
 def _the_stand_in() -> ThreadPoolExecutor:
@@ -99,8 +111,23 @@ def _warn_of_the_end() -> None:
     )
 
 
+def _before_fork() -> None:
+    _registering.acquire()
+    _held.extend(_fork_locks)
+    for lock in _held:
+        lock.__enter__()
+
+
+def _after_fork() -> None:
+    for lock in _held:
+        lock.__exit__()
+    _held.clear()
+    _registering.release()
+
+
 def _after_fork_in_child() -> None:
     global _stand_in
+    _after_fork()
     _stand_in = None  # an inherited one has no thread
     if _this_thread.has_pool and thread_count() > 1:  # TVM runs loops of one thread in place
         _this_thread.is_orphan = True
@@ -110,4 +137,8 @@ def _after_fork_in_child() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=_after_fork,
+        after_in_child=_after_fork_in_child,
+    )

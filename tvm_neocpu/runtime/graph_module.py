@@ -21,35 +21,35 @@ from tvm_neocpu.runtime.module_info import ModuleInfo
 
 
 class UnsetInputWarning(UserWarning):
-    """A network ran with an input that was never set: it read zeros."""
+    """A network ran with an input that was never set, and read zeros."""
 
 
 class GraphModule:
     """One instance of a network. Outputs are new tensors at every run.
 
-    Every method may be called from any number of threads, and each call is atomic: ``run(data=x)``
-    sets and runs in one step, and ``benchmark`` keeps others out until it ends. Several calls are
-    one step while the caller holds ``lock``:
+    Any number of threads may call every method, and each call is atomic: ``run(data=x)`` sets and
+    runs in one step, and ``benchmark`` keeps other threads out until it ends. Holding ``lock``
+    makes several calls one step:
 
         with module.lock:
             module.run(data=image)
             scores = module.get_output("scores")
 
-    Runs of one module follow each other. Threads that shall run at the same time take a module
-    each, ``lib["default"](tvm.cpu())``, and share the weights; TVM gives each of them a pool of
-    ``TVM_NUM_THREADS`` workers. The lock does not protect memory that the caller writes himself:
-    what `input_array` returned, and what `set_input_zero_copy` took.
+    Runs of one module follow each other. To run at the same time, make one module for each thread
+    with ``lib["default"](tvm.cpu())``: they share the weights, and TVM gives each thread a pool of
+    ``TVM_NUM_THREADS`` workers. The lock does not cover memory that the caller writes directly:
+    arrays from `input_array`, and arrays given to `set_input_zero_copy`.
 
-    A child forked at any time may go on with the module; `tvm_neocpu.runtime.forking` says how.
+    A forked child may use the module; `tvm_neocpu.runtime.forking` says how, and what it costs.
     """
 
     def __init__(self, code: tvm.runtime.Module, info: ModuleInfo, device: Any) -> None:
         self.info = info
         self.lock = threading.RLock()
-        self._code = code
         self._device = device
         self._vm = relax.VirtualMachine(code, device)
         self._main = self._vm["main"]
+        self._running = forking.ForkLock()
         self._inputs = Inputs(info.inputs, device)
         self._outputs: list[Any] = []
         forking.renew_after_fork(self)
@@ -67,7 +67,7 @@ class GraphModule:
                 self._inputs.copy_in(self._inputs.index(name), array)
 
     def set_input_zero_copy(self, key: Key, value: Any) -> None:
-        """Use the caller's memory as an input: the next run sees later changes to it.
+        """Use the caller's memory as an input: each run reads what it holds at that time.
 
         ``value`` is a TVM tensor, or a contiguous array whose data is aligned to 64 bytes, such as
         one of `input_array`. Raises ShapeError otherwise.
@@ -76,7 +76,7 @@ class GraphModule:
             self._inputs.share(self._inputs.index(key), value)
 
     def input_array(self, key: Key) -> NDArray[Any]:
-        """The module's own memory for an input, to be written in place: no copy at all."""
+        """The module's own memory for an input: writing there sets the input without a copy."""
         with self.lock:
             return self._inputs.own(self._inputs.index(key))
 
@@ -170,7 +170,7 @@ class GraphModule:
                     min_repeat_ms=min_repeat_ms,
                     **options,
                 )
-                return forking.call(timer, *self._inputs.tensors)
+                return forking.call(self._running, timer, *self._inputs.tensors)
 
         return measure
 
@@ -184,11 +184,10 @@ class GraphModule:
         end_to_end: bool = False,
         **options: Any,
     ) -> BenchmarkResult:
-        """Seconds of a run: ``repeat`` means over ``number`` runs each, after one to warm up.
+        """Seconds per run: ``repeat`` results, each the mean of ``number`` runs, after a warm-up.
 
-        ``end_to_end`` counts copying the inputs in and the outputs out too. Without
-        ``min_repeat_ms``, ``number`` counts; with it, runs are added until a repeat takes so long.
-        Inputs need not be set.
+        ``end_to_end`` includes copying the inputs in and the outputs out. ``min_repeat_ms`` adds
+        runs to a repeat until it takes that long (not with ``end_to_end``). Inputs need not be set.
         """
         if end_to_end:
             return self._benchmark_end_to_end(repeat, number)
@@ -198,16 +197,14 @@ class GraphModule:
         return timer()
 
     def after_fork_in_child(self) -> None:
-        """Start afresh where another thread was inside a call: it does not exist in the child."""
-        if self.lock.acquire(blocking=False):
+        """Renew the lock if another thread held it: that thread does not exist in the child."""
+        if not self.lock.acquire(blocking=False):
+            self.lock = threading.RLock()
+        else:
             self.lock.release()
-            return
-        self.lock = threading.RLock()
-        self._vm = relax.VirtualMachine(self._code, self._device)
-        self._main = self._vm["main"]
 
     def _run(self, inputs: Inputs) -> list[tvm.runtime.Tensor]:
-        return _flatten(forking.call(self._main, *inputs.tensors))
+        return _flatten(forking.call(self._running, self._main, *inputs.tensors))
 
     def _benchmark_end_to_end(self, repeat: int, number: int) -> BenchmarkResult:
         inputs = Inputs(self.info.inputs, self._device)  # what the caller bound stays bound

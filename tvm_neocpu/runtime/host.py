@@ -1,7 +1,7 @@
 """This machine's CPU: LLVM's name for it, corrected by what the kernel says it can execute.
 
-LLVM goes by the model number. A hypervisor may hide part of what that model has (AVX-512, mostly),
-and code for the full model would die of an illegal instruction there.
+LLVM goes by the model number. A hypervisor may hide features of that model, mostly AVX-512, and
+code that uses them dies of an illegal instruction.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tvm.target import codegen
 
-# Linux's flag -> LLVM's feature, for what changes the code we generate.
+# Linux's flag -> LLVM's feature, for the features that change the code we generate.
 _X86_FEATURES = {
     "ssse3": "ssse3",
     "sse4_1": "sse4.1",
@@ -83,7 +83,7 @@ def cpu_name() -> str:
 
 @cache
 def executable_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
-    """LLVM's names of the vector features this machine has; ``None`` where Linux cannot say."""
+    """LLVM's names of this machine's vector features; ``None`` without a readable ``cpuinfo``."""
     try:
         lines = cpuinfo.read_text().splitlines()
     except OSError:
@@ -97,9 +97,9 @@ def executable_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]
 
 
 def missing_features(wanted: frozenset[str], llvm_triple: str) -> tuple[str, ...]:
-    """What this machine lacks to run code for those features and triple, sorted; empty when it can.
+    """The features that this machine lacks to run such code, sorted; empty if it can run it.
 
-    Another architecture is named as the one missing thing.
+    For another architecture the result is the name of that architecture alone.
     """
     if arch_of(llvm_triple) != arch_of(triple()):
         return (arch_of(llvm_triple),)

@@ -20,8 +20,8 @@ Key = str | int
 class Inputs:
     """What the next run reads: ``tensors``, in the order of ``infos``.
 
-    An input is zero until it is set; `take_unset` tells which were not. Not safe from several
-    threads: the caller holds its lock.
+    An input is zero until it is set; `take_unset` lists those that never were. Not safe from
+    several threads: the caller holds a lock.
     """
 
     def __init__(self, infos: Sequence[TensorInfo], device: Any) -> None:
@@ -51,7 +51,7 @@ class Inputs:
         self._bind(index, self._buffers[index])
 
     def share(self, index: int, value: Any) -> None:
-        """Read the caller's memory from now on; raises ShapeError where that cannot be."""
+        """Read the caller's memory from now on; raises ShapeError if it cannot be shared."""
         info = self.infos[index]
         if not isinstance(value, tvm.runtime.Tensor):
             value = _shared(info, value)
@@ -64,7 +64,7 @@ class Inputs:
         return self._views[index]
 
     def take_unset(self) -> list[str]:
-        """Names of the inputs that were never set; each is told once."""
+        """Names of the inputs that were never set; a second call lists none of them again."""
         names = [self.infos[index].name for index in sorted(self._unset)]
         self._unset.clear()
         return names

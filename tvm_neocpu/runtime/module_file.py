@@ -1,7 +1,7 @@
 """Exported modules: one file with machine code, weights and their description.
 
-The description is a second, tiny Relax executable that the first one imports; its one function
-returns the JSON text. TVM packs and finds it like the weights, in every file format.
+The description is a second, tiny Relax executable that the first one imports. Its one function
+returns the JSON text. TVM stores and finds it as it does the weights, in every file format.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def export_module(
     fcompile: Callable[..., Any] | None,
     options: Mapping[str, Any],
 ) -> None:
-    """Write the file, under another name first: nobody ever sees half of one.
+    """Write the file, first under another name, so that no reader meets half of it.
 
     Raises ModuleFileError.
     """
@@ -79,9 +79,9 @@ def export_module(
 def read_module(path: Path) -> tuple[tvm.runtime.Module, ModuleInfo]:
     """What `export_module` wrote, for a CPU that this machine has.
 
-    Raises ModuleFileError, before any code of the file runs: a file that is missing, truncated or
-    foreign is not mapped, and one for another CPU is asked for nothing but its description, which
-    the VM interprets.
+    Raises ModuleFileError before any code of the file runs. A truncated or foreign file is not even
+    mapped. A file for another CPU is mapped, but only its description is read, which the VM
+    interprets.
     """
     if not path.exists():
         raise ModuleFileError(f"there is no file {path}")
@@ -144,7 +144,7 @@ def _unpack(path: Path, folder: Path) -> list[Path]:
 
 
 def _check_end(archive: tarfile.TarFile, path: Path) -> None:
-    """Refuse an archive without its two last blocks: one cut between members reads like a whole."""
+    """Refuse an archive without its two last blocks: it was cut between two members."""
     assert archive.fileobj is not None, "an open archive has a file"
     if archive.fileobj.seek(0, os.SEEK_END) < archive.offset + 2 * tarfile.BLOCKSIZE:
         raise ModuleFileError(f"cannot load {path}: it is truncated")
@@ -155,7 +155,7 @@ def _object_members(archive: tarfile.TarFile) -> Iterable[tarfile.TarInfo]:
 
 
 def _pack_tar(path: str, files: Iterable[str], **_: Any) -> None:
-    """An uncompressed archive: weights hardly compress, and gzip takes a minute over VGG's."""
+    """Write an uncompressed archive: weights hardly compress, and gzip is slow."""
     with tarfile.open(path, "w") as archive:
         for file in files:
             archive.add(file, arcname=Path(file).name)
@@ -173,7 +173,7 @@ def _find_linker(purpose: str) -> Callable[..., Any]:
 
 
 def _linker_line(error: Exception) -> str:
-    """The compiler's own complaint, which TVM buries under a heading and the command line."""
+    """The compiler's own complaint: TVM puts a heading and the command line around it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "error" in line.lower() and len(lines) > 1]
     return telling[-1] if telling else _first_line(error)

@@ -13,7 +13,7 @@ from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.runtime import host as host_cpu
 from tvm_neocpu.version import __version__
 
-# Raised when a reader of this version could misread what a later one writes.
+# To be increased when readers of older versions would misread what is written now.
 FORMAT = 1
 
 
@@ -31,7 +31,11 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class ModuleInfo:
-    """Kept inside the exported file. ``features`` are LLVM's names of what the code may use."""
+    """The description inside an exported file.
+
+    ``cpu`` and ``triple`` are LLVM's names, ``features`` LLVM's names of the CPU features that the
+    code may use. ``threads`` is the number of cores that the schedules were chosen for.
+    """
 
     name: str
     inputs: tuple[TensorInfo, ...]
@@ -46,7 +50,7 @@ class ModuleInfo:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What this machine lacks to run the code; empty when it can."""
+        """The features that this machine lacks to run the code; empty if it can run it."""
         return host_cpu.missing_features(frozenset(self.features), self.triple)
 
     def to_json(self) -> str:

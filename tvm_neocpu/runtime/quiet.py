@@ -1,4 +1,4 @@
-"""Silence for lines that TVM and LLVM write to stderr by themselves and nobody needs."""
+"""A filter for lines that TVM and LLVM write to stderr and that tell a user nothing."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 _STDERR = 2
 _NOISE = re.compile(
-    # TVM 0.27 says so of every weight that it saves or loads, once a VM was made of the module.
+    # TVM 0.27 writes it for every weight that it saves or loads, once a VM was made of the module.
     rb"executable\.cc:\d+: Warning: Scope (Saving|Loaded):"
-    # LLVM complains so of a wrong -mattr or -mcpu; our own error says it in one line.
+    # LLVM writes it for a wrong -mattr or -mcpu; our own error says it in one line.
     rb"|is not a recognized (feature|processor) for this target"
 )
 
@@ -96,13 +96,13 @@ def silent_stderr() -> Iterator[None]:
 
 
 def _memory() -> int:
-    """A descriptor to write to and read back; one that forgets, where there is no such memory."""
+    """A descriptor to write to and read back; /dev/null where the system has no such memory."""
     if not hasattr(os, "memfd_create"):
         return os.open(os.devnull, os.O_RDWR)
     import fcntl  # Unix alone has it
 
     memory = os.memfd_create("stderr")
-    # Linux moves such a file's position without a lock: of two threads' lines one would be lost.
+    # Linux moves the position of such a file without a lock, and one of two lines would be lost.
     fcntl.fcntl(memory, fcntl.F_SETFL, os.O_APPEND)
     return memory
 

@@ -1,8 +1,8 @@
 """How many threads run a network, and where: set once, before TVM's pool starts.
 
-TVM takes half the logical cores on x86, assuming hyper-threads; on a machine without them it leaves
-half of it idle. And it binds its threads to the first CPUs of the machine, whichever CPUs this
-process may use.
+TVM takes half of the logical cores on x86, because it assumes hyper-threads: a machine without them
+stays half idle. TVM also binds its threads to the first CPUs of the machine, even where this
+process may not use them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tvm_neocpu.core.cpu import allowed_cpus, core_key, physical_cores
 
 COUNT = "TVM_NUM_THREADS"
 BIND = "TVM_BIND_THREADS"
-# TVM reads it where its own variable is absent, so whoever set it meant something.
+# TVM reads it where its own variable is absent, so a user may have set it for TVM.
 OPENMP_COUNT = "OMP_NUM_THREADS"
 
 _LOG = logging.getLogger("tvm_neocpu")
@@ -24,8 +24,9 @@ _LOG = logging.getLogger("tvm_neocpu")
 def size_thread_pool(environment: MutableMapping[str, str] = os.environ) -> int:
     """Give TVM's pool one thread per physical core that this process may use; return the count.
 
-    A valid ``TVM_NUM_THREADS`` of the user's wins, then ``OMP_NUM_THREADS``; an invalid one is
-    replaced with a warning, since TVM would abort on it. Has no effect on a pool that runs already.
+    A valid ``TVM_NUM_THREADS`` wins, then a valid ``OMP_NUM_THREADS``. An invalid
+    ``TVM_NUM_THREADS`` is replaced with a warning, because TVM would abort. A pool that already
+    runs stays as it is.
     """
     if COUNT in environment and _positive(environment[COUNT]) is None:
         default = physical_cores()
@@ -39,7 +40,7 @@ def size_thread_pool(environment: MutableMapping[str, str] = os.environ) -> int:
 
 
 def thread_count(environment: MutableMapping[str, str] = os.environ) -> int:
-    """Threads that a network runs on, as `size_thread_pool` decides; starts no pool."""
+    """The number of threads that `size_thread_pool` would choose; changes nothing."""
     for name in (COUNT, OPENMP_COUNT):
         count = _positive(environment.get(name, ""))
         if count is not None:
@@ -50,8 +51,8 @@ def thread_count(environment: MutableMapping[str, str] = os.environ) -> int:
 def binding_is_right(count: int, allowed: set[int]) -> bool:
     """Whether TVM's binding, thread i to CPU i, puts one thread on each core we may use.
 
-    It does not under ``taskset 2,3`` (TVM would break out of the mask), in a container with a quota
-    (all containers would crowd on CPU 0), nor where CPUs 0 and 1 are hyper-threads of one core.
+    The binding is wrong under ``taskset 2,3`` (TVM would leave the mask), in a container with a
+    quota (all containers would share CPU 0), and where CPUs 0 and 1 are hyper-threads of one core.
     """
     first = set(range(count))
     cores = {core_key(cpu) for cpu in first}
@@ -59,16 +60,16 @@ def binding_is_right(count: int, allowed: set[int]) -> bool:
 
 
 def use_threads(count: int, environment: MutableMapping[str, str] = os.environ) -> None:
-    """Run on so many threads; for command lines, before anything has run in parallel."""
+    """Run on ``count`` threads; for command lines, before the first parallel loop."""
     environment[COUNT] = str(count)
     if not binding_is_right(count, allowed_cpus()):
         environment.setdefault(BIND, "0")
 
 
 def pin_process(count: int) -> None:
-    """Keep this process on ``count`` cores, one CPU of each, so that every library has the same.
+    """Keep this process on ``count`` cores, one CPU of each, so that all its libraries share them.
 
-    Changes nothing where there are not more cores than that, or no way to say it (macOS).
+    Changes nothing if there are no more cores than that, or if the system cannot pin (macOS).
     """
     first_of_core = {core_key(cpu): cpu for cpu in sorted(allowed_cpus(), reverse=True)}
     chosen = sorted(first_of_core.values())[:count]
@@ -77,9 +78,9 @@ def pin_process(count: int) -> None:
 
 
 def take_cores(wanted: int | None) -> int:
-    """Pin this process to ``wanted`` cores (default: what it would run on), and run on them.
+    """Pin this process to ``wanted`` cores and run on them; returns their number.
 
-    Returns how many. For benchmarks, before anything has run in parallel.
+    The default is `thread_count`. For benchmarks, before the first parallel loop.
     """
     count = wanted or thread_count()
     pin_process(count)

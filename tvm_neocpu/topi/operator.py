@@ -50,7 +50,8 @@ class Implementation:
     ``name`` is ``config_type.template``. ``guard(workload, cpu)`` says whether it applies;
     ``space(workload, cpu)`` lists its configs; ``cost(workload, config, cpu)`` predicts seconds on
     ``cpu.cores`` threads. ``misfit(workload, config)`` says why a config from a log cannot compute
-    the workload, ``None`` where it can.
+    the workload, ``None`` where it can. ``forbids(workload, config)`` says why the environment
+    does not allow a config that could: logs are read once, the environment may change later.
 
     ``compute(*operands, workload, config)`` builds the TE stages over the operands as they are
     stored, and :func:`..anchor.anchor_attrs` marks its main block. ``schedule(sch, anchor, cpu)``
@@ -76,6 +77,7 @@ class Implementation:
     packed_shape: Callable[[Any, Any], tuple[int, ...]] | None
     cost: Callable[[Any, Any, Cpu], float]
     misfit: Callable[[Any, Any], str | None] = lambda workload, config: None
+    forbids: Callable[[Any, Any], str | None] = lambda workload, config: None
     types: tuple[Types, ...] = (FP32,)
     isas: tuple[str, ...] = ()
     takes_prologue: bool = False
@@ -90,9 +92,16 @@ class Implementation:
             return False
         return workload.types in self.types and self.guard(workload, cpu)
 
+    def refusal(self, workload: Workload, config: Config, cpu: Cpu) -> str | None:
+        """Why a config that did not come from :attr:`space` may not be used, ``None`` if it may."""
+        reason = self.misfit(workload, config) or self.forbids(workload, config)
+        if reason is None and not self.accepts(workload, cpu):
+            return f"{self.name} does not compute such a workload on {cpu.name}"
+        return reason
+
     def fits(self, workload: Workload, config: Config, cpu: Cpu) -> bool:
         """Whether a config that did not come from :attr:`space` may be used."""
-        return self.accepts(workload, cpu) and self.misfit(workload, config) is None
+        return self.refusal(workload, config, cpu) is None
 
     def describe(self, workload: Workload, config: Config) -> str:
         """What people call it: ``"direct"``, ``"winograd F(4x4)"``."""

@@ -142,15 +142,22 @@ def implementation_of(config: Config) -> Implementation:
     return found
 
 
-def fits(workload: Workload, config: Config, cpu: Cpu) -> bool:
-    """Whether a config from a log may compute the workload on this CPU, as the environment is now.
+def refusal(workload: Workload, config: Config, cpu: Cpu) -> str | None:
+    """Why a config from a log may not compute the workload on this CPU, as the environment is now.
 
-    Configs of implementations that nobody registered do not fit.
+    ``None`` where it may. Configs of implementations that nobody registered may not.
     """
     entry = find_implementation(config.template)
-    if entry is None or operator_of_template(config.template) is not operator_of(workload):
-        return False
-    return entry.fits(workload, config, cpu)
+    if entry is None:
+        return f"no implementation named {config.template!r} is registered"
+    if operator_of_template(config.template) is not operator_of(workload):
+        return f"{config.template} is of another operator"
+    return entry.refusal(workload, config, cpu)
+
+
+def fits(workload: Workload, config: Config, cpu: Cpu) -> bool:
+    """Whether a config from a log may compute the workload on this CPU: nothing refuses it."""
+    return refusal(workload, config, cpu) is None
 
 
 def space_of(workload: Workload, cpu: Cpu) -> tuple[Config, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.types import Types
+from tvm_neocpu.core.types import Types, item_bytes
 
 
 def read_tensor(arg: Any) -> tuple[list[int], str]:
@@ -18,6 +18,10 @@ def read_tensor(arg: Any) -> tuple[list[int], str]:
     _, shape, dtype = arg
     if not (isinstance(shape, list) and isinstance(dtype, str)):
         raise LineError(f"{arg!r} is not a tensor")
+    try:
+        item_bytes(dtype)
+    except ValueError as error:
+        raise LineError(str(error)) from None
     return [read_count(size) for size in shape], dtype
 
 

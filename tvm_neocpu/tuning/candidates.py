@@ -15,7 +15,7 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds
-from tvm_neocpu.topi.table import fits
+from tvm_neocpu.topi.table import fits, refusal
 from tvm_neocpu.tuning.database.log import TuningLogWarning
 
 # NeoCPU, section 3.3.2, keeps at most about 100 schemes a convolution; slower ones never win.
@@ -49,10 +49,13 @@ def usable_plan(plan: Plan | None, graph: ConvGraph, cpu: Cpu) -> Plan | None:
         return None
     for node in graph.convs:
         config = plan.configs.get(node.id)
-        if config is None or node.workload is None or fits(node.workload, config, cpu):
+        if config is None or node.workload is None:
+            continue
+        reason = refusal(node.workload, config, cpu)
+        if reason is None:
             continue
         warnings.warn(
-            f"the log's plan is not used: {config} may not compute {node.workload} here",
+            f"the log's plan is not used: {config} cannot compute {node.workload} here: {reason}",
             TuningLogWarning,
             stacklevel=3,
         )

@@ -14,8 +14,10 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.pipeline import search_plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.tuning.database.history import History
-from tvm_neocpu.tuning.database.log import LogContents
+from tvm_neocpu.tuning.database.log import LogContents, TuningLogWarning
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
 
 CPU = Cpu("testcpu", AVX512, 2)
@@ -65,6 +67,16 @@ def test_records_newer_than_the_plan_are_searched_again(plan: Plan) -> None:
     faster = replace(plan.configs["square"], unroll_ker=False)
     found = explain_network("net", GRAPH, CPU, history(plan, record(SQUARE, faster, 1e-9)))
     assert found.origin.startswith("a search over newer records than those of the log's plan")
+
+
+def test_a_plan_that_a_build_refuses_is_not_explained(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiled = replace(plan, configs={**plan.configs, "square": WinogradConfig(16, 16, 4, 2)})
+    monkeypatch.setenv(TILE_LIMIT, "0")
+    with pytest.warns(TuningLogWarning, match="the log's plan is not used"):
+        found = explain_network("net", GRAPH, CPU, history(tiled))
+    assert found.origin.startswith("a search over what is known")
 
 
 def test_only_records_are_measured(plan: Plan) -> None:

@@ -31,7 +31,7 @@ def test_schedules_in_few_words():
 
 def test_algorithms_and_layouts(network):
     node = network.explanation.graph.nodes[1]
-    depthwise = DepthwiseConfig(16, 4)
+    depthwise = DepthwiseConfig(16, 16, 4)
     option = Option(Layout(16), Layout(16), 1.0, depthwise)
     assert words.choice(node, option) == "depthwise 16c -> 16c"
     assert words.algorithm(node, replace(option, config=TransformConfig())) == "layout_transform"

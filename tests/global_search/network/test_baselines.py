@@ -10,6 +10,7 @@ import pytest
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.global_search import Solution
 from tvm_neocpu.global_search.network.baselines import (
     fastest_schemes,
@@ -33,7 +34,7 @@ def price(shape: Shape4, before: Layout, after: Layout) -> float:
 def network(seed: int = 0, reads: tuple[int, ...] = BLOCKS) -> LayoutGraph:
     """data -> a -> b -> sum of a and b -> c -> output; ``a`` reads the blocks ``reads`` only."""
     rng = np.random.default_rng(seed)
-    workloads = {n: ConvWorkload(1, 16, 4, 4, 16, (1, 1), dtype=n) for n in "abc"}
+    workloads = {n: ConvWorkload(1, 16, 4, 4, 16, (1, 1), types=uniform(n)) for n in "abc"}
     nodes = (
         GraphNode("data", NodeKind.BOUNDARY, "data", SHAPE),
         *(GraphNode(n, NodeKind.CONV, n, SHAPE, workloads[n]) for n in "ab"),

@@ -13,6 +13,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.errors import InvalidProblemError
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -24,7 +25,7 @@ Schemes = dict[Workload, tuple[Candidate, ...]]
 
 def workload(name: str) -> ConvWorkload:
     """A workload of its own for every name."""
-    return ConvWorkload(1, 16, 4, 4, 16, (1, 1), dtype=name)
+    return ConvWorkload(1, 16, 4, 4, 16, (1, 1), types=uniform(name))
 
 
 def node(name: str, kind: NodeKind) -> GraphNode:

@@ -12,6 +12,7 @@ import pytest
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.global_search import Solution
 from tvm_neocpu.global_search.network import prices
 from tvm_neocpu.global_search.network.choose import plan_of, solution_of
@@ -30,7 +31,7 @@ def price(shape: Shape4, before: Layout, after: Layout) -> float:
 
 
 def conv(name: str) -> GraphNode:
-    workload = ConvWorkload(1, 16, 4, 4, 16, (1, 1), dtype=name)
+    workload = ConvWorkload(1, 16, 4, 4, 16, (1, 1), types=uniform(name))
     return GraphNode(name, NodeKind.CONV, f"conv {name}", SHAPE, workload)
 
 

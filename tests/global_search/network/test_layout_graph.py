@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, Option, build_layout_graph
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -24,7 +25,7 @@ OUT = GraphNode("out", NodeKind.BOUNDARY, "output", (1, 1, 1, 1))
 
 def workload(name: str) -> ConvWorkload:
     """A workload of its own for every name."""
-    return ConvWorkload(1, 16, 4, 4, 16, (1, 1), dtype=name)
+    return ConvWorkload(1, 16, 4, 4, 16, (1, 1), types=uniform(name))
 
 
 def conv(name: str) -> GraphNode:

@@ -10,6 +10,7 @@ from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -45,7 +46,7 @@ class Network:
 
     def conv(self, name: str, source: str, *blocks: tuple[int, int], shape: Shape4 = SHAPE) -> str:
         """A convolution with these (ic_bn, oc_bn) schemes, which take 1.0, 2.0, ... seconds."""
-        workload = ConvWorkload(1, 16, *shape[2:], shape[1], (1, 1), dtype=name)
+        workload = ConvWorkload(1, 16, *shape[2:], shape[1], (1, 1), types=uniform(name))
         schemes = [Candidate(ConvConfig(x, y, 1), 1.0 + k) for k, (x, y) in enumerate(blocks)]
         self.candidates[workload] = tuple(schemes)
         return self._add(GraphNode(name, NodeKind.CONV, name, shape, workload), (source,))

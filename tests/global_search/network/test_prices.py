@@ -10,6 +10,7 @@ import pytest
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.global_search.network import prices
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
 from tvm_neocpu.global_search.network.prices import Prices
@@ -28,7 +29,7 @@ def transform(shape: Shape4, before: Layout, after: Layout) -> float:
 @pytest.fixture
 def chain() -> Prices:
     """a -> b: a writes block 8 in 1 s or 16 in 4 s, b reads block 8 in 9 s or 16 in 2 s."""
-    work = {name: ConvWorkload(1, 16, 4, 4, 16, (1, 1), dtype=name) for name in "ab"}
+    work = {name: ConvWorkload(1, 16, 4, 4, 16, (1, 1), types=uniform(name)) for name in "ab"}
     nodes = tuple(GraphNode(name, NodeKind.CONV, name, SHAPE, work[name]) for name in "ab")
     graph = ConvGraph(nodes, (GraphEdge("a", "b", SHAPE, "a"),))
     candidates = {

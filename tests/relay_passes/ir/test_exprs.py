@@ -9,7 +9,7 @@ from tvm.ir import GlobalVar
 
 from tvm_neocpu.relay_passes.ir.exprs import (
     call_of,
-    is_tensor,
+    is_foldable,
     op_name,
     operands,
     over_variables,
@@ -49,10 +49,13 @@ def test_shapes_are_static_or_nothing() -> None:
         assert static_shape(relax.Var("v", ty)) is None
 
 
-def test_tensors_have_an_element_type() -> None:
-    assert is_tensor(X)
-    assert not is_tensor(X, "int64")
-    assert not is_tensor(relax.Var("t", relax.TupleType([X.ty])))
+def test_what_may_be_folded_has_full_precision() -> None:
+    def of_type(dtype: str) -> relax.Var:
+        return relax.Var("x", relax.TensorType((2, 3), dtype))
+
+    assert is_foldable(X) and is_foldable(of_type("float64"))
+    assert not is_foldable(of_type("float16")) and not is_foldable(of_type("int64"))
+    assert not is_foldable(relax.Var("t", relax.TupleType([X.ty])))
 
 
 def test_variables_are_listed_as_often_as_they_are_read() -> None:

@@ -9,17 +9,9 @@ import pytest
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.topi.conv2d_direct.space import (
-    accepts,
-    chunkings,
-    computed_columns,
-    out_blocks,
-    predict_seconds,
-    space,
-)
+from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds
+from tvm_neocpu.topi.conv2d_direct.space import accepts, chunkings, out_blocks, space
 from tvm_neocpu.topi.cost.ranking import best_per_layout
-from tvm_neocpu.topi.cost.roofline import vector_registers
 
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 HASWELL = Cpu("haswell", AVX2, cores=4)
@@ -35,7 +27,7 @@ def knob(conv: ConvWorkload, cpu: Cpu, name: str) -> set[int]:
 @pytest.mark.parametrize("cpu", [SKYLAKE, HASWELL, CORTEX], ids=lambda cpu: cpu.isa.name)
 def test_all_factors_of_the_channels(cpu: Cpu) -> None:
     assert knob(CONV, cpu, "ic_bn") == {64, 32, 16, 8, 4, 2, 1}
-    assert knob(CONV, cpu, "oc_bn") == {f for f in factors(64) if f <= 4 * cpu.lanes}
+    assert knob(CONV, cpu, "oc_bn") == {f for f in factors(64) if f <= 4 * cpu.lanes("float32")}
 
 
 def test_blocks_in_and_out_are_free_of_each_other() -> None:
@@ -66,8 +58,9 @@ def test_the_kernel_is_unrolled_or_not() -> None:
 
 @pytest.mark.parametrize("cpu", [SKYLAKE, HASWELL, CORTEX], ids=lambda cpu: cpu.isa.name)
 def test_every_register_tile_fits(cpu: Cpu) -> None:
+    unit = cpu.unit("float32")
     for config in space(CONV, cpu):
-        assert cpu.holds_tile(config.reg_m * config.reg_n, vector_registers(config.oc_bn, cpu))
+        assert unit.holds_tile(config.reg_m * config.reg_n, unit.registers_of(config.oc_bn))
 
 
 def test_only_a_first_convolution_reads_plain_nchw() -> None:
@@ -106,7 +99,7 @@ def test_odd_channels_run_in_whole_vectors() -> None:
     for channels in (13, 59, 126, 131, 255, 1000):
         conv = replace(CONV, out_channels=channels)
         best = min(space(conv, SKYLAKE), key=lambda c: predict_seconds(conv, c, SKYLAKE))
-        assert best.tile_channels % SKYLAKE.lanes == 0
+        assert best.tile_channels % 16 == 0
         assert best.oc_bn / best.tile_channels > 0.75
 
 
@@ -117,15 +110,6 @@ def test_a_chunk_of_channels_covers_all_rows() -> None:
     assert best.parallel_oc
     assert best.oh_bn * best.reg_m >= 7
     assert (7, False) not in chunkings(small, 1, SKYLAKE)
-
-
-def test_a_stride_beyond_the_kernel_reads_less() -> None:
-    config = ConvConfig(32, 32, 7, oh_bn=7, parallel_oc=True)
-    strided = ConvWorkload(1, 1024, 14, 14, 2048, (1, 1), (2, 2))
-    dense = ConvWorkload(1, 1024, 7, 7, 2048, (1, 1))
-    assert predict_seconds(strided, config, SKYLAKE) == pytest.approx(
-        predict_seconds(dense, config, SKYLAKE)
-    )
 
 
 def test_depthwise_is_left_to_its_own_template() -> None:
@@ -140,39 +124,9 @@ def test_the_space_stays_searchable() -> None:
         assert 100 <= len(space(conv, SKYLAKE)) <= 50_000
 
 
-@pytest.mark.parametrize("cpu", [SKYLAKE, HASWELL, CORTEX], ids=lambda cpu: cpu.isa.name)
-def test_the_model_prefers_what_the_paper_recommends(cpu: Cpu) -> None:
-    best = min(space(CONV, cpu), key=lambda config: predict_seconds(CONV, config, cpu))
-    assert best.oc_bn % cpu.lanes == 0
-    assert best.reg_m * best.reg_n * (best.oc_bn // cpu.lanes) >= 8
-    bad = [
-        replace(best, oc_bn=1),
-        replace(best, reg_m=1, reg_n=1),
-        replace(best, ic_bn=1),
-        replace(best, oc_bn=cpu.lanes, reg_n=cpu.isa.vector_registers, reg_m=2),
-        replace(best, oh_bn=64, parallel_oc=False),
-    ]
-    good = predict_seconds(CONV, best, cpu)
-    assert all(predict_seconds(CONV, config, cpu) > 1.2 * good for config in bad)
-
-
 def test_every_layout_pair_of_whole_vectors_has_one_candidate() -> None:
     found = best_per_layout(CONV, SKYLAKE)
     layouts = [(candidate.reads.block, candidate.writes.block) for candidate in found]
     assert len(set(layouts)) == len(layouts)
     assert set(layouts) == {(x, y) for x in (16, 32, 64) for y in (16, 32, 64)}
     assert [c.seconds for c in found] == sorted(c.seconds for c in found)
-
-
-@pytest.mark.parametrize(
-    ("width", "reg_n", "columns"),
-    [
-        (14, 7, 14),  # divided
-        (17, 9, 17),  # a pair, 9 and 8
-        (19, 10, 19),
-        (13, 14, 14),  # one tile overhangs
-        (35, 12, 36),  # three tiles overhang
-    ],
-)
-def test_a_pair_of_tiles_computes_no_column_in_vain(width: int, reg_n: int, columns: int) -> None:
-    assert computed_columns(width, reg_n) == columns

@@ -4,65 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
 import pytest
-import tvm
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tvm.s_tir import Schedule
+from nests import SKYLAKE, nest
+from samples import BIAS, check
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_im2col.space import space
-from tvm_neocpu.topi.conv2d_im2col.template import chunking, pack_weight, reads_in_place
-from tvm_neocpu.topi.kernel import kernel, unscheduled
-from tvm_neocpu.topi.schedule_function import schedule_blocks
+from tvm_neocpu.topi.kernel import kernel
 
-CPU = Cpu("skylake-avx512", AVX512, cores=2)
-TARGET = parse_target().target
 STEM = ConvWorkload(1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 2, 3, 3))
 PIXELS = ConvWorkload(8, 32, 1, 1, 48, (1, 1))
-
-
-def reference(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, conv: ConvWorkload):
-    """ReLU of the convolution and bias, in NCHW, one tap after the other."""
-    top, left, bottom, right = conv.padding
-    padded = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    total = np.zeros(conv.out_shape) + bias
-    for kh, kw in np.ndindex(*conv.kernel):
-        rows = slice(kh * conv.dilation[0], None, conv.stride[0])
-        cols = slice(kw * conv.dilation[1], None, conv.stride[1])
-        pixels = padded[:, :, rows, cols][..., : conv.out_height, : conv.out_width]
-        total += np.einsum("nchw,kc->nkhw", pixels, weight[..., kh, kw])
-    return np.maximum(total, 0)
-
-
-def check(conv: ConvWorkload, config: Im2colConfig) -> None:
-    rng = np.random.default_rng(0)
-    x, weight, bias = (
-        rng.normal(size=shape).astype("float32")
-        for shape in (conv.in_shape, conv.weight_shape, (1, conv.out_channels, 1, 1))
-    )
-    before, after = Layout(config.ic_bn), Layout(config.oc_bn)
-    inputs = [stored(x, before), pack_weight(weight, conv, config), stored(bias, after)]
-    got = np.full(after.shape_of(conv.out_shape), np.nan, "float32")
-    tensors = [tvm.runtime.tensor(array) for array in (*inputs, got)]
-    tvm.compile(kernel(conv, config), target=TARGET)["main"](*tensors)
-    expected = stored(reference(x, weight, bias, conv), after)
-    bound = 1e-4 * max(1, np.abs(expected).max())
-    np.testing.assert_allclose(tensors[-1].numpy(), expected, rtol=0, atol=bound)
-
-
-def stored(x: np.ndarray, layout: Layout) -> np.ndarray:
-    """An NCHW tensor as it lies in memory in a layout."""
-    if not layout.is_blocked:
-        return x
-    n, c, h, w = x.shape
-    split = x.reshape(n, c // layout.block, layout.block, h, w)
-    return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
 
 
 CASES = {
@@ -87,7 +41,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_columns_of_every_kind(case: str) -> None:
-    check(*CASES[case])
+    check(*CASES[case], SKYLAKE, BIAS)
 
 
 @given(data=st.data())
@@ -101,35 +55,32 @@ def test_any_config_of_any_convolution(data: st.DataObject) -> None:
     inputs, outputs = (data.draw(st.sampled_from([1, 3, 4, 13, 16, 24])) for _ in range(2))
     batch = data.draw(st.integers(1, 3))
     conv = ConvWorkload(batch, inputs, *sides, outputs, kernel_size, stride, padding, dilation)
-    check(conv, data.draw(st.sampled_from(space(conv, CPU))))
+    check(conv, data.draw(st.sampled_from(space(conv, SKYLAKE))), SKYLAKE, BIAS)
 
 
 def test_a_matrix_product_over_pixels_copies_nothing() -> None:
     config = Im2colConfig(16, 48, 4, 2)
-    assert reads_in_place(PIXELS, config)
-    assert not reads_in_place(replace(PIXELS, stride=(2, 2)), config)
-    assert not reads_in_place(PIXELS, replace(config, reg_n=3))
-    assert "im2col_columns" not in kernel(PIXELS, config).script()
+    assert "im2col_columns" not in kernel(PIXELS, config, SKYLAKE).script()
+    assert "im2col_columns" in kernel(PIXELS, replace(config, reg_n=3), SKYLAKE).script()
 
 
 def test_a_tile_that_overhangs_the_batch_reads_no_pixel_beyond_it() -> None:
     """What it reads there is never stored, so that no value could tell."""
-    exact, over = (kernel(PIXELS, Im2colConfig(16, 48, reg_n)).script() for reg_n in (8, 5))
+    exact, over = (
+        kernel(PIXELS, Im2colConfig(16, 48, reg_n), SKYLAKE).script() for reg_n in (8, 5)
+    )
     assert "T.min(" in over and "T.min(" not in exact
 
 
-def test_only_the_last_tile_overhangs() -> None:
-    conv = replace(PIXELS, height=3, width=5)
-    assert chunking(conv, Im2colConfig(16, 48, 7, 6)) == (18, 3, 42)
-
-
 @pytest.mark.parametrize(
-    ("parallel_oc", "expected"), [(False, "2, 3, 4, 54, 8, 7"), (True, "6, 4, 54, 8, 7")]
+    ("parallel_oc", "expected"),
+    [
+        (False, "parallel 2, 3, 4, 54, 8, unroll 7, vector 16"),
+        (True, "parallel 6, 4, 54, 8, unroll 7, vector 16"),
+    ],
 )
 def test_the_loops_of_the_product(parallel_oc: bool, expected: str) -> None:
     """Chunks and blocks of channels, tiles, taps, channels of a tap, pixels of a tile; a vector."""
     conv = ConvWorkload(1, 48, 7, 8, 48, (3, 3), padding=(1, 1, 1, 1))
-    sch = Schedule(schedule_blocks(unscheduled(conv, Im2colConfig(8, 16, 7, 4, parallel_oc))))
-    loops = [sch.get(loop) for loop in sch.get_loops(sch.get_sblock("im2col_product_update"))]
-    assert ", ".join(str(loop.extent) for loop in loops[:-1] if int(loop.extent) > 1) == expected
-    assert int(loops[-1].extent) == 16
+    config = Im2colConfig(8, 16, 7, 4, parallel_oc)
+    assert nest(conv, config, "im2col_product_update") == expected

@@ -1,40 +1,29 @@
-"""The precision of Winograd by kernel and tile size, and the option that caps it."""
+"""The Winograd template: its precision, its vectors, and where it pads."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import product
-
 import numpy as np
-import numpy.typing as npt
 import pytest
-import tvm
+from nests import SKYLAKE, nest
+from samples import run, stored
 from tvm import te
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.core.errors import ConfigError
-from tvm_neocpu.targets import parse_target
+from tvm_neocpu.core.cpu import AVX2, MIB, NEON, Cpu
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
-from tvm_neocpu.topi.conv2d_winograd.space import (
-    TILE_LIMIT,
-    accepts,
-    space,
-    tiles_allowed,
-)
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.conv2d_winograd.template import PAD, compute, pack_weight, packed_shape
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.schedule import prologue
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 
-Doubles = npt.NDArray[np.float64]
 CHANNELS, FILTERS, SIDE = 512, 16, 12
 CONV = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (3, 3), padding=(1, 1, 1, 1))
 ROW = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (1, 7), padding=(0, 3, 0, 3))
 FIVE = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (5, 5), padding=(2, 2, 2, 2))
 STRIDED = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (3, 3), (2, 2), (1, 1, 1, 1))
 STEM = ConvWorkload(1, 3, SIDE, SIDE, FILTERS, (7, 7), (2, 2), (3, 3, 3, 3))
-SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 
 
 def largest_error(conv: ConvWorkload, tile: int) -> float:
@@ -42,32 +31,13 @@ def largest_error(conv: ConvWorkload, tile: int) -> float:
     ic_bn = 16 if conv.in_channels % 16 == 0 else 0
     config = WinogradConfig(ic_bn, oc_bn=16, tile=tile, reg_n=2, reg_m=2, th_bn=2)
     rng = np.random.default_rng(0)
-    x = np.abs(rng.normal(size=(conv.in_channels, SIDE, SIDE))).astype("float32")
+    data = np.abs(rng.normal(size=conv.in_shape)).astype("float32")
     weight = rng.normal(size=conv.weight_shape).astype("float32") / 68
-    expected = np.maximum(convolved(x, weight, conv), 0)
-    stored = x.reshape(1, -1, ic_bn or 1, SIDE, SIDE).transpose(0, 1, 3, 4, 2)
-    stored = stored if ic_bn else x[None]
     no_bias = np.zeros((1, 1, 1, 1, FILTERS), "float32")
-    out_shape = (1, 1, conv.out_height, conv.out_width, FILTERS)
-    output = tvm.runtime.tensor(np.zeros(out_shape, "float32"))
-    tensors = [np.ascontiguousarray(stored), pack_weight(weight, conv, config), no_bias]
-    module = tvm.compile(kernel(conv, config), target=parse_target().target)
-    module["main"](*map(tvm.runtime.tensor, tensors), output)
-    found = output.numpy()[0, 0].transpose(2, 0, 1)
+    expected = np.maximum(stored(convolved(conv, data, weight), Layout(16)), 0)
+    inputs = [stored(data, Layout(ic_bn)), pack_weight(weight, conv, config), no_bias]
+    found = run(kernel(conv, config, SKYLAKE), inputs, expected.shape, "float32")
     return float(np.max(np.abs(found - expected)) / np.max(expected))
-
-
-def convolved(
-    x: npt.NDArray[np.float32], weight: npt.NDArray[np.float32], conv: ConvWorkload
-) -> Doubles:
-    top, left, bottom, right = conv.padding
-    padded = np.pad(x.astype("float64"), ((0, 0), (top, bottom), (left, right)))
-    total = np.zeros((FILTERS, conv.out_height, conv.out_width))
-    for row, column in np.ndindex(*conv.kernel):
-        pixels = padded[:, row :: conv.stride[0], column :: conv.stride[1]]
-        pixels = pixels[:, : conv.out_height, : conv.out_width]
-        total += np.einsum("chw,kc->khw", pixels, weight[:, :, row, column].astype("float64"))
-    return total
 
 
 BOUNDS = [
@@ -92,66 +62,6 @@ def test_errors_stay_within_the_stated_bounds(conv: ConvWorkload, tile: int, bou
 
 
 @pytest.mark.parametrize(
-    ("limit", "tiles"), [("0", ()), ("2", (2,)), ("4", (2, 3, 4)), ("6", (2, 3, 4, 6))]
-)
-def test_an_option_caps_the_tile(
-    monkeypatch: pytest.MonkeyPatch, limit: str, tiles: tuple[int, ...]
-) -> None:
-    monkeypatch.setenv(TILE_LIMIT, limit)
-    assert tiles_allowed(CONV) == tiles
-    assert accepts(CONV, SKYLAKE) == bool(tiles)
-
-
-def test_a_cap_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(TILE_LIMIT, "four")
-    with pytest.raises(ConfigError, match=r"TVM_NEOCPU_WINOGRAD_TILE is a tile size .* 'four'"):
-        tiles_allowed(CONV)
-
-
-def test_the_largest_tile_must_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(TILE_LIMIT, raising=False)
-    assert tiles_allowed(CONV) == (2, 3, 4)
-
-
-@pytest.mark.parametrize(
-    ("conv", "tiles"),
-    [
-        pytest.param(ROW, (2, 3), id="one dimension bears more points"),
-        pytest.param(FIVE, (2,), id="5x5"),
-        pytest.param(STRIDED, (2, 3, 4), id="stride 2"),
-        pytest.param(STEM, (2, 3, 4), id="few channels bear one point more"),
-        pytest.param(replace(STRIDED, kernel=(2, 2)), (), id="nothing to save"),
-        pytest.param(replace(CONV, kernel=(1, 1)), (), id="1x1"),
-        pytest.param(replace(CONV, kernel=(7, 7)), (), id="7x7: too many points"),
-        pytest.param(replace(CONV, height=2, width=2), (2,), id="a tiny image"),
-        pytest.param(replace(ROW, height=1), (2, 3), id="a single row"),
-    ],
-)
-def test_tiles_by_kernel(conv: ConvWorkload, tiles: tuple[int, ...]) -> None:
-    assert tiles_allowed(conv) == tiles
-    assert accepts(conv, SKYLAKE) == bool(tiles)
-
-
-def test_the_config_says_whether_a_first_convolution_reads_plain_data() -> None:
-    conv = replace(STRIDED, in_channels=4)
-    blocked, plain = (packed_shape(conv, WinogradConfig(ic_bn, 16, 2, 2)) for ic_bn in (4, 0))
-    assert blocked == (1, 5, 5, 1, 4, 16)
-    assert plain == (1, 3, 3, 1, 16, 16)
-
-
-@pytest.mark.parametrize("limit", ["2", "4", "6"])
-@pytest.mark.parametrize("taps", [1, 2, 3, 4, 5, 6, 7])
-@pytest.mark.parametrize("channels", [3, 16, 512])
-def test_tiles_offered_have_matrices(
-    monkeypatch: pytest.MonkeyPatch, limit: str, taps: int, channels: int
-) -> None:
-    monkeypatch.setenv(TILE_LIMIT, limit)
-    for kernel_shape, stride in product(((1, taps), (taps, taps)), ((1, 1), (2, 2))):
-        conv = replace(CONV, in_channels=channels, kernel=kernel_shape, stride=stride)
-        assert all(packed_shape(conv, config) for config in space(conv, SKYLAKE))
-
-
-@pytest.mark.parametrize(
     ("side", "by_channels", "copied"),
     [
         pytest.param(16, True, False, id="chunks of channels would wait for a copy"),
@@ -164,7 +74,7 @@ def test_images_are_padded_in_a_copy_where_that_pays(
 ) -> None:
     conv = ConvWorkload(1, 16, side, side, 16, (3, 3), padding=(1, 1, 1, 1))
     config = WinogradConfig(16, 16, 4, 4, th_bn=side // 4, parallel_oc=by_channels)
-    assert (PAD in kernel(conv, config).script()) is copied
+    assert (PAD in kernel(conv, config, SKYLAKE).script()) is copied
 
 
 def test_computed_images_are_computed_once() -> None:
@@ -173,6 +83,53 @@ def test_computed_images_are_computed_once() -> None:
     config = WinogradConfig(16, 16, 4, 4, th_bn=4, parallel_oc=True)
     x = te.placeholder((1, 1, 16, 16, 16), name="x")
     w = te.placeholder(packed_shape(conv, config), name="w")
-    data = prologue.compute([x], [("relax.nn.relu", None)])
-    scheduled = schedule_blocks(te.create_prim_func([x, w, compute(data, w, conv, config)]))
-    assert PAD in scheduled.script()
+    data = prologue.compute([x], [("relu", None)])
+    func = te.create_prim_func([x, w, compute(data, w, conv, config)])
+    assert PAD in schedule_blocks(func, SKYLAKE).script()
+
+
+def test_what_outgrows_l2_is_padded_in_a_copy() -> None:
+    """One image of 1 MiB: the CPU says whether it stays in L2 from one chunk to the next."""
+    conv = ConvWorkload(1, 16, 128, 128, 16, (3, 3), padding=(1, 1, 1, 1))
+    assert conv.in_bytes == MIB
+    config = WinogradConfig(16, 16, 4, 4)
+    small, large = (Cpu("cpu", AVX2, cores=2, l2=size) for size in (MIB // 2, MIB))
+    assert PAD in kernel(conv, config, small).script()
+    assert PAD not in kernel(conv, config, large).script()
+
+
+IMAGE = ConvWorkload(1, 32, 16, 16, 64, (3, 3), padding=(1, 1, 1, 1))
+TRANSFORMS = ("winograd_rows", "winograd_pack", "winograd_columns", "winograd_inverse")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "lanes"),
+    [(SKYLAKE, 16), (Cpu("haswell", AVX2, 2), 8), (Cpu("cortex-a72", NEON, 1), 4)],
+    ids=["avx512", "avx2", "neon"],
+)
+def test_a_transform_takes_one_register_of_the_cpu_at_a_time(cpu: Cpu, lanes: int) -> None:
+    config = WinogradConfig(32, 64, 4, 4)
+    for block in TRANSFORMS:
+        assert vector_of(nest(IMAGE, config, block, cpu)) == lanes, block
+    # A statement of the product takes at most as many registers as a row of its tile has.
+    assert vector_of(nest(IMAGE, config, "winograd_product_update", cpu)) <= 8 * lanes
+
+
+def vector_of(loops: str) -> int:
+    """Elements of the innermost loop, which is a vector."""
+    kind, extent = loops.split(", ")[-1].split()
+    assert kind == "vector"
+    return int(extent)
+
+
+@pytest.mark.parametrize("parallel_oc", [False, True], ids=["chunks of rows", "of channels"])
+def test_a_stem_transforms_as_many_vectors_as_it_is_charged_for(parallel_oc: bool) -> None:
+    """12 channels over phases: three vectors of 4 in a chunk, one of 16 in a pass of its own."""
+    stem = ConvWorkload(1, 3, 64, 64, 32, (7, 7), (2, 2), (3, 3, 3, 3))
+    config = WinogradConfig(0, 32, 4, 4, th_bn=8 if parallel_oc else 1, parallel_oc=parallel_oc)
+    loops = nest(stem, config, "winograd_pack").split(", ")
+    lanes = vector_of(loops[-1])
+    vectors = 1 if parallel_oc else 3
+    assert lanes * vectors == WinogradGeometry(stem, config).transformed_channels
+    assert lanes == (16 if parallel_oc else 4)
+    assert ("3" in loops) is (not parallel_oc)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.topi import strategy
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.topi.cost.ranking import best_config, best_per_layout, predict_seconds, ranked
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.table import space_of
@@ -57,6 +61,37 @@ def test_dense_layers_have_one_candidate() -> None:
 
 
 def test_an_unregistered_template_has_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(strategy._TABLE, "conv2d", [])
+    monkeypatch.setattr(ConvConfig, "template", "nothing")
     with pytest.raises(ConfigError, match="registered"):
         predict_seconds(CONV, ConvConfig(8, 8, 7), CPU)
+
+
+def test_a_setting_that_changes_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within one process, and not by the first answer that was remembered."""
+    conv = ConvWorkload(1, 64, 56, 56, 64, (3, 3), padding=(1, 1, 1, 1))
+
+    def tiles(limit: str) -> set[int]:
+        monkeypatch.setenv(TILE_LIMIT, limit)
+        found = (candidate.config for candidate in best_per_layout(conv, CPU))
+        return {config.tile for config in found if isinstance(config, WinogradConfig)}
+
+    assert 6 in tiles("6")
+    assert tiles("4") and max(tiles("4")) <= 4
+    assert tiles("2") == {2}
+    assert tiles("0") == set()
+    assert 6 in tiles("6")
+
+
+def test_configs_that_do_not_work_are_passed_over() -> None:
+    first = best_per_layout(CONV, CPU)[0]
+    second = best_per_layout(CONV, CPU, without=frozenset([first.config]))
+    assert first.config not in {candidate.config for candidate in second}
+    assert {(c.reads, c.writes) for c in second} == {
+        (c.reads, c.writes) for c in best_per_layout(CONV, CPU)
+    }
+
+
+def test_a_vector_of_doubles_is_half_as_many_channels() -> None:
+    found = best_per_layout(replace(CONV, types=uniform("float64")), CPU)
+    assert {candidate.reads.block for candidate in found} == {4, 8, 16}
+    assert {candidate.writes.block for candidate in found} == {4, 8, 12}

@@ -11,12 +11,14 @@ from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.math.softmax import log_softmax, softmax
 from tvm_neocpu.topi.schedule_function import schedule_function
 
+TARGET = parse_target()
+
 
 def run(compute, values: np.ndarray, axis: int) -> np.ndarray:
     x = te.placeholder(values.shape, name="x")
-    func = schedule_function(te.create_prim_func([x, compute(x, axis)]))
+    func = schedule_function(te.create_prim_func([x, compute(x, axis)]), TARGET.cpu)
     out = tvm.runtime.empty(values.shape, "float32")
-    tvm.compile(func, parse_target().target)(tvm.runtime.tensor(values), out)
+    tvm.compile(func, TARGET.target)(tvm.runtime.tensor(values), out)
     return out.numpy()
 
 

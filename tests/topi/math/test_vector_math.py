@@ -24,7 +24,9 @@ SMALLEST_NORMAL = np.finfo(np.float32).tiny
 def compiled(formula: Formula, count: int, target: str = "llvm") -> tvm.runtime.Module:
     x = te.placeholder((count // 16, 16), name="x")
     y = te.compute(x.shape, lambda *index: formula(x(*index)), name="y")
-    return tvm.compile(schedule_function(te.create_prim_func([x, y])), parse_target(target).target)
+    parsed = parse_target(target)
+    func = schedule_function(te.create_prim_func([x, y]), parsed.cpu)
+    return tvm.compile(func, parsed.target)
 
 
 def run(formula: Formula, values: npt.NDArray[np.float32]) -> Array:

@@ -7,19 +7,20 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import tvm
-from tvm import relax, te, tirx
+from nests import SKYLAKE, nest_of
+from tvm import relax, te
 from tvm.s_tir import Schedule
-from tvm.script import tirx as T
 
+from tvm_neocpu.core.cpu import AVX2, NEON, Cpu
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.topi.schedule_function import schedule_function
+from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
 
 op = relax.op
 Build = Callable[..., relax.Expr]
 
-TARGET = parse_target().target
+TARGET = parse_target()
 PLAIN, BLOCKED = (2, 6, 13, 11), (1, 3, 13, 11, 16)
 HALF = relax.const(np.float32(0.5))
 
@@ -36,7 +37,7 @@ def fused(build: Build, *shapes: tuple[int, ...]) -> tvm.IRModule:
 
 
 def run(mod: tvm.IRModule, inputs: list[np.ndarray]) -> np.ndarray:
-    machine = relax.VirtualMachine(tvm.compile(mod, TARGET), tvm.cpu())
+    machine = relax.VirtualMachine(tvm.compile(mod, TARGET.target), tvm.cpu())
     return machine["main"](*(tvm.runtime.tensor(array) for array in inputs)).numpy()
 
 
@@ -100,7 +101,7 @@ def test_answers_are_tvms(name: str) -> None:
     mod = fused(build, *shapes)
     rng = np.random.default_rng(0)
     inputs = [rng.normal(size=shape).astype("float32") for shape in shapes]
-    got, expected = run(ScheduleFunctions()(mod), inputs), run(mod, inputs)
+    got, expected = run(ScheduleFunctions(TARGET.cpu)(mod), inputs), run(mod, inputs)
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -112,29 +113,29 @@ def test_answers_are_tvms(name: str) -> None:
 def test_blocked_layouts_run_in_parallel_vectors(name: str) -> None:
     build, shapes = CASES[name]
     large = [(1, 16, 40, 30, 16) for _ in shapes]
-    text = ScheduleFunctions()(fused(build, *large)).script()
+    text = ScheduleFunctions(SKYLAKE)(fused(build, *large)).script()
     assert "T.parallel(" in text
     assert "T.vectorized(T.int64(16))" in text
 
 
 def test_a_row_is_a_loop_of_its_own() -> None:
-    text = ScheduleFunctions()(fused(op.nn.relu, (1, 4, 20, 30, 16))).script()
+    text = ScheduleFunctions(SKYLAKE)(fused(op.nn.relu, (1, 4, 20, 30, 16))).script()
     assert "in T.parallel(T.int64(80)):" in text
     assert "in range(T.int64(30)):" in text
 
 
 def test_a_few_long_rows_are_shared_out() -> None:
-    text = ScheduleFunctions()(fused(op.nn.relu, (1, 1, 1, 3000, 16))).script()
+    text = ScheduleFunctions(SKYLAKE)(fused(op.nn.relu, (1, 1, 1, 3000, 16))).script()
     assert "in T.parallel(T.int64(3000)):" in text
 
 
 def test_rows_are_summed_in_vectors() -> None:
-    text = ScheduleFunctions()(fused(lambda x: op.sum(x, axis=[1]), (3, 1000))).script()
+    text = ScheduleFunctions(SKYLAKE)(fused(lambda x: op.sum(x, axis=[1]), (3, 1000))).script()
     assert "T.vectorized(T.int64(8))" in text
 
 
 def test_little_work_is_not_worth_a_fork() -> None:
-    text = ScheduleFunctions()(fused(op.nn.relu, (1, 2, 4, 4, 16))).script()
+    text = ScheduleFunctions(SKYLAKE)(fused(op.nn.relu, (1, 2, 4, 4, 16))).script()
     assert "T.vectorized(T.int64(16))" in text
     assert "T.parallel(" not in text
 
@@ -144,7 +145,7 @@ def test_elementwise_operations_melt_into_the_reduction_that_reads_them() -> Non
     doubled = te.compute((4, 8), lambda i, j: x[i, j] * 2.0, name="doubled")
     j = te.reduce_axis((0, 8), name="j")
     total = te.compute((4,), lambda i: te.sum(doubled[i, j], axis=j), name="total")
-    scheduled = Schedule(schedule_function(te.create_prim_func([x, total])))
+    scheduled = Schedule(schedule_function(te.create_prim_func([x, total]), SKYLAKE))
     names = {
         str(scheduled.get(block).name_hint)
         for block in scheduled.get_child_blocks(scheduled.get_sblock("root"))
@@ -152,29 +153,43 @@ def test_elementwise_operations_melt_into_the_reduction_that_reads_them() -> Non
     assert names == {"total_init", "total_update"}
 
 
-def test_symbolic_shapes_are_left_alone() -> None:
-    rows = tirx.Var("rows", "int64")
-    x = te.placeholder((rows, 16), name="x")
-    func = te.create_prim_func([x, te.compute((rows, 16), lambda i, j: x[i, j] + 1.0)])
-    tvm.ir.assert_structural_equal(schedule_function(func), func)
+def copied(rows: int, columns: int, cpu: Cpu, dtype: str = "float32") -> str:
+    """The loops of an elementwise operation."""
+    x = te.placeholder((rows, columns), dtype, "x")
+    y = te.compute((rows, columns), lambda i, j: x[i, j] + x[i, j], name="y")
+    return nest_of(schedule_blocks(te.create_prim_func([x, y]), cpu), "y")
 
 
-def test_opaque_functions_are_left_alone() -> None:
-    @T.prim_func(s_tir=True)
-    def opaque(a: T.Buffer((16,), "float32"), b: T.Buffer((16,), "float32")) -> None:
-        T.func_attr({"op_pattern": 8})
-        with T.sblock("extern"):
-            T.reads(a[0:16])
-            T.writes(b[0:16])
-            T.evaluate(T.call_extern("int32", "copy", a.data, b.data))
-
-    tvm.ir.assert_structural_equal(schedule_function(opaque), opaque)
+HASWELL, CORTEX = Cpu("haswell", AVX2, cores=2), Cpu("cortex-a72", NEON, cores=2)
 
 
-def test_attributes_are_kept() -> None:
-    x = te.placeholder((4, 16), name="x")
-    func = te.create_prim_func([x, te.compute((4, 16), lambda i, j: x[i, j] + 1.0)])
-    func = func.with_attr("op_pattern", 0)
-    scheduled = schedule_function(func)
-    assert dict(scheduled.attrs) == dict(func.attrs)
-    assert "T.vectorized(16)" in scheduled.script()
+@pytest.mark.parametrize(
+    ("columns", "cpu", "expected"),
+    [
+        # Up to four registers are one statement; what is more is a loop over single vectors.
+        (64, SKYLAKE, "parallel 512, vector 64"),
+        (64, HASWELL, "parallel 4096, vector 8"),
+        (16, HASWELL, "parallel 512, vector 16"),
+        (16, CORTEX, "parallel 512, vector 16"),
+        (32, CORTEX, "parallel 4096, vector 4"),
+        (48, SKYLAKE, "parallel 512, unroll 3, vector 16"),
+        (48, HASWELL, "parallel 3072, vector 8"),
+    ],
+)
+def test_vectors_are_those_of_the_cpu(columns: int, cpu: Cpu, expected: str) -> None:
+    assert copied(512, columns, cpu) == expected
+
+
+def test_vectors_are_those_of_the_type() -> None:
+    assert copied(512, 64, SKYLAKE, "float64") == "parallel 4096, vector 8"
+    assert copied(512, 32, SKYLAKE, "float64") == "parallel 512, vector 32"
+    assert copied(512, 128, SKYLAKE, "float16") == "parallel 512, vector 128"
+
+
+@pytest.mark.parametrize(("cpu", "lanes"), [(SKYLAKE, 16), (HASWELL, 8), (CORTEX, 4)])
+def test_rows_are_summed_in_one_register_of_the_cpu(cpu: Cpu, lanes: int) -> None:
+    x = te.placeholder((3, 1024), name="x")
+    k = te.reduce_axis((0, 1024), name="k")
+    total = te.compute((3,), lambda i: te.sum(x[i, k], axis=k), name="total")
+    scheduled = schedule_blocks(te.create_prim_func([x, total]), cpu)
+    assert nest_of(scheduled, "total_rf_update").endswith(f"vector {lanes}")

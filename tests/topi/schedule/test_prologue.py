@@ -6,20 +6,22 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import tvm
+from nests import SKYLAKE, nest_of
 from tvm import te
 from tvm.s_tir import Schedule
 
+from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
-from tvm_neocpu.topi.kernel import data_shape
 from tvm_neocpu.topi.schedule import prologue, steps
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
 from tvm_neocpu.topi.table import implementation_of
 
+TARGET = parse_target()
 Floats = npt.NDArray[np.float32]
 
 SAME = (1, 1, 1, 1)
@@ -43,7 +45,7 @@ CASES: list[tuple[ConvWorkload, Config]] = [
     (PLAIN_TILES, WinogradConfig(16, 16, 4, 2)),
     (SQUARE, WinogradConfig(13, 13, 2, 3)),
     (SQUARE, WinogradConfig(13, 13, 4, 3, parallel_oc=True)),
-    (DEPTHWISE, DepthwiseConfig(13, 4, oh_bn=2)),
+    (DEPTHWISE, DepthwiseConfig(13, 13, 4, oh_bn=2)),
 ]
 
 
@@ -65,8 +67,8 @@ def output(
     w = te.placeholder(packed.shape, name="w")
     result = template.compute(data, w, conv, config)
     func = te.create_prim_func([*given, w, result])
-    assert steps.find_block(Schedule(schedule_blocks(func)), prologue.PROLOGUE) is None
-    compiled = tvm.compile(schedule_function(func), target=parse_target().target)
+    assert steps.find_block(Schedule(schedule_blocks(func, TARGET.cpu)), prologue.PROLOGUE) is None
+    compiled = tvm.compile(schedule_function(func, TARGET.cpu), target=TARGET.target)
     out = tvm.runtime.tensor(np.full([int(e) for e in result.shape], np.nan, "float32"))
     compiled(*[tvm.runtime.tensor(array) for array in (*inputs, packed)], out)
     return out.numpy()
@@ -77,7 +79,7 @@ def output(
 def test_computed_data_are_as_good_as_stored(
     conv: ConvWorkload, config: Config, most_parts: int
 ) -> None:
-    rng, shape = np.random.default_rng(0), data_shape(conv, config)
+    rng, shape = np.random.default_rng(0), layouts_of(config)[0].shape_of(conv.in_shape)
     x = rng.normal(size=shape).astype("float32")
     channels = tuple(1 if axis in (0, 2, 3) else extent for axis, extent in enumerate(shape))
     scale, shift = rng.normal(size=(2, *channels)).astype("float32")
@@ -87,7 +89,7 @@ def test_computed_data_are_as_good_as_stored(
     parts = [np.ascontiguousarray(part) for part in split]
     stages = [te.placeholder(part.shape, name=f"x{i}") for i, part in enumerate(parts)]
     s, t = (te.placeholder(channels, name=name) for name in "st")
-    chain = [("relax.multiply", s), ("relax.add", t), ("relax.nn.relu", None)]
+    chain = [("multiply", s), ("add", t), ("relu", None)]
     computed = prologue.compute(stages, chain)
     found = output(conv, config, computed, [*stages, s, t], [*parts, scale, shift])
     stored = te.placeholder(shape, name="x")
@@ -99,17 +101,13 @@ def nest(config: ConvConfig, parts: int) -> str:
     """The loops of the stage that computes 39 blocked channels of a pointwise convolution."""
     conv = ConvWorkload(1, 39, 6, 5, 13, (1, 1))
     stages = [te.placeholder((1, 3 // parts, 6, 5, 13), name=f"x{i}") for i in range(parts)]
-    data = prologue.compute(stages, [("relax.nn.relu", None)])
+    data = prologue.compute(stages, [("relu", None)])
     packed = implementation_of(config).packed_shape(conv, config)
     w = te.placeholder(packed, name="w")
     result = implementation_of(config).compute(data, w, conv, config)
-    sch = Schedule(schedule_blocks(te.create_prim_func([*stages, w, result])))
-    pad = sch.get_sblock("conv2d_pad")
-    assert prologue.PARTS_KEY not in sch.get(pad).annotations
-    kinds = {0: "", 1: "parallel ", 2: "vector ", 3: "unroll "}
-    loops = [sch.get(loop) for loop in sch.get_loops(pad)]
-    kept = [f"{kinds[int(loop.kind)]}{loop.extent}" for loop in loops if int(loop.extent) > 1]
-    return ", ".join(kept)
+    scheduled = schedule_blocks(te.create_prim_func([*stages, w, result]), SKYLAKE)
+    assert prologue.PARTS_KEY not in scheduled.script()
+    return nest_of(scheduled, "conv2d_pad")
 
 
 def test_a_prologue_is_computed_by_chunks_of_rows() -> None:
@@ -122,3 +120,12 @@ def test_every_block_of_a_concat_knows_its_part() -> None:
 
 def test_chunks_of_channels_share_one_pass() -> None:
     assert nest(ConvConfig(13, 13, 5, parallel_oc=True), 1).startswith("parallel 18, 5")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_step_keeps_the_type_of_its_data(dtype: str) -> None:
+    """A ReLU right behind the data, and one behind arithmetic."""
+    x, scale = (te.placeholder((1, 4, 2, 2), dtype, name) for name in "xs")
+    for steps_before in ([], [("multiply", scale)]):
+        computed = prologue.compute([x], [*steps_before, ("relu", None)])
+        assert computed.dtype == dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import tvm
@@ -11,8 +12,11 @@ from tvm.s_tir import Schedule
 from tvm.script import tirx as T
 from tvm.tirx import ForKind
 
+from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, SSE, Cpu, VectorUnit
 from tvm_neocpu.topi.math import vector_math
 from tvm_neocpu.topi.schedule import steps
+
+UNIT = Cpu("skylake-avx512", AVX512, cores=2).unit("float32")
 
 
 def assert_steps(
@@ -47,7 +51,9 @@ def test_vectorize_lanes_takes_the_power_of_two() -> None:
                         vc = T.axis.spatial(48, c_0 * 16 + c_1)
                         b[vn, vy, vc] = a[vn, vy, vc]
 
-    assert_steps(copy_48, lambda sch: steps.vectorize_lanes(sch, copy_loops(sch)[2]), expected)
+    assert_steps(
+        copy_48, lambda sch: steps.vectorize_lanes(sch, copy_loops(sch)[2], UNIT), expected
+    )
 
 
 def test_vectorize_lanes_leaves_an_odd_loop_unrolled() -> None:
@@ -62,7 +68,9 @@ def test_vectorize_lanes_leaves_an_odd_loop_unrolled() -> None:
                         vc = T.axis.spatial(48, c)
                         b[vn, vy, vc] = a[vn, vy, vc]
 
-    assert_steps(copy_48, lambda sch: steps.vectorize_lanes(sch, copy_loops(sch)[1]), expected)
+    assert_steps(
+        copy_48, lambda sch: steps.vectorize_lanes(sch, copy_loops(sch)[1], UNIT), expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,10 +81,57 @@ def test_vectorize_lanes_of_a_long_row_keeps_a_loop(extent: int, loops: list[str
     """A row of 21841 outputs, unrolled, took three minutes to compile."""
     x = te.placeholder((extent,), name="x")
     sch = Schedule(te.create_prim_func([x, te.compute((extent,), lambda i: x[i], name="copy")]))
-    steps.vectorize_lanes(sch, copy_loops(sch)[0])
+    steps.vectorize_lanes(sch, copy_loops(sch)[0], UNIT)
+    assert loop_kinds(sch) == loops
+
+
+def loop_kinds(sch: Schedule) -> list[str]:
+    """Serial, vectorised and unrolled loops, with their extents."""
     kinds = {0: "S", 2: "V", 3: "U"}
     found = [sch.get(loop) for loop in copy_loops(sch)]
-    assert [f"{kinds[int(loop.kind)]}{loop.extent}" for loop in found] == loops
+    return [f"{kinds[int(loop.kind)]}{loop.extent}" for loop in found]
+
+
+@pytest.mark.parametrize(
+    ("unit", "loops"),
+    [
+        (UNIT, ["U2", "V128"]),
+        (Cpu("haswell", AVX2, 2).unit("float32"), ["U4", "V64"]),
+        (Cpu("haswell", AVX2, 2).unit("float64"), ["U8", "V32"]),
+        # As many statements as there are registers are written out.
+        (Cpu("cortex-a72", NEON, 2).unit("float64"), ["U16", "V16"]),
+        (Cpu("old", SSE, 2).unit("float64"), ["U16", "V16"]),
+        (replace(UNIT, registers=1), ["S2", "V128"]),
+    ],
+    ids=["avx512", "avx2", "doubles", "neon", "sse", "few registers"],
+)
+def test_vectorize_lanes_asks_the_unit(unit: VectorUnit, loops: list[str]) -> None:
+    x = te.placeholder((256,), name="x")
+    sch = Schedule(te.create_prim_func([x, te.compute((256,), lambda i: x[i], name="copy")]))
+    steps.vectorize_lanes(sch, copy_loops(sch)[0], unit)
+    assert loop_kinds(sch) == loops
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [("float32", 16), ("float64", 8), ("int8", 64)])
+def test_the_unit_of_a_block_is_of_what_it_writes(dtype: str, lanes: int) -> None:
+    x = te.placeholder((16,), name="x")
+    y = te.compute((16,), lambda i: x[i].astype(dtype), name="copy")
+    sch = Schedule(te.create_prim_func([x, y]))
+    cpu = Cpu("skylake-avx512", AVX512, cores=2)
+    assert steps.unit_of(sch, sch.get_sblock("copy"), cpu).lanes == lanes
+
+
+@pytest.mark.parametrize(("dtype", "line"), [("float32", 16), ("float64", 8)])
+def test_spread_over_sets_leaves_an_odd_count_of_lines(dtype: str, line: int) -> None:
+    """Rows begin an odd multiple of a cache line apart, whatever an element takes."""
+    x = te.placeholder((4, 64), dtype, "x")
+    copy = te.compute((4, 64), lambda i, j: x[i, j], name="copy")
+    out = te.compute((4, 64), lambda i, j: copy[i, j], name="out")
+    sch = Schedule(te.create_prim_func([x, out]))
+    unit = Cpu("skylake-avx512", AVX512, cores=2).unit(dtype)
+    steps.spread_over_sets(sch, sch.get_sblock("copy"), 0, unit)
+    (aligned,) = sch.get(sch.get_sblock("copy")).annotations["buffer_dim_align"]
+    assert [int(value) for value in aligned] == [0, 0, 2 * line, line]
 
 
 def test_parallel_fused() -> None:
@@ -106,7 +161,9 @@ def test_parallel_and_vectorize() -> None:
                         b[vn, vy, vc] = a[vn, vy, vc]
 
     assert_steps(
-        copy_48, lambda sch: steps.parallel_and_vectorize(sch, sch.get_sblock("copy")), expected
+        copy_48,
+        lambda sch: steps.parallel_and_vectorize(sch, sch.get_sblock("copy"), UNIT),
+        expected,
     )
 
 
@@ -195,7 +252,7 @@ def test_hold_tile_in_registers() -> None:
 
     def hold(sch: Schedule) -> None:
         acc = sch.get_sblock("acc")
-        steps.hold_tile_in_registers(sch, acc, sch.get_loops(acc)[0])
+        steps.hold_tile_in_registers(sch, acc, sch.get_loops(acc)[0], UNIT)
 
     assert_steps(before, hold, expected)
 
@@ -274,7 +331,7 @@ def test_long_epilogues_stay_loops_over_pixels(
     x = te.placeholder((7, 16), name="x")
     y = te.compute((7, 16), lambda i, c: activation(x(i, c)), name="y")
     sch = Schedule(te.create_prim_func([x, y]))
-    steps.unroll_and_vectorize(sch, sch.get_sblock("y"), pixels=1)
+    steps.unroll_and_vectorize(sch, sch.get_sblock("y"), UNIT, pixels=1)
     found = [int(sch.get(loop).kind) for loop in sch.get_loops(sch.get_sblock("y"))]
     names = {ForKind.SERIAL: "s", ForKind.VECTORIZED: "v", ForKind.UNROLLED: "u"}
     assert "".join(names[ForKind(kind)] for kind in found) == kinds

@@ -10,6 +10,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.tirx import AttrStmt, For, SeqStmt, Stmt
 
 from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -20,6 +21,7 @@ from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.tir.forget_locals import forget_locals
 
+CPU = Cpu("skylake-avx512", AVX512, cores=2)
 CONV = ConvWorkload(1, 32, 16, 16, 32, (3, 3), padding=(1, 1, 1, 1))
 DIRECT = ConvConfig(ic_bn=16, oc_bn=16, reg_n=8, oh_bn=2, parallel_oc=True)
 WINOGRAD = WinogradConfig(ic_bn=16, oc_bn=16, tile=4, reg_n=4)
@@ -45,21 +47,21 @@ def outline(stmt: Stmt) -> list[str]:
     ],
 )
 def test_locals_are_overwritten_behind_their_nest(config: Config, expected: str) -> None:
-    assert " ".join(outline(kernel(CONV, config).body)) == expected
+    assert " ".join(outline(kernel(CONV, config, CPU).body)) == expected
 
 
 def test_what_holds_nothing_is_left_alone() -> None:
-    func = schedule_blocks(unscheduled(TransformWorkload(1, 32, 4, 4, 0, 16), TransformConfig()))
-    assert forget_locals(func).same_as(func)
+    move = TransformWorkload(1, 32, 4, 4, 0, 16)
+    func = schedule_blocks(unscheduled(move, TransformConfig()), CPU)
+    assert forget_locals(func, CPU).same_as(func)
 
 
 def test_the_inverse_transform_has_the_registers_to_itself() -> None:
     """With the product's tile kept alive two thirds of it touched the stack."""
     conv = ConvWorkload(1, 64, 56, 56, 64, (3, 3), padding=(1, 1, 1, 1))
-    built = tvm.compile(
-        kernel(conv, WinogradConfig(64, 32, 4, 14)),
-        target=parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512").target,
-    )
+    target = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
+    func = kernel(conv, WinogradConfig(64, 32, 4, 14), target.cpu)
+    built = tvm.compile(func, target=target.target)
     loops = re.split(r"\n\.LBB\S+:", built.mod.inspect_source("asm"))
     inverse = min((loop for loop in loops if loop.count("vmaxps") >= 16), key=len)
     on_stack = len(re.findall(r"\(%rsp\), %[zy]mm|%[zy]mm\d+, \d*\(%rsp\)", inverse))

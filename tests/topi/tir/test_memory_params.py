@@ -11,13 +11,12 @@ from tvm import te, tirx
 
 from tvm_neocpu.core.arena import ALIGNMENT
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.kernel import kernel
-from tvm_neocpu.topi.tir.memory_params import LEAST_BYTES, takes_memory_params, with_memory_params
+from tvm_neocpu.topi.tir.memory_params import MIN_BYTES, takes_memory_params, with_memory_params
 
 TARGET = parse_target()
 CONV = ConvWorkload(1, 32, 28, 28, 32, (3, 3), padding=(1, 1, 1, 1))
@@ -48,7 +47,7 @@ def run(func: tirx.PrimFunc, tensors: list[tvm.runtime.Tensor]) -> None:
 def test_the_result_is_the_same_at_any_offset(
     conv: ConvWorkload, config: Config, spaces: int, offset: int
 ) -> None:
-    func = kernel(conv, config)
+    func = kernel(conv, config, TARGET.cpu)
     rewritten, workspaces = with_memory_params(func, [0, 3])
     assert len(workspaces) == spaces
     rng = np.random.default_rng(0)
@@ -63,7 +62,7 @@ def test_the_result_is_the_same_at_any_offset(
 
 
 def test_others_still_begin_where_their_memory_does() -> None:
-    func, (space,) = with_memory_params(kernel(CONV, DIRECT), [0])
+    func, (space,) = with_memory_params(kernel(CONV, DIRECT, TARGET.cpu), [0])
     shapes = [[int(extent) for extent in param.shape] for param in func.params]
     tensors = [np.zeros(shape, "float32") for shape in shapes]
     assert tensors[-1].nbytes == space.size
@@ -74,8 +73,8 @@ def test_others_still_begin_where_their_memory_does() -> None:
 
 def test_small_workspace_stays_inside() -> None:
     small = replace(CONV, height=14, width=14, in_channels=16)
-    assert LEAST_BYTES > 4 * 16 * 16 * 16
-    func = kernel(small, DIRECT)
+    assert MIN_BYTES > 4 * 16 * 16 * 16
+    func = kernel(small, DIRECT, TARGET.cpu)
     assert with_memory_params(func, []) == (func, ())
 
 
@@ -84,11 +83,4 @@ def test_symbolic_shapes_are_left_alone() -> None:
     x = te.placeholder((rows, 4), name="x")
     y = te.compute((rows, 4), lambda i, j: x[i, j] + 1, name="y")
     assert not takes_memory_params(te.create_prim_func([x, y]))
-    assert takes_memory_params(kernel(CONV, DIRECT))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "expected"), [("float32", 4), ("int8", 1), ("bool", 1), ("float64", 8), ("uint16", 2)]
-)
-def test_item_bytes(dtype: str, expected: int) -> None:
-    assert item_bytes(dtype) == expected == np.dtype(dtype).itemsize
+    assert takes_memory_params(kernel(CONV, DIRECT, TARGET.cpu))

@@ -16,6 +16,7 @@ from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body
 
+TARGET = parse_target()
 CONV = ConvWorkload(1, 256, 14, 14, 256, (1, 1))
 CONFIG = ConvConfig(64, 32, 14, True, 1, 1, True)
 
@@ -45,15 +46,13 @@ def outlined(func: tirx.PrimFunc) -> list[str]:
     ids=["parallel", "serial"],
 )
 def test_outermost_loops_and_no_others(config: ConvConfig, expected: list[str]) -> None:
-    assert outlined(schedule_blocks(unscheduled(CONV, config))) == expected
+    assert outlined(schedule_blocks(unscheduled(CONV, config), TARGET.cpu)) == expected
 
 
 def test_the_accumulator_stays_in_registers_beside_a_prefetch() -> None:
     """In the loop that prefetches, nothing is stored: LLVM knows that no pointer meets the tile."""
-    assembly = tvm.compile(kernel(CONV, CONFIG), target=parse_target().target).mod.inspect_source(
-        "asm"
-    )
-    lines = [line.strip() for line in assembly.splitlines()]
+    built = tvm.compile(kernel(CONV, CONFIG, TARGET.cpu), target=TARGET.target)
+    lines = [line.strip() for line in built.mod.inspect_source("asm").splitlines()]
     at = next(i for i, line in enumerate(lines) if line.startswith(("prefetch", "prfm")))
     end = next(i for i in range(at, len(lines)) if lines[i].startswith(("jne", "b.ne", "jb", "jl")))
     loop = lines[at:end]

@@ -9,12 +9,14 @@ from prefetches import LINE, asked_for, lines_of
 from tvm import te, tirx, topi
 
 from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.table import implementation_of
 
+CPU = Cpu("skylake-avx512", AVX512, cores=2)
 POINT = ConvWorkload(1, 64, 14, 14, 256, (1, 1))
 SQUARE = ConvWorkload(1, 32, 24, 24, 64, (3, 3), padding=(1, 1, 1, 1))
 
@@ -31,7 +33,7 @@ def scheduled(conv: ConvWorkload, config: Config, residual: bool = True) -> tirx
     total = topi.add(y, bias)
     total = topi.nn.relu(topi.add(total, other) if residual else total)
     inputs = [x, w, bias, *[other] * residual]
-    return schedule_blocks(te.create_prim_func([*inputs, total]))
+    return schedule_blocks(te.create_prim_func([*inputs, total]), CPU)
 
 
 @pytest.mark.parametrize(

@@ -7,24 +7,27 @@ from itertools import product
 import pytest
 from prefetches import LINE, asked_for, lines_of
 
+from tvm_neocpu.core.candidate import layouts_of
+from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.topi.kernel import data_shape, unscheduled
+from tvm_neocpu.topi.kernel import unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 
+CPU = Cpu("skylake-avx512", AVX512, cores=2)
 WIDE = ConvWorkload(1, 64, 28, 28, 64, (1, 1))
 STRIDED = ConvWorkload(1, 64, 28, 28, 64, (1, 1), (2, 2))
 
 
 def requested(conv: ConvWorkload, config: ConvConfig) -> set[int]:
     """Lines of the data, counted from its beginning, that any request asks for."""
-    asked = asked_for(schedule_blocks(unscheduled(conv, config)), "data")
+    asked = asked_for(schedule_blocks(unscheduled(conv, config), CPU), "data")
     return {line for request in asked for line in lines_of(*request)}
 
 
 def read(conv: ConvWorkload, config: ConvConfig, rows: int, columns: int) -> set[int]:
     """Lines of the pixels that so many outputs, from the first corner, are computed from."""
-    _, blocks, height, width, lanes = data_shape(conv, config)
+    _, blocks, height, width, lanes = layouts_of(config)[0].shape_of(conv.in_shape)
     down, across = conv.stride
     pixels = [
         (block * height + y * down) * width + x * across
@@ -76,4 +79,4 @@ def test_every_line_is_asked_for_but_those_of_the_first_tile(
     ],
 )
 def test_no_requests(conv: ConvWorkload, config: ConvConfig) -> None:
-    assert asked_for(schedule_blocks(unscheduled(conv, config)), "data") == []
+    assert asked_for(schedule_blocks(unscheduled(conv, config), CPU), "data") == []

@@ -10,15 +10,16 @@ from tvm import tirx
 from tvm.tirx import For, Stmt
 
 from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.cost.roofline import MIN_PREFETCHED_BYTES
 from tvm_neocpu.topi.kernel import kernel
-from tvm_neocpu.topi.schedule.steps import LINE_BYTES
 from tvm_neocpu.topi.table import implementation_of
-from tvm_neocpu.topi.tir.prefetch_weights import LEAST_BYTES
 from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body
 
+CPU = Cpu("skylake-avx512", AVX512, cores=2)
 DEEP = ConvWorkload(1, 64, 6, 6, 128, (3, 3), padding=(1, 1, 1, 1))
 POINT = ConvWorkload(1, 256, 4, 6, 256, (1, 1))
 SMALL = ConvWorkload(1, 16, 6, 6, 32, (3, 3), padding=(1, 1, 1, 1))
@@ -55,7 +56,7 @@ def requests(body: Stmt) -> list[Any]:
 
 def lines_by_panel(workload: ConvWorkload, config: Config) -> dict[int, set[int]]:
     """For each panel, the lines requested while it is multiplied, from the weights' beginning."""
-    ((loops, body),) = planted(kernel(workload, config))
+    ((loops, body),) = planted(kernel(workload, config, CPU))
     shape = implementation_of(config).packed_shape(workload, config)
     panel = panel_floats(config, shape)
     names = [loop.loop_var.name for loop in loops]
@@ -96,25 +97,25 @@ def test_while_a_panel_is_multiplied_every_line_of_the_next_is_requested(
     shape = implementation_of(config).packed_shape(workload, config)
     panel_bytes = 4 * panel_floats(config, shape)
     panels = lines_by_panel(workload, config)
-    assert len(panels) * panel_bytes == 4 * panel_floats(config, shape) * len(panels) > LEAST_BYTES
+    assert len(panels) * panel_bytes > MIN_PREFETCHED_BYTES
     for offsets in panels.values():
         assert min(offsets) == 0
-        assert offsets >= set(range(0, panel_bytes, LINE_BYTES))
+        assert offsets >= set(range(0, panel_bytes, CPU.line))
         # Rounding asks for some more, but for no second panel.
         assert max(offsets) < 2 * panel_bytes
 
 
 def test_small_weights_stay_in_the_cache_anyway() -> None:
-    assert planted(kernel(SMALL, ConvConfig(16, 16, 6))) == []
+    assert planted(kernel(SMALL, ConvConfig(16, 16, 6), CPU)) == []
 
 
 def test_nothing_is_asked_of_a_step_that_has_too_little_to_do() -> None:
     """One tile of four pixels by four vectors: a prefetch for every vector, and no more."""
-    func = kernel(ConvWorkload(1, 256, 2, 2, 256, (1, 1)), ConvConfig(64, 64, 2, True, 2, 1, True))
-    ((_, body),) = planted(func)
+    conv = ConvWorkload(1, 256, 2, 2, 256, (1, 1))
+    ((_, body),) = planted(kernel(conv, ConvConfig(64, 64, 2, True, 2, 1, True), CPU))
     assert len(requests(body)) == 4
 
 
 def test_the_mark_does_not_stay() -> None:
-    ((loops, _),) = planted(kernel(DEEP, ConvConfig(32, 32, 6, True, 1, 6)))
+    ((loops, _),) = planted(kernel(DEEP, ConvConfig(32, 32, 6, True, 1, 6), CPU))
     assert not any(loop.annotations for loop in loops)

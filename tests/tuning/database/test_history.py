@@ -201,7 +201,7 @@ def test_newer_records_overrule_an_outer_logs_plan(tmp_path, graph, plan, make_r
     outer = TuningLog(tmp_path / "outer.log")
     outer.append_plan(plan, graph, "testcpu", 2)
     related = log_of(tmp_path / "related.log", make_record(B))
-    other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=8))
+    other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=32))
     unrelated = log_of(tmp_path / "unrelated.log", other)
     with apply_history_best(outer.path):
         with apply_history_best(related):
@@ -304,7 +304,7 @@ def test_a_log_of_another_thread_count_says_so_once(tmp_path, graph, plan, make_
 
 
 def test_a_log_of_other_layers_says_so_once(tmp_path, graph, make_record) -> None:
-    other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=8))
+    other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=32))
     path = log_of(tmp_path / "x.log", other)
     with apply_history_best(path):
         text = only_warning(current_history(CPU), graph.workloads)
@@ -325,7 +325,7 @@ def test_what_holds_something_is_not_warned_of(
 ) -> None:
     monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "shipped"))
     log_of(tmp_path / "shipped" / "testcpu" / "x.log", make_record(A, threads=8))
-    other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=8))
+    other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=32))
     of_other_layers = log_of(tmp_path / "other.log", other)
     both_counts = log_of(tmp_path / "both.log", make_record(A), make_record(A, threads=8))
     plan_only = plan_log(tmp_path / "plan.log", plan, graph)
@@ -371,3 +371,16 @@ def test_a_shipped_log_that_changes_is_read_again(tmp_path, monkeypatch, make_re
     assert current_history(CPU).best_records.best(conv).config == A
     log_of(path, make_record(B, 1e-3))
     assert current_history(CPU).best_records.best(conv).config == B
+
+
+def test_a_shipped_log_is_read_again_when_its_template_is_registered(
+    tmp_path, monkeypatch, make_record, conv, fancy, registered
+) -> None:
+    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path))
+    config = fancy.config_type(8, 16)
+    with registered(fancy):
+        log_of(tmp_path / "testcpu" / "x.log", make_record(A, 2e-3), make_record(config, 1e-3))
+    with pytest.warns(TuningLogWarning, match="unknown template 'conv2d_fancy'"):
+        assert current_history(CPU).best_records.best(conv).config == A
+    with registered(fancy):
+        assert current_history(CPU).best_records.best(conv).config == config

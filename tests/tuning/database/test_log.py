@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import tvm
 
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.record import Record
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_depthwise.implementation import DEPTHWISE
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
@@ -129,17 +140,117 @@ def test_logs_of_every_version_load_without_a_warning(assets) -> None:
         ConvConfig(16, 32, 14, oh_bn=4),
         ConvConfig(0, 32, 14, unroll_ker=False),
         ConvConfig(32, 32, 7, reg_m=2, parallel_oc=True),
-        DepthwiseConfig(16, 8, reg_m=2),
+        DepthwiseConfig(16, 16, 8, reg_m=2),
         DenseConfig(40),
         TransformConfig(),
+        DepthwiseConfig(16, 32, 7),
+        DepthwiseConfig(32, 32, 7),
     ]
-    assert [record.threads for record in ours.records] == [2, 2, 2, 2, 1, 2]
-    assert [record.ok for record in ours.records] == [True, True, False, True, True, True]
+    assert [record.threads for record in ours.records] == [2, 2, 2, 2, 1, 2, 2, 2]
+    assert [k for k, record in enumerate(ours.records) if not record.ok] == [2]
     plan = ours.plans[PlanKey("00112233aabbccdd", "znver4", 2)]
     assert plan.configs["conv_b"] == WinogradConfig(32, 32, 4, 14)
     assert plan.joins == {"add_c": Layout(32)}
     assert (plan.seconds, plan.method) == (0.0021, "dp")
     assert len(theirs.records) == 6
+
+
+def test_an_autotvm_depthwise_record_of_two_outputs_a_channel_reads_16_channels_into_32(
+    assets,
+) -> None:
+    path = assets / "autotvm_depthwise_multiplier.log"
+    with pytest.warns(TuningLogWarning) as caught:
+        (record,) = load_log(path).records
+    conv, config = record.workload, record.config
+    assert (conv.in_channels, conv.out_channels, conv.groups) == (32, 64, 32)
+    assert config == DepthwiseConfig(ic_bn=16, oc_bn=32, reg_n=7)
+    (warning,) = caught
+    assert str(warning.message) == (
+        f"skipped {path}:3: its config does not fit {conv}: its oc_bn 16 is not ic_bn 16 times 2"
+    )
+
+
+def test_that_record_computes_the_convolution(assets) -> None:
+    with pytest.warns(TuningLogWarning):
+        (record,) = load_log(assets / "autotvm_depthwise_multiplier.log").records
+    conv, config = record.workload, record.config
+    target = parse_target()
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal(conv.in_shape).astype("float32")
+    weight = rng.standard_normal(conv.weight_shape).astype("float32")
+    stored = data.reshape(1, 2, 16, 14, 14).transpose(0, 1, 3, 4, 2)
+    packed = DEPTHWISE.pack_weight(weight, conv, config)
+    output = tvm.runtime.tensor(np.zeros((1, 2, 14, 14, 32), "float32"))
+    tensors = [np.ascontiguousarray(stored), packed, np.zeros((1, 2, 1, 1, 32), "float32")]
+    module = tvm.compile(kernel(conv, config, target.cpu), target=target.target)
+    module["main"](*map(tvm.runtime.tensor, tensors), output)
+    found = output.numpy().transpose(0, 1, 4, 2, 3).reshape(conv.out_shape)
+    expected = np.maximum(convolved(conv, data, weight), 0)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def edited(path: Path, record: Record, **knobs: int) -> None:
+    """Append the record's line with other values of some knobs, as another hand wrote it."""
+    row = json.loads(encode_record(record))
+    entity = row["config"]["entity"]
+    row["config"]["entity"] = [[n, kind, knobs.get(n, value)] for n, kind, value in entity]
+    with path.open("a") as log:
+        log.write(json.dumps(row) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("config", "knob", "reason"),
+    [
+        (WinogradConfig(16, 16, 4, 7), {"tile": 9}, "there are no tiles of 9"),
+        (WinogradConfig(16, 16, 4, 7), {"oc_bn": 24}, "its oc_bn 24 does not divide 64 channels"),
+        (WinogradConfig(16, 16, 4, 7), {"reg_n": 0}, "its register tiles or chunks are empty"),
+        (ConvConfig(16, 16, 7), {"oh_bn": 0}, "its tiles are empty"),
+        (ConvConfig(16, 16, 7), {"oc_lanes": 8}, "its 8 lanes are fewer than oc_bn"),
+        (Im2colConfig(16, 16, 7), {"tiles": 0}, "its tiles are empty"),
+    ],
+)
+def test_a_config_that_cannot_compute_its_workload_is_skipped_by_file_and_line(
+    config, knob, reason, tmp_path, make_record
+) -> None:
+    path = tmp_path / "x.log"
+    edited(path, make_record(config))
+    edited(path, make_record(config), **knob)
+    with pytest.warns(TuningLogWarning) as caught:
+        contents = load_log(path)
+    assert [record.config for record in contents.records] == [config]
+    (warning,) = caught
+    assert f"skipped {path}:2: its config does not fit" in str(warning.message)
+    assert reason in str(warning.message)
+
+
+@pytest.mark.parametrize("limit", ["0", "2", "4", "6"])
+def test_reading_asks_no_environment_that_may_change_before_the_build(
+    limit, tmp_path, make_record, monkeypatch
+) -> None:
+    log = TuningLog(tmp_path / "x.log")
+    log.append(make_record(WinogradConfig(16, 16, 6, 7)))
+    monkeypatch.setenv(TILE_LIMIT, limit)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(log.load().records) == 1
+
+
+def test_records_of_a_template_that_nobody_registered_are_skipped_line_by_line(
+    tmp_path, make_record, fancy, registered
+) -> None:
+    path = tmp_path / "x.log"
+    config = fancy.config_type(8, 16)
+    with registered(fancy):
+        for made in (config, ConvConfig(8, 8, 7), replace(config, fold=False)):
+            TuningLog(path).append(make_record(made))
+        assert len(load_log(path).records) == 3
+    with pytest.warns(TuningLogWarning) as caught:
+        contents = load_log(path)
+    assert [record.config for record in contents.records] == [ConvConfig(8, 8, 7)]
+    why = "unknown template 'conv2d_fancy'"
+    assert contents.skipped == ((f"{path}:1", why), (f"{path}:3", why))
+    (warning,) = caught
+    assert str(warning.message) == f"skipped {path}:1: {why}; {path}:3: {why}"
 
 
 def test_several_logs_read_in_their_order(assets, tmp_path, make_record) -> None:

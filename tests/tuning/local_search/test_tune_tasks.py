@@ -160,7 +160,7 @@ def test_records_of_another_machine_or_space_do_not_resume(
 ) -> None:
     log.append(make_record(space[0], threads=8))
     log.append(make_record(space[1], cpu="other"))
-    log.append(make_record(ConvConfig(3, 3, 3)))
+    log.append(make_record(ConvConfig(4, 4, 3)))
     result = tune_tasks([make_task()], scripted(seconds_of), log, limits=PATIENT)
     assert (result.measured, result.resumed) == (24, 0)
 

@@ -40,7 +40,7 @@ def test_no_more_is_read_than_the_cache_holds(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_network_s_data_passes_before_every_timed_run(monkeypatch: pytest.MonkeyPatch) -> None:
     target = parse_target(None)
-    func = kernel(DenseWorkload(1, 64, 64), DenseConfig(oc_bn=target.cpu.lanes))
+    func = kernel(DenseWorkload(1, 64, 64), DenseConfig(oc_bn=16), target.cpu)
     module = tvm.compile(func, target=target.target)
     arguments = [
         tvm.runtime.tensor(np.ones([int(n) for n in buffer.shape], np.float32))
@@ -56,3 +56,11 @@ def test_the_network_s_data_passes_before_every_timed_run(monkeypatch: pytest.Mo
     assert set(sweeps) == {(3 * MIB, 2)}
     # The evaluator runs the kernel once more, to warm it up.
     assert len(sweeps) >= 21
+
+
+@pytest.mark.parametrize(
+    ("size", "threads", "read"), [(3 * MIB, 2, 3 * MIB), (1000, 3, 960), (1, 1, 64)]
+)
+def test_a_sweep_reads_every_cache_line_of_its_bytes(size: int, threads: int, read: int) -> None:
+    network_caches._sweeper.cache_clear()
+    assert network_caches._sweeper(size, threads)() == read

@@ -11,6 +11,7 @@ from tvm_neocpu.global_search.network.explain import Explanation, explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
 from tvm_neocpu.global_search.solvers.methods import solve
 from tvm_neocpu.pipeline import known_costs
+from tvm_neocpu.tuning.candidates import usable_plan
 from tvm_neocpu.tuning.database.history import History
 
 
@@ -31,7 +32,7 @@ def explain_network(name: str, graph: ConvGraph, cpu: Cpu, history: History) -> 
     layout_graph = build_layout_graph(graph, candidates, transform_seconds)
     solution = solve(layout_graph.problem)
     origin = f"a search over what is known ({solution.method})"
-    logged = history.plan(graph)
+    logged = usable_plan(history.plan(graph), graph, cpu)
     if logged is not None:
         planned = solution_of(layout_graph, logged, solution)
         origin = f"the log's plan ({logged.method})"

@@ -11,6 +11,7 @@ from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
+from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.targets import CompileTarget
 
 # The peak kernel: reduction steps of a run, length of an operand (divides the steps), vectors.
@@ -42,14 +43,14 @@ class PeakKernel:
                 out[row, vector] += x[k % OPERANDS, vector] * y[k % OPERANDS, row]
 
     Each loaded operand serves several FMAs, so nothing but the FMA units limits it. The last
-    quarter of the registers holds operands.
+    quarter of the registers holds operands. All elements are of ``dtype``.
     """
 
-    def __init__(self, target: CompileTarget) -> None:
-        lanes, threads = target.cpu.lanes("float32"), target.cpu.cores
-        rows = target.cpu.isa.vector_registers * 3 // 8
-        x = te.placeholder((OPERANDS, VECTORS, lanes), name="x")
-        y = te.placeholder((OPERANDS, rows), name="y")
+    def __init__(self, target: CompileTarget, dtype: str) -> None:
+        unit, threads = target.cpu.unit(dtype), target.cpu.cores
+        lanes, rows = unit.lanes, unit.registers * 3 // 8
+        x = te.placeholder((OPERANDS, VECTORS, lanes), dtype, name="x")
+        y = te.placeholder((OPERANDS, rows), dtype, name="y")
         k = te.reduce_axis((0, STEPS), name="k")
         out = te.compute(
             (threads, rows, VECTORS, lanes),
@@ -68,9 +69,9 @@ class PeakKernel:
         _unroll_tile(sch, sch.decompose_reduction(block, steps))
         _unroll_tile(sch, write)
         tile = rows * VECTORS
-        self._flops = 2.0 * threads * tile * lanes * STEPS
-        self._arguments = [
-            tvm.runtime.tensor(np.full([int(extent) for extent in t.shape], 0.5, np.float32))
+        self.flops = 2.0 * threads * tile * lanes * STEPS
+        self.arguments = [
+            tvm.runtime.tensor(np.full([int(extent) for extent in t.shape], 0.5, dtype))
             for t in (x, y, out)
         ]
         module = tvm.compile(sch.mod, target=target.target).jit()
@@ -78,7 +79,7 @@ class PeakKernel:
 
     def gflops(self) -> float:
         """The peak in GFLOP/s at this moment; the clock drifts, so ask beside every kernel."""
-        return self._flops / float(median(self._timer(*self._arguments).results)) / 1e9
+        return self.flops / float(median(self._timer(*self.arguments).results)) / 1e9
 
 
 def _unroll_tile(sch: Schedule, block: SBlockRV) -> None:
@@ -96,13 +97,14 @@ class ReadKernel:
                 total[0:lanes] += data[thread, row, 0:lanes]    # ACCUMULATORS vectors
 
     ``size`` is the buffer's bytes, all threads' parts together, rounded to whole steps. Several
-    passes make a small buffer's run long against its call.
+    passes make a small buffer's run long against its call. ``dtype`` is what is summed.
     """
 
-    def __init__(self, target: CompileTarget, size: int, passes: int = 1) -> None:
-        lanes, threads = ACCUMULATORS * target.cpu.lanes("float32"), target.cpu.cores
-        rows = max(1, size // (4 * lanes * threads * UNROLL)) * UNROLL
-        data = te.placeholder((threads, rows, lanes), name="data")
+    def __init__(self, target: CompileTarget, dtype: str, size: int, passes: int = 1) -> None:
+        lanes, threads = ACCUMULATORS * target.cpu.lanes(dtype), target.cpu.cores
+        row_bytes = item_bytes(dtype) * lanes
+        rows = max(1, size // (row_bytes * threads * UNROLL)) * UNROLL
+        data = te.placeholder((threads, rows, lanes), dtype, name="data")
         again = te.reduce_axis((0, passes), name="again")
         k = te.reduce_axis((0, rows), name="k")
         total = te.compute(
@@ -122,10 +124,10 @@ class ReadKernel:
         zero = sch.decompose_reduction(block, again)
         sch.vectorize(sch.get_loops(zero)[-1])
         sch.vectorize(sch.get_loops(write)[-1])
-        self.read_bytes = 4.0 * threads * rows * lanes * passes
+        self.read_bytes = float(row_bytes * threads * rows * passes)
         self.arguments = [
-            tvm.runtime.tensor(np.ones((threads, rows, lanes), np.float32)),
-            tvm.runtime.tensor(np.zeros((threads, lanes), np.float32)),
+            tvm.runtime.tensor(np.ones((threads, rows, lanes), dtype)),
+            tvm.runtime.tensor(np.zeros((threads, lanes), dtype)),
         ]
         module = tvm.compile(sch.mod, target=target.target).jit()
         self._timer = module.time_evaluator("main", tvm.cpu(), number=1, repeat=3)
@@ -135,6 +137,6 @@ class ReadKernel:
         return self.read_bytes / float(median(self._timer(*self.arguments).results))
 
 
-def read_bandwidth(target: CompileTarget) -> float:
+def read_bandwidth(target: CompileTarget, dtype: str) -> float:
     """GB/s at which all threads together sum a buffer far larger than the caches."""
-    return ReadKernel(target, STREAM_BYTES).bytes_per_second() / 1e9
+    return ReadKernel(target, dtype, STREAM_BYTES).bytes_per_second() / 1e9

@@ -21,6 +21,8 @@ from tvm_neocpu.topi.kernel import kernel
 
 REPEAT = 7
 MIN_REPEAT_MS = 20
+# Every integer type of at least a byte holds them.
+INTEGERS = 100
 
 
 @dataclass(frozen=True)
@@ -94,13 +96,20 @@ def time_kernel(workload: Workload, config: Config, target: CompileTarget) -> fl
     module = tvm.compile(func, target=target.target).jit()
     rng = np.random.default_rng(0)
     arguments = [
-        tvm.runtime.tensor(rng.random([int(x) for x in buffer.shape], dtype=np.float32))
+        random_tensor([int(extent) for extent in buffer.shape], str(buffer.dtype), rng)
         for buffer in func.params
     ]
     timer = module.time_evaluator(
         "main", tvm.cpu(), number=1, repeat=REPEAT, min_repeat_ms=MIN_REPEAT_MS
     )
     return median(timer(*arguments).results)
+
+
+def random_tensor(shape: list[int], dtype: str, rng: np.random.Generator) -> tvm.runtime.Tensor:
+    """Elements of that type: from 0 to 1, or whole numbers below :data:`INTEGERS`."""
+    if np.issubdtype(dtype, np.floating):
+        return tvm.runtime.tensor(rng.random(shape).astype(dtype))
+    return tvm.runtime.tensor(rng.integers(0, INTEGERS, shape).astype(dtype))
 
 
 def _shortlist(workload: Workload, cpu: Cpu, tries: int) -> Iterator[tuple[int, Any]]:

@@ -15,6 +15,8 @@ from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, ReadKernel
 from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.targets import CompileTarget
 
+# What the peak kernel multiplies and what the read kernels sum.
+DTYPE = "float32"
 ROUNDS = 9
 # Bytes that one run reads: it takes milliseconds, long against the call and the timer's ticks.
 RUN_BYTES = 64 * MIB
@@ -54,9 +56,9 @@ def probes(target: CompileTarget, buffers: Buffers) -> dict[str, Callable[[], fl
 
     def reader(size: int, on: CompileTarget = one) -> Callable[[], float]:
         passes = max(1, min(RUN_BYTES, buffers.dram) // size)
-        return ReadKernel(on, size, passes).bytes_per_second
+        return ReadKernel(on, DTYPE, size, passes).bytes_per_second
 
-    found = {PEAK: PeakKernel(one).gflops, L2: reader(buffers.l2)}
+    found = {PEAK: PeakKernel(one, DTYPE).gflops, L2: reader(buffers.l2)}
     found.update((_l3(size), reader(size)) for size in buffers.l3)
     found[DRAM] = reader(buffers.dram)
     if target.cpu.cores > 1:
@@ -75,7 +77,7 @@ def parameters(rounds: list[dict[str, float]], buffers: Buffers, cpu: Cpu) -> di
     The clock is the measured peak over the family's FMAs per cycle. If the family is wrong, clock
     and bytes per cycle are wrong by the same factor, and predicted times stay right.
     """
-    clocks = [found[PEAK] / (2 * cpu.multiply_adds_per_cycle("float32")) for found in rounds]
+    clocks = [found[PEAK] / (2 * cpu.multiply_adds_per_cycle(DTYPE)) for found in rounds]
 
     def per_cycle(probe: str) -> float:
         ratios = (found[probe] / (clock * 1e9) for found, clock in zip(rounds, clocks, strict=True))

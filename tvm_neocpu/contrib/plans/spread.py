@@ -62,7 +62,7 @@ def plans_of(
     """
     layout_graph = build_layout_graph(graph, *known_costs(graph, cpu, history))
     optimum = solve(layout_graph.problem)
-    one = Layout(cpu.lanes("float32"))
+    one = Layout(max(cpu.lanes(workload.types.accumulator) for workload in graph.workloads))
     marked = {
         GREEDY: fastest_schemes(layout_graph),
         f"all {one}": schemes_of_one_layout(layout_graph, one),

@@ -7,5 +7,7 @@ an operator:
    raises UnsupportedOperatorError, in one line, for what it cannot convert correctly.
 2. Add one line to ``table.py``. The table wins over TVM's converter of the same name.
 
-``geometry/`` holds what a converter computes at compile time without TVM: pads, extents, weights.
+What several families need, or one family needs much of, lies below: ``geometry/`` computes pads,
+extents and weights at compile time, without TVM; ``compute/`` has loops for what Relax has no
+operator for.
 """

@@ -62,7 +62,8 @@ def _axes(node: Node) -> Axes:
     dilations = node.ints("dilations", count, default=1)
     pads = node.ints("pads", 2 * count, default=0)
     output_padding = node.ints("output_padding", count, default=0)
-    sizes = _output_sizes(node, count)
+    has_sizes = "output_shape" in node.attributes
+    sizes = node.ints("output_shape", count, default=0) if has_sizes else (None,) * count
     if min(*kernel, *strides, *dilations) < 1:
         raise UnsupportedOperatorError("kernel, strides and dilations must be positive")
     return tuple(
@@ -90,13 +91,3 @@ def _kernel(node: Node, count: int) -> tuple[int, ...]:
     if tuple(named) != kernel:
         raise UnsupportedOperatorError(f"kernel_shape {named} is not the weight's, {kernel}")
     return kernel
-
-
-def _output_sizes(node: Node, count: int) -> tuple[int | None, ...]:
-    """``output_shape``; some exporters write batch and channels in front of it."""
-    given = node.attributes.get("output_shape")
-    if given is None:
-        return (None,) * count
-    if len(given) not in (count, count + 2):
-        raise UnsupportedOperatorError(f"output_shape has {len(given)} values for {count} axes")
-    return tuple(int(size) for size in given[-count:])

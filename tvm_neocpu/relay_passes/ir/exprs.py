@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from tvm import relax
 from tvm.ir import Call, Op
 
+from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 
@@ -32,9 +33,9 @@ def dtype_of(expr: relax.Expr) -> str:
     return str(expr.ty.dtype)
 
 
-def is_tensor(expr: relax.Expr, dtype: str = "float32") -> bool:
-    """Whether the expression is a tensor of that element type."""
-    return isinstance(expr.ty, relax.TensorType) and dtype_of(expr) == dtype
+def is_foldable(expr: relax.Expr) -> bool:
+    """Whether the expression is a tensor of an element type in which constants may be folded."""
+    return isinstance(expr.ty, relax.TensorType) and dtype_of(expr) in FOLDED
 
 
 def operands(expr: Call | relax.Tuple) -> list[relax.Expr]:
@@ -79,7 +80,7 @@ def over_variables(value: relax.Expr, renamed: Callable[[relax.Var], relax.Expr]
 __all__ = [
     "call_of",
     "dtype_of",
-    "is_tensor",
+    "is_foldable",
     "op_name",
     "operands",
     "over_variables",

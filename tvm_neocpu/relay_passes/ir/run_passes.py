@@ -14,6 +14,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 
 DEBUG = "TVM_NEOCPU_DEBUG"
 _PRINT, _VERIFY = "print", "verify"
@@ -36,7 +37,8 @@ def run_passes(mod: tvm.IRModule, *passes: Pass) -> tvm.IRModule:
     """
     wanted = _debug_words()
     for step in passes:
-        mod = step(mod)
+        with PYTHON_LOCK:
+            mod = step(mod)
         if _PRINT in wanted:
             print(f"# after {step.name}\n{mod.script()}", file=sys.stderr)
         if _VERIFY in wanted and not relax.analysis.check_well_formed(mod):

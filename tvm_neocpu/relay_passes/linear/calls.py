@@ -1,4 +1,4 @@
-"""Relax calls read as linear operations and written again; float32 and NCHW only."""
+"""Relax calls read as linear operations and written again; NCHW only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.ir import Call, GenericConst
 
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
-from tvm_neocpu.relay_passes.ir.exprs import is_tensor, op_name
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, is_foldable, op_name
 from tvm_neocpu.relay_passes.ir.rewrite import Scope
 from tvm_neocpu.relay_passes.linear.ops import (
     Affine,
@@ -44,7 +44,7 @@ def read_batch_norm(call: Call) -> Read:
     attrs = call.attrs
     if attrs.training or not _has_shape(call.args[0]):
         return None
-    params = [_fp32_array(arg) for arg in call.args[1:]]
+    params = [_folded_array(arg) for arg in call.args[1:]]
     if any(param is None for param in params):
         return None
     gamma, beta, mean, variance = (np.asarray(param, "float64") for param in params)
@@ -64,7 +64,7 @@ def write_linear_op(
         return _write_affine(scope, data, op)
     weight = weights.get(id(op.weight))
     if weight is None:
-        weight = constant_of(op.weight, "float32")
+        weight = constant_of(op.weight, dtype_of(data))
     return scope.emit(_linear_call(data, op, weight))
 
 
@@ -74,7 +74,7 @@ def calls_of(op: LinearOp) -> int:
 
 
 def _read_conv(call: Call) -> Read:
-    attrs, weight = call.attrs, _fp32_array(call.args[1])
+    attrs, weight = call.attrs, _folded_array(call.args[1])
     layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
     if weight is None or layouts != ("NCHW", "OIHW", "NCHW"):
         return None
@@ -91,7 +91,7 @@ def _pixels(call: Call) -> int | None:
 
 
 def _read_conv_transpose(call: Call) -> Read:
-    attrs, weight = call.attrs, _fp32_array(call.args[1])
+    attrs, weight = call.attrs, _folded_array(call.args[1])
     layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
     if weight is None or layouts != ("NCHW", "IOHW", "NCHW"):
         return None
@@ -107,7 +107,7 @@ def _read_conv_transpose(call: Call) -> Read:
 
 
 def _read_dense(call: Call) -> Read:
-    weight = _fp32_array(call.args[1])
+    weight = _folded_array(call.args[1])
     if weight is None or weight.ndim != 2 or call.args[0].ty.ndim < 2:
         return None
     return call.args[0], Dense(weight, call.args[0].ty.ndim - 1)
@@ -141,7 +141,7 @@ def _affine(call: Call, data: int, terms: Callable[[Array], tuple[Array, Array]]
 
     ``None`` if the constant varies along two axes or broadcasts the tensor to a larger one.
     """
-    x, constant = call.args[data], _fp32_array(call.args[1 - data])
+    x, constant = call.args[data], _folded_array(call.args[1 - data])
     if constant is None or array_of(x) is not None:
         return None
     if not tvm_ffi.structural_equal(x.ty, call.ty):
@@ -155,19 +155,19 @@ def _affine(call: Call, data: int, terms: Callable[[Array], tuple[Array, Array]]
 
 
 def _write_affine(scope: Scope, data: relax.Expr, op: Affine) -> relax.Expr:
-    rank = data.ty.ndim
     if op.scales:
-        data = scope.emit(relax.op.multiply(data, _vector_constant(op.scale, op.axis, rank)))
+        data = scope.emit(relax.op.multiply(data, _vector_constant(op.scale, op.axis, data)))
     if op.shifts:
-        data = scope.emit(relax.op.add(data, _vector_constant(op.shift, op.axis, rank)))
+        data = scope.emit(relax.op.add(data, _vector_constant(op.shift, op.axis, data)))
     return data
 
 
-def _vector_constant(vector: Array, axis: int | None, rank: int) -> GenericConst:
+def _vector_constant(vector: Array, axis: int | None, data: relax.Expr) -> GenericConst:
     """Of shape (1, C, 1, 1) for an NCHW tensor's channels, (F,) for the last axis of any tensor."""
+    rank = data.ty.ndim
     if vector.ndim and axis is not None and axis != rank - 1:
         vector = vector.reshape([-1 if a == axis else 1 for a in range(rank)])
-    return constant_of(vector, "float32")
+    return constant_of(vector, dtype_of(data))
 
 
 def _linear_call(data: relax.Expr, op: Weighted, weight: GenericConst) -> relax.Expr:
@@ -186,12 +186,12 @@ def _linear_call(data: relax.Expr, op: Weighted, weight: GenericConst) -> relax.
 
 
 def _has_shape(expr: relax.Expr) -> bool:
-    """Whether it is a float32 tensor of known rank; its extents may be symbolic."""
-    return is_tensor(expr) and isinstance(expr.ty.shape, relax.ShapeExpr)
+    """Whether it is a foldable tensor of known rank; its extents may be symbolic."""
+    return is_foldable(expr) and isinstance(expr.ty.shape, relax.ShapeExpr)
 
 
-def _fp32_array(expr: relax.Expr) -> Array | None:
-    return array_of(expr) if is_tensor(expr) else None
+def _folded_array(expr: relax.Expr) -> Array | None:
+    return array_of(expr) if is_foldable(expr) else None
 
 
 def _ints(values: Any) -> tuple[Any, ...]:

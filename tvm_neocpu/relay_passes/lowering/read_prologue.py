@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from tvm import relax, te
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, operands, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import is_foldable, op_name, operands, static_shape
 from tvm_neocpu.topi.schedule import prologue
-from tvm_neocpu.topi.schedule.prologue import OPERATORS
 
 # The value that a variable is bound to; ``None`` for a parameter.
 Definition = Callable[[relax.Var], relax.Expr | None]
 
-# (operator, its other operand); ``None`` for an operator with one operand.
+# (operation, its other operand); ``None`` for an operation with one operand.
 Operation = tuple[str, relax.Expr | None]
+
+# By Relax's name, what a template calls the operation.
+OPERATIONS = {"relax.multiply": "multiply", "relax.add": "add", "relax.nn.relu": "relu"}
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ def read_prologue(
 
 def _operation(result: relax.Var, value: relax.Expr | None) -> tuple[relax.Expr, Operation] | None:
     """(the data that it reads, the operation); ``None`` if a prologue cannot have it."""
-    name = op_name(value)
-    if name not in OPERATORS or dtype_of(result) != "float32":
+    name = OPERATIONS.get(op_name(value))
+    if name is None or not is_foldable(result):
         return None
     first, *others = operands(value)
     if not others:
@@ -100,6 +102,6 @@ def _concat_parts(value: relax.Expr | None) -> tuple[relax.Expr, ...] | None:
         return None
     parts = tuple(value.args[0])
     shapes = [static_shape(part) for part in parts]
-    if value.attrs.axis is None or None in shapes or dtype_of(parts[0]) != "float32":
+    if value.attrs.axis is None or None in shapes or not is_foldable(parts[0]):
         return None
     return parts if int(value.attrs.axis) % len(shapes[0]) == 1 else None

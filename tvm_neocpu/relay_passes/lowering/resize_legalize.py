@@ -6,7 +6,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 from tvm_neocpu.topi.image import resize_linear
 
@@ -32,7 +32,7 @@ def legalize_resize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr
 
 def _tables(call: relax.Call) -> tuple[resize_linear.Taps, resize_linear.Taps] | None:
     shape, resized = static_shape(call.args[0]), static_shape(call)
-    if shape is None or resized is None or str(call.ty.dtype) != "float32":
+    if shape is None or resized is None or dtype_of(call) != resize_linear.DTYPE:
         return None
     if str(call.attrs.method) != "linear" or not _is_ours(str(call.attrs.layout)):
         return None

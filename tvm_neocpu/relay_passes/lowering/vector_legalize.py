@@ -10,7 +10,7 @@ from collections.abc import Callable
 import tvm
 from tvm import relax, te, tirx
 
-from tvm_neocpu.relay_passes.ir.exprs import op_name
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.topi.math import softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -39,7 +39,7 @@ def vector_legalization() -> dict[str, Legalize]:
 
 def _elementwise(formula: Formula) -> Legalize:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        if not _is_float32(call):
+        if not _is_ours(call):
             return _as_tvm_does(builder, call)
         return _emit(builder, call, lambda x: _mapped(formula, x))
 
@@ -47,7 +47,7 @@ def _elementwise(formula: Formula) -> Legalize:
 
 
 def _softplus(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    if not _is_float32(call):
+    if not _is_ours(call):
         return _as_tvm_does(builder, call)
     beta, threshold = float(call.attrs.beta), float(call.attrs.threshold)
     return _emit(
@@ -57,7 +57,7 @@ def _softplus(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
 
 def _over_axis(compute: Callable[[te.Tensor, int], te.Tensor]) -> Legalize:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        if not _is_float32(call):
+        if not _is_ours(call):
             return _as_tvm_does(builder, call)
         return _emit(builder, call, lambda x: compute(x, int(call.attrs.axis)))
 
@@ -75,9 +75,9 @@ def _emit(
     return builder.call_te(compute, call.args[0], primfunc_name_hint=hint)
 
 
-def _is_float32(call: relax.Call) -> bool:
+def _is_ours(call: relax.Call) -> bool:
     """Whether it is a float32 tensor of known rank; ``call_te`` needs the rank."""
-    return str(call.ty.dtype) == "float32" and call.ty.shape is not None
+    return dtype_of(call) == vector_math.DTYPE and call.ty.shape is not None
 
 
 def _as_tvm_does(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:

@@ -68,7 +68,7 @@ def transform_layouts(expr: relax.Expr) -> tuple[Layout, Layout] | None:
 
 
 def transform_workload(expr: relax.Expr) -> TransformWorkload | None:
-    """The workload of a float32 transform call; ``None`` for any other expression."""
+    """The workload of a transform call of ours; ``None`` for any other expression."""
     layouts = transform_layouts(expr)
     if layouts is None:
         return None

@@ -15,9 +15,9 @@ Array = npt.NDArray[Any]
 def convolved(conv: ConvWorkload, data: Array, weight: Array) -> Array:
     """(N, C, H, W) and (K, C/groups, R, S) -> (N, K, OH, OW), summed in double precision."""
     top, left, bottom, right = conv.padding
-    padded = np.pad(data, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    padded = np.pad(data.astype("float64"), ((0, 0), (0, 0), (top, bottom), (left, right)))
     grouped = padded.reshape(conv.batch, conv.groups, -1, *padded.shape[2:])
-    filters = weight.reshape(conv.groups, -1, *weight.shape[1:])
+    filters = weight.astype("float64").reshape(conv.groups, -1, *weight.shape[1:])
     (stride_y, stride_x), (step_y, step_x) = conv.stride, conv.dilation
     total = np.zeros((conv.batch, *filters.shape[:2], conv.out_height, conv.out_width))
     for kh, kw in np.ndindex(*conv.kernel):

@@ -108,7 +108,7 @@ def misfit(conv: ConvWorkload, config: DepthwiseConfig) -> str | None:
 
 def upgrade(knobs: dict[str, Any]) -> dict[str, Any]:
     """Knobs of version 0.1, which told ``oc_bn`` and ``multiplier`` where ``ic_bn`` stands now."""
-    if "multiplier" not in knobs:
+    if not {"multiplier", "oc_bn"} <= knobs.keys():
         return knobs
     rest = {name: value for name, value in knobs.items() if name != "multiplier"}
     return {**rest, "ic_bn": knobs["oc_bn"] // max(1, knobs["multiplier"])}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd import cost, space, template
+from tvm_neocpu.topi.conv2d_winograd import cost, geometry, space, template
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.operator import Implementation
 
@@ -23,7 +23,8 @@ WINOGRAD = Implementation(
     pack_weight=template.pack_weight,
     packed_shape=template.packed_shape,
     cost=cost.predict_seconds,
-    misfit=space.allows,
+    misfit=geometry.misfit,
+    forbids=space.forbids,
     settings=space.tile_limit,
     takes_prologue=True,
     label=_label,

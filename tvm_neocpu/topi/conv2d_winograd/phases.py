@@ -63,4 +63,5 @@ def split_taps(weight: np.ndarray, conv: ConvWorkload) -> np.ndarray:
     filled = np.zeros((out_channels, in_channels, height * down, width * across), weight.dtype)
     filled[:, :, :rows, :cols] = weight
     taps = filled.reshape(out_channels, in_channels, height, down, width, across)
-    return taps.transpose(0, 1, 3, 5, 2, 4).reshape(unit.weight_shape)
+    phases: np.ndarray = taps.transpose(0, 1, 3, 5, 2, 4).reshape(unit.weight_shape)
+    return phases

@@ -14,7 +14,6 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
     TILES,
     TiledConv,
     WinogradConfig,
-    misfit,
     seen_by_tiles,
 )
 from tvm_neocpu.topi.conv2d_winograd.matrices import MAX_POINTS
@@ -42,14 +41,12 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     return fills and bool(allowed_tiles(conv))
 
 
-def allows(conv: ConvWorkload, config: WinogradConfig) -> str | None:
-    """Why a config from a log may not be used, ``None`` where it may: its tile is capped too."""
-    reason = misfit(conv, config)
-    if reason is not None:
-        return reason
-    if config.tile in allowed_tiles(conv):
+def forbids(conv: ConvWorkload, config: WinogradConfig) -> str | None:
+    """Why a tile from a log is not precise enough for the user's cap, ``None`` where it is."""
+    seen, limit = _seen(conv), tile_limit()
+    if _points(seen, config.tile) <= _max_points(seen, limit):
         return None
-    return f"tiles of {config.tile} are not allowed here ({TILE_LIMIT} is {tile_limit()})"
+    return f"tiles of {config.tile} are too large here ({TILE_LIMIT} is {limit})"
 
 
 def tile_limit() -> int:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_neocpu.core.errors import LineError
+from tvm_neocpu.core.errors import LineError, WorkloadTextError
 from tvm_neocpu.core.types import FP32, uniform
 from tvm_neocpu.topi.classic_knobs import ClassicKnob
 from tvm_neocpu.topi.dense import cost, geometry, space, template
@@ -29,12 +29,17 @@ def _decode(template: str, args: list[Any], extras: Mapping[str, Any]) -> DenseW
 
 def _parse(text: str) -> DenseWorkload | None:
     found = _TEXT.fullmatch(text.strip())
-    return DenseWorkload(*map(int, found.groups())) if found else None
+    if found is None:
+        return None
+    batch, in_features, out_features = map(int, found.groups())
+    if min(batch, in_features, out_features) < 1:
+        raise WorkloadTextError(f"{text!r} has a size of 0")
+    return DenseWorkload(batch, in_features, out_features)
 
 
 def _reference(dense: DenseWorkload, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """(B, K) and (K, O) -> (B, O), summed in double precision."""
-    product = data.astype("float64") @ weight.astype("float64")
+    product: np.ndarray = data.astype("float64") @ weight.astype("float64")
     return product.astype(dense.types.output)
 
 

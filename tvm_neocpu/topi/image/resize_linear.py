@@ -12,6 +12,8 @@ import numpy.typing as npt
 from tvm import te, tirx
 
 RESIZE = "resize_linear"
+# The element type of the images that the tables are made for.
+DTYPE = "float32"
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,7 @@ def taps(source: int, target: int, mode: str) -> Taps | None:
         return None
     first = np.floor(at)
     index = np.clip(np.stack([first, first + 1], axis=1), 0, source - 1)
-    return Taps(index.astype("int32"), (at - first).astype("float32"))
+    return Taps(index.astype("int32"), (at - first).astype(DTYPE))
 
 
 def compute(

@@ -18,4 +18,4 @@ class TransformConfig:
 
 def contiguous_run(move: TransformWorkload) -> int:
     """Channels that lie side by side before and after; 0 where the result is plain NCHW."""
-    return math.gcd(move.before, move.after) if move.before else move.after
+    return math.gcd(move.before, move.after) if move.before and move.after else move.after

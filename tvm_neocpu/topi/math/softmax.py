@@ -19,7 +19,7 @@ def softmax(x: te.Tensor, axis: int) -> te.Tensor:
     """exp(x - max) / sum of exp(x - max) over ``axis``; float32 of any rank from 1."""
     axis %= len(x.shape)
     _, powers, total = _powers(x, axis, "softmax")
-    one = tirx.const(1.0, "float32")
+    one = tirx.const(1.0, vector_math.DTYPE)
     reciprocal = te.compute(total.shape, lambda *i: one / total(*i), name="softmax_reciprocal")
     return te.compute(
         x.shape,

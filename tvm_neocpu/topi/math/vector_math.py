@@ -21,6 +21,9 @@ from tvm.tirx.op import register_intrin_lowering
 
 Expr = tirx.Expr
 
+# The element type that the formulas are made for: their coefficients, their bits.
+DTYPE = "float32"
+
 LOG2_E = 1.4426950408889634
 # ln 2 in two parts; the first has nine bits, so that multiples of it are exact.
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4
@@ -110,9 +113,9 @@ def log(x: Expr) -> Expr:
     bits = let(tirx.reinterpret("int32", normal))
     # The mantissa goes to [sqrt(1/2), sqrt 2).
     k = let((bits - _int(SQRT_HALF_BITS)) >> _int(23))
-    f = let(tirx.reinterpret("float32", bits - (k << _int(23))) - _float(1.0))
+    f = let(tirx.reinterpret(DTYPE, bits - (k << _int(23))) - _float(1.0))
     fraction = _twice_atanh(let, f / (f + _float(2.0)), ATANH_NARROW)
-    power = let(tirx.Cast("float32", k - tirx.Select(tiny, _int(23), _int(0))))
+    power = let(tirx.Cast(DTYPE, k - tirx.Select(tiny, _int(23), _int(0))))
     value = power * _float(LN2_HIGH) + (power * _float(LN2_LOW) + fraction)
     at_most_zero = tirx.Select(x < _float(0.0), _float(float("nan")), _float(-INFINITY))
     finite = tirx.Select(x > _float(0.0), value, at_most_zero)
@@ -220,17 +223,17 @@ def _twice_atanh(let: _Lets, s: Expr, coefficients: Sequence[float]) -> Expr:
 
 def _biased_power_of_two(biased: Expr) -> Expr:
     """2^k of k + ROUND_BIASED: what is above the low nine bits is shifted out."""
-    return tirx.reinterpret("float32", tirx.reinterpret("int32", biased) << _int(23))
+    return tirx.reinterpret(DTYPE, tirx.reinterpret("int32", biased) << _int(23))
 
 
 def _multiply_add(a: Expr, b: Expr, c: Expr) -> Expr:
     """a b + c."""
     _define_multiply_add()
-    return tirx.call_intrin("float32", MULTIPLY_ADD, a, b, c)
+    return tirx.call_intrin(DTYPE, MULTIPLY_ADD, a, b, c)
 
 
 def _power_of_two(k: Expr) -> Expr:
-    return tirx.reinterpret("float32", (k + _int(127)) << _int(23))
+    return tirx.reinterpret(DTYPE, (k + _int(127)) << _int(23))
 
 
 def _clamped(let: _Lets, x: Expr, low: float, high: float) -> Expr:
@@ -251,7 +254,7 @@ def _horner(x: Expr, coefficients: Sequence[float]) -> Expr:
 
 
 def _float(value: float) -> Expr:
-    return tirx.const(value, "float32")
+    return tirx.const(value, DTYPE)
 
 
 def _int(value: int) -> Expr:

@@ -38,7 +38,7 @@ def pad_spatial(
     height, width = int(data.shape[2]), int(data.shape[3])
     rows = max(height + top + bottom, at_least[0])
     cols = max(width + left + right, at_least[1])
-    # Relax's placeholders are of a class of their own.
+    # Placeholders come in several classes; a computed tensor has one.
     stored = not isinstance(data.op, te.ComputeOp)
     if (rows, cols) == (height, width) and repeat == 1 and stored:
         return data

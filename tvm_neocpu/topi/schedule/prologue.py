@@ -24,11 +24,10 @@ Operation = tuple[str, te.Tensor | None]
 
 # By operator, of the value and the other operand; zero stands in where there is none.
 _OPERATIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
-    "relax.multiply": lambda value, operand: value * operand,
-    "relax.add": lambda value, operand: value + operand,
-    "relax.nn.relu": lambda value, zero: te.max(value, zero),
+    "multiply": lambda value, operand: value * operand,
+    "add": lambda value, operand: value + operand,
+    "relu": lambda value, zero: te.max(value, zero),
 }
-OPERATORS = frozenset(_OPERATIONS)
 
 
 def compute(parts: Sequence[te.Tensor], prologue: Sequence[Operation]) -> te.Tensor:

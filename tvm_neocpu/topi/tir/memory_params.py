@@ -78,8 +78,12 @@ def are_constant(extents: Iterable[Expr]) -> bool:
 
 
 def _is_plain(param: tirx.Var) -> bool:
-    """Whether a parameter is a buffer that lies in a row, its shape known."""
-    return isinstance(param.ty, BufferType) and are_constant(param.shape) and not param.strides
+    """Whether a parameter is a buffer that lies in a row, its shape and its offset known."""
+    return (
+        isinstance(param.ty, BufferType)
+        and are_constant((*param.shape, param.elem_offset))
+        and not param.strides
+    )
 
 
 def _is_large(buffer: Buffer) -> bool:

@@ -23,6 +23,8 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.operator import Implementation
+from tvm_neocpu.topi.table import all_implementations
 from tvm_neocpu.tuning.database.best_records import (
     UNKNOWN_THREADS,
     BestRecords,
@@ -198,7 +200,8 @@ def apply_history_best(paths: PathLike | Iterable[PathLike]) -> Iterator[LogCont
 
 def current_history(cpu: Cpu) -> History:
     """What a build for this CPU on ``cpu.cores`` threads reads now."""
-    shipped = tuple(_load_once(path, *_stamp(path)) for path in shipped_logs(cpu.name))
+    known = all_implementations()
+    shipped = tuple(_load_once(path, *_stamp(path), known) for path in shipped_logs(cpu.name))
     applied = _APPLIED.get()
     return History(cpu.name, cpu.cores, (*shipped, *applied), applied)
 
@@ -222,5 +225,8 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=64)
-def _load_once(path: Path, modified: int, size: int) -> LogContents:
+def _load_once(
+    path: Path, modified: int, size: int, known: tuple[Implementation, ...]
+) -> LogContents:
+    """The log, read again when the file changes or when other implementations can read it."""
     return load_log(path)

@@ -21,5 +21,11 @@ def decode_workload(template: str, args: Any, extras: Mapping[str, Any]) -> Work
         raise LineError(f"unknown template {template!r}")
     if not isinstance(args, list):
         raise LineError("its arguments are not a task's")
-    workload: Workload = operator.decode(template, args, extras)
+    try:
+        workload: Workload = operator.decode(template, args, extras)
+    except LineError:
+        raise
+    except (ValueError, TypeError, LookupError) as error:
+        # A decoder from outside may trip over a line that is not its own: a log never ends a build.
+        raise LineError(f"{operator.name} cannot read its arguments: {error}") from None
     return workload

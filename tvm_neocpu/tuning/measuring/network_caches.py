@@ -20,12 +20,14 @@ from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import MIB, cache_sizes
+from tvm_neocpu.core.types import item_bytes
 
 EVICT = "tvm_neocpu.evict_caches"
 # Of the last-level cache: replacement is not exactly least-recently-used.
 ENOUGH = 1.25
 DEFAULT_L3 = 32 * MIB
-_LANES = 16
+# The sweep adds words up, a cache line at a time; what the bytes mean does not matter to it.
+WORD, LINE = "int64", 64
 
 
 def touched_bytes(graph: ConvGraph) -> int:
@@ -57,19 +59,27 @@ def time_in_network(
 
 
 @lru_cache(maxsize=1)
-def _sweeper(size: int, threads: int) -> Callable[[], None]:
-    """A function that reads ``size`` bytes, an equal share of them on each thread."""
-    rows = max(1, size // (4 * _LANES * threads))
-    data = te.placeholder((threads, rows, _LANES), name="data")
-    k = te.reduce_axis((0, rows), name="k")
-    total = te.compute((threads, _LANES), lambda t, v: te.sum(data[t, k, v], [k]), name="total")
+def _sweeper(size: int, threads: int) -> Callable[[], int]:
+    """A function that reads ``size`` bytes, an equal share of whole cache lines on each thread.
+
+    It returns how many bytes it read.
+    """
+    lines, words = max(1, size // (LINE * threads)), LINE // item_bytes(WORD)
+    data = te.placeholder((threads, lines, words), WORD, name="data")
+    k = te.reduce_axis((0, lines), name="k")
+    total = te.compute((threads, words), lambda t, w: te.sum(data[t, k, w], [k]), name="total")
     sch = Schedule(te.create_prim_func([data, total]))
     block = sch.get_sblock("total")
-    thread, lane, step = sch.get_loops(block)
-    sch.reorder(thread, step, lane)
+    thread, word, line = sch.get_loops(block)
+    sch.reorder(thread, line, word)
     sch.parallel(thread)
-    sch.vectorize(lane)
+    sch.vectorize(word)
     read = tvm.compile(sch.mod, target="llvm").jit()["main"]
-    source = tvm.runtime.tensor(np.ones((threads, rows, _LANES), np.float32))
-    result = tvm.runtime.tensor(np.zeros((threads, _LANES), np.float32))
-    return lambda: read(source, result)
+    source = tvm.runtime.tensor(np.ones((threads, lines, words), WORD))
+    result = tvm.runtime.tensor(np.zeros((threads, words), WORD))
+
+    def sweep() -> int:
+        read(source, result)
+        return item_bytes(WORD) * int(result.numpy().sum())
+
+    return sweep

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import relax, te, tirx
 
-from tvm_neocpu.frontend.converters.geometry.interpolation import Taps
+from tvm_neocpu.frontend.converters.geometry.interpolation import Floats, Ints, Taps
 from tvm_neocpu.frontend.converters.node import Node
 
 # relax.OpPatternKind.kOutEWiseFusable: a fused producer would be computed once for each tap.
@@ -23,12 +23,17 @@ def weighted_gather(node: Node, value: relax.Expr, axis: int, taps: Taps) -> rel
     A single tap copies elements of any type; weighted sums are computed in float32, or in float64
     where the elements are.
     """
-    index = relax.const(np.ascontiguousarray(taps.index, "int32"))
+    index = _table(taps.index, "int32")
     if taps.selects:
         return _emit(node, lambda data, at: _gather(data, at, axis), value, index)
     dtype = "float64" if str(value.ty.dtype) == "float64" else "float32"
-    weight = relax.const(np.ascontiguousarray(taps.weight, dtype))
+    weight = _table(taps.weight, dtype)
     return _emit(node, lambda data, at, w: _blend(data, at, w, axis), value, index, weight)
+
+
+def _table(values: Floats | Ints, dtype: str) -> relax.Expr:
+    # Without its dtype, relax.const rounds float64 to float32.
+    return relax.const(np.ascontiguousarray(values, dtype), dtype)
 
 
 def _emit(node: Node, compute: object, *args: relax.Expr) -> relax.Var:

@@ -15,10 +15,11 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.floating[Any]]
 Ints = npt.NDArray[np.int64]
 
-# ONNX Runtime computes coordinates in float32, and which pixel is the nearest depends on the last
-# bit: 6 elements to 14 with nearest_mode "floor" differs in float64.
+# ONNX Runtime computes coordinates in float32, and the nearest element depends on the last bit:
+# asymmetric from 14 elements to 2, rounded to the floor, is element 6 in float32 and 7 in float64.
 _RUNTIME = np.float32
-# A float32 coordinate this close to the middle between two pixels counts as the middle.
+# ONNX Runtime takes a coordinate this close to the middle for the middle: asymmetric from 7
+# elements to 8 has one at 3.4999998.
 _TIE = 1e-6
 CROP = "tf_crop_and_resize"
 

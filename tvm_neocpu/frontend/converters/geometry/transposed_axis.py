@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.geometry.windows import SAME
+from tvm_neocpu.frontend.converters.geometry.windows import SAME, check_auto_pad
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ def transposed_axis(
 
     Raises UnsupportedOperatorError where ONNX Runtime refuses, or does not follow ONNX's text.
     """
+    check_auto_pad(auto_pad)
     if not 0 <= output_padding < max(stride, dilation):
         raise UnsupportedOperatorError(
             f"output_padding {output_padding} must be below stride or dilation"

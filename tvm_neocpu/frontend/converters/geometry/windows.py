@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
+AUTO_PADS = ("NOTSET", "VALID", *SAME)
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ def window_axis(
 
     Raises UnsupportedOperatorError where ONNX Runtime refuses, or does not follow ONNX's text.
     """
+    check_auto_pad(auto_pad)
     if auto_pad in SAME:
         return _same(length, kernel, stride, dilation, auto_pad)
     before, after = (0, 0) if auto_pad == "VALID" else pads
@@ -61,6 +63,12 @@ def window_axis(
         count -= 1  # the last window would start in the padding behind the axis
     overhang = max(0, (count - 1) * stride - room)
     return WindowAxis(kernel, stride, dilation, count, before, after, overhang)
+
+
+def check_auto_pad(auto_pad: str) -> None:
+    """Raises UnsupportedOperatorError for a text that ONNX does not have."""
+    if auto_pad not in AUTO_PADS:
+        raise UnsupportedOperatorError(f"auto_pad {auto_pad!r} is none of {', '.join(AUTO_PADS)}")
 
 
 def _same(length: int, kernel: int, stride: int, dilation: int, auto_pad: str) -> WindowAxis:

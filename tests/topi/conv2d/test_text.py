@@ -1,4 +1,4 @@
-"""Workloads from text: the inverse of printing them."""
+"""Convolutions from text: the inverse of printing them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvm_neocpu.core.errors import WorkloadTextError
+from tvm_neocpu.topi.conv2d.text import EXAMPLE, parse
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.workload_text import parse_workload
 
 COUNT = st.integers(1, 9)
@@ -37,22 +37,30 @@ CONVS = st.builds(
 )
 
 
-@given(CONVS | st.builds(DenseWorkload, COUNT, COUNT, COUNT))
-def test_what_prints_is_read_back(workload: ConvWorkload | DenseWorkload) -> None:
-    assert parse_workload(str(workload)) == workload
+@given(CONVS)
+def test_what_prints_is_read_back(conv: ConvWorkload) -> None:
+    assert parse(str(conv)) == conv
+    assert parse_workload(str(conv)) == conv
+
+
+def test_the_operators_example_is_one() -> None:
+    assert parse(EXAMPLE) == ConvWorkload(1, 64, 56, 56, 64, (3, 3), (2, 2), (1, 1, 1, 1))
+
+
+def test_other_operators_texts_are_not_read() -> None:
+    assert parse("dense 1x512->1000") is None
 
 
 @pytest.mark.parametrize(
-    ("text", "workload"),
+    ("text", "conv"),
     [
         ("512x7x7->512 3x3 p1", ConvWorkload(1, 512, 7, 7, 512, (3, 3), padding=(1, 1, 1, 1))),
         (" 8x5x6->4 1x3 s(1,2) ", ConvWorkload(1, 8, 5, 6, 4, (1, 3), (1, 2))),
         ("batch2 8x5x5->16 3x3 depthwise", ConvWorkload(2, 8, 5, 5, 16, (3, 3), groups=8)),
-        ("dense 1x512->1000", DenseWorkload(1, 512, 1000)),
     ],
 )
-def test_examples(text: str, workload: ConvWorkload | DenseWorkload) -> None:
-    assert parse_workload(text) == workload
+def test_examples(text: str, conv: ConvWorkload) -> None:
+    assert parse(text) == conv
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,22 @@
+"""Every command runs in a folder of its own and leaves the thread settings as they were."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import onnx
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("TVM_NUM_THREADS", "TVM_BIND_THREADS"):
+        monkeypatch.setenv(name, os.environ.get(name, "1"))
+
+
+@pytest.fixture
+def tiny_file(tiny_cnn: onnx.ModelProto, tmp_path: Path) -> str:
+    onnx.save(tiny_cnn, tmp_path / "tiny.onnx")
+    return "tiny.onnx"

@@ -1,0 +1,57 @@
+"""The bench command: its report over every engine, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tvm_neocpu.commands import bench, cli
+from tvm_neocpu.contrib.peers import table
+
+
+def test_bench_reports_every_engine(tiny_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench.main([tiny_file, "--runs", "3", "--json", "out.json"]) == 0
+    printed = capsys.readouterr().out
+    report = json.loads(Path("out.json").read_text())
+    (network,) = report["networks"]
+    assert network["network"] == "tiny"
+    for engine in table.ENGINES:
+        assert engine.name in printed
+        if not engine.installed:
+            continue
+        figures = network["engines"][engine.name]
+        assert len(figures["runs_ms"]) == 3
+        assert figures["median_ms"] > 0
+        assert figures["largest_error"] < 1e-4
+        assert report["versions"][engine.name]
+    assert {"machine", "threads", "commit", "time"} <= report.keys()
+
+
+def test_bench_does_without_peers(
+    tiny_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(table, "find_spec", lambda name: name == "tvm_neocpu" or None)
+    assert bench.main([tiny_file, "--runs", "1"]) == 0
+    assert capsys.readouterr().out.count("not installed") == 2
+
+
+def test_bench_wants_a_log_that_exists(tiny_file: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert bench.main([tiny_file, "--log", "missing.log"]) == cli.USER_ERROR
+    assert "missing.log" in capfd.readouterr().err
+    assert bench.main([tiny_file, "--json", "no/such/folder.json"]) == cli.USER_ERROR
+
+
+@pytest.mark.parametrize("command", [["kernels"], ["plan", "lenet"], ["lenet"]], ids=lambda c: c[0])
+def test_every_benchmark_tries_its_file_before_it_measures(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    loaded: list[Any] = []
+    monkeypatch.setattr(cli, "load_network", loaded.append)
+    assert bench.main([*command, "--json", "no/such/folder.json"]) == cli.USER_ERROR
+    assert capfd.readouterr().err == (
+        "error: cannot write no/such/folder.json: No such file or directory\n"
+    )
+    assert loaded == []

@@ -1,0 +1,42 @@
+"""`bench kernels`: its report over single workloads, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tvm_neocpu.commands import bench_kernels
+from tvm_neocpu.commands.bench import main
+from tvm_neocpu.contrib.kernels import measure
+from tvm_neocpu.targets import CompileTarget
+
+
+def test_the_report_on_named_workloads(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measure, "MIN_REPEAT_MS", 0)
+    asked: list[str] = []
+
+    def bandwidth(_: CompileTarget, dtype: str) -> float:
+        asked.append(dtype)
+        return 10.0
+
+    monkeypatch.setattr(bench_kernels, "read_bandwidth", bandwidth)
+    argv = ["kernels", "--workload", "16x7x7->32 3x3 p1", "--workload", "dense 1x64->32"]
+    assert main([*argv, "--tries", "1", "--threads", "1", "--json", "out.json"]) == 0
+    assert "effective GFLOP/s" in capsys.readouterr().out
+    report = json.loads(Path("out.json").read_text())
+    assert asked == ["float32"]
+    assert report["network"] is None
+    assert report["read_gbytes_per_second"] == 10.0
+    chosen = [timed for timed in report["kernels"] if timed["untuned_choice"]]
+    assert [timed["workload"] for timed in chosen] == ["16x7x7->32 3x3 p1", "dense 1x64->32"]
+    assert report["untuned_seconds"] == pytest.approx(sum(timed["seconds"] for timed in chosen))
+
+
+def test_a_text_that_is_no_workload_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["kernels", "--workload", "dense 0x1->2"]) == 2
+    complaint = capsys.readouterr().err
+    assert complaint == "error: 'dense 0x1->2' has a size of 0\n"

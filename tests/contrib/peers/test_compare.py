@@ -1,0 +1,86 @@
+"""Engines take turns; whose outputs are the reference, and what counts as different."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tvm_neocpu.contrib.peers import compare as module
+from tvm_neocpu.contrib.peers.compare import TOLERANCE, Timing, compare, largest_error
+
+NAN, INF = float("nan"), float("inf")
+
+
+class Fake:
+    """An engine whose answer is known."""
+
+    def __init__(self, *answer: float) -> None:
+        self.answer = np.array(answer, "float32")
+
+    def burst(self, count: int) -> list[float]:
+        return [0.1] * count
+
+    def outputs(self) -> list[np.ndarray]:
+        return [self.answer]
+
+
+@pytest.mark.parametrize(
+    ("found", "reference", "error"),
+    [
+        ((1.0, NAN), (1.0, NAN), 0.0),
+        ((1.0, INF, -INF), (1.0, INF, -INF), 0.0),
+        ((1.5, NAN), (2.0, NAN), 0.25),
+        ((1.0, NAN), (1.0, 2.0), INF),
+        ((1.0, INF), (1.0, 2.0), INF),
+        ((1.0, 2.0), (1.0, NAN), INF),
+        ((1.0, INF), (1.0, -INF), INF),
+        ((1.0, INF), (1.0, NAN), INF),
+        ((NAN, NAN), (NAN, NAN), 0.0),
+        ((), (), 0.0),
+    ],
+)
+def test_what_is_not_finite_counts_unless_the_reference_has_it(
+    found: tuple[float, ...], reference: tuple[float, ...], error: float
+) -> None:
+    assert largest_error([np.array(found)], [np.array(reference)]) == pytest.approx(error)
+
+
+def test_small_errors_are_tolerated() -> None:
+    assert not Timing((0.1,), TOLERANCE / 2).differs
+    assert Timing((0.1,), TOLERANCE * 2).differs
+    assert Timing((0.1,), INF).differs
+    assert Timing((0.1,), NAN).differs
+
+
+def test_the_reference_is_the_last_runner_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
+    runners = {"ours": Fake(1, 2), "first": Fake(1, 2), "last": Fake(1, 4)}
+    assert [timing.error for timing in compare(runners, 1).values()] == [0.5, 0.5, 0]
+    named = compare(runners, 1, "first")
+    assert [timing.error for timing in named.values()] == [0, 0, 1]
+
+
+def test_runners_take_turns() -> None:
+    turns: list[str] = []
+
+    class Fake:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def burst(self, count: int) -> list[float]:
+            turns.append(self.name)
+            return [0.1] * count
+
+        def outputs(self) -> list[np.ndarray]:
+            return [np.array([1.0, 2.0])]
+
+    timings = compare({"a": Fake("a"), "b": Fake("b")}, runs=7)
+    assert [len(timing.seconds) for timing in timings.values()] == [7, 7]
+    assert turns == ["a", "b", "a", "b"]
+
+
+def test_errors_are_relative_to_the_largest_value() -> None:
+    one, other = [np.array([0.0, 10.0])], [np.array([1.0, 10.0])]
+    assert largest_error(one, other) == pytest.approx(0.1)
+    assert largest_error(one, one) == 0
+    assert largest_error(one, [np.zeros(3)]) == float("inf")

@@ -1,0 +1,34 @@
+"""Element types: their widths, and how four of them print."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvm_neocpu.core.types import FP32, Types, item_bytes, uniform
+
+QUANTIZED = Types("uint8", "int8", "int32", "float32")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [("float64", 8), ("float32", 4), ("bfloat16", 2), ("uint8", 1), ("int4", 1), ("bool", 1)],
+)
+def test_bytes_of_an_element(dtype: str, size: int) -> None:
+    assert item_bytes(dtype) == size
+
+
+@pytest.mark.parametrize("dtype", ["", "float", "handle", "custom[x]32", "int0"])
+def test_a_name_without_a_width_is_no_element_type(dtype: str) -> None:
+    with pytest.raises(ValueError, match="is no element type"):
+        item_bytes(dtype)
+
+
+def test_one_type_for_all_four_prints_as_one() -> None:
+    assert Types("float32", "float32", "float32", "float32") == FP32
+    assert FP32.is_uniform
+    assert str(uniform("float64")) == "float64"
+
+
+def test_types_that_differ_print_from_operands_to_result() -> None:
+    assert not QUANTIZED.is_uniform
+    assert str(QUANTIZED) == "uint8 x int8 -> int32 -> float32"

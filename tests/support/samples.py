@@ -1,0 +1,125 @@
+"""Random operands of a workload, stored as a config reads them, and a template run on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tvm
+from tvm import te, tirx, topi
+
+from tvm_neocpu.core.candidate import has_blocks, layouts_of
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.workload import Operand, Role, Workload
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.operator import Implementation
+from tvm_neocpu.topi.schedule_function import schedule_function
+from tvm_neocpu.topi.table import implementation_of, operator_of
+
+Array = npt.NDArray[Any]
+Shape = tuple[int, ...]
+
+HOST = parse_target()
+# Largest error over the largest output, by the type that products are summed in.
+TOLERANCE = {"float32": 1e-4, "float64": 1e-12}
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What is fused behind a template: shapes of further inputs, the stages, the same in NumPy."""
+
+    inputs: Callable[[Shape], list[Shape]] = lambda shape: []
+    stages: Callable[..., te.Tensor] = lambda y: y
+    expected: Callable[..., Array] = lambda y: y
+
+
+def per_channel(shape: Shape) -> Shape:
+    """A bias of (N, K/x, H, W, x) is (1, K/x, 1, 1, x); of a dense layer's (N, O) it is (1, O)."""
+    return tuple(1 if axis in (0, 2, 3) else extent for axis, extent in enumerate(shape))
+
+
+NOTHING = Epilogue()
+BIAS = Epilogue(lambda shape: [per_channel(shape)], topi.add, np.add)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What goes in and what must come out, both stored as the config wants them."""
+
+    inputs: list[Array]
+    expected: Array
+
+
+def sample(workload: Workload, config: Config, rng: np.random.Generator) -> Sample:
+    """Random operands, and what the operator's NumPy reference makes of them."""
+    entry = implementation_of(config)
+    operands = [rng.normal(size=o.shape).astype(o.dtype) for o in workload.operands]
+    expected = operator_of(workload).reference(workload, *operands)
+    if has_blocks(config):
+        expected = stored(expected, layouts_of(config)[1])
+    pairs = zip(workload.operands, operands, strict=True)
+    return Sample([as_read(*pair, entry, workload, config) for pair in pairs], expected)
+
+
+def as_read(
+    operand: Operand, array: Array, entry: Implementation, workload: Workload, config: Config
+) -> Array:
+    """A logical operand as the config reads it."""
+    if operand.role is Role.FEATURE_MAP:
+        return stored(array, layouts_of(config)[0])
+    if operand.role is Role.WEIGHT and entry.pack_weight is not None:
+        packed = entry.pack_weight(array, workload, config)
+        assert packed.shape == entry.packed_shape(workload, config)
+        return packed
+    return array
+
+
+def stored(x: Array, layout: Layout) -> Array:
+    """An NCHW tensor as it lies in memory in a layout."""
+    if not layout.is_blocked:
+        return x
+    n, c, h, w = x.shape
+    split = x.reshape(n, c // layout.block, layout.block, h, w)
+    return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
+
+
+def check(workload: Workload, config: Config, cpu: Cpu, epilogue: Epilogue = NOTHING) -> None:
+    """Compile the template with the epilogue behind it, as ``FuseTIR`` would, and compare.
+
+    The schedule is that of ``cpu``, the code this machine's.
+    """
+    rng = np.random.default_rng(0)
+    case = sample(workload, config, rng)
+    output = workload.types.output
+    inputs = [placeholder(array, f"p{at}") for at, array in enumerate(case.inputs)]
+    out = implementation_of(config).compute(*inputs, workload, config)
+    assert tuple(out.shape) == case.expected.shape
+    extras = [rng.normal(size=s).astype(output) for s in epilogue.inputs(case.expected.shape)]
+    more = [placeholder(array, f"extra{at}") for at, array in enumerate(extras)]
+    func = te.create_prim_func([*inputs, *more, epilogue.stages(out, *more)])
+    expected = epilogue.expected(case.expected, *extras)
+    got = run(schedule_function(func, cpu), [*case.inputs, *extras], expected.shape, output)
+    assert_close(got, expected, TOLERANCE[workload.types.accumulator])
+
+
+def placeholder(array: Array, name: str) -> te.Tensor:
+    return te.placeholder(array.shape, str(array.dtype), name)
+
+
+def run(func: tirx.PrimFunc, arrays: list[Array], shape: Shape, dtype: str) -> Array:
+    """The output of a scheduled function on this machine; NaN where it wrote nothing."""
+    got = tvm.runtime.tensor(np.full(shape, np.nan, dtype))
+    tensors = [tvm.runtime.tensor(array) for array in arrays]
+    tvm.compile(func, target=HOST.target)["main"](*tensors, got)
+    return got.numpy()
+
+
+def assert_close(found: Array, expected: Array, tolerance: float) -> None:
+    """Equal up to a share of the largest value."""
+    bound = tolerance * np.abs(expected).max()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=bound, equal_nan=False)

@@ -1,0 +1,53 @@
+"""The direct template's cost model: what NeoCPU recommends is predicted to be fast."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.types import uniform
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_direct.space import space
+
+SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
+HASWELL = Cpu("haswell", AVX2, cores=4)
+CORTEX = Cpu("cortex-a72", NEON, cores=4)
+CONV = ConvWorkload(1, 64, 64, 64, 64, (3, 3), padding=(1, 1, 1, 1))
+
+
+def test_a_stride_beyond_the_kernel_reads_less() -> None:
+    config = ConvConfig(32, 32, 7, oh_bn=7, parallel_oc=True)
+    strided = ConvWorkload(1, 1024, 14, 14, 2048, (1, 1), (2, 2))
+    dense = ConvWorkload(1, 1024, 7, 7, 2048, (1, 1))
+    assert predict_seconds(strided, config, SKYLAKE) == pytest.approx(
+        predict_seconds(dense, config, SKYLAKE)
+    )
+
+
+@pytest.mark.parametrize("cpu", [SKYLAKE, HASWELL, CORTEX], ids=lambda cpu: cpu.isa.name)
+def test_the_model_prefers_what_the_paper_recommends(cpu: Cpu) -> None:
+    lanes = cpu.lanes("float32")
+    best = min(space(CONV, cpu), key=lambda config: predict_seconds(CONV, config, cpu))
+    assert best.oc_bn % lanes == 0
+    assert best.reg_m * best.reg_n * (best.oc_bn // lanes) >= 8
+    bad = [
+        replace(best, oc_bn=1),
+        replace(best, reg_m=1, reg_n=1),
+        replace(best, ic_bn=1),
+        replace(best, oc_bn=lanes, reg_n=cpu.isa.vector_registers, reg_m=2),
+        replace(best, oh_bn=64, parallel_oc=False),
+    ]
+    good = predict_seconds(CONV, best, cpu)
+    assert all(predict_seconds(CONV, config, cpu) > 1.2 * good for config in bad)
+
+
+def test_doubles_take_twice_as_long() -> None:
+    """A register holds half as many of them, and every byte of traffic is two."""
+    config = ConvConfig(16, 16, 14, oh_bn=4)
+    doubles = replace(CONV, types=uniform("float64"))
+    ratio = predict_seconds(doubles, config, SKYLAKE) / predict_seconds(CONV, config, SKYLAKE)
+    assert 1.8 < ratio < 2.5

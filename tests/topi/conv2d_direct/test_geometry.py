@@ -1,0 +1,94 @@
+"""What a config of the direct template means for a convolution, and which configs mean nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import (
+    ConvConfig,
+    DirectGeometry,
+    computed_columns,
+    misfit,
+)
+
+CONV = ConvWorkload(2, 16, 14, 17, 48, (3, 3), padding=(1, 1, 1, 1))
+CONFIG = ConvConfig(ic_bn=8, oc_bn=16, reg_n=9, reg_m=3, oh_bn=2)
+
+
+@pytest.mark.parametrize(
+    ("width", "reg_n", "columns"),
+    [
+        (14, 7, 14),  # divided
+        (17, 9, 17),  # a pair, 9 and 8
+        (19, 10, 19),
+        (13, 14, 14),  # one tile overhangs
+        (35, 12, 36),  # three tiles overhang
+    ],
+)
+def test_a_pair_of_tiles_computes_no_column_in_vain(width: int, reg_n: int, columns: int) -> None:
+    assert computed_columns(width, reg_n) == columns
+
+
+def test_tiles_chunks_and_what_they_read() -> None:
+    geometry = DirectGeometry(CONV, CONFIG)
+    assert geometry.tiles == (5, 2)
+    assert (geometry.rows, geometry.columns) == (15, 17)
+    # One row of tiles a chunk: two do not divide five.
+    assert (geometry.chunk_rows, geometry.row_chunks, geometry.chunks) == (1, 5, 10)
+    assert geometry.padded_extent == (17, 19)
+    assert geometry.is_padded
+    assert DirectGeometry(CONV, replace(CONFIG, parallel_oc=True)).chunks == 30
+
+
+def test_nothing_is_padded_where_tiles_divide_an_unpadded_output() -> None:
+    conv = replace(CONV, padding=(0, 0, 0, 0))
+    assert not DirectGeometry(conv, replace(CONFIG, reg_n=5)).is_padded
+    assert DirectGeometry(conv, replace(CONFIG, reg_n=4)).is_padded
+    strided = replace(conv, stride=(2, 1), dilation=(1, 2))
+    assert DirectGeometry(strided, replace(CONFIG, reg_n=13)).padded_extent == (13, 17)
+
+
+@pytest.mark.parametrize(
+    ("conv", "config", "shape"),
+    [
+        (CONV, CONFIG, (3, 2, 3, 3, 8, 16)),
+        (CONV, replace(CONFIG, ic_bn=0), (3, 1, 3, 3, 16, 16)),
+        (CONV, replace(CONFIG, oc_bn=12, oc_lanes=16), (4, 2, 3, 3, 8, 16)),
+        (replace(CONV, groups=2), CONFIG, (3, 1, 3, 3, 8, 16)),
+    ],
+    ids=["blocked", "plain", "filled vectors", "groups"],
+)
+def test_the_packed_weight(conv: ConvWorkload, config: ConvConfig, shape: tuple[int, ...]) -> None:
+    assert DirectGeometry(conv, config).packed_shape == shape
+
+
+@pytest.mark.parametrize(
+    ("conv", "config", "reason"),
+    [
+        (CONV, replace(CONFIG, ic_bn=3), "ic_bn 3 does not divide 16 channels"),
+        (CONV, replace(CONFIG, ic_bn=32), "ic_bn 32 does not divide 16 channels"),
+        (CONV, replace(CONFIG, oc_bn=32), "oc_bn 32 does not divide 48 channels"),
+        (CONV, replace(CONFIG, oc_bn=0), "oc_bn 0 does not divide 48 channels"),
+        (replace(CONV, groups=4), CONFIG, "ic_bn 8 does not divide 4 channels"),
+        (replace(CONV, groups=2), replace(CONFIG, ic_bn=0), "no grouped convolution does"),
+        (CONV, replace(CONFIG, oc_lanes=8), "8 lanes are fewer than oc_bn"),
+        (CONV, replace(CONFIG, reg_n=0), "tiles are empty"),
+        (CONV, replace(CONFIG, reg_m=0), "tiles are empty"),
+        (CONV, replace(CONFIG, oh_bn=0), "tiles are empty"),
+    ],
+)
+def test_configs_that_do_not_fit(conv: ConvWorkload, config: ConvConfig, reason: str) -> None:
+    found = misfit(conv, config)
+    assert found is not None and reason in found
+
+
+@pytest.mark.parametrize(
+    "config",
+    [CONFIG, replace(CONFIG, ic_bn=0), replace(CONFIG, oc_lanes=32), replace(CONFIG, oh_bn=99)],
+    ids=["blocked", "plain", "filled vectors", "more rows than there are"],
+)
+def test_configs_that_fit(config: ConvConfig) -> None:
+    assert misfit(CONV, config) is None

@@ -1,0 +1,78 @@
+"""What a config of the im2col template means for a convolution, and which configs mean nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tvm_neocpu.core.types import uniform
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry, misfit
+
+PIXELS = ConvWorkload(8, 32, 1, 1, 48, (1, 1))
+IMAGE = ConvWorkload(2, 24, 5, 7, 48, (3, 2), padding=(1, 0, 1, 1))
+
+
+def test_only_the_last_tile_overhangs() -> None:
+    geometry = Im2colGeometry(replace(PIXELS, height=3, width=5), Im2colConfig(16, 48, 7, 6))
+    assert geometry.pixels == 120
+    assert (geometry.row_chunks, geometry.chunk_pixels, geometry.computed_pixels) == (3, 42, 126)
+    assert geometry.overhangs
+    assert not Im2colGeometry(PIXELS, Im2colConfig(16, 48, 4, 2)).overhangs
+
+
+def test_a_matrix_product_over_pixels_reads_in_place() -> None:
+    config = Im2colConfig(16, 48, 4, 2)
+    assert Im2colGeometry(PIXELS, config).reads_in_place
+    assert not Im2colGeometry(replace(PIXELS, stride=(2, 2)), config).reads_in_place
+    assert not Im2colGeometry(PIXELS, replace(config, reg_n=3)).reads_in_place
+    assert not Im2colGeometry(PIXELS, replace(config, ic_bn=0)).reads_in_place
+
+
+def test_passes_before_the_product() -> None:
+    config = Im2colConfig(8, 16, 7, 5)
+    passes = {
+        (ic_bn, split): Im2colGeometry(
+            IMAGE, replace(config, ic_bn=ic_bn, parallel_oc=split)
+        ).passes_before
+        for ic_bn in (0, 8)
+        for split in (False, True)
+    }
+    assert passes == {(8, False): 0, (8, True): 1, (0, False): 1, (0, True): 2}
+    assert Im2colGeometry(PIXELS, Im2colConfig(16, 48, 8, 1, True)).passes_before == 0
+
+
+def test_chunks_and_packed_weights() -> None:
+    geometry = Im2colGeometry(IMAGE, Im2colConfig(8, 24, 7, 5, True, 32))
+    assert (geometry.row_chunks, geometry.out_blocks, geometry.chunks) == (2, 2, 4)
+    assert geometry.packed_shape == (2, 3 * 6, 8, 32)
+    assert Im2colGeometry(IMAGE, Im2colConfig(0, 24, 7)).packed_shape == (2, 24 * 6, 1, 24)
+
+
+def test_columns_take_the_bytes_of_their_type() -> None:
+    config = Im2colConfig(8, 24, 7, 5)
+    assert Im2colGeometry(IMAGE, config).column_bytes == 4 * 35 * 24 * 6
+    doubles = replace(IMAGE, types=uniform("float64"))
+    assert Im2colGeometry(doubles, config).column_bytes == 8 * 35 * 24 * 6
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        (Im2colConfig(5, 48, 7), "ic_bn 5 does not divide 32 channels"),
+        (Im2colConfig(16, 32, 7), "oc_bn 32 does not divide 48 channels"),
+        (Im2colConfig(16, 0, 7), "oc_bn 0 does not divide 48 channels"),
+        (Im2colConfig(16, 24, 7, oc_lanes=16), "16 lanes are fewer than oc_bn"),
+        (Im2colConfig(16, 48, 0), "tiles are empty"),
+        (Im2colConfig(16, 48, 7, 0), "tiles are empty"),
+    ],
+)
+def test_configs_that_do_not_fit(config: Im2colConfig, reason: str) -> None:
+    found = misfit(PIXELS, config)
+    assert found is not None and reason in found
+
+
+@pytest.mark.parametrize("config", [Im2colConfig(0, 48, 5), Im2colConfig(16, 24, 8, 3, True, 32)])
+def test_configs_that_fit(config: Im2colConfig) -> None:
+    assert misfit(PIXELS, config) is None

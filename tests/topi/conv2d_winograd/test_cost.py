@@ -1,0 +1,51 @@
+"""What the Winograd template's cost model must rank rightly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm_neocpu.core.cpu import AVX512, KIB, Cpu
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds as direct_seconds
+from tvm_neocpu.topi.conv2d_direct.space import space as direct_space
+from tvm_neocpu.topi.conv2d_winograd.cost import predict_seconds
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.conv2d_winograd.space import space
+
+SKYLAKE = Cpu("skylake-avx512", AVX512, cores=1)
+CONV = ConvWorkload(1, 64, 56, 56, 64, (3, 3), padding=(1, 1, 1, 1))
+STEM = ConvWorkload(1, 3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3))
+CONFIG = WinogradConfig(16, 32, 4, 14, th_bn=2)
+
+
+def test_fewer_products_are_predicted_to_be_faster() -> None:
+    best = min(predict_seconds(CONV, config, SKYLAKE) for config in space(CONV, SKYLAKE))
+    direct = min(
+        direct_seconds(CONV, config, SKYLAKE) for config in direct_space(CONV, SKYLAKE)[::7]
+    )
+    assert 1.3 < direct / best < 4
+
+
+def test_a_grid_that_is_rounded_up_is_charged() -> None:
+    """Fourteen tiles of four in register tiles of nine: eighteen."""
+    exact, rounded = (
+        predict_seconds(CONV, replace(CONFIG, reg_n=reg_n), SKYLAKE) for reg_n in (7, 9)
+    )
+    assert rounded > 1.1 * exact
+
+
+def test_a_stem_pays_for_the_vectors_that_it_transforms() -> None:
+    """Three of four channels in a chunk, one of sixteen in a pass: the pass was charged for three.
+
+    Both are alike otherwise where a chunk covers all rows and one core does all of it.
+    """
+    rows = WinogradConfig(0, 64, 4, 7, th_bn=28)
+    passes = replace(rows, parallel_oc=True)
+    # Caches that hold everything: what is left is instructions.
+    roomy = replace(SKYLAKE, l2=10**9, l3=10**10)
+    assert predict_seconds(STEM, passes, roomy) < 0.9 * predict_seconds(STEM, rows, roomy)
+
+
+def test_workspace_beyond_l2_is_charged() -> None:
+    small = replace(SKYLAKE, l2=256 * KIB)
+    assert predict_seconds(CONV, CONFIG, small) > 1.05 * predict_seconds(CONV, CONFIG, SKYLAKE)

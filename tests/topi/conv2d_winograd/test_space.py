@@ -1,0 +1,115 @@
+"""The Winograd template's space, its guard, and the option that caps its tiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+
+import pytest
+
+from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.errors import ConfigError
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry, misfit
+from tvm_neocpu.topi.conv2d_winograd.space import (
+    TILE_LIMIT,
+    accepts,
+    allowed_tiles,
+    forbids,
+    space,
+    tile_limit,
+)
+
+SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
+HASWELL = Cpu("haswell", AVX2, cores=4)
+CORTEX = Cpu("cortex-a72", NEON, cores=1)
+CONV = ConvWorkload(1, 512, 12, 12, 16, (3, 3), padding=(1, 1, 1, 1))
+ROW = ConvWorkload(1, 512, 12, 12, 16, (1, 7), padding=(0, 3, 0, 3))
+FIVE = ConvWorkload(1, 512, 12, 12, 16, (5, 5), padding=(2, 2, 2, 2))
+STRIDED = ConvWorkload(1, 512, 12, 12, 16, (3, 3), (2, 2), (1, 1, 1, 1))
+STEM = ConvWorkload(1, 3, 12, 12, 16, (7, 7), (2, 2), (3, 3, 3, 3))
+
+
+@pytest.mark.parametrize(
+    ("limit", "tiles"), [("0", ()), ("2", (2,)), ("4", (2, 3, 4)), ("6", (2, 3, 4, 6))]
+)
+def test_an_option_caps_the_tile(
+    monkeypatch: pytest.MonkeyPatch, limit: str, tiles: tuple[int, ...]
+) -> None:
+    monkeypatch.setenv(TILE_LIMIT, limit)
+    assert allowed_tiles(CONV) == tiles
+    assert accepts(CONV, SKYLAKE) == bool(tiles)
+
+
+@pytest.mark.parametrize("text", ["four", "x", "8", "5", "1", "-2", ""])
+def test_a_cap_is_the_size_of_a_tile(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv(TILE_LIMIT, text)
+    complaint = rf"TVM_NEOCPU_WINOGRAD_TILE is a tile size .* unlike '{text}'"
+    for asked in (tile_limit, lambda: allowed_tiles(CONV), lambda: accepts(CONV, SKYLAKE)):
+        with pytest.raises(ConfigError, match=complaint):
+            asked()
+
+
+def test_the_largest_tile_must_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TILE_LIMIT, raising=False)
+    assert allowed_tiles(CONV) == (2, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("conv", "tiles"),
+    [
+        pytest.param(ROW, (2, 3), id="one dimension bears more points"),
+        pytest.param(FIVE, (2,), id="5x5"),
+        pytest.param(STRIDED, (2, 3, 4), id="stride 2"),
+        pytest.param(STEM, (2, 3, 4), id="few channels bear one point more"),
+        pytest.param(replace(STRIDED, kernel=(2, 2)), (), id="nothing to save"),
+        pytest.param(replace(CONV, kernel=(1, 1)), (), id="1x1"),
+        pytest.param(replace(CONV, kernel=(7, 7)), (), id="7x7: too many points"),
+        pytest.param(replace(CONV, height=2, width=2), (2,), id="a tiny image"),
+        pytest.param(replace(ROW, height=1), (2, 3), id="a single row"),
+    ],
+)
+def test_tiles_by_kernel(conv: ConvWorkload, tiles: tuple[int, ...]) -> None:
+    assert allowed_tiles(conv) == tiles
+    assert accepts(conv, SKYLAKE) == bool(tiles)
+
+
+@pytest.mark.parametrize("limit", ["2", "4", "6"])
+@pytest.mark.parametrize("taps", [1, 2, 3, 4, 5, 6, 7])
+@pytest.mark.parametrize("channels", [3, 16, 512])
+def test_tiles_offered_have_matrices(
+    monkeypatch: pytest.MonkeyPatch, limit: str, taps: int, channels: int
+) -> None:
+    monkeypatch.setenv(TILE_LIMIT, limit)
+    for kernel_shape, stride in product(((1, taps), (taps, taps)), ((1, 1), (2, 2))):
+        conv = replace(CONV, in_channels=channels, kernel=kernel_shape, stride=stride)
+        assert all(WinogradGeometry(conv, config).packed_shape for config in space(conv, SKYLAKE))
+
+
+def test_a_config_from_a_log_is_capped_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    six = WinogradConfig(16, 16, 6, 2)
+    monkeypatch.delenv(TILE_LIMIT, raising=False)
+    assert misfit(CONV, six) is None
+    assert forbids(CONV, replace(six, tile=4)) is None
+    assert forbids(CONV, six) == "tiles of 6 are too large here (TVM_NEOCPU_WINOGRAD_TILE is 4)"
+    monkeypatch.setenv(TILE_LIMIT, "6")
+    assert forbids(CONV, six) is None
+    monkeypatch.setenv(TILE_LIMIT, "0")
+    assert all(forbids(CONV, replace(six, tile=tile)) for tile in (2, 3, 4, 6))
+
+
+@pytest.mark.parametrize("cpu", [SKYLAKE, HASWELL, CORTEX], ids=lambda cpu: cpu.isa.name)
+def test_every_register_tile_fits_the_cpu(cpu: Cpu) -> None:
+    unit = cpu.unit("float32")
+    for conv in (replace(CONV, out_channels=96), STEM):
+        found = space(conv, cpu)
+        assert max(config.oc_bn for config in found) <= 4 * unit.lanes
+        for config in found:
+            pixels = config.reg_m * config.reg_n
+            assert unit.holds_tile(pixels, unit.registers_of(config.oc_bn))
+            assert misfit(conv, config) is None and forbids(conv, config) is None
+
+
+def test_a_first_convolution_reads_plain_data() -> None:
+    assert {config.ic_bn for config in space(STEM, SKYLAKE)} == {0}
+    assert 0 not in {config.ic_bn for config in space(CONV, SKYLAKE)}
