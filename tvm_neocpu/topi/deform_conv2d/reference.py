@@ -51,7 +51,8 @@ def _sampled(data: Array, ys: Array, xs: Array) -> Array:
     total = np.zeros((*grouped.shape[:3], *ys.shape[2:]))
     for down, right in np.ndindex(2, 2):
         row, col = np.floor(ys) + down, np.floor(xs) + right
-        share = (1 - np.abs(ys - row)) * (1 - np.abs(xs - col))
+        with np.errstate(invalid="ignore"):  # an infinite place has no share
+            share = (1 - np.abs(ys - row)) * (1 - np.abs(xs - col))
         inside = (row >= 0) & (row < data.shape[2]) & (col >= 0) & (col < data.shape[3])
         for n, g in np.ndindex(batch, groups):
             at = np.where(inside[n, g], row[n, g], 0), np.where(inside[n, g], col[n, g], 0)
