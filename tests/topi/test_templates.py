@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from deformable import DEFORMS, deformables
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples import BIAS, NOTHING, Array, Epilogue, check, per_channel
@@ -29,6 +30,7 @@ from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
 from tvm_neocpu.topi.cost.ranking import predict_seconds
+from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
@@ -115,7 +117,7 @@ TRANSFORMS = {
     "wider blocks": TransformWorkload(1, 36, 4, 4, 6, 9),
     "prime blocks": TransformWorkload(1, 39, 3, 3, 39, 13),
 }
-WORKLOADS: dict[str, Workload] = {**CONVS, **DENSES, **TRANSFORMS}
+WORKLOADS: dict[str, Workload] = {**CONVS, **DEFORMS, **DENSES, **TRANSFORMS}
 TEMPLATES = {entry.name: entry for entry in all_implementations()}
 CASES = [
     pytest.param(entry.name, workload, cpu, epilogue, id=f"{entry.name}-{cpu.isa.name}-{shape}")
@@ -148,6 +150,8 @@ DOUBLES = (
     "batch of pixels",
     "batch of tiny images",
     "ResNet's last",
+    "deformable, prime",
+    "deformable, groups",
     "batch 1",
     "prime",
     "wider blocks",
@@ -262,6 +266,7 @@ MOVES = CHANNELS.flatmap(
 DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     ConvConfig.template: DENSE_CONVS | GROUPED,
     DepthwiseConfig.template: DEPTHWISE,
+    DeformConfig.template: deformables(),
     DenseConfig.template: LAYERS,
     Im2colConfig.template: TINY_IMAGES,
     TransformConfig.template: MOVES.filter(lambda move: move.before != move.after),

@@ -15,12 +15,14 @@ from tvm_neocpu.topi.conv2d_depthwise.implementation import DEPTHWISE
 from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.conv2d_im2col.implementation import IM2COL
 from tvm_neocpu.topi.conv2d_winograd.implementation import WINOGRAD
+from tvm_neocpu.topi.deform_conv2d.operator import DEFORM_CONV2D, SAMPLED_COLUMNS
 from tvm_neocpu.topi.dense.operator import DENSE, DENSE_PACK
 from tvm_neocpu.topi.layout_transform.operator import LAYOUT_TRANSFORM, MOVE
 from tvm_neocpu.topi.operator import Implementation, Operator
 
 BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
     (CONV2D, (DIRECT, DEPTHWISE, WINOGRAD, IM2COL)),
+    (DEFORM_CONV2D, (SAMPLED_COLUMNS,)),
     (DENSE, (DENSE_PACK,)),
     (LAYOUT_TRANSFORM, (MOVE,)),
 )

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from onnx import numpy_helper
 from onnx_node import onnx_runtime, ours
 
-FAMILIES = ("averagepool", "convtranspose", "lppool", "maxpool", "resize", "upsample")
+FAMILIES = ("averagepool", "convtranspose", "deformconv", "lppool", "maxpool", "resize", "upsample")
 
 # align_corners divides by the length of the result, less one. ONNX's text, ONNX Runtime and PyTorch
 # take the whole length that the tensor has; ONNX's expected outputs take `length * scale`, 2.4 in

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from tvm_neocpu.frontend.converters.celu import celu
 from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
+from tvm_neocpu.frontend.converters.deform_conv import deform_conv
 from tvm_neocpu.frontend.converters.integer_arithmetic import (
     conv_integer,
     matmul_integer,
@@ -27,6 +28,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Celu": celu,
         "ConvInteger": conv_integer,
         "ConvTranspose": conv_transpose,
+        "DeformConv": deform_conv,
         "GRU": gru,
         "LSTM": lstm,
         "LpNormalization": lp_normalization,

@@ -10,11 +10,17 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.conv2d import CONV2D_FORM
+from tvm_neocpu.relay_passes.operators.deform_conv2d import DEFORM_CONV2D_FORM
 from tvm_neocpu.relay_passes.operators.dense import DENSE_FORM
 from tvm_neocpu.relay_passes.operators.layout_transform import LAYOUT_TRANSFORM_FORM
 from tvm_neocpu.topi.table import implementations, implementations_of, operator_of
 
-BUILT_IN: tuple[CallForm, ...] = (CONV2D_FORM, DENSE_FORM, LAYOUT_TRANSFORM_FORM)
+BUILT_IN: tuple[CallForm, ...] = (
+    CONV2D_FORM,
+    DEFORM_CONV2D_FORM,
+    DENSE_FORM,
+    LAYOUT_TRANSFORM_FORM,
+)
 
 _FORMS: list[CallForm] = list(BUILT_IN)
 
