@@ -21,7 +21,8 @@ PANEL_SHARE = 0.6
 L2_SHARE = 0.7
 # Share of L3 that a working set may take and still stay in it from one layer to the next.
 L3_SHARE = 0.5
-# Smaller weights and feature maps are not prefetched.
+# Smaller weights and feature maps are not prefetched. They too come from memory, but requests for
+# them gained nothing in a network (docs/kernels.md).
 MIN_PREFETCHED_BYTES = 128 * 1024
 # Cost of a parallel region's fork and join, seconds.
 FORK_JOIN = 2e-6
