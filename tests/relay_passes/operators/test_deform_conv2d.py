@@ -11,13 +11,19 @@ import tvm
 from deformable import DEFORMS, assert_close, deformables, operands_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from nests import SKYLAKE
 from tvm import relax
 
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
-from tvm_neocpu.relay_passes.operators.deform_conv2d import DEFORM_CONV2D_FORM, deform_conv2d
-from tvm_neocpu.relay_passes.operators.table import read_decision
+from tvm_neocpu.relay_passes.operators.deform_conv2d import (
+    DEFORM_CONV2D_FORM,
+    OP,
+    deform_conv2d,
+)
+from tvm_neocpu.relay_passes.operators.heavy import flops_of
+from tvm_neocpu.relay_passes.operators.table import read_decision, why_no_template
 from tvm_neocpu.topi.deform_conv2d.reference import deformed
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
 
@@ -82,12 +88,28 @@ def test_the_type_is_the_datas(dtype: str) -> None:
 
 def test_a_weight_that_is_not_constant_is_no_decision() -> None:
     weight = relax.Var("w", relax.TensorType(DEFORM.weight_shape, "float32"))
-    assert read_decision(call_of(DEFORM, weight=weight)) is None
+    call = call_of(DEFORM, weight=weight)
+    assert read_decision(call) is None
+    assert why_no_template(call, SKYLAKE) == "its weight is not constant"
 
 
 def test_mixed_types_are_no_decision() -> None:
     weight = relax.const(np.zeros(DEFORM.weight_shape), "float64")
-    assert read_decision(call_of(DEFORM, weight=weight)) is None
+    call = call_of(DEFORM, weight=weight)
+    assert read_decision(call) is None
+    assert why_no_template(call, SKYLAKE) == "its types are float32 and float64"
+
+
+def test_half_precision_has_no_template() -> None:
+    call = call_of(replace(DEFORM, types=uniform("float16")))
+    assert why_no_template(call, SKYLAKE) == "no template for float16"
+    assert why_no_template(call_of(DEFORM), SKYLAKE) is None
+
+
+def test_its_products_are_arithmetic() -> None:
+    """Masked or not: the product is the convolution's."""
+    for masked in (False, True):
+        assert flops_of(call_of(replace(DEFORM, masked=masked)), OP) == DEFORM.conv.flops
 
 
 @pytest.mark.parametrize(

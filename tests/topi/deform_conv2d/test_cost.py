@@ -48,5 +48,12 @@ def test_places_are_cheapest_in_whole_vectors(tiles: int) -> None:
     assert price(DEFORM, tiles=8) < price(DEFORM, tiles=tiles)
 
 
+def test_chunks_split_over_filters_only_where_columns_stay_close() -> None:
+    """Columns of 8.7 MB, walked by every block of filters, come from L3 each time."""
+    large = DeformConvWorkload(1, 256, 25, 38, 256, (3, 3), padding=SAME)
+    split = [price(large, SKYLAKE, tiles=4, parallel_oc=split) for split in (False, True)]
+    assert split[0] < split[1]
+
+
 def test_two_cores_are_faster() -> None:
     assert 1.6 < price(DEFORM) / price(DEFORM, SKYLAKE) <= 2

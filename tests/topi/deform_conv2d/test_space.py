@@ -44,9 +44,9 @@ def test_the_columns_of_a_chunk_fit_l2(name: str) -> None:
         assert DeformGeometry(deform, config).column_bytes <= SKYLAKE.l2
 
 
-def test_all_columns_are_kept_where_they_fit_l3() -> None:
+def test_filters_are_split_where_all_columns_fit_l2() -> None:
     assert any(split for _, split in chunkings(LAYERS["conv5"], 7, SKYLAKE))
-    assert not any(split for _, split in chunkings(LAYERS["detector"], 14, SKYLAKE))
+    assert not any(split for _, split in chunkings(LAYERS["conv2"], 14, SKYLAKE))
 
 
 def test_a_pixel_whose_columns_exceed_l2_is_a_chunk_of_its_own() -> None:

@@ -108,6 +108,13 @@ def test_loops(parallel_oc: bool, block: str, expected: str) -> None:
     assert nest(LOOPS, DeformConfig(16, 32, 14, 4, parallel_oc), block) == expected
 
 
+def test_columns_of_neighbouring_taps_lie_in_other_sets_of_the_cache() -> None:
+    """A tap's 56 pixels of 16 channels are 56 lines; it takes 57 of them, 912 elements."""
+    scheduled = kernel(LOOPS, DeformConfig(16, 32, 14, 4), SKYLAKE).script()
+    (columns,) = (line for line in scheduled.splitlines() if "deform_columns = " in line)
+    assert "(4, 3, 3, 56, 16)" in columns and ", 2736, 912, 16, 1)" in columns
+
+
 def test_offsets_of_a_chunk_are_read_as_vectors() -> None:
     """Only an overhanging chunk asks for each pixel's own place in the offsets."""
     exact, over = (

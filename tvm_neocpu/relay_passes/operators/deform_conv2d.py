@@ -50,9 +50,14 @@ def deform_workload(call: relax.Expr) -> DeformConvWorkload | None:
 
     Its data may be in any layout NCHW[x]c.
     """
-    if op_name(call) != OP or not isinstance(call.args[1], GenericConst):
-        return None
-    return _workload(call) if len({dtype_of(arg) for arg in call.args}) == 1 else None
+    return _workload(call) if op_name(call) == OP and _refusal(call) is None else None
+
+
+def _refusal(call: relax.Call) -> str | None:
+    if not isinstance(call.args[1], GenericConst):
+        return "its weight is not constant"
+    types = sorted({dtype_of(argument) for argument in call.args})
+    return None if len(types) == 1 else f"its types are {' and '.join(types)}"
 
 
 def _workload(call: relax.Call) -> DeformConvWorkload:
@@ -128,5 +133,10 @@ def _ints(values: Sequence[int]) -> tuple[int, ...]:
 _NEW_OP = NewOp(OP, infer=_infer, legalize=_legalize)
 
 DEFORM_CONV2D_FORM = CallForm(
-    operator="deform_conv2d", op=OP, read=deform_workload, layouts=_layouts, alter=_alter
+    operator="deform_conv2d",
+    op=OP,
+    read=deform_workload,
+    refusal=_refusal,
+    layouts=_layouts,
+    alter=_alter,
 )

@@ -51,6 +51,12 @@ def _without(weight: Shape, call: relax.Call, axis: str) -> int:
     return math.prod(weight) // weight[str(call.attrs.kernel_layout).index(axis)]
 
 
+def _deformable(_: relax.Call, shapes: list[Shape]) -> int:
+    """The products alone: the interpolation before them is small beside many filters."""
+    weight, out = shapes[1], shapes[-1]
+    return math.prod(out) * math.prod(weight[1:])
+
+
 def _matmul(_: relax.Call, shapes: list[Shape]) -> int:
     data, _weight, out = shapes
     return math.prod(out) * data[-1]
@@ -86,6 +92,7 @@ HEAVY: Mapping[str, Callable[[relax.Call, list[Shape]], int]] = {
     "relax.nn.conv1d_transpose": _transposed_convolution,
     "relax.nn.conv2d_transpose": _transposed_convolution,
     "relax.nn.conv3d_transpose": _transposed_convolution,
+    "relax.neocpu.deform_conv2d": _deformable,
     "relax.matmul": _matmul,
     "relax.einsum": _einsum,
     "relax.nn.attention": _attention,

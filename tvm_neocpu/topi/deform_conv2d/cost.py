@@ -73,10 +73,13 @@ def _traffic(geometry: DeformGeometry, cpu: Cpu) -> Traffic:
     fit_l2 = weights + columns <= L2_SHARE * cpu.l2
     walks = min(chunks, cpu.cores) if fit_l2 else chunks
     from_l3 = weights * walks + in_bytes + out_bytes
-    if columns > PANEL_SHARE * cpu.l2:
+    if config.parallel_oc:
+        # All columns are written before any is read, and a block of filters walks all of them.
+        stay = columns * chunks <= L2_SHARE * cpu.l2
+        walks_of_columns = min(cpu.cores, product.out_blocks) if stay else product.out_blocks
+        from_l3 += columns * chunks * (2 + walks_of_columns)
+    elif columns > L2_SHARE * cpu.l2:
         from_l3 += columns * chunks * (1 + reads)
-    elif config.parallel_oc:
-        from_l3 += columns * chunks * min(cpu.cores, product.out_blocks)
     prefetched = prefetched_bytes(weights)
     maps = in_bytes + out_bytes
     from_dram = weights - prefetched

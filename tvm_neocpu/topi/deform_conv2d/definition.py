@@ -12,13 +12,13 @@ from tvm.ir import Expr
 from tvm_neocpu.topi.deform_conv2d import places
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
 
-# Half precision would place a tap beyond column 2048 two pixels away.
-NARROW = "float32"
+# What narrower types are computed in: float16 has only even columns from 2048 on.
+MIN_TYPE = "float32"
 
 
 def wide_type(dtype: str) -> str:
-    """What places and sums are computed in: the type itself, but nothing narrower than float32."""
-    return dtype if dtype in ("float32", "float64") else NARROW
+    """What places and sums are computed in: the type itself, or float32 if it is narrower."""
+    return "float64" if dtype == "float64" else MIN_TYPE
 
 
 def sampled(

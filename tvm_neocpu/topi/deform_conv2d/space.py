@@ -9,7 +9,6 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d_im2col.space import MIN_IC_BN, pixel_tiles, wide_blocks
-from tvm_neocpu.topi.cost.roofline import resident_in_l3
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
 
@@ -45,20 +44,21 @@ def in_blocks(deform: DeformConvWorkload) -> tuple[int, ...]:
 def chunkings(deform: DeformConvWorkload, reg_n: int, cpu: Cpu) -> tuple[tuple[int, bool], ...]:
     """(tiles that a chunk covers, whether chunks are split over output channels too).
 
-    What gives each core a few chunks, and what keeps a chunk's columns in half of L2. Each count is
-    offered as it is, and rounded so that places are whole vectors of pixels. Larger columns than L2
-    are not offered, nor a split over channels where the columns of all pixels outgrow L3: those of
-    256x100x152, 3x3, are 140 MB.
+    What gives each core a few chunks, and what keeps a chunk's columns in a half or a quarter of
+    L2. Each count is offered as it is, and rounded so that places are whole vectors of pixels.
+    Columns that outgrow L2 are not offered. A split needs the columns of all pixels at once, so
+    that it is for small images (Zen 5, 256x25x38, 3x3, columns of 9 MB, one thread: 5.7 ms without
+    it, 8.5 with it).
     """
     conv = deform.conv
     total = math.ceil(conv.batch * conv.out_height * conv.out_width / reg_n)
     tile_bytes = item_bytes(deform.types.data) * reg_n * conv.taps * conv.groups
     wanted = {math.ceil(total / (cpu.cores * share)) for share in CHUNKS_A_CORE}
-    wanted.add(min(total, max(1, int(cpu.l2 / 2 / tile_bytes))))
+    wanted |= {min(total, max(1, int(cpu.l2 / part / tile_bytes))) for part in (2, 4)}
     lanes = cpu.lanes(deform.types.data)
     step = lanes // math.gcd(lanes, reg_n)
-    whole = {max(1, round(tiles / step)) * step for tiles in wanted}
+    whole = {step, *(max(1, round(tiles / step)) * step for tiles in wanted)}
     counts = sorted(wanted | {tiles for tiles in whole if tiles <= total})
     counts = [tiles for tiles in counts if tiles * tile_bytes <= cpu.l2] or counts[:1]
-    splits = (False, True) if resident_in_l3(total * tile_bytes, cpu) else (False,)
+    splits = (False, True) if total * tile_bytes <= cpu.l2 else (False,)
     return tuple(product(counts, splits))
