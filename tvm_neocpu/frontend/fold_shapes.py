@@ -37,7 +37,7 @@ MAX_ELEMENTS = 2**16
 # These need the shape of their input only.
 _SHAPE_READERS = frozenset({"Shape", "Size"})
 # The operators that exporters compute shapes, scales, paddings and positions with.
-_FOLDABLE = _SHAPE_READERS | frozenset(
+FOLDABLE = _SHAPE_READERS | frozenset(
     [
         "Abs",
         "Add",
@@ -227,7 +227,7 @@ class _Folder:
 
     def _inputs(self, node: onnx.NodeProto) -> dict[str, Array] | None:
         """The values that a foldable node reads; ``None`` where one is not known."""
-        if node.op_type not in _FOLDABLE or node.domain not in ("", "ai.onnx"):
+        if node.op_type not in FOLDABLE or node.domain not in ("", "ai.onnx"):
             return None
         read = self._stand_in if node.op_type in _SHAPE_READERS else self._value
         values = {name: read(name) for name in node.input if name}
