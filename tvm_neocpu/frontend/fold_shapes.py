@@ -5,7 +5,8 @@
 
 One walk over the nodes in their order: onnx infers the types of each node's results, onnx's
 reference evaluator computes each node whose inputs are known and small. ``If`` with a known
-condition becomes its branch. A node that onnx cannot infer or evaluate stays as it is.
+condition becomes its branch, and an operator without a converter becomes the body that its schema
+has. A node that onnx cannot infer or evaluate stays as it is.
 
 onnxslim was tried and left: it fuses float arithmetic too, and results are no longer bit-equal.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +28,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import infer_node_outputs
 
 from tvm_neocpu.frontend.inline_branch import inlined_branch
+from tvm_neocpu.frontend.inline_functions import function_nodes
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +37,7 @@ MAX_ELEMENTS = 2**16
 # These need the shape of their input only.
 _SHAPE_READERS = frozenset({"Shape", "Size"})
 # The operators that exporters compute shapes, scales, paddings and positions with.
-_FOLDABLE = _SHAPE_READERS | frozenset(
+FOLDABLE = _SHAPE_READERS | frozenset(
     [
         "Abs",
         "Add",
@@ -118,14 +120,17 @@ def fold_shapes(
     shapes: Mapping[str, Sequence[int]],
     opset: int,
     keep_weights: bool = False,
+    known: Container[str] | None = None,
 ) -> Graph | onnx.GraphProto:
     """The model's graph with Constant nodes in place of whatever computes shapes.
 
     ``shapes`` has every input. ``keep_weights`` leaves what float initializers compute, for they
-    may change after importing. The model's own graph comes back where nothing folds.
+    may change after importing. ``known`` are the operators that have a converter, all by default;
+    another one becomes the body that its schema has. The model's own graph comes back where
+    nothing folds.
     """
     graph = model.graph
-    folder = _Folder(_opsets(model, opset), keep_weights)
+    folder = _Folder(_opsets(model, opset), keep_weights, known)
     for value in graph.input:
         if value.name in shapes:
             folder.know_type(value.name, value.type.tensor_type.elem_type, shapes[value.name])
@@ -144,11 +149,14 @@ def fold_shapes(
 class _Folder:
     """The types and the small values that are known so far, by tensor name."""
 
-    def __init__(self, opsets: Mapping[str, int], keep_weights: bool) -> None:
+    def __init__(
+        self, opsets: Mapping[str, int], keep_weights: bool, known: Container[str] | None
+    ) -> None:
         self.computed: dict[str, Array] = {}
         self._opsets = [helper.make_opsetid(domain, ver) for domain, ver in opsets.items()]
         self._versions = opsets
         self._keep_weights = keep_weights
+        self._known = known
         self._types: dict[str, onnx.TypeProto] = {}
         self._tensors: dict[str, onnx.TensorProto] = {}
 
@@ -166,15 +174,24 @@ class _Folder:
         pending, kept, folded = deque(nodes), [], False
         while pending:
             node = pending.popleft()
-            branch = self._branch(node)
-            if branch is not None:
-                pending.extendleft(reversed(inlined_branch(node, branch)))
-                folded = True
-            elif self._fold(node):
-                folded = True
-            else:
+            inlined = self._inlined(node)
+            if inlined is not None:
+                pending.extendleft(reversed(inlined))
+            elif not self._fold(node):
                 kept.append(node)
+                continue
+            folded = True
         return kept, folded
+
+    def _inlined(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
+        """The branch of an ``If``, or the body of an operator without a converter."""
+        branch = self._branch(node)
+        if branch is not None:
+            return inlined_branch(node, branch)
+        if self._known is None or node.op_type in self._known:
+            return None
+        types = [self._types.get(name) for name in node.input]
+        return function_nodes(node, types, self._versions[""])
 
     def _branch(self, node: onnx.NodeProto) -> onnx.GraphProto | None:
         """The branch that an ``If`` takes; ``None`` where it is not known."""
@@ -210,7 +227,7 @@ class _Folder:
 
     def _inputs(self, node: onnx.NodeProto) -> dict[str, Array] | None:
         """The values that a foldable node reads; ``None`` where one is not known."""
-        if node.op_type not in _FOLDABLE or node.domain not in ("", "ai.onnx"):
+        if node.op_type not in FOLDABLE or node.domain not in ("", "ai.onnx"):
             return None
         read = self._stand_in if node.op_type in _SHAPE_READERS else self._value
         values = {name: read(name) for name in node.input if name}

@@ -64,7 +64,7 @@ def unsupported_operators(
     """Names of all operators that the importer has no converter for, nested graphs included."""
     missing = {
         f"{node.domain}::{node.op_type}" if node.domain not in _DOMAINS else node.op_type
-        for node in _nodes(graph)
+        for node in all_nodes(graph)
         if node.domain not in _DOMAINS or node.op_type not in {*known, *_CONTROL}
     }
     return tuple(sorted(missing))
@@ -154,12 +154,12 @@ def _shown(declared: Sequence[int | None]) -> str:
     return f"[{', '.join('?' if dim is None else str(dim) for dim in declared)}]"
 
 
-def _nodes(graph: Graph | onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def all_nodes(graph: Graph | onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     for node in graph.node:
         yield node
         for attribute in node.attribute:
             for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                yield from _nodes(inner)
+                yield from all_nodes(inner)
 
 
 def _first_line(error: Exception) -> str:
