@@ -16,10 +16,12 @@ from tvm_neocpu.frontend.converters.integer_arithmetic import (
 )
 from tvm_neocpu.frontend.converters.lp_normalization import lp_normalization
 from tvm_neocpu.frontend.converters.node import Converter
+from tvm_neocpu.frontend.converters.non_max_suppression import non_max_suppression
 from tvm_neocpu.frontend.converters.one_hot import one_hot
 from tvm_neocpu.frontend.converters.pool import average_pool, lp_pool, max_pool
 from tvm_neocpu.frontend.converters.recurrent import gru, lstm, rnn
 from tvm_neocpu.frontend.converters.resize import resize, upsample
+from tvm_neocpu.frontend.converters.roi_align import roi_align
 from tvm_neocpu.frontend.converters.shape import reshape, shape, size
 
 CONVERTERS: Mapping[str, Converter] = MappingProxyType(
@@ -35,12 +37,14 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "LpPool": lp_pool,
         "MatMulInteger": matmul_integer,
         "MaxPool": max_pool,
+        "NonMaxSuppression": non_max_suppression,
         "OneHot": one_hot,
         "QLinearConv": qlinear_conv,
         "QLinearMatMul": qlinear_matmul,
         "RNN": rnn,
         "Reshape": reshape,
         "Resize": resize,
+        "RoiAlign": roi_align,
         "Shape": shape,
         "Size": size,
         "Upsample": upsample,
