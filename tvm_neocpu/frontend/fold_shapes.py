@@ -5,8 +5,9 @@
 
 One walk over the nodes in their order: onnx infers the types of each node's results, onnx's
 reference evaluator computes each node whose inputs are known and small. ``If`` with a known
-condition becomes its branch, and an operator without a converter becomes the body that its schema
-has. A node that onnx cannot infer or evaluate stays as it is.
+condition becomes its branch, ``Loop`` and ``Scan`` become their iterations where these are known,
+and an operator without a converter becomes the body that its schema has. A node that onnx cannot
+infer or evaluate stays as it is.
 
 onnxslim was tried and left: it fuses float arithmetic too, and results are no longer bit-equal.
 """
@@ -29,6 +30,7 @@ from onnx.shape_inference import infer_node_outputs
 
 from tvm_neocpu.frontend.inline_branch import inlined_branch
 from tvm_neocpu.frontend.inline_functions import function_nodes
+from tvm_neocpu.frontend.unroll_loop import MAX_NODES, LoopRest, unrolled_loop, unrolled_scan
 
 Array = npt.NDArray[Any]
 
@@ -171,9 +173,13 @@ class _Folder:
 
     def walk(self, nodes: Iterable[onnx.NodeProto]) -> tuple[list[onnx.NodeProto], bool]:
         """The nodes that stay, and whether any other one was folded."""
-        pending, kept, folded = deque(nodes), [], False
+        pending: deque[onnx.NodeProto | LoopRest] = deque(nodes)
+        kept, folded = [], False
         while pending:
             node = pending.popleft()
+            if isinstance(node, LoopRest):
+                pending.extendleft(reversed(node.next(self._truth(node.condition))))
+                continue
             inlined = self._inlined(node)
             if inlined is not None:
                 pending.extendleft(reversed(inlined))
@@ -183,8 +189,14 @@ class _Folder:
             folded = True
         return kept, folded
 
-    def _inlined(self, node: onnx.NodeProto) -> list[onnx.NodeProto] | None:
-        """The branch of an ``If``, or the body of an operator without a converter."""
+    def _inlined(self, node: onnx.NodeProto) -> Sequence[onnx.NodeProto | LoopRest] | None:
+        """What stands in a node's place: iterations, a branch, a function's body.
+
+        ``None`` for a node that stays.
+        """
+        unrolled = self._unrolled(node)
+        if unrolled is not None:
+            return unrolled
         branch = self._branch(node)
         if branch is not None:
             return inlined_branch(node, branch)
@@ -192,6 +204,25 @@ class _Folder:
             return None
         types = [self._types.get(name) for name in node.input]
         return function_nodes(node, types, self._versions[""])
+
+    def _unrolled(self, node: onnx.NodeProto) -> Sequence[onnx.NodeProto | LoopRest] | None:
+        """The iterations of a ``Loop`` or ``Scan``; ``None`` for what must stay."""
+        opset = self._versions[""]
+        if node.op_type == "Scan":
+            shapes = [_static_shape(self._types.get(name)) for name in node.input]
+            return unrolled_scan(node, shapes, opset)
+        if node.op_type != "Loop":
+            return None
+        trips = self._value(node.input[0]) if node.input[0] else np.array(MAX_NODES)
+        goes_on = self._truth(node.input[1]) if len(node.input) > 1 and node.input[1] else True
+        if trips is None or trips.size != 1 or goes_on is None:
+            return None
+        return unrolled_loop(node, max(int(trips.item()), 0), goes_on, opset)
+
+    def _truth(self, name: str) -> bool | None:
+        """A condition; ``None`` where it is not known."""
+        value = self._value(name)
+        return bool(value.item()) if value is not None and value.size == 1 else None
 
     def _branch(self, node: onnx.NodeProto) -> onnx.GraphProto | None:
         """The branch that an ``If`` takes; ``None`` where it is not known."""

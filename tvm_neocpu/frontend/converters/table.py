@@ -19,6 +19,7 @@ from tvm_neocpu.frontend.converters.integer_arithmetic import (
 from tvm_neocpu.frontend.converters.lp_normalization import lp_normalization
 from tvm_neocpu.frontend.converters.max_unpool import max_unpool
 from tvm_neocpu.frontend.converters.node import Converter
+from tvm_neocpu.frontend.converters.non_max_suppression import non_max_suppression
 from tvm_neocpu.frontend.converters.normalization import (
     batch_normalization,
     group_normalization,
@@ -36,6 +37,7 @@ from tvm_neocpu.frontend.converters.quantize import (
 )
 from tvm_neocpu.frontend.converters.recurrent import gru, lstm, rnn
 from tvm_neocpu.frontend.converters.resize import resize, upsample
+from tvm_neocpu.frontend.converters.roi_align import roi_align
 from tvm_neocpu.frontend.converters.shape import reshape, shape, size
 
 CONVERTERS: Mapping[str, Converter] = MappingProxyType(
@@ -61,6 +63,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "MaxPool": max_pool,
         "MaxUnpool": max_unpool,
         "MeanVarianceNormalization": mean_variance_normalization,
+        "NonMaxSuppression": non_max_suppression,
         "OneHot": one_hot,
         "PRelu": prelu,
         "QLinearConv": qlinear_conv,
@@ -71,6 +74,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Reshape": reshape,
         "Resize": resize,
         "Selu": selu,
+        "RoiAlign": roi_align,
         "Shape": shape,
         "Size": size,
         "ThresholdedRelu": thresholded_relu,

@@ -60,7 +60,12 @@ def downstream(sch: Schedule, block: SBlockRV) -> list[SBlockRV]:
 
 
 def schedule_block(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
-    """One stage of its own: parallel outside, vectors inside."""
+    """One stage of its own: parallel outside, vectors inside.
+
+    Loops written by hand (``te.extern``) name no buffer that they write; they stay as they are.
+    """
+    if not len(sch.get(block).writes):
+        return
     unit = steps.unit_of(sch, block, cpu)
     if is_contraction(sch, block) and _schedule_contraction(sch, block, unit):
         return
