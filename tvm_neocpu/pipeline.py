@@ -21,6 +21,7 @@ from tvm_neocpu.core.fallback import OnFallback, tell
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
+from tvm_neocpu.relay_passes.absorb_transposes import AbsorbTransposes
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
@@ -113,6 +114,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
         WidenGroups(cpu),  # what has one group after this can absorb shuffles
         FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
+        AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
         PadChannels(cpu),  # last: the passes above would work on its zeros too
     )
 

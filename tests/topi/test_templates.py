@@ -23,6 +23,8 @@ from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.types import FP32, uniform
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
+from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -33,6 +35,7 @@ from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.table import (
@@ -110,6 +113,15 @@ DENSES = {
     "prime": DenseWorkload(5, 31, 67),
     "batch 16": DenseWorkload(16, 64, 48),
     "ImageNet-21k": DenseWorkload(1, 16, 21841),
+    "many rows": DenseWorkload(75, 32, 96),
+    "rows a page apart": DenseWorkload(28, 1024, 33),
+}
+MATMULS = {
+    "matmul, even": MatmulWorkload((2, 14, 16), (2, 16, 32), (0, 1, 2), (0, 1, 2)),
+    "matmul, odd": MatmulWorkload((3, 17, 33), (3, 33, 49), (0, 1, 2), (0, 1, 2)),
+    "queries by keys": MatmulWorkload((1, 49, 3, 8), (1, 49, 3, 8), (0, 2, 1, 3), (0, 2, 3, 1)),
+    "matmul, broadcast": MatmulWorkload((7, 5), (2, 3, 9, 7), (1, 0), (0, 1, 3, 2)),
+    "matmul, one row": MatmulWorkload((1, 40), (40, 3), (0, 1), (0, 1)),
 }
 TRANSFORMS = {
     "pack": TransformWorkload(2, 24, 5, 3, 0, 8),
@@ -117,7 +129,7 @@ TRANSFORMS = {
     "wider blocks": TransformWorkload(1, 36, 4, 4, 6, 9),
     "prime blocks": TransformWorkload(1, 39, 3, 3, 39, 13),
 }
-WORKLOADS: dict[str, Workload] = {**CONVS, **DEFORMS, **DENSES, **TRANSFORMS}
+WORKLOADS: dict[str, Workload] = {**CONVS, **DEFORMS, **DENSES, **MATMULS, **TRANSFORMS}
 TEMPLATES = {entry.name: entry for entry in all_implementations()}
 CASES = [
     pytest.param(entry.name, workload, cpu, epilogue, id=f"{entry.name}-{cpu.isa.name}-{shape}")
@@ -154,6 +166,9 @@ DOUBLES = (
     "deformable, groups",
     "batch 1",
     "prime",
+    "rows a page apart",
+    "matmul, odd",
+    "matmul, broadcast",
     "wider blocks",
     "pack",
 )
@@ -251,6 +266,23 @@ TINY_IMAGES = st.builds(
 )
 FEATURES = st.integers(1, 40) | st.sampled_from([64, 67, 128])
 LAYERS = st.builds(DenseWorkload, st.integers(1, 17), FEATURES, FEATURES)
+MANY_ROWS = st.builds(DenseWorkload, st.integers(2, 60), FEATURES, FEATURES)
+
+
+@st.composite
+def products(draw: st.DrawFn) -> Workload:
+    """Matrices of any order of their axes; the first of two batch axes may broadcast."""
+    size = st.integers(1, 40)
+    rows, inner, columns, heads = draw(size), draw(size), draw(size), draw(st.integers(1, 3))
+    shapes = [(heads, rows, inner), (draw(st.sampled_from([1, heads])), inner, columns)]
+    axes = [tuple(draw(st.permutations(range(3)))) for _ in shapes]
+    stored = [
+        tuple(shape[order.index(axis)] for axis in range(3))
+        for shape, order in zip(shapes, axes, strict=True)
+    ]
+    return MatmulWorkload(*stored, *axes)
+
+
 MOVES = CHANNELS.flatmap(
     lambda channels: st.builds(
         TransformWorkload,
@@ -268,6 +300,8 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     DepthwiseConfig.template: DEPTHWISE,
     DeformConfig.template: deformables(),
     DenseConfig.template: LAYERS,
+    GemmConfig.template: MANY_ROWS,
+    MatmulConfig.template: products(),
     Im2colConfig.template: TINY_IMAGES,
     TransformConfig.template: MOVES.filter(lambda move: move.before != move.after),
 }

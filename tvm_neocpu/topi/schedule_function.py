@@ -18,6 +18,7 @@ from tvm_neocpu.topi.schedule.generic import (
 )
 from tvm_neocpu.topi.schedule.prologue import inline_prologue
 from tvm_neocpu.topi.table import implementation_of, types_of
+from tvm_neocpu.topi.tir.narrow_indices import narrow_indices
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES, Rewrite
 
 _LOG = logging.getLogger("tvm_neocpu")
@@ -59,6 +60,9 @@ def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewr
     try:
         sch = Schedule(func)
         anchor = anchor_of(sch)
+        if anchor is not None:
+            sch = Schedule(narrow_indices(func))
+            anchor = anchor_of(sch)
     except ScheduleError as error:
         _LOG.debug("left unscheduled: %s", error)
         return None

@@ -1,6 +1,11 @@
-"""matmul calls that are dense layers: read and lowered; their tensors have no layout."""
+"""matmul calls that are dense layers: read and lowered; their tensors have no layout.
+
+All axes of the data but the last one are rows: (N, T, K) x (K, O) is a layer of N * T rows.
+"""
 
 from __future__ import annotations
+
+from math import prod
 
 from tvm import relax
 
@@ -16,19 +21,23 @@ UNKNOWN_RANK = -1
 
 
 def dense_workload(call: relax.Expr) -> DenseWorkload | None:
-    """The workload of a matmul of a matrix with a constant matrix of its type, else ``None``."""
+    """The workload of a matmul of a tensor with a constant matrix of its type, else ``None``."""
     if op_name(call) != OP or _refusal(call) is not None:
         return None
     data, weight = call.args
     shape = static_shape(data)
     assert shape is not None, "a call without it is refused"
-    return DenseWorkload(shape[0], shape[1], int(weight.value.shape[1]), uniform(dtype_of(data)))
+    *outside, in_features = shape
+    out_features = int(weight.value.shape[1])
+    return DenseWorkload(prod(outside), in_features, out_features, uniform(dtype_of(data)))
 
 
 def _refusal(call: relax.Call) -> str | None:
-    ranks = [argument.ty.ndim for argument in call.args]
-    if any(rank not in (2, UNKNOWN_RANK) for rank in ranks):
-        return f"its operands have {ranks[0]} and {ranks[1]} dimensions, not 2"
+    rank = call.args[1].ty.ndim
+    if rank not in (2, UNKNOWN_RANK):
+        return f"its weight has {rank} dimensions, not 2"
+    if 0 in (static_shape(call) or ()):
+        return "its result is empty"
     return refused_operands(call)
 
 

@@ -53,6 +53,11 @@ def _matmul(_: relax.Call, shapes: list[Shape]) -> int:
     return math.prod(out) * data[-1]
 
 
+def _batched(call: relax.Call, shapes: list[Shape]) -> int:
+    left, _right, out = shapes
+    return math.prod(out) * left[int(call.attrs["left_axes"][-1])]
+
+
 def _attention(_: relax.Call, shapes: list[Shape]) -> int:
     """Query, key, value of (batch, length, heads, size): two matrix products for each head."""
     (batch, queries, heads, size), (_, keys, *_), (*_, out) = shapes[:3]
@@ -84,6 +89,7 @@ HEAVY: Mapping[str, MultiplyAdds] = {
     "relax.nn.conv2d_transpose": _transposed_convolution,
     "relax.nn.conv3d_transpose": _transposed_convolution,
     "relax.matmul": _matmul,
+    "relax.neocpu.batch_matmul": _batched,
     "relax.einsum": _einsum,
     "relax.nn.attention": _attention,
     "relax.nn.attention_bias": _attention,

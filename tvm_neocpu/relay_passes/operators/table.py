@@ -8,6 +8,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.ir.exprs import op_name
+from tvm_neocpu.relay_passes.operators.batch_matmul import BATCH_MATMUL_FORM
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.conv2d import CONV2D_FORM
 from tvm_neocpu.relay_passes.operators.deform_conv2d import DEFORM_CONV2D_FORM
@@ -16,6 +17,7 @@ from tvm_neocpu.relay_passes.operators.layout_transform import LAYOUT_TRANSFORM_
 from tvm_neocpu.topi.table import implementations, implementations_of, operator_of
 
 BUILT_IN: tuple[CallForm, ...] = (
+    BATCH_MATMUL_FORM,
     CONV2D_FORM,
     DEFORM_CONV2D_FORM,
     DENSE_FORM,

@@ -6,13 +6,23 @@ import math
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.topi.cost.roofline import L2_SHARE, Traffic, Work, seconds, tile_step_cycles
+from tvm_neocpu.topi.cost.roofline import (
+    FORK_JOIN,
+    L2_SHARE,
+    Traffic,
+    Work,
+    seconds,
+    tile_step_cycles,
+)
 from tvm_neocpu.topi.dense.geometry import DenseConfig, DenseGeometry
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 
 def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> float:
-    """Weights cross each cache boundary once for each tile of the batch."""
+    """Weights cross each cache boundary once for each tile of the batch.
+
+    The sums of all rows are written, read and stored by a pass of their own.
+    """
     geometry, unit = DenseGeometry(dense, config), cpu.unit(dense.types.accumulator)
     vectors = unit.registers_of(config.oc_bn)
     tiles = geometry.row_tiles
@@ -21,6 +31,14 @@ def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> floa
     weights = float(item_bytes(dense.types.weight) * math.prod(geometry.packed_shape))
     passes = tiles if weights / geometry.out_blocks > L2_SHARE * cpu.l2 else 1
     # Read in order, weights come as fast as memory gives them, and multiply meanwhile.
-    again = weights * (tiles - 1), weights * (passes - 1)
-    traffic = Traffic(*again, from_dram=0.0, prefetched=weights)
-    return seconds(Work(cycles, geometry.out_blocks, traffic), cpu)
+    sums = float(2 * dense.out_bytes)
+    beyond_l2 = sums if sums > L2_SHARE * cpu.l2 else 0.0
+    traffic = Traffic(
+        from_l2=weights * (tiles - 1) + sums,
+        from_l3=weights * (passes - 1) + beyond_l2,
+        from_dram=0.0,
+        prefetched=weights,
+    )
+    cycles += 2.0 * geometry.rows * math.ceil(dense.out_features / unit.lanes)
+    forks = FORK_JOIN * (dense.batch > 1)
+    return seconds(Work(cycles, geometry.out_blocks, traffic), cpu) + forks

@@ -15,6 +15,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.dense.geometry import DenseConfig, DenseGeometry
 from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.gemm.schedule import flat_index, unflat_index
 from tvm_neocpu.topi.schedule import steps
 
 ACCUMULATE, STORE = "dense_acc", "dense_store"
@@ -23,16 +24,19 @@ ACCUMULATE, STORE = "dense_acc", "dense_store"
 def compute(
     data: te.Tensor, weight: te.Tensor, dense: DenseWorkload, config: DenseConfig
 ) -> te.Tensor:
-    """``data``: (B, K); ``weight``: (ceil(O/x), K, x), see :func:`pack_weight`; returns (B, O).
+    """``data``: (..., K); ``weight``: (ceil(O/x), K, x), see :func:`pack_weight`.
 
-    Rows of the last tile that overhang the batch repeat its last row.
+    Returns (..., O). All axes of the data but the last one are the batch. Rows of the last tile
+    that overhang it repeat its last row.
     """
     geometry, types = DenseGeometry(dense, config), dense.types
+    outside = [int(extent) for extent in data.shape[:-1]]
     k = te.reduce_axis((0, dense.in_features), name="k")
 
     def product(b, o, c):
         row = tirx.min(b, dense.batch - 1) if geometry.rows > dense.batch else b
-        return data[row, k].astype(types.accumulator) * weight[o, k, c].astype(types.accumulator)
+        value = data(*unflat_index(row, outside), k)
+        return value.astype(types.accumulator) * weight[o, k, c].astype(types.accumulator)
 
     acc = te.compute(
         (geometry.rows, geometry.out_blocks, config.oc_bn),
@@ -40,11 +44,12 @@ def compute(
         name=ACCUMULATE,
         attrs=anchor_attrs(dense, config),
     )
-    return te.compute(
-        dense.out_shape,
-        lambda b, o: acc[b, o // config.oc_bn, o % config.oc_bn].astype(types.output),
-        name=STORE,
-    )
+
+    def stored(*at):
+        row = flat_index(at[:-1], outside)
+        return acc[row, at[-1] // config.oc_bn, at[-1] % config.oc_bn].astype(types.output)
+
+    return te.compute((*outside, dense.out_features), stored, name=STORE)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:

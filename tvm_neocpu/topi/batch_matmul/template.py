@@ -1,0 +1,120 @@
+"""Matrix products of two computed tensors, as attention has them, in register tiles.
+
+# parallel (b, q): rows; for o: (panel = right[:, o]; for t: (tile = 0; for k: tile += ..; store))
+
+The right matrix is packed in panels, so that a step's columns lie side by side and the lines of
+consecutive steps too. Both operands are read as they lie: the transposes of attention's queries,
+keys and values are part of the copies, not passes of their own.
+"""
+
+from __future__ import annotations
+
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.batch_matmul.definition import transposed
+from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig, MatmulGeometry
+from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
+from tvm_neocpu.topi.gemm.schedule import (
+    copied_rows,
+    flat_index,
+    flatten_output,
+    place_copied_rows,
+    split_rows,
+    store_tile,
+    unflat_index,
+)
+from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.schedule.pad import LOOP_PARTITION_HINT, cut_at_borders
+
+ROWS, PANELS = "matmul_rows", "matmul_panels"
+ACCUMULATE, STORE = "matmul_acc", "matmul_store"
+
+
+def compute(
+    left: te.Tensor, right: te.Tensor, product: MatmulWorkload, config: MatmulConfig
+) -> te.Tensor:
+    """``left`` and ``right`` as the workload says they lie; returns (.., M, N)."""
+    geometry, types = MatmulGeometry(product, config), product.types
+    tiles, outside, oc_bn = geometry.tiles, product.batch_shape, config.oc_bn
+    first, second = transposed(left, product.left_axes), transposed(right, product.right_axes)
+
+    def element(b, row, k):
+        return first(*unflat_index(b, outside), row, k)
+
+    def packed(b, o, k, c):
+        column = o * oc_bn + c
+        value = second(*unflat_index(b, outside), k, column)
+        if not tiles.is_filled:
+            return value
+        zero = tirx.const(0, right.dtype)
+        return tirx.if_then_else(column < product.columns, value, zero)
+
+    copy = copied_rows(element, (product.batch,), tiles, ROWS) if geometry.copies else None
+    panels = te.compute(geometry.panels_shape, packed, name=PANELS)
+    k = te.reduce_axis((0, product.inner), name="k")
+
+    def term(b, r, o, c):
+        value = (
+            element(b, r, k) if copy is None else copy[b, r // tiles.height, r % tiles.height, k]
+        )
+        return value.astype(types.accumulator) * panels[b, o, k, c].astype(types.accumulator)
+
+    acc = te.compute(
+        (product.batch, tiles.computed_rows, tiles.blocks, oc_bn),
+        lambda *at: te.sum(term(*at), axis=[k]),
+        name=ACCUMULATE,
+        attrs=anchor_attrs(product, config),
+    )
+
+    def stored(*at):
+        *batch, m, n = at
+        return acc[flat_index(batch, outside), m, n // oc_bn, n % oc_bn].astype(types.output)
+
+    return te.compute(product.out_shape, stored, name=STORE)
+
+
+def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
+    """Schedule a function in which :func:`compute` and its epilogue were fused."""
+    product, acc = anchor.workload, anchor.block
+    geometry = MatmulGeometry(product, anchor.config)
+    types, tiles = product.types, geometry.tiles
+    unit = cpu.unit(types.accumulator)
+    output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
+    flatten_output(sch, output, len(product.batch_shape))
+    b, r, o, c, k = sch.get_loops(acc)
+    q, t, one, i = split_rows(sch, r, tiles)
+    sch.reorder(b, q, o, t, k, one, i, c)
+    chunk = steps.parallel_fused(sch, b, q)
+    store_tile(sch, output, t, o, tiles, unit)
+    steps.hold_tile_in_registers(sch, acc, k, unit)
+    place_panels(sch, None if geometry.config.shared else o, geometry, cpu)
+    place_copied_rows(sch, ROWS, chunk, cpu.unit(types.data))
+    return output
+
+
+def place_panels(sch: Schedule, block: LoopRV | None, geometry: MatmulGeometry, cpu: Cpu) -> None:
+    """Pack a panel just before it is multiplied; all of them at once, in parallel, without a loop.
+
+    # for k: for c: panel[k, c] = right[k, o * oc_bn + c]
+
+    Of a transposed matrix the rows lie across: for c: for k, which reads in order.
+    """
+    panels, product = sch.get_sblock(PANELS), geometry.product
+    if block is not None:
+        sch.compute_at(panels, block, preserve_unit_loops=True)
+        *_, k, c = sch.get_loops(panels)
+    else:
+        b, o, k, c = sch.get_loops(panels)
+        if geometry.tiles.is_filled and geometry.tiles.blocks > 1:
+            sch.annotate(o, LOOP_PARTITION_HINT, 1)
+        steps.parallel_fused(sch, b)
+    if not product.reads_right_along_rows:
+        sch.reorder(c, k)
+    elif geometry.tiles.is_filled:
+        cut_at_borders(sch, c)
+    else:
+        steps.vectorize_lanes(sch, c, cpu.unit(product.types.weight))

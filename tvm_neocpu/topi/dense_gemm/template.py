@@ -1,0 +1,96 @@
+"""Dense layers of many rows: a matrix product in register tiles, weights packed at compile time.
+
+The rows are all axes of the data but the last one, so that linear layers over sequences (N, T, K)
+and over NHWC images are read and written as they lie. Loops: :mod:`..gemm.schedule`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import te
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig, GemmGeometry
+from tvm_neocpu.topi.gemm.schedule import (
+    copied_rows,
+    flat_index,
+    flatten_output,
+    place_copied_rows,
+    split_rows,
+    store_tile,
+    unflat_index,
+)
+from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
+
+ROWS, ACCUMULATE, STORE = "gemm_rows", "gemm_acc", "gemm_store"
+
+
+def compute(
+    data: te.Tensor, weight: te.Tensor, dense: DenseWorkload, config: GemmConfig
+) -> te.Tensor:
+    """``data``: (..., K); ``weight``: (ceil(O/oc_bn), K, oc_bn) of :func:`pack_weight`.
+
+    Returns (..., O).
+    """
+    geometry, types = GemmGeometry(dense, config), dense.types
+    tiles, outside = geometry.tiles, [int(extent) for extent in data.shape[:-1]]
+    k = te.reduce_axis((0, dense.in_features), name="k")
+
+    def element(row, k):
+        return data(*unflat_index(row, outside), k)
+
+    copy = copied_rows(element, (), tiles, ROWS) if geometry.copies else None
+
+    def product(r, o, c):
+        value = element(r, k) if copy is None else copy[r // tiles.height, r % tiles.height, k]
+        return value.astype(types.accumulator) * weight[o, k, c].astype(types.accumulator)
+
+    acc = te.compute(
+        (tiles.computed_rows, tiles.blocks, config.oc_bn),
+        lambda *index: te.sum(product(*index), axis=[k]),
+        name=ACCUMULATE,
+        attrs=anchor_attrs(dense, config),
+    )
+
+    def stored(*at):
+        row = flat_index(at[:-1], outside)
+        return acc[row, at[-1] // config.oc_bn, at[-1] % config.oc_bn].astype(types.output)
+
+    return te.compute((*outside, dense.out_features), stored, name=STORE)
+
+
+def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
+    """Schedule a function in which :func:`compute` and its epilogue were fused."""
+    acc, geometry = anchor.block, GemmGeometry(anchor.workload, anchor.config)
+    types, tiles, config = anchor.workload.types, geometry.tiles, geometry.config
+    unit = cpu.unit(types.accumulator)
+    output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
+    flatten_output(sch, output)
+    r, o, c, k = sch.get_loops(acc)
+    q, t, one, i = split_rows(sch, r, tiles)
+    order = (o, q) if config.parallel_oc else (q, o)
+    sch.reorder(*order, t, k, one, i, c)
+    chunk = steps.parallel_fused(sch, *order[: 1 + config.parallel_oc])
+    store_tile(sch, output, t, chunk if config.parallel_oc else o, tiles, unit)
+    prefetch_next_panel(sch, k)
+    steps.hold_tile_in_registers(sch, acc, k, unit)
+    place_copied_rows(sch, ROWS, None if config.parallel_oc else chunk, cpu.unit(types.data))
+    return output
+
+
+def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: GemmConfig) -> np.ndarray:
+    """(K, O), as ``matmul`` takes it, -> (ceil(O/oc_bn), K, oc_bn); zeros fill the last block."""
+    blocks, in_features, oc_bn = packed_shape(dense, config)
+    padded = np.zeros((in_features, blocks * oc_bn), weight.dtype)
+    padded[:, : dense.out_features] = weight
+    return np.ascontiguousarray(padded.reshape(in_features, blocks, oc_bn).transpose(1, 0, 2))
+
+
+def packed_shape(dense: DenseWorkload, config: GemmConfig) -> tuple[int, ...]:
+    """The shape that :func:`pack_weight` returns."""
+    return GemmGeometry(dense, config).packed_shape
