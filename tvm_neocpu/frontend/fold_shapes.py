@@ -26,7 +26,9 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import infer_node_outputs
 
+from tvm_neocpu.frontend.check_graph import stored_bytes
 from tvm_neocpu.frontend.inline_branch import inlined_branch
+from tvm_neocpu.frontend.limits import Budget
 
 Array = npt.NDArray[Any]
 
@@ -123,9 +125,11 @@ def fold_shapes(
 
     ``shapes`` has every input. ``keep_weights`` leaves what float initializers compute, for they
     may change after importing. The model's own graph comes back where nothing folds.
+    Raises ShapeError or ModelFileError where a node makes something absurdly large.
     """
     graph = model.graph
-    folder = _Folder(_opsets(model, opset), keep_weights)
+    budget = Budget(sum(map(stored_bytes, graph.initializer)))
+    folder = _Folder(_opsets(model, opset), keep_weights, budget)
     for value in graph.input:
         if value.name in shapes:
             folder.know_type(value.name, value.type.tensor_type.elem_type, shapes[value.name])
@@ -144,8 +148,9 @@ def fold_shapes(
 class _Folder:
     """The types and the small values that are known so far, by tensor name."""
 
-    def __init__(self, opsets: Mapping[str, int], keep_weights: bool) -> None:
+    def __init__(self, opsets: Mapping[str, int], keep_weights: bool, budget: Budget) -> None:
         self.computed: dict[str, Array] = {}
+        self._budget = budget
         self._opsets = [helper.make_opsetid(domain, ver) for domain, ver in opsets.items()]
         self._versions = opsets
         self._keep_weights = keep_weights
@@ -157,6 +162,7 @@ class _Folder:
 
     def know_tensor(self, name: str, tensor: onnx.TensorProto, weight: bool = False) -> None:
         self.know_type(name, tensor.data_type, tensor.dims)
+        self._budget.know_constant(name)
         is_swappable = weight and self._keep_weights and tensor.data_type in _FLOATS
         if math.prod(tensor.dims) <= MAX_ELEMENTS and not is_swappable:
             self._tensors[name] = tensor
@@ -197,7 +203,10 @@ class _Folder:
         inputs = self._inputs(node)
         types = self._inferred(node, inputs)
         self._types.update(types)
+        self._budget.check(node, types, self._types.get(node.input[0]) if node.input else None)
         if inputs is None or not _is_small(node, types, inputs):
+            return False
+        if not self._budget.takes(value.size for value in inputs.values()):
             return False
         # Whatever evaluating raises, the node stays and is imported as it is.
         with contextlib.suppress(Exception):
