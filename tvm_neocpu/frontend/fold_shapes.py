@@ -28,8 +28,10 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import infer_node_outputs
 
+from tvm_neocpu.frontend.check_graph import stored_bytes
 from tvm_neocpu.frontend.inline_branch import inlined_branch
 from tvm_neocpu.frontend.inline_functions import function_nodes
+from tvm_neocpu.frontend.limits import Budget
 from tvm_neocpu.frontend.unroll_loop import MAX_NODES, LoopRest, unrolled_loop, unrolled_scan
 
 Array = npt.NDArray[Any]
@@ -129,10 +131,11 @@ def fold_shapes(
     ``shapes`` has every input. ``keep_weights`` leaves what float initializers compute, for they
     may change after importing. ``known`` are the operators that have a converter, all by default;
     another one becomes the body that its schema has. The model's own graph comes back where
-    nothing folds.
+    nothing folds. Raises ShapeError or ModelFileError where a node makes something absurdly large.
     """
     graph = model.graph
-    folder = _Folder(_opsets(model, opset), keep_weights, known)
+    budget = Budget(sum(map(stored_bytes, graph.initializer)))
+    folder = _Folder(_opsets(model, opset), keep_weights, known, budget)
     for value in graph.input:
         if value.name in shapes:
             folder.know_type(value.name, value.type.tensor_type.elem_type, shapes[value.name])
@@ -152,9 +155,14 @@ class _Folder:
     """The types and the small values that are known so far, by tensor name."""
 
     def __init__(
-        self, opsets: Mapping[str, int], keep_weights: bool, known: Container[str] | None
+        self,
+        opsets: Mapping[str, int],
+        keep_weights: bool,
+        known: Container[str] | None,
+        budget: Budget,
     ) -> None:
         self.computed: dict[str, Array] = {}
+        self._budget = budget
         self._opsets = [helper.make_opsetid(domain, ver) for domain, ver in opsets.items()]
         self._versions = opsets
         self._keep_weights = keep_weights
@@ -167,6 +175,7 @@ class _Folder:
 
     def know_tensor(self, name: str, tensor: onnx.TensorProto, weight: bool = False) -> None:
         self.know_type(name, tensor.data_type, tensor.dims)
+        self._budget.know_constant(name)
         is_swappable = weight and self._keep_weights and tensor.data_type in _FLOATS
         if math.prod(tensor.dims) <= MAX_ELEMENTS and not is_swappable:
             self._tensors[name] = tensor
@@ -245,7 +254,10 @@ class _Folder:
         inputs = self._inputs(node)
         types = self._inferred(node, inputs)
         self._types.update(types)
+        self._budget.check(node, types, self._types.get(node.input[0]) if node.input else None)
         if inputs is None or not _is_small(node, types, inputs):
+            return False
+        if not self._budget.takes(value.size for value in inputs.values()):
             return False
         # Whatever evaluating raises, the node stays and is imported as it is.
         with contextlib.suppress(Exception):
