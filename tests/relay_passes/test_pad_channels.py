@@ -13,6 +13,7 @@ from tvm.relax.op.nn import conv2d, max_pool2d, relu, softmax
 
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.pad_channels import PadChannels, padded_channels
+from tvm_neocpu.relay_passes.widen_groups import block_diagonal
 
 Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
 
@@ -98,6 +99,36 @@ def test_dead_channels_go_as_far_as_the_next_dense_convolution() -> None:
 
     wide = (longer(FIRST, 0), longer(WINDOWS, 0), longer(VECTOR, 1, 1), longer(SECOND, 1))
     assert_becomes(build(FIRST, WINDOWS, VECTOR, SECOND), build(*wide))
+
+
+def test_dead_channels_become_groups_that_fill_a_vector() -> None:
+    """5 groups of 4 channels and 3 dead ones are 2 groups of 16."""
+    grouped = numbers(WIDE, 4, 3, 3)
+
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(relu(b.emit(conv2d(x, const(FIRST), padding=1))))
+        y = b.emit(conv2d(y, const(grouped), padding=1, groups=5))
+        return conv2d(y, const(SECOND))
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(relu(b.emit(conv2d(x, const(longer(FIRST, 0)), padding=1))))
+        merged = block_diagonal(longer(grouped, 0), groups=8, merged=4)
+        y = b.emit(conv2d(y, const(merged), padding=1, groups=2))
+        return conv2d(y, const(longer(SECOND, 1)))
+
+    assert_becomes(before, expected)
+
+
+def test_groups_that_dead_channels_do_not_fill_end_the_run() -> None:
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(FIRST)))
+        return conv2d(y, const(numbers(WIDE, 10, 1, 1)), groups=2)
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(alive(b.emit(conv2d(x, const(longer(FIRST, 0))))))
+        return conv2d(y, const(numbers(WIDE, 10, 1, 1)), groups=2)
+
+    assert_becomes(before, expected)
 
 
 def test_whoever_else_reads_has_them_sliced_off_once() -> None:

@@ -25,7 +25,10 @@ def conv(in_channels: int, out_channels: int, groups: int) -> ConvWorkload:
         (conv(64, 64, 4), 16, 1),  # wide enough
         (conv(64, 64, 1), 16, 1),
         (conv(12, 24, 6), 16, 6),  # never enough: all groups
-        (conv(9, 9, 3), 4, 3),
+        (conv(9, 9, 3), 4, 1),  # nine would be more than two vectors
+        (conv(104, 104, 13), 16, 1),  # RegNet-Y: all 13 would multiply twelve zeros of 13
+        (conv(112, 112, 14), 16, 2),
+        (conv(28, 28, 7), 16, 7),  # no other factor, and less than two vectors
     ],
 )
 def test_the_fewest_groups_that_fill_a_vector(

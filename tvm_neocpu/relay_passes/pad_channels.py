@@ -3,13 +3,14 @@
 A block divides the number of channels. For 58 channels a block is 2 or 29, and a vector of 2 leaves
 14 of 16 lanes empty. With 6 channels of zeros behind them, blocks of 16 and 32 fit. Operations that
 treat all channels alike carry the dead channels along. The next dense convolution multiplies them
-by zero weights. In front of any other reader a slice drops them.
+by zero weights. A grouped one counts them as groups. In front of any other reader a slice drops
+them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from tvm_neocpu.relay_passes.layouts.flow import FlowKind, is_feature_map
 from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, slice_of
 from tvm_neocpu.relay_passes.layouts.table import flow_of
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
+from tvm_neocpu.relay_passes.widen_groups import block_diagonal, groups_to_merge
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 # These turn a zero into an infinity, and a zero weight times infinity is NaN.
@@ -38,8 +40,8 @@ FEW_ZEROS = 1.15
 class PadChannels:
     """Pad the outputs of dense convolutions to :func:`padded_channels`.
 
-    Needs: weights are constants; groups and shuffles are settled, because a grouped convolution or
-    a shuffle ends a run of padded tensors.
+    Needs: weights are constants; groups are widened and shuffles settled, because groups that do
+    not divide the padded channels, and shuffles, end a run of padded tensors.
     Leaves: parameters, results and tensors between regions with the channels that they had.
     """
 
@@ -107,8 +109,10 @@ class _Rewriter:
         conv = conv_workload(value)
         if conv is not None and conv.groups == 1:
             return self._dense(value, conv)
-        if conv is not None:
+        if conv is not None and conv.is_depthwise:
             return self._depthwise(value, conv)
+        if conv is not None:
+            return self._grouped(value, conv)
         flow = flow_of(value)
         if not flow.operands or not all(operand in self.widened for operand in flow.operands):
             return None
@@ -134,11 +138,26 @@ class _Rewriter:
 
     def _depthwise(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
         data = self.widened.get(call.args[0])
-        if data is None or not conv.is_depthwise or conv.out_channels != conv.in_channels:
+        if data is None or conv.out_channels != conv.in_channels:
             return None
         width = _channels(data)
         weight = _extended(call.args[1].value.numpy(), 0, width, 0.0)
         return _convolution(data, weight, conv, groups=width)
+
+    def _grouped(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
+        """Dead groups behind the others, which may make groups that fill a vector.
+
+        13 groups of 8 channels with one more are 7 groups of 16.
+        """
+        data, width = self.widened.get(call.args[0]), conv.in_channels // conv.groups
+        if data is None or _channels(data) % width:
+            return None
+        groups = _channels(data) // width
+        filters = conv.out_channels // conv.groups * groups
+        weight = _extended(call.args[1].value.numpy(), 0, filters, 0.0)
+        wide = replace(conv, in_channels=_channels(data), out_channels=filters, groups=groups)
+        merged = groups_to_merge(wide, self.cpu.lanes(conv.types.accumulator))
+        return _convolution(data, block_diagonal(weight, groups, merged), conv, groups // merged)
 
     def _wide_arg(self, arg: relax.Expr, width: int) -> relax.Expr:
         if isinstance(arg, relax.Var):
