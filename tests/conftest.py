@@ -8,10 +8,17 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
+from hypothesis import HealthCheck, settings
 from onnx import TensorProto, helper, numpy_helper
 
 # Before any module of tests asks for a target: what a user measured must not decide a test.
 os.environ["TVM_NEOCPU_CALIBRATION"] = "off"
+
+# `HYPOTHESIS_PROFILE=nightly pytest tests/networks/test_fuzz.py`
+settings.register_profile(
+    "nightly", max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck)
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 MakeModel = Callable[..., onnx.ModelProto]
 

@@ -34,8 +34,14 @@ def test_bench_does_without_peers(
     tiny_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(table, "find_spec", lambda name: name == "tvm_neocpu" or None)
-    assert bench.main([tiny_file, "--runs", "1"]) == 0
-    assert capsys.readouterr().out.count("not installed") == 2
+    assert bench.main([tiny_file, "--runs", "1", "--json", "out.json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.count("not installed") == 4
+    assert "warning: OpenVINO is not installed: pip install openvino\n" in printed.err
+    assert "warning: ncnn is not installed: pip install ncnn pnnx\n" in printed.err
+    (network,) = json.loads(Path("out.json").read_text())["networks"]
+    assert network["best_peer"] is None
+    assert network["absent"]["MNN"] == {"state": "not installed", "reason": "pip install MNN"}
 
 
 def test_bench_wants_a_log_that_exists(tiny_file: str, capfd: pytest.CaptureFixture[str]) -> None:

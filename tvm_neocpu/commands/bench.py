@@ -1,7 +1,8 @@
 """Compare with other engines: `python -m tvm_neocpu.bench resnet50 --threads 2 --json out.json`.
 
-ONNX Runtime and OpenVINO take part if they are installed (`pip install tvm-neocpu[bench]`). The
-exit code is 1 if our outputs differ from theirs.
+ONNX Runtime, OpenVINO, MNN and ncnn take part if they are installed (`pip install
+tvm-neocpu[bench]`). The exit code is 1 if our outputs differ from theirs; a peer that cannot take a
+network or gets it wrong is shown so, and is no error.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from tvm_neocpu.commands.bench_kernels import bench_kernels
 from tvm_neocpu.commands.bench_plan import bench_plan
 from tvm_neocpu.contrib.peers.compare import TOLERANCE, compare
 from tvm_neocpu.contrib.peers.isolated import EngineError
-from tvm_neocpu.contrib.peers.report import Comparison, as_json, show
+from tvm_neocpu.contrib.peers.report import Absence, Comparison, as_json, show
 from tvm_neocpu.contrib.peers.runner import Network, Runner
-from tvm_neocpu.contrib.peers.table import ENGINES, OURS
+from tvm_neocpu.contrib.peers.table import ENGINES, OURS, Engine
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import parse_target
@@ -28,6 +29,7 @@ from tvm_neocpu.tuning.database.log import load_log
 
 # The exit code where the outputs of ours differ from the reference's.
 WRONG_OUTPUTS = 1
+NOT_INSTALLED = "not installed"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,6 +49,9 @@ def _bench_networks(argv: list[str]) -> int:
     text = cli.target_text(options.target, flags)
     target = parse_target(text)
     cli.check_writable(options.json)
+    for engine in ENGINES:
+        if not engine.installed:
+            print(f"warning: {engine.name} is {NOT_INSTALLED}: {_install(engine)}", file=sys.stderr)
     logs = (options.log,) if options.log else ()
     load_log(logs)  # a missing log is an error before anything is built
     settings = _Settings(cli.parse_shapes(options.shape), count, text, logs, options.runs)
@@ -78,22 +83,29 @@ def _compare(spec: str, settings: _Settings) -> Comparison:
     shapes = resolve_shapes(model.graph, settings.shapes)
     network = Network(name, model, shapes, settings.threads, settings.target, settings.logs)
     runners: dict[str, Runner] = {}
-    absent: dict[str, str] = {}
+    absent: dict[str, Absence] = {}
     with contextlib.ExitStack() as processes:
         for engine in ENGINES:
             if not engine.installed:
-                absent[engine.name] = "not installed"
+                absent[engine.name] = Absence(NOT_INSTALLED, _install(engine))
                 continue
             try:
-                runners[engine.name] = processes.enter_context(engine.isolate(network))
+                runner = processes.enter_context(engine.isolate(network))
+                runner.burst(0)  # one run finds what loading does not
             except EngineError as error:
                 if engine.name == OURS:
                     raise
-                absent[engine.name] = "failed"
+                absent[engine.name] = Absence(error.state, str(error))
                 print(f"warning: {engine.name} cannot run {name}: {error}", file=sys.stderr)
+            else:
+                runners[engine.name] = runner
         # ONNX Runtime, the first peer, is the reference wherever it runs the network.
         reference = next((engine for engine in runners if engine != OURS), OURS)
         return Comparison(name, compare(runners, settings.runs, reference), absent, reference)
+
+
+def _install(engine: Engine) -> str:
+    return f"pip install {' '.join(engine.missing)}"
 
 
 def _differs(comparison: Comparison) -> bool:

@@ -5,7 +5,9 @@
 
 One walk over the nodes in their order: onnx infers the types of each node's results, onnx's
 reference evaluator computes each node whose inputs are known and small. ``If`` with a known
-condition becomes its branch. A node that onnx cannot infer or evaluate stays as it is.
+condition becomes its branch, ``Loop`` and ``Scan`` become their iterations where these are known,
+and an operator without a converter becomes the body that its schema has. A node that onnx cannot
+infer or evaluate stays as it is.
 
 onnxslim was tried and left: it fuses float arithmetic too, and results are no longer bit-equal.
 """
@@ -15,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +28,11 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import infer_node_outputs
 
+from tvm_neocpu.frontend.check_graph import stored_bytes
 from tvm_neocpu.frontend.inline_branch import inlined_branch
+from tvm_neocpu.frontend.inline_functions import function_nodes
+from tvm_neocpu.frontend.limits import Budget
+from tvm_neocpu.frontend.unroll_loop import MAX_NODES, LoopRest, unrolled_loop, unrolled_scan
 
 Array = npt.NDArray[Any]
 
@@ -35,7 +41,7 @@ MAX_ELEMENTS = 2**16
 # These need the shape of their input only.
 _SHAPE_READERS = frozenset({"Shape", "Size"})
 # The operators that exporters compute shapes, scales, paddings and positions with.
-_FOLDABLE = _SHAPE_READERS | frozenset(
+FOLDABLE = _SHAPE_READERS | frozenset(
     [
         "Abs",
         "Add",
@@ -118,14 +124,18 @@ def fold_shapes(
     shapes: Mapping[str, Sequence[int]],
     opset: int,
     keep_weights: bool = False,
+    known: Container[str] | None = None,
 ) -> Graph | onnx.GraphProto:
     """The model's graph with Constant nodes in place of whatever computes shapes.
 
     ``shapes`` has every input. ``keep_weights`` leaves what float initializers compute, for they
-    may change after importing. The model's own graph comes back where nothing folds.
+    may change after importing. ``known`` are the operators that have a converter, all by default;
+    another one becomes the body that its schema has. The model's own graph comes back where
+    nothing folds. Raises ShapeError or ModelFileError where a node makes something absurdly large.
     """
     graph = model.graph
-    folder = _Folder(_opsets(model, opset), keep_weights)
+    budget = Budget(sum(map(stored_bytes, graph.initializer)))
+    folder = _Folder(_opsets(model, opset), keep_weights, known, budget)
     for value in graph.input:
         if value.name in shapes:
             folder.know_type(value.name, value.type.tensor_type.elem_type, shapes[value.name])
@@ -144,11 +154,19 @@ def fold_shapes(
 class _Folder:
     """The types and the small values that are known so far, by tensor name."""
 
-    def __init__(self, opsets: Mapping[str, int], keep_weights: bool) -> None:
+    def __init__(
+        self,
+        opsets: Mapping[str, int],
+        keep_weights: bool,
+        known: Container[str] | None,
+        budget: Budget,
+    ) -> None:
         self.computed: dict[str, Array] = {}
+        self._budget = budget
         self._opsets = [helper.make_opsetid(domain, ver) for domain, ver in opsets.items()]
         self._versions = opsets
         self._keep_weights = keep_weights
+        self._known = known
         self._types: dict[str, onnx.TypeProto] = {}
         self._tensors: dict[str, onnx.TensorProto] = {}
 
@@ -157,24 +175,63 @@ class _Folder:
 
     def know_tensor(self, name: str, tensor: onnx.TensorProto, weight: bool = False) -> None:
         self.know_type(name, tensor.data_type, tensor.dims)
+        self._budget.know_constant(name)
         is_swappable = weight and self._keep_weights and tensor.data_type in _FLOATS
         if math.prod(tensor.dims) <= MAX_ELEMENTS and not is_swappable:
             self._tensors[name] = tensor
 
     def walk(self, nodes: Iterable[onnx.NodeProto]) -> tuple[list[onnx.NodeProto], bool]:
         """The nodes that stay, and whether any other one was folded."""
-        pending, kept, folded = deque(nodes), [], False
+        pending: deque[onnx.NodeProto | LoopRest] = deque(nodes)
+        kept, folded = [], False
         while pending:
             node = pending.popleft()
-            branch = self._branch(node)
-            if branch is not None:
-                pending.extendleft(reversed(inlined_branch(node, branch)))
-                folded = True
-            elif self._fold(node):
-                folded = True
-            else:
+            if isinstance(node, LoopRest):
+                pending.extendleft(reversed(node.next(self._truth(node.condition))))
+                continue
+            inlined = self._inlined(node)
+            if inlined is not None:
+                pending.extendleft(reversed(inlined))
+            elif not self._fold(node):
                 kept.append(node)
+                continue
+            folded = True
         return kept, folded
+
+    def _inlined(self, node: onnx.NodeProto) -> Sequence[onnx.NodeProto | LoopRest] | None:
+        """What stands in a node's place: iterations, a branch, a function's body.
+
+        ``None`` for a node that stays.
+        """
+        unrolled = self._unrolled(node)
+        if unrolled is not None:
+            return unrolled
+        branch = self._branch(node)
+        if branch is not None:
+            return inlined_branch(node, branch)
+        if self._known is None or node.op_type in self._known:
+            return None
+        types = [self._types.get(name) for name in node.input]
+        return function_nodes(node, types, self._versions[""])
+
+    def _unrolled(self, node: onnx.NodeProto) -> Sequence[onnx.NodeProto | LoopRest] | None:
+        """The iterations of a ``Loop`` or ``Scan``; ``None`` for what must stay."""
+        opset = self._versions[""]
+        if node.op_type == "Scan":
+            shapes = [_static_shape(self._types.get(name)) for name in node.input]
+            return unrolled_scan(node, shapes, opset)
+        if node.op_type != "Loop":
+            return None
+        trips = self._value(node.input[0]) if node.input[0] else np.array(MAX_NODES)
+        goes_on = self._truth(node.input[1]) if len(node.input) > 1 and node.input[1] else True
+        if trips is None or trips.size != 1 or goes_on is None:
+            return None
+        return unrolled_loop(node, max(int(trips.item()), 0), goes_on, opset)
+
+    def _truth(self, name: str) -> bool | None:
+        """A condition; ``None`` where it is not known."""
+        value = self._value(name)
+        return bool(value.item()) if value is not None and value.size == 1 else None
 
     def _branch(self, node: onnx.NodeProto) -> onnx.GraphProto | None:
         """The branch that an ``If`` takes; ``None`` where it is not known."""
@@ -197,7 +254,10 @@ class _Folder:
         inputs = self._inputs(node)
         types = self._inferred(node, inputs)
         self._types.update(types)
+        self._budget.check(node, types, self._types.get(node.input[0]) if node.input else None)
         if inputs is None or not _is_small(node, types, inputs):
+            return False
+        if not self._budget.takes(value.size for value in inputs.values()):
             return False
         # Whatever evaluating raises, the node stays and is imported as it is.
         with contextlib.suppress(Exception):
@@ -210,7 +270,7 @@ class _Folder:
 
     def _inputs(self, node: onnx.NodeProto) -> dict[str, Array] | None:
         """The values that a foldable node reads; ``None`` where one is not known."""
-        if node.op_type not in _FOLDABLE or node.domain not in ("", "ai.onnx"):
+        if node.op_type not in FOLDABLE or node.domain not in ("", "ai.onnx"):
             return None
         read = self._stand_in if node.op_type in _SHAPE_READERS else self._value
         values = {name: read(name) for name in node.input if name}

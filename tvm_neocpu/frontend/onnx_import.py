@@ -62,9 +62,10 @@ def import_model(
         sanitize=False,
     )
     opset = opset or opset_of(model)
-    graph = fold_shapes(model, resolved, opset, keep_weights=not freeze_params)
+    known = {**_get_convert_map(), **CONVERTERS, "If": None}
+    graph = fold_shapes(model, resolved, opset, keep_weights=not freeze_params, known=known)
     # After folding: the branch that an If does not take may have any operator.
-    _check_operators(graph)
+    _check_operators(graph, known)
     try:
         mod = _run_importer(importer, graph, opset)
         mod = name_outputs(mod, [value.name for value in model.graph.output])
@@ -146,8 +147,8 @@ def _closing_blocks(builder: relax.BlockBuilder) -> Iterator[None]:
         raise
 
 
-def _check_operators(graph: Graph | onnx.GraphProto) -> None:
-    missing = unsupported_operators(graph, {**_get_convert_map(), **CONVERTERS})
+def _check_operators(graph: Graph | onnx.GraphProto, known: Mapping[str, object]) -> None:
+    missing = unsupported_operators(graph, known)
     if not missing:
         return
     what = "operator" if len(missing) == 1 else "operators"

@@ -11,8 +11,11 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError
 
-from tvm_neocpu.core.errors import ModelFileError, OpenShapeError, ShapeError
+from tvm_neocpu.core.errors import ModelFileError, NeoCpuError, OpenShapeError, ShapeError
+from tvm_neocpu.frontend.check_graph import check_sound, is_external, tensors_of
+from tvm_neocpu.frontend.external_data import load_external_data
 from tvm_neocpu.frontend.fold_shapes import Graph
+from tvm_neocpu.frontend.limits import check_elements, check_weight_bytes
 from tvm_neocpu.targets.syntax import suggestion
 
 Shape = tuple[int, ...]
@@ -23,7 +26,10 @@ _DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
 
 
 def load_model(path: str | Path) -> onnx.ModelProto:
-    """Read an ONNX file with its external weights. Raises ModelFileError with one clear line."""
+    """Read an ONNX file with its external weights, which lie in its folder.
+
+    Raises ModelFileError with one clear line.
+    """
     path = Path(path)
     if not path.exists():
         raise ModelFileError(f"there is no model file {path}")
@@ -31,17 +37,33 @@ def load_model(path: str | Path) -> onnx.ModelProto:
         raise ModelFileError(f"{path} is not a model file")
     if path.stat().st_size == 0:
         raise ModelFileError(f"the model file {path} is empty")
+    check_weight_bytes(str(path), path.stat().st_size)
     try:
-        model = onnx.load(str(path))
+        model = onnx.load(str(path), load_external_data=False)
+        _check_model(model, str(path))
+        load_external_data(model, path)
+    except NeoCpuError:
+        raise
     except DecodeError as error:
         raise ModelFileError(f"{path} is not an ONNX model, or is truncated") from error
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+    except Exception as error:  # each of onnx's formats has exceptions of its own
         raise ModelFileError(f"cannot read {path}: {_first_line(error)}") from error
-    return check_model(model, str(path))
+    return model
 
 
 def check_model(model: onnx.ModelProto, name: str = "the model") -> onnx.ModelProto:
-    """The model if it is one: bytes that are not ONNX often parse as an empty message."""
+    """The model if it is one, and sound, with all its weights. Raises ModelFileError."""
+    _check_model(model, name)
+    for tensor in tensors_of(model):
+        if is_external(tensor):
+            raise ModelFileError(
+                f"weight {tensor.name!r} of {name} lies in another file; give the model's path"
+            )
+    return model
+
+
+def _check_model(model: onnx.ModelProto, name: str) -> None:
+    """Bytes that are not ONNX often parse as an empty message."""
     if not isinstance(model, onnx.ModelProto):
         kind = type(model).__name__
         raise ModelFileError(f"expected an onnx.ModelProto or the path of a model, not {kind}")
@@ -49,7 +71,7 @@ def check_model(model: onnx.ModelProto, name: str = "the model") -> onnx.ModelPr
         raise ModelFileError(f"{name} is not an ONNX model, or is truncated: it has no graph")
     if model.ir_version < 3:
         raise ModelFileError(f"{name} is of ONNX IR version {model.ir_version}; 3 is the oldest")
-    return model
+    check_sound(model, name)
 
 
 def opset_of(model: onnx.ModelProto) -> int:
@@ -64,7 +86,7 @@ def unsupported_operators(
     """Names of all operators that the importer has no converter for, nested graphs included."""
     missing = {
         f"{node.domain}::{node.op_type}" if node.domain not in _DOMAINS else node.op_type
-        for node in _nodes(graph)
+        for node in all_nodes(graph)
         if node.domain not in _DOMAINS or node.op_type not in {*known, *_CONTROL}
     }
     return tuple(sorted(missing))
@@ -89,7 +111,10 @@ def resolve_shapes(graph: onnx.GraphProto, given: Shapes | None) -> dict[str, Sh
         if name not in names:
             hint = suggestion(name, names) or f"; its inputs are {', '.join(names)}"
             raise ShapeError(f"the model has no input {name!r}{hint}")
-    return {value.name: _resolve(value, given.get(value.name)) for value in inputs}
+    shapes = {value.name: _resolve(value, given.get(value.name)) for value in inputs}
+    for name, shape in shapes.items():
+        check_elements(f"input {name!r}", shape)
+    return shapes
 
 
 def declared_shape(value: onnx.ValueInfoProto) -> tuple[int | None, ...] | None:
@@ -154,12 +179,12 @@ def _shown(declared: Sequence[int | None]) -> str:
     return f"[{', '.join('?' if dim is None else str(dim) for dim in declared)}]"
 
 
-def _nodes(graph: Graph | onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+def all_nodes(graph: Graph | onnx.GraphProto) -> Iterator[onnx.NodeProto]:
     for node in graph.node:
         yield node
         for attribute in node.attribute:
             for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                yield from _nodes(inner)
+                yield from all_nodes(inner)
 
 
 def _first_line(error: Exception) -> str:

@@ -14,6 +14,7 @@ from tvm_neocpu.core.fallback import Coverage, Fallback
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of
+from tvm_neocpu.relay_passes.operators.call_form import MultiplyAdds
 from tvm_neocpu.relay_passes.operators.heavy import HEAVY, flops_of
 from tvm_neocpu.relay_passes.operators.table import forms, read_decision, why_no_template
 from tvm_neocpu.relay_passes.operators.tensor_products import multiply_adds_of
@@ -37,7 +38,9 @@ class FindFallbacks:
     cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> Coverage:
-        heavy = HEAVY.keys() | {form.op for form in forms() if form.decides}
+        ours = {form.op: form.multiply_adds for form in forms() if form.multiply_adds is not None}
+        counts = {**HEAVY, **ours}
+        heavy = counts.keys() | {form.op for form in forms() if form.decides}
         planned: list[int] = []
         fallbacks: list[Fallback | None] = []
 
@@ -48,7 +51,7 @@ class FindFallbacks:
             elif name not in heavy:
                 return
             elif (why := why_no_template(expr, self.cpu)) is not None:
-                fallbacks.append(_of_call(expr, name, why))
+                fallbacks.append(_of_call(expr, why, counts.get(name)))
             elif (found := read_decision(expr)) is not None:
                 planned.append(found[1].flops)
 
@@ -57,10 +60,10 @@ class FindFallbacks:
         return Coverage(sum(planned), tuple(each for each in fallbacks if each is not None))
 
 
-def _of_call(call: relax.Call, name: str, why: str) -> Fallback | None:
+def _of_call(call: relax.Call, why: str, multiply_adds: MultiplyAdds | None) -> Fallback | None:
     """``None`` for a call without products, such as an einsum that transposes."""
-    flops = flops_of(call, name)
-    label = name.removeprefix("relax.").removeprefix("nn.")
+    flops = flops_of(call, multiply_adds) if multiply_adds is not None else None
+    label = op_name(call).removeprefix("relax.").removeprefix("nn.")
     return None if flops == 0 else Fallback(label, _shapes(call.args, call), why, flops)
 
 

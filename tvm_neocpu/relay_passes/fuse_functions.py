@@ -8,6 +8,7 @@ from typing import ClassVar
 import tvm
 from tvm import relax
 
+from tvm_neocpu.relay_passes.ir.dataflow import regions_to_dataflow
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE
 from tvm_neocpu.relay_passes.lowering.channel_move_legalize import legalize_channel_move
@@ -19,7 +20,7 @@ from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
 class FuseFunctions:
     """TVM's own passes, in order; the functions of templates say already how they may be fused.
 
-    Fusion works on dataflow blocks only, hence the conversion first.
+    Fusion works on dataflow blocks only, hence the conversion before it.
 
     Needs: templates are lowered (:class:`LowerToTemplates`).
     Leaves: Relax functions that call PrimFuncs, one for each fused group, not scheduled; operators
@@ -29,14 +30,14 @@ class FuseFunctions:
     name: ClassVar[str] = "fuse-functions"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        legalize = relax.transform.LegalizeOps(
+            {**vector_legalization(), RESIZE: legalize_resize, MOVE: legalize_channel_move}
+        )
         passes = (
-            relax.transform.LegalizeOps(
-                {**vector_legalization(), RESIZE: legalize_resize, MOVE: legalize_channel_move}
-            ),
-            relax.transform.ConvertToDataflow(),
             relax.transform.RewriteDataflowReshape(),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FuseOps(),
             relax.transform.FuseTIR(),
         )
-        return remove_dead_code(tvm.transform.Sequential(passes)(mod))
+        blocks = regions_to_dataflow(legalize(mod))
+        return remove_dead_code(tvm.transform.Sequential(passes)(blocks))

@@ -113,6 +113,14 @@ def test_lengths_of_all_steps_are_like_none(kind: str) -> None:
     check(kind, "B", lengths=[STEPS] * BATCH)
 
 
+@KINDS
+@pytest.mark.parametrize("constant", [True, False])
+def test_sequences_end_at_their_own_lengths(kind: str, constant: bool) -> None:
+    """The reverse direction starts at the end of each sequence; what follows it is zero."""
+    given = {"lengths": [STEPS, STEPS - 1], "direction": "bidirectional", "constant": constant}
+    check(kind, "B", "h", "c", **given)
+
+
 @pytest.mark.parametrize("constant", [True, False])
 def test_lstm_with_peepholes(constant: bool) -> None:
     check("LSTM", "B", "h", "c", "P", direction="bidirectional", constant=constant)
@@ -138,6 +146,27 @@ def test_gru_that_resets_after_its_matmul(given: tuple[str, ...], constant: bool
 )
 def test_activations_of_each_direction(kind: str, names: list[str]) -> None:
     check(kind, "B", direction="bidirectional", activations=names)
+
+
+# Each with the numbers that it takes: alphas, betas.
+ACTIVATIONS = [
+    (["Affine", "LeakyRelu"], [0.3, 0.2], [0.1]),
+    (["ScaledTanh", "HardSigmoid"], [0.9, 0.3], [0.7, 0.4]),
+    (["Elu", "ThresholdedRelu"], [0.5, 0.2], []),
+    (["Softsign", "Softplus"], [], []),
+]
+
+
+@pytest.mark.parametrize(("names", "alphas", "betas"), ACTIVATIONS)
+def test_activations_with_numbers_of_their_own(
+    names: list[str], alphas: list[float], betas: list[float]
+) -> None:
+    numbers = {
+        f"activation_{name}": values
+        for name, values in (("alpha", alphas), ("beta", betas))
+        if values
+    }
+    check("RNN", "B", "h", direction="bidirectional", activations=names, **numbers)
 
 
 @KINDS
@@ -170,9 +199,7 @@ def test_fewer_outputs(kind: str, outputs: list[str]) -> None:
 @pytest.mark.parametrize(
     ("named", "message"),
     [
-        ({"lengths": [STEPS, STEPS - 1]}, "sequence_lens"),
-        ({"lengths": [STEPS, STEPS], "constant": False}, "input 4 must be a constant"),
-        ({"activations": ["Affine"]}, "activation affine"),
+        ({"activations": ["Sine"]}, "activation sine"),
         ({"activation_alpha": [0.5]}, "activation_alpha"),
         ({"steps": MAX_STEPS + 1}, "steps"),
     ],

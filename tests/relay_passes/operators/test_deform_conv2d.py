@@ -19,7 +19,6 @@ from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
 from tvm_neocpu.relay_passes.operators.deform_conv2d import (
     DEFORM_CONV2D_FORM,
-    OP,
     deform_conv2d,
 )
 from tvm_neocpu.relay_passes.operators.heavy import flops_of
@@ -108,8 +107,10 @@ def test_half_precision_has_no_template() -> None:
 
 def test_its_products_are_arithmetic() -> None:
     """Masked or not: the product is the convolution's."""
+    count = DEFORM_CONV2D_FORM.multiply_adds
+    assert count is not None
     for masked in (False, True):
-        assert flops_of(call_of(replace(DEFORM, masked=masked)), OP) == DEFORM.conv.flops
+        assert flops_of(call_of(replace(DEFORM, masked=masked)), count) == DEFORM.conv.flops
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,17 @@ def test_tiles_that_overhang_are_charged_for_what_they_compute() -> None:
     assert price(replace(CONV, width=21), CONFIG) < 0.85 * price(CONV, CONFIG)
 
 
-def test_a_copy_is_charged() -> None:
+def test_padding_costs_nothing_where_taps_are_unrolled() -> None:
+    """The taps test for the border themselves; in a rolled loop each of them has to."""
+    padded = replace(CONV, height=28, width=28, padding=(1, 1, 1, 1))
     unpadded = replace(CONV, height=30, width=30, padding=(0, 0, 0, 0))
-    assert unpadded.out_shape == CONV.out_shape
-    assert price(unpadded, CONFIG) < price(CONV, CONFIG)
+    assert unpadded.out_shape == padded.out_shape
+    assert price(padded, CONFIG) <= price(unpadded, CONFIG)
+    rolled = replace(CONFIG, unroll_ker=False)
+    assert price(padded, rolled) > 1.1 * price(unpadded, rolled)
+
+
+def test_the_copy_that_repeats_channels_is_charged() -> None:
+    doubled = replace(CONV, out_channels=2 * CONV.out_channels)
+    config = replace(CONFIG, oc_bn=2 * CONFIG.ic_bn)
+    assert price(doubled, config) > 3 * price(CONV, CONFIG)

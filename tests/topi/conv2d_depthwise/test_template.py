@@ -14,6 +14,7 @@ from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_depthwise.template import pack_weight
+from tvm_neocpu.topi.kernel import kernel
 
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 CONV = ConvWorkload(1, 16, 14, 14, 16, (3, 3), padding=(1, 1, 1, 1), groups=16)
@@ -46,6 +47,14 @@ def test_a_statement_takes_no_more_registers_than_a_row_of_a_tile_has() -> None:
     assert nest(wide, config, PRODUCT, cortex).endswith("unroll 2, unroll 2, vector 32")
     doubles = replace(wide, types=uniform("float64"))
     assert nest(doubles, config, PRODUCT, cortex).endswith("unroll 2, unroll 4, vector 16")
+
+
+def test_taps_read_the_image_itself() -> None:
+    """No padded copy: a pass over memory more, for a test at the ends of each row."""
+    text = str(kernel(CONV, DepthwiseConfig(16, 16, 7), SKYLAKE))
+    assert "depthwise_pad" not in text and "if_then_else" in text
+    unpadded = replace(CONV, padding=(0, 0, 0, 0))
+    assert "if_then_else" not in str(kernel(unpadded, DepthwiseConfig(16, 16, 6), SKYLAKE))
 
 
 def test_a_multiplier_repeats_channels_of_its_data() -> None:

@@ -50,6 +50,14 @@ def test_where_no_block_fills_a_vector_the_widest_are_kept() -> None:
     assert {candidate.writes.block for candidate in found} == {1, 7}
 
 
+@pytest.mark.parametrize("multiplier", [2, 3, 5])
+def test_depthwise_outputs_fill_vectors_where_inputs_cannot(multiplier: int) -> None:
+    """40 channels: the two widest input blocks belong to no output block of whole vectors."""
+    for channels in (6, 20, 24, 40):
+        conv = ConvWorkload(1, channels, 3, 3, channels * multiplier, (3, 3), groups=channels)
+        assert best_per_layout(conv, CPU), conv
+
+
 def test_layouts_that_no_template_offers() -> None:
     assert best_config(CONV, Layout(16), Layout(5), CPU) is None
     assert best_config(CONV, NCHW, NCHW, CPU) is None

@@ -18,6 +18,7 @@ from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import PIXELS_KEY, plant_pixel_requests
 from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY, plant_prefetches
+from tvm_neocpu.topi.tir.transpose_tiles import transpose_tiles
 
 # Large enough for requests of all three kinds.
 CONV = ConvWorkload(1, 256, 28, 28, 256, (1, 1))
@@ -61,6 +62,7 @@ def test_the_last_rewrite_is_the_one_that_no_schedule_reads() -> None:
         (prefetch_epilogues, plant_pixel_requests),
         (plant_prefetches, outline_chunks),
         (plant_pixel_requests, outline_chunks),
+        (transpose_tiles, outline_chunks),
         (outline_chunks, forget_locals),
     ],
 )
@@ -69,4 +71,4 @@ def test_order(earlier: object, later: object) -> None:
 
 
 def test_what_the_general_rule_scheduled_has_no_marks_to_look_for() -> None:
-    assert (outline_parallel, forget_locals) == GENERIC_REWRITES
+    assert (transpose_tiles, outline_parallel, forget_locals) == GENERIC_REWRITES

@@ -12,14 +12,24 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tvm_neocpu.contrib.peers.converter import ConversionError, silence_stdout
 from tvm_neocpu.contrib.peers.runner import Runner
 from tvm_neocpu.core.errors import NeoCpuError
 
 PATIENCE_SECONDS = 10.0
+FAILED = "failed"
+CANNOT_CONVERT = "cannot convert"
 
 
 class EngineError(NeoCpuError):
-    """The engine refused the network, or its process died; the text is its own."""
+    """The engine refused the network, or its process died; the text is its own.
+
+    ``state`` says in two words which: ``CANNOT_CONVERT`` or ``FAILED``.
+    """
+
+    def __init__(self, text: str, state: str = FAILED) -> None:
+        super().__init__(text)
+        self.state = state
 
 
 class IsolatedRunner:
@@ -72,12 +82,13 @@ class IsolatedRunner:
             raise EngineError(f"its process ended with code {self._process.exitcode}") from None
         if not ok:
             self.close()
-            raise EngineError(value)
+            raise EngineError(*value)
         return value
 
 
 def _serve(load: Callable[[], Runner], connection: Connection) -> None:
     """The process: load, say so, answer until nobody asks any more."""
+    silence_stdout()
     try:
         runner = load()
         connection.send((True, None))
@@ -86,6 +97,8 @@ def _serve(load: Callable[[], Runner], connection: Connection) -> None:
             connection.send((True, getattr(runner, name)(*arguments)))
     except EOFError:
         return
+    except ConversionError as error:
+        connection.send((False, (str(error), CANNOT_CONVERT)))
     except Exception as error:  # whatever an engine raises is its answer
         text = (str(error).strip() or "no text").splitlines()[0]
-        connection.send((False, f"{type(error).__name__}: {text}"))
+        connection.send((False, (f"{type(error).__name__}: {text}", FAILED)))

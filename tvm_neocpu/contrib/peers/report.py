@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich import box
@@ -17,19 +17,34 @@ from tvm_neocpu.contrib.provenance import provenance
 _MILLI = 1e3
 
 
+WRONG = "wrong"
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Why an engine has no timing: ``state`` in two words for the table, the reason in a line."""
+
+    state: str
+    reason: str
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One network's timings by engine, why an engine has none, and whose outputs are right."""
 
     network: str
     timings: Mapping[str, Timing]
-    absent: Mapping[str, str] = field(default_factory=dict)
+    absent: Mapping[str, Absence] = field(default_factory=dict)
     reference: str = OURS
 
     @property
     def best_peer(self) -> str | None:
-        """The fastest engine that is not ours."""
-        peers = {name: timing.median for name, timing in self.timings.items() if name != OURS}
+        """The fastest engine that is not ours and whose outputs are right."""
+        peers = {
+            name: timing.median
+            for name, timing in self.timings.items()
+            if name != OURS and name not in self.differing
+        }
         return min(peers, key=peers.__getitem__) if peers else None
 
     @property
@@ -48,7 +63,7 @@ class Comparison:
 
 def show(comparisons: list[Comparison], threads: int, console: Console) -> None:
     """Print one row per network: medians in milliseconds, our speed-up, the largest error."""
-    caption = "median ms of a run, interleaved; all in float32 (OpenVINO held to it)"
+    caption = "median ms of a run, interleaved; all in float32 (every engine held to it)"
     lines = box.HEAVY_HEAD if console.is_terminal else box.ASCII
     table = Table(title=f"latency on {threads} threads", caption=caption, box=lines)
     table.add_column("network")
@@ -82,7 +97,10 @@ def _row(comparison: Comparison) -> list[str]:
 def _cell(comparison: Comparison, name: str) -> str:
     timing = comparison.timings.get(name)
     if timing is None:
-        return comparison.absent.get(name, "-")
+        absence = comparison.absent.get(name)
+        return absence.state if absence else "-"
+    if name in comparison.differing:
+        return WRONG
     return f"{timing.median * _MILLI:.2f}"
 
 
@@ -92,6 +110,7 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
             "median_ms": timing.median * _MILLI,
             "runs_ms": [seconds * _MILLI for seconds in timing.seconds],
             "largest_error": timing.error,
+            "right": not timing.differs,
         }
         for name, timing in comparison.timings.items()
     }
@@ -99,6 +118,7 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
         "network": comparison.network,
         "engines": engines,
         "reference": comparison.reference,
-        "absent": dict(comparison.absent),
+        "absent": {name: asdict(absence) for name, absence in comparison.absent.items()},
+        "best_peer": comparison.best_peer,
         "speedup_over_best_peer": comparison.speedup,
     }

@@ -15,16 +15,21 @@ OURS = "tvm_neocpu"
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine's name, the package that it needs, and where its runner is."""
+    """An engine's name, the packages that it needs, and where its runner is."""
 
     name: str
-    package: str
+    packages: tuple[str, ...]
     module: str
     runner: str
 
     @property
+    def missing(self) -> tuple[str, ...]:
+        """The packages that are not installed; their names on PyPI are the same."""
+        return tuple(package for package in self.packages if find_spec(package) is None)
+
+    @property
     def installed(self) -> bool:
-        return find_spec(self.package) is not None
+        return not self.missing
 
     @property
     def version(self) -> str:
@@ -42,7 +47,9 @@ class Engine:
 
 _HERE = "tvm_neocpu.contrib.peers"
 ENGINES: tuple[Engine, ...] = (
-    Engine(OURS, "tvm_neocpu", f"{_HERE}.ours", "OurRunner"),
-    Engine("ONNX Runtime", "onnxruntime", f"{_HERE}.onnx_runtime", "OnnxRuntimeRunner"),
-    Engine("OpenVINO", "openvino", f"{_HERE}.openvino_cpu", "OpenVinoRunner"),
+    Engine(OURS, ("tvm_neocpu",), f"{_HERE}.ours", "OurRunner"),
+    Engine("ONNX Runtime", ("onnxruntime",), f"{_HERE}.onnx_runtime", "OnnxRuntimeRunner"),
+    Engine("OpenVINO", ("openvino",), f"{_HERE}.openvino_cpu", "OpenVinoRunner"),
+    Engine("MNN", ("MNN",), f"{_HERE}.mnn_cpu", "MnnRunner"),
+    Engine("ncnn", ("ncnn", "pnnx"), f"{_HERE}.ncnn_cpu", "NcnnRunner"),
 )

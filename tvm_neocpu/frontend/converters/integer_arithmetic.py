@@ -131,7 +131,11 @@ def _quantized(node: Node, total: relax.Expr, scale: relax.Expr) -> relax.Expr:
     """int32 sums of this scale, in the type, scale and zero point of the node's result."""
     zero = node.required(7)
     dtype = str(zero.ty.dtype)
-    factor = node.emit(relax.op.divide(scale, node.required(6)))
+    # Scales may be float16; ONNX Runtime computes in float32.
+    own, result = (
+        node.emit(relax.op.astype(value, "float32")) for value in (scale, node.required(6))
+    )
+    factor = node.emit(relax.op.divide(own, result))
     real = node.emit(relax.op.multiply(node.emit(relax.op.astype(total, "float32")), factor))
     shift = node.emit(relax.op.astype(zero, "float32"))
     shifted = node.emit(relax.op.add(node.emit(relax.op.round(real)), shift))

@@ -19,8 +19,8 @@ from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Array, Node
+from tvm_neocpu.frontend.converters.recurrent_activations import Function, functions_of
 
-Function = Callable[[relax.Expr], relax.Expr]
 # Hidden state, and the cell's state of an LSTM.
 State = tuple[relax.Expr, ...]
 # All steps are unrolled.
@@ -28,9 +28,6 @@ MAX_STEPS = 1024
 
 _DIRECTIONS: Mapping[str, tuple[bool, ...]] = MappingProxyType(
     {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
-)
-_ACTIVATIONS: Mapping[str, Function] = MappingProxyType(
-    {"sigmoid": relax.op.sigmoid, "tanh": relax.op.tanh, "relu": relax.op.nn.relu}
 )
 
 
@@ -77,7 +74,11 @@ class _Layer:
         clip = self.node.attributes.get("clip")
         if clip:
             value = self.emit(relax.op.clip(value, -clip, clip))
-        return self.emit(self.functions[number](value))
+        return self.function(number, value)
+
+    def function(self, number: int, value: relax.Expr) -> relax.Var:
+        """The value through the layer's activation of this number."""
+        return self.emit(self.functions[number](self.node, value))
 
     def gate(self, value: relax.Expr, number: int) -> relax.Var:
         """The columns of one gate: ``(batch, gates * hidden)`` -> ``(batch, hidden)``."""
@@ -165,7 +166,7 @@ class _LstmCell(_RnnCell):
         memory = layer.add(layer.multiply(kept, memory), layer.multiply(taken, new))
         shown = layer.activate(0, self._gate(summed, 1, memory))
         # As in ONNX Runtime, `clip` does not bound the memory.
-        return layer.multiply(shown, layer.emit(layer.functions[2](memory))), memory
+        return layer.multiply(shown, layer.function(2, memory)), memory
 
     def _gate(self, summed: relax.Expr, number: int, memory: relax.Expr) -> relax.Expr:
         gate, peephole = self.layer.gate(summed, number), self.peepholes[number]
@@ -216,7 +217,7 @@ def _recurrent(
     steps, batch = node.extent(layout), node.extent(1 - layout)
     reverses = _checked_directions(node, steps)
     hidden = _hidden(node, gates)
-    functions = _functions(node, defaults, len(reverses))
+    functions = functions_of(node, defaults, len(reverses))
     data = node.emit(relax.op.permute_dims(node.data, [1, 0, 2])) if layout else node.data
     rows = node.emit(relax.op.reshape(data, [steps * batch, node.extent(2)]))
     sequences, states = [], []
@@ -242,13 +243,32 @@ def _run(
     projected = layer.emit(relax.op.matmul(rows, layer.matrix(1, 0, layer.gates)))
     if cell.bias is not None:
         projected = layer.add(projected, cell.bias)
+    lengths = _lengths(layer, steps)
+    none = relax.const(0, layer.node.dtype)
     state, outputs = cell.start(), {}
     for step in reversed(range(steps)) if is_reverse else range(steps):
         start = step * layer.batch
         part = relax.op.strided_slice(projected, [0], [start], [start + layer.batch])
-        state = cell.step(layer.emit(part), state)
-        outputs[step] = state[0]
+        new = cell.step(layer.emit(part), state)
+        if lengths is None:
+            state, outputs[step] = new, new[0]
+            continue
+        # A sequence that has ended keeps its state and shows zeros.
+        goes_on = layer.emit(relax.op.greater(lengths, relax.const(step, "int32")))
+        state = tuple(
+            layer.emit(relax.op.where(goes_on, after, before))
+            for after, before in zip(new, state, strict=True)
+        )
+        outputs[step] = layer.emit(relax.op.where(goes_on, new[0], none))
     return [outputs[step] for step in range(steps)], state
+
+
+def _lengths(layer: _Layer, steps: int) -> relax.Var | None:
+    """How many steps each sequence has, ``(batch, 1)``; ``None`` where all have all of them."""
+    given, values = layer.node.input(4), _known(layer.node, 4)
+    if given is None or (values is not None and (values == steps).all()):
+        return None
+    return layer.emit(relax.op.expand_dims(given, 1))
 
 
 def _checked_directions(node: Node, steps: int) -> tuple[bool, ...]:
@@ -257,9 +277,6 @@ def _checked_directions(node: Node, steps: int) -> tuple[bool, ...]:
         raise UnsupportedOperatorError(f"direction {direction!r} is not supported")
     if steps > MAX_STEPS:
         raise UnsupportedOperatorError(f"{steps} steps; {MAX_STEPS} are supported")
-    lengths = node.constant(4)
-    if lengths is not None and (lengths != steps).any():
-        raise UnsupportedOperatorError("sequence_lens shorter than the input is not supported")
     return _DIRECTIONS[direction]
 
 
@@ -269,24 +286,6 @@ def _hidden(node: Node, gates: int) -> int:
     if int(dims[1]) != gates * hidden or node.attributes.get("hidden_size", hidden) != hidden:
         raise UnsupportedOperatorError("hidden_size does not fit its weights")
     return hidden
-
-
-def _functions(node: Node, defaults: Sequence[str], directions: int) -> list[tuple[Function, ...]]:
-    """The activations of each direction."""
-    for name in ("activation_alpha", "activation_beta"):
-        if node.attributes.get(name):
-            raise UnsupportedOperatorError(f"{name} is not supported")
-    names = [name.lower() for name in node.attributes.get("activations") or defaults * directions]
-    count = len(defaults)
-    # The schema's default of RNN has two names for one direction too.
-    names = names[: count * directions]
-    if len(names) < count * directions:
-        raise UnsupportedOperatorError(f"activations has {len(names)} names")
-    unknown = sorted(set(names) - set(_ACTIVATIONS))
-    if unknown:
-        raise UnsupportedOperatorError(f"activation {', '.join(unknown)} is not supported")
-    functions = [_ACTIVATIONS[name] for name in names]
-    return [tuple(functions[place * count :][:count]) for place in range(directions)]
 
 
 def _sum_of_biases(layer: _Layer, gates: int) -> relax.Expr | None:

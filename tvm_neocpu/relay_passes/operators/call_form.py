@@ -15,6 +15,9 @@ from tvm_neocpu.core.workload import Workload
 INJECTIVE, OUT_ELEMWISE_FUSABLE, OPAQUE = 2, 4, 8
 
 Layouts = tuple[Layout, Layout]
+Shape = tuple[int, ...]
+# The multiply-adds of a call, given the shapes of all its arguments and of its result.
+MultiplyAdds = Callable[[relax.Call, list[Shape]], int]
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,9 @@ class CallForm:
     ``refusal(call)``: why ``read`` takes no workload from a call of ``op``, in a few words for
     people; ``None`` where it takes one, or where the form cannot say.
 
+    ``multiply_adds``: the arithmetic of a call that no template takes, for the report of these;
+    ``None`` where ``op`` is Relax's own, which :mod:`.heavy` counts.
+
     ``layouts(call)``: the layouts in which a call reads its feature maps and writes its result.
     ``alter(call, tensors, before, after)``: the call over ``tensors``, whose feature maps are
     stored in ``before``, with its result in ``after``; ``None`` for an operator whose tensors have
@@ -42,6 +48,7 @@ class CallForm:
     read: Callable[[relax.Call], Workload | None]
     tensors: Callable[[relax.Call], tuple[relax.Expr, ...]] = lambda call: tuple(call.args)
     refusal: Callable[[relax.Call], str | None] = lambda call: None
+    multiply_adds: MultiplyAdds | None = None
     layouts: Callable[[relax.Call], Layouts] = lambda call: (NCHW, NCHW)
     alter: Callable[[relax.Call, Sequence[relax.Expr], Layout, Layout], relax.Expr] | None = None
     decides: bool = True

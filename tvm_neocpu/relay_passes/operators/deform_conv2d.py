@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -11,7 +12,7 @@ from tvm.ir import GenericConst
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
-from tvm_neocpu.relay_passes.operators.call_form import OPAQUE, CallForm, Layouts
+from tvm_neocpu.relay_passes.operators.call_form import OPAQUE, CallForm, Layouts, Shape
 from tvm_neocpu.relay_passes.operators.new_op import NewOp
 from tvm_neocpu.topi.deform_conv2d import definition
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
@@ -126,6 +127,12 @@ def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return builder.call_te(product, columns, weight, primfunc_name_hint="deform_multiplied")
 
 
+def _multiply_adds(_: relax.Call, shapes: list[Shape]) -> int:
+    """The products alone: the interpolation before them is small beside many filters."""
+    weight, out = shapes[1], shapes[-1]
+    return math.prod(out) * math.prod(weight[1:])
+
+
 def _ints(values: Sequence[int]) -> tuple[int, ...]:
     return tuple(int(value) for value in values)
 
@@ -137,6 +144,7 @@ DEFORM_CONV2D_FORM = CallForm(
     op=OP,
     read=deform_workload,
     refusal=_refusal,
+    multiply_adds=_multiply_adds,
     layouts=_layouts,
     alter=_alter,
 )

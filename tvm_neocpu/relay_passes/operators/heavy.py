@@ -7,26 +7,23 @@ movement are not among them: memory bounds these, and TVM's code for them is vec
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.exprs import static_shape
+from tvm_neocpu.relay_passes.operators.call_form import MultiplyAdds, Shape
 
-Shape = tuple[int, ...]
 
+def flops_of(call: relax.Call, multiply_adds: MultiplyAdds) -> int | None:
+    """Arithmetic operations of a call, a multiply-add counted as two; ``None`` for unknown shapes.
 
-def flops_of(call: relax.Call, op: str) -> int | None:
-    """Arithmetic operations of a call of a heavy operator, a multiply-add counted as two.
-
-    ``None`` where a shape is not static, or the operator is not in :data:`HEAVY`.
+    ``multiply_adds`` counts those of the call's operator.
     """
-    if op not in HEAVY:
-        return None
     arguments = [part for arg in call.args for part in _tensors(arg)]
     shapes = [static_shape(tensor) for tensor in (*arguments, call)]
     known = [shape for shape in shapes if shape is not None]
-    return 2 * HEAVY[op](call, known) if len(known) == len(shapes) else None
+    return 2 * multiply_adds(call, known) if len(known) == len(shapes) else None
 
 
 def _tensors(argument: relax.Expr) -> list[relax.Expr]:
@@ -49,12 +46,6 @@ def _transposed_convolution(call: relax.Call, shapes: list[Shape]) -> int:
 def _without(weight: Shape, call: relax.Call, axis: str) -> int:
     """The elements of a weight for one index of ``axis`` (of its kernel layout)."""
     return math.prod(weight) // weight[str(call.attrs.kernel_layout).index(axis)]
-
-
-def _deformable(_: relax.Call, shapes: list[Shape]) -> int:
-    """The products alone: the interpolation before them is small beside many filters."""
-    weight, out = shapes[1], shapes[-1]
-    return math.prod(out) * math.prod(weight[1:])
 
 
 def _matmul(_: relax.Call, shapes: list[Shape]) -> int:
@@ -89,15 +80,14 @@ def _einsum(call: relax.Call, shapes: list[Shape]) -> int:
     return math.prod(extents.values()) * (len(operands) - 1)
 
 
-# Relax's name -> multiply-adds of a call, given the shapes of all its arguments and its result.
-HEAVY: Mapping[str, Callable[[relax.Call, list[Shape]], int]] = {
+# The operators that Relax has, by its name; a call form counts those of an operator of our own.
+HEAVY: Mapping[str, MultiplyAdds] = {
     "relax.nn.conv1d": _convolution,
     "relax.nn.conv2d": _convolution,
     "relax.nn.conv3d": _convolution,
     "relax.nn.conv1d_transpose": _transposed_convolution,
     "relax.nn.conv2d_transpose": _transposed_convolution,
     "relax.nn.conv3d_transpose": _transposed_convolution,
-    "relax.neocpu.deform_conv2d": _deformable,
     "relax.matmul": _matmul,
     "relax.neocpu.batch_matmul": _batched,
     "relax.einsum": _einsum,

@@ -27,8 +27,7 @@ def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> fl
     if geometry.is_copied:
         copied = float(geometry.chunk_bytes * geometry.chunks)
         # Repeated channels are gathered one by one.
-        lanes = cpu.lanes(conv.types.data) if conv.multiplier == 1 else 1
-        cycles += 1.5 * copied / (item_bytes(conv.types.data) * lanes)
+        cycles += 1.5 * copied / item_bytes(conv.types.data)
         from_l2 += copied if geometry.chunk_bytes > cpu.l1 / 2 else 0.0
         from_l3 += 2 * copied if geometry.chunk_bytes > PANEL_SHARE * cpu.l2 else 0.0
     maps = float(in_bytes + out_bytes)
@@ -47,6 +46,8 @@ def _tile_cycles(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float
     loads = fmas + (0 if live <= unit.registers else taps * vectors)
     # LLVM keeps pixels that taps share in registers too: a tile beyond half of them spills some.
     crowded = max(0, unit.tile_registers(pixels, vectors, streamed=2) - unit.registers // 2)
-    control = 0 if config.unroll_ker else 2 * taps
+    # Unrolled, only the ends of a row test for the border.
+    tests = pixels * vectors if any(conv.padding) else 0
+    control = 0 if config.unroll_ker else taps * (2 + tests)
     issue = loads / cpu.load_per_cycle + 0.5 * crowded * taps
     return issue + control + 1.0 * pixels * vectors + 6

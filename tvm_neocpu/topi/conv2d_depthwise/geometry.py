@@ -61,8 +61,11 @@ class DepthwiseGeometry:
 
     @property
     def is_copied(self) -> bool:
-        """Whether the template reads a copy of its input: padded, or with channels repeated."""
-        return any(self.conv.padding) or self.conv.multiplier > 1
+        """Whether the template reads a copy of its input, in which channels are repeated.
+
+        A prologue is computed into such a copy too, which only the schedule knows.
+        """
+        return self.conv.multiplier > 1
 
     @property
     def blocks(self) -> int:

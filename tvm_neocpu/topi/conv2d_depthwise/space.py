@@ -43,7 +43,7 @@ def blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
 
 
 def chunk_heights(conv: ConvWorkload, reg_m: int, oc_bn: int, cpu: Cpu) -> tuple[int, ...]:
-    """Rows of tiles in a chunk: all (0); so few that what a chunk pads stays in L1, or in L2.
+    """Rows of tiles in a chunk: all (0); so few that what a chunk reads stays in L1, or in L2.
 
     Fewer too where the blocks of channels alone would leave a core idle.
     """

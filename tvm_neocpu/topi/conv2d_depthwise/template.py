@@ -1,8 +1,9 @@
 """Depthwise convolution in NCHW[x]c: a vector of channels a pixel.
 
 Nothing is reduced over channels, so each tap multiplies a loaded pixel vector with a weight vector
-that stays in a register; the tile of ``reg_m`` x ``reg_n`` pixels reuses both. Where an input
-channel makes several outputs, the padding stage repeats it: the taps still load whole vectors.
+that stays in a register; the tile of ``reg_m`` x ``reg_n`` pixels reuses both. Taps test for the
+border themselves, which only the two ends of a row and the rows at the edge have to. Where an input
+channel makes several outputs, a padding stage repeats it: the taps still load whole vectors.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.pad import pad_spatial, place_padding
+from tvm_neocpu.topi.schedule.pad import inline_padding, pad_spatial, place_padding
 
 PAD, ACCUMULATE, STORE = "depthwise_pad", "depthwise_acc", "depthwise_store"
 
@@ -51,7 +52,7 @@ def compute(
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
-    """# parallel for n_o_yb: pad; for yo, xo: (kh, kw unrolled): tile of yi, xi, c in registers."""
+    """# parallel for n_o_yb: for yo, xo: (kh, kw unrolled): tile of yi, xi, c in registers."""
     conv, config, acc = anchor.workload, anchor.config, anchor.block
     geometry, unit = DepthwiseGeometry(conv, config), cpu.unit(conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
@@ -66,6 +67,8 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     sch.reverse_compute_at(output, xo, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=2)
     steps.hold_tile_in_registers(sch, acc, kh, unit)
+    if not geometry.is_copied:
+        inline_padding(sch, PAD)
     place_padding(sch, PAD, chunk, cpu.unit(conv.types.data))
     return output
 

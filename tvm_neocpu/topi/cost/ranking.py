@@ -73,7 +73,9 @@ def _favoured(space: tuple[Config, ...], lanes: int) -> list[Config]:
     plain = [config for config in space if not has_blocks(config)]
     reads = _whole_vectors({config.ic_bn for config in blocked}, lanes)
     writes = _whole_vectors({config.oc_bn for config in blocked}, lanes)
-    return plain + [c for c in blocked if c.ic_bn in reads and c.oc_bn in writes]
+    both = [c for c in blocked if c.ic_bn in reads and c.oc_bn in writes]
+    # A depthwise multiplier ties oc_bn to ic_bn: no pair may be wide on both sides.
+    return plain + (both or [c for c in blocked if c.oc_bn in writes])
 
 
 def _whole_vectors(blocks: set[int], lanes: int) -> set[int]:

@@ -11,6 +11,7 @@ from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig, contiguous_run
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.schedule.transpose import mark, side_of
 
 MOVE = "layout_transform"
 
@@ -29,12 +30,17 @@ def compute(data: te.Tensor, move: TransformWorkload, config: TransformConfig) -
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
-    """# parallel n_o_y: for x: vectors of the longest run that both layouts keep together."""
+    """# to and from NCHW: tiles of pixels x channels, turned in registers
+
+    # between blocks: parallel n_o_y: for x: vectors of the longest run that both keep together
+    """
     move = anchor.workload
     output = steps.inline_epilogue(sch, anchor.block)
+    if not (move.before and move.after) and _turn(sch, output, move, cpu):
+        return output
     loops = sch.get_loops(output)
     if not move.after:
-        # Plain NCHW: a row of pixels, each from another vector.
+        # Too few pixels or channels for a tile: a row of pixels, each from another vector.
         steps.parallel_fused(sch, *loops[:3])
         return output
     runs, lanes = steps.split_off(sch, loops[4], contiguous_run(move))
@@ -42,3 +48,25 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     steps.vectorize_lanes(sch, lanes, cpu.unit(move.types.data))
     steps.parallel_fused(sch, *loops[:3])
     return output
+
+
+def _turn(sch: Schedule, output: SBlockRV, move: TransformWorkload, cpu: Cpu) -> bool:
+    """# for n, o, yx, i: y[n, o, yx, i] = x[n, o * 16 + i, yx], and the way back.
+
+    Declines images and blocks that are smaller than a tile.
+    """
+    block = move.before or move.after
+    dtype = move.types.data
+    side = side_of(min(block, move.height * move.width), dtype, cpu.unit(dtype))
+    if side is None:
+        return False
+    batch, channels, rows, columns, *lanes = sch.get_loops(output)
+    if not lanes:
+        channels, lane = steps.split_off(sch, channels, block)
+        lanes = [lane]
+    pixels = sch.fuse(rows, columns)
+    across, along = (pixels, lanes[0]) if move.after else (lanes[0], pixels)
+    outside = sch.fuse(batch, channels)
+    sch.reorder(outside, across, along)
+    mark(sch, [outside], across, side, parallel=True)
+    return True

@@ -17,6 +17,7 @@ from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.contraction import is_contraction, tile_contraction
+from tvm_neocpu.topi.schedule.transpose import tile_transpose
 
 # Below this many innermost operations a fork costs more than the other cores save.
 MIN_PARALLEL_WORK = 8192
@@ -60,7 +61,12 @@ def downstream(sch: Schedule, block: SBlockRV) -> list[SBlockRV]:
 
 
 def schedule_block(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
-    """One stage of its own: parallel outside, vectors inside."""
+    """One stage of its own: parallel outside, vectors inside.
+
+    Loops written by hand (``te.extern``) name no buffer that they write; they stay as they are.
+    """
+    if not len(sch.get(block).writes):
+        return
     unit = steps.unit_of(sch, block, cpu)
     if is_contraction(sch, block) and _schedule_contraction(sch, block, unit):
         return
@@ -108,6 +114,8 @@ def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     if not loops:
         return
     work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
+    if tile_transpose(sch, block, unit, parallel=work >= MIN_PARALLEL_WORK):
+        return
     outer = [*loops[:-1], *_vectorize_last(sch, loops[-1], unit)]
     rows = math.prod(steps.loop_extent(sch, loop) for loop in outer[:3])
     if len(outer) > 3 and rows >= MIN_PARALLEL_ROWS:

@@ -15,11 +15,14 @@ from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
 from tvm_neocpu.topi.tir.prefetch_weights import plant_prefetches
+from tvm_neocpu.topi.tir.transpose_tiles import transpose_tiles
 
 Rewrite = Callable[[tirx.PrimFunc, Cpu], tirx.PrimFunc]
 
 # What a template scheduled.
 TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
+    # Before chunks are outlined: tiles may be what runs in parallel.
+    transpose_tiles,
     # First of the three that prefetch: it looks for the marked reductions, whose bodies the others
     # fill with requests.
     prefetch_epilogues,
@@ -35,4 +38,4 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
 )
 
 # What the general rule scheduled: there are no marks, and serial loops are too short for a call.
-GENERIC_REWRITES: tuple[Rewrite, ...] = (outline_parallel, forget_locals)
+GENERIC_REWRITES: tuple[Rewrite, ...] = (transpose_tiles, outline_parallel, forget_locals)

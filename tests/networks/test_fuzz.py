@@ -1,0 +1,90 @@
+"""Random CNNs of ONNX, against ONNX Runtime: folded, altered, scheduled, exported and loaded.
+
+CI draws a few, the same each time. `HYPOTHESIS_PROFILE=nightly pytest tests/networks/test_fuzz.py`
+draws 2,000 others at every run. What they found stands in `test_fuzz_finds.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from hypothesis import HealthCheck, Phase, assume, given, settings
+from numpy.typing import NDArray
+from random_layers import WEIGHTED, written
+from random_onnx import Sketch, data_for, sketches
+from random_plans import ours_of_any_plan
+
+import tvm_neocpu
+from tvm_neocpu import relay
+from tvm_neocpu.runtime.graph_module import GraphModule
+
+Arrays = list[NDArray[np.float32]]
+
+TOLERANCE = 2e-4  # of the largest value
+NIGHTLY = settings().max_examples >= 1000
+# In CI; the C compiler takes longer than all the rest.
+EXPORTED_EACH = 8
+
+
+def runtime(model: onnx.ModelProto, data: NDArray[np.float32]) -> Arrays:
+    """What ONNX Runtime computes; networks that it refuses or that overflow are left out."""
+    ort = pytest.importorskip("onnxruntime")
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    try:
+        session = ort.InferenceSession(model.SerializeToString(), options)
+        expected = session.run(None, {"data": data})
+    except Exception:
+        assume(False)
+    assume(all(np.isfinite(array).all() for array in expected))
+    return list(expected)
+
+
+def assert_same(found: Arrays, expected: Arrays) -> None:
+    for mine, theirs in zip(found, expected, strict=True):
+        assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
+        bound = TOLERANCE * max(float(np.abs(theirs).max()), 1e-6)
+        np.testing.assert_allclose(mine, theirs, rtol=0, atol=bound, equal_nan=False)
+
+
+def outputs(module: GraphModule, data: NDArray[np.float32]) -> Arrays:
+    module.run(data=data)
+    return [module.get_output(place).numpy() for place in range(module.get_num_outputs())]
+
+
+@pytest.fixture(scope="module")
+def turns() -> Iterator[int]:
+    return itertools.count(1)
+
+
+@pytest.mark.compiler
+@pytest.mark.filterwarnings("ignore::tvm_neocpu.FallbackWarning")
+@settings(
+    max_examples=settings().max_examples if NIGHTLY else 14,
+    derandomize=not NIGHTLY,
+    deadline=None,
+    phases=[Phase.explicit, Phase.generate, *([Phase.shrink] if NIGHTLY else [])],
+    suppress_health_check=list(HealthCheck),
+)
+@given(sketch=sketches(WEIGHTED))
+def test_numbers_are_onnx_runtimes(
+    sketch: Sketch, turns: Iterator[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    model = written(sketch)
+    data = data_for(model)
+    expected = runtime(model, data)
+    mod, params = relay.frontend.from_onnx(model)
+    lib = relay.build(mod, target="llvm", params=params)
+    assert_same(outputs(lib["default"](tvm.cpu()), data), expected)
+    turn = next(turns)
+    assert_same(ours_of_any_plan(model, data, seed=turn), expected)
+    if turn % EXPORTED_EACH == 0:
+        path: Path = tmp_path_factory.mktemp("fuzz") / "network.so"
+        lib.export_library(str(path))
+        assert_same(outputs(tvm_neocpu.load(path)["default"](tvm.cpu()), data), expected)

@@ -1,0 +1,126 @@
+"""Transposes in square tiles: right answers for every extent, marks only where tiles fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax
+
+from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.schedule.transpose import side_of
+
+op = relax.op
+Build = Callable[[relax.Expr], relax.Expr]
+
+TARGETS = [parse_target(), parse_target("llvm -mcpu=haswell")]
+SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
+
+
+def turned(*axes: int) -> Build:
+    return lambda x: op.permute_dims(x, list(axes))
+
+
+# (shape, dtype, computation): images that tiles divide, images that the last tile overlaps, images
+# smaller than a tile, axes that lie side by side in both tensors, an epilogue, a prologue.
+CASES: list[tuple[tuple[int, ...], str, Build]] = [
+    ((1, 32, 8, 8), "float32", turned(0, 2, 3, 1)),
+    ((2, 19, 7, 7), "float32", turned(0, 2, 3, 1)),
+    ((1, 40, 9, 21), "float32", turned(0, 2, 3, 1)),
+    ((33, 47), "float32", turned(1, 0)),
+    ((130, 700), "float32", turned(1, 0)),
+    ((2, 18, 3, 20), "float32", turned(2, 0, 3, 1)),
+    ((2, 18, 3, 20), "float32", turned(3, 2, 1, 0)),
+    ((4, 5, 6, 7, 8), "float32", turned(0, 4, 1, 3, 2)),
+    ((21, 37), "float64", turned(1, 0)),
+    ((21, 37), "int64", turned(1, 0)),
+    ((21, 37), "uint8", turned(1, 0)),
+    ((2, 24, 9, 9), "float32", lambda x: op.nn.relu(op.permute_dims(x, [0, 2, 3, 1]))),
+    ((2, 24, 9, 9), "float32", lambda x: op.permute_dims(op.negative(x), [0, 2, 3, 1])),
+    (
+        (2, 24, 9, 9),
+        "float32",
+        lambda x: op.multiply(
+            op.permute_dims(x, [0, 2, 3, 1]), relax.const(np.arange(24, dtype="float32"))
+        ),
+    ),
+    ((2, 12, 12), "float32", lambda x: op.add(x, op.permute_dims(x, [0, 2, 1]))),
+    ((2, 12, 12), "int32", lambda x: op.astype(op.permute_dims(x, [0, 2, 1]), "float32")),
+]
+
+
+def module(cases: Sequence[tuple[tuple[int, ...], str, Build]]) -> tvm.IRModule:
+    """Every case as a result of one function; legalised and fused, not scheduled."""
+    builder = relax.BlockBuilder()
+    inputs = [
+        relax.Var(f"x{at}", relax.TensorType(shape, dtype))
+        for at, (shape, dtype, _) in enumerate(cases)
+    ]
+    with builder.function("main", inputs):
+        with builder.dataflow():
+            results = [
+                builder.emit(build(x)) for x, (_, _, build) in zip(inputs, cases, strict=True)
+            ]
+            result = builder.emit_output(relax.Tuple(results))
+        builder.emit_func_output(result)
+    return FuseFunctions()(builder.get())
+
+
+def run(mod: tvm.IRModule, target: tvm.target.Target, inputs: list[np.ndarray]) -> list[np.ndarray]:
+    machine = relax.VirtualMachine(tvm.compile(mod, target), tvm.cpu())
+    found = machine["main"](*(tvm.runtime.tensor(array) for array in inputs))
+    return [part.numpy() for part in found]
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["here", "haswell"])
+def test_answers_are_those_of_plain_loops(target) -> None:
+    mod = module(CASES)
+    rng = np.random.default_rng(0)
+    inputs = [(100 * rng.normal(size=shape)).astype(dtype) for shape, dtype, _ in CASES]
+    found = run(ScheduleFunctions(target.cpu)(mod), target.target, inputs)
+    expected = run(mod, parse_target().target, inputs)
+    for one, other, case in zip(found, expected, CASES, strict=True):
+        np.testing.assert_array_equal(one, other, err_msg=str(case[:2]))
+
+
+def scheduled(shape: tuple[int, ...], build: Build, cpu: Cpu = SKYLAKE) -> str:
+    return ScheduleFunctions(cpu)(module([(shape, "float32", build)])).script()
+
+
+def test_tiles_are_shuffled_in_registers() -> None:
+    text = scheduled((1, 64, 56, 56), turned(0, 2, 3, 1))
+    assert "T.Shuffle(" in text
+    assert "T.let[T.float32x16]" in text
+    assert "in T.parallel(" in text
+
+
+def test_a_7x7_image_is_a_row_of_49_pixels() -> None:
+    text = scheduled((1, 512, 7, 7), turned(0, 2, 3, 1))
+    assert "T.let[T.float32x16]" in text
+
+
+def test_narrow_images_take_small_tiles() -> None:
+    assert "T.let[T.float32x4]" in scheduled((6, 6), turned(1, 0))
+    assert "T.Shuffle(" not in scheduled((3, 100), turned(1, 0))
+
+
+@pytest.mark.parametrize(
+    ("isa", "extent", "dtype", "side"),
+    [
+        (AVX512, 100, "float32", 16),
+        (AVX512, 15, "float32", 8),
+        (AVX512, 3, "float32", None),
+        (AVX512, 100, "float64", 8),
+        (AVX512, 100, "int8", None),
+        (AVX2, 100, "float32", 8),
+        (NEON, 100, "float32", 4),
+        (NEON, 100, "float64", 4),
+    ],
+)
+def test_side_of_a_tile(isa, extent: int, dtype: str, side: int | None) -> None:
+    assert side_of(extent, dtype, Cpu("any", isa, cores=1).unit(dtype)) == side

@@ -1,0 +1,59 @@
+"""Loops written statement by statement, for what no tensor expression says.
+
+    def body(data, out):                    # flat views: element 5 is data[5], whatever the rank
+        with T.serial(0, extent) as i:
+            out[i] = data[i]
+
+TVM gives such a function no fusion and no schedule: a loop that shall run on all cores is a
+``T.parallel``. Everything is one function of the compiled file; nothing calls Python at run time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvm import relax, te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_neocpu.frontend.converters.node import Node
+
+# relax.OpPatternKind.kOpaque: never fused.
+_OPAQUE = 8
+Extent = int | tirx.Expr
+
+
+def emit_loops(
+    node: Node,
+    name: str,
+    inputs: Sequence[relax.Expr],
+    outputs: Sequence[tuple[Sequence[Extent], str]],
+    body: Callable[..., None],
+) -> list[relax.Var]:
+    """Tensors of these shapes and types, which ``body`` fills.
+
+    ``body`` takes a flat view of each input, then one of each output.
+    """
+
+    def written(ins: Sequence[tirx.Buffer], outs: Sequence[tirx.Buffer]) -> tirx.Stmt:
+        with IRBuilder() as builder:
+            with T.seq_scope():
+                body(*(T.buffer_proxy(buffer) for buffer in (*ins, *outs)))
+            return builder.get()
+
+    def compute(*tensors: te.Tensor) -> list[te.Tensor]:
+        results = te.extern(
+            [tuple(shape) for shape, _ in outputs],
+            list(tensors),
+            written,
+            name=name,
+            dtype=[dtype for _, dtype in outputs],
+        )
+        return results if isinstance(results, list) else [results]
+
+    found = node.builder.emit_te(
+        compute, *inputs, primfunc_name_hint=name, primfunc_attrs={"op_pattern": _OPAQUE}
+    )
+    if len(outputs) == 1 and not isinstance(found.ty, relax.TupleType):
+        return [found]
+    return [node.emit(relax.TupleGetItem(found, place)) for place in range(len(outputs))]

@@ -1,0 +1,120 @@
+"""QuantizeLinear, DequantizeLinear and DynamicQuantizeLinear of integers of 8, 16 and 32 bits.
+
+    QuantizeLinear      y = saturate(round(x / scale) + zero)
+    DequantizeLinear    y = (x - zero) * scale
+
+Plain arithmetic, so that weights that are dequantised become float constants.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from tvm import relax
+
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
+
+_QUANTIZED = ("int8", "uint8", "int16", "uint16")
+_DEQUANTIZED = (*_QUANTIZED, "int32")
+_FLOATS = ("float16", "float32", "float64")
+
+
+def quantize_linear(node: Node) -> relax.Expr:
+    """One scale for all, one for each element of ``axis``, or one for each block along it."""
+    zero = node.input(2)
+    dtype = _named_type(node) or ("uint8" if zero is None else str(zero.ty.dtype))
+    if dtype not in _QUANTIZED:
+        raise UnsupportedOperatorError(f"{dtype} is none of {', '.join(_QUANTIZED)}")
+    # ONNX Runtime divides in float32, whatever the type of the data is.
+    wide = "float64" if node.dtype == "float64" else "float32"
+    scale = _spread(node, _as(node, node.required(1), wide))
+    real = node.emit(relax.op.divide(_as(node, node.data, wide), scale))
+    value = node.emit(relax.op.round(real))
+    if zero is not None:
+        value = node.emit(relax.op.add(value, _spread(node, _as(node, zero, wide))))
+    return _saturated(node, value, dtype)
+
+
+def dequantize_linear(node: Node) -> relax.Expr:
+    """The other way; a missing zero point is 0."""
+    if node.dtype not in _DEQUANTIZED:
+        raise UnsupportedOperatorError(f"{node.dtype} is none of {', '.join(_DEQUANTIZED)}")
+    scale, zero = node.required(1), node.input(2)
+    dtype = _named_type(node) or str(scale.ty.dtype)
+    if dtype not in _FLOATS:
+        raise UnsupportedOperatorError(f"{dtype} is none of {', '.join(_FLOATS)}")
+    whole = _as(node, node.data, "int32")
+    if zero is not None:
+        whole = node.emit(relax.op.subtract(whole, _spread(node, _as(node, zero, "int32"))))
+    # A product in float16 would overflow where its result does not.
+    wide = "float64" if dtype == "float64" else "float32"
+    real = relax.op.multiply(_as(node, whole, wide), _spread(node, _as(node, scale, wide)))
+    return real if wide == dtype else relax.op.astype(node.emit(real), dtype)
+
+
+def dynamic_quantize_linear(node: Node) -> relax.Expr:
+    """``y``, its scale and its zero point, uint8; the range is that of the data and 0."""
+    none, steps, one = (relax.const(value, node.dtype) for value in (0, 255, 1))
+    high = node.emit(relax.op.maximum(node.emit(relax.op.max(node.data)), none))
+    low = node.emit(relax.op.minimum(node.emit(relax.op.min(node.data)), none))
+    width = node.emit(relax.op.divide(node.emit(relax.op.subtract(high, low)), steps))
+    # As in ONNX Runtime, data of zeros alone has the scale 1.
+    scale = node.emit(relax.op.where(node.emit(relax.op.equal(width, none)), one, width))
+    zero = node.emit(relax.op.negative(node.emit(relax.op.divide(low, scale))))
+    zero = node.emit(relax.op.round(node.emit(relax.op.clip(zero, 0, 255))))
+    places = node.emit(relax.op.round(node.emit(relax.op.divide(node.data, scale))))
+    value = node.emit(_saturated(node, node.emit(relax.op.add(places, zero)), "uint8"))
+    return relax.Tuple([value, scale, node.emit(relax.op.astype(zero, "uint8"))][: node.outputs])
+
+
+def _named_type(node: Node) -> str | None:
+    kind = node.attributes.get("output_dtype", 0)
+    return str(onnx.helper.tensor_dtype_to_np_dtype(kind)) if kind else None
+
+
+def _as(node: Node, value: relax.Expr, dtype: str) -> relax.Expr:
+    return value if str(value.ty.dtype) == dtype else node.emit(relax.op.astype(value, dtype))
+
+
+def _saturated(node: Node, value: relax.Expr, dtype: str) -> relax.Expr:
+    limits = np.iinfo(dtype)
+    clipped = relax.op.clip(value, float(limits.min), float(limits.max))
+    return relax.op.astype(node.emit(clipped), dtype)
+
+
+def _spread(node: Node, value: relax.Expr) -> relax.Expr:
+    """A scale or zero point, shaped so that it broadcasts over the data."""
+    dims = static_shape_of(value.ty)
+    if dims is None:
+        raise UnsupportedOperatorError("the shape of its scale is not known at import")
+    if dims in ((), (1,)):
+        return value if not dims else node.emit(relax.op.reshape(value, []))
+    axis = node.attributes.get("axis", 1)
+    if not -node.rank <= axis < node.rank:
+        raise UnsupportedOperatorError(f"axis {axis} is outside a tensor of rank {node.rank}")
+    axis %= node.rank
+    block = node.attributes.get("block_size", 0)
+    if block:
+        return _blocks(node, value, dims, axis, block)
+    if len(dims) != 1 or dims[0] != node.extent(axis):
+        raise UnsupportedOperatorError(f"a scale {list(dims)} for axis {axis} of the data")
+    return node.emit(relax.op.reshape(value, [-1, *(1 for _ in range(node.rank - 1 - axis))]))
+
+
+def _blocks(
+    node: Node, value: relax.Expr, dims: tuple[int, ...], axis: int, block: int
+) -> relax.Expr:
+    """Each element for ``block`` neighbours of the data; the last block may be short."""
+    length = node.extent(axis)
+    expected = [
+        -(-node.extent(place) // block) if place == axis else node.extent(place)
+        for place in range(node.rank)
+    ]
+    if block < 1 or list(dims) != expected:
+        raise UnsupportedOperatorError(f"a scale {list(dims)} for blocks of {block} along {axis}")
+    spread = node.emit(relax.op.repeat(value, block, axis))
+    if dims[axis] * block == length:
+        return spread
+    return node.emit(relax.op.strided_slice(spread, [axis], [0], [length]))

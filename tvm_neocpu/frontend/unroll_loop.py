@@ -1,0 +1,236 @@
+"""Put the iterations of a ``Loop`` or a ``Scan`` one after another in place of the node.
+
+    y = Loop(2, "", x, body: x -> f(x))   ->   y/0/v = f(x)
+                                               y/1/v = f(y/0/v)
+                                               y = Identity(y/1/v)
+
+What was a loop is straight-line code then: shapes fold, layouts flow and templates apply. A
+``Loop`` is unrolled while its condition is known at import; `fold_shapes` walks the nodes of an
+iteration before it asks for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.renamed_node import renamed
+
+# A loop of more nodes than this, over all iterations, stays a loop.
+MAX_NODES = 4096
+
+
+@dataclass
+class LoopRest:
+    """The iterations of a Loop that are still to come.
+
+    ``condition`` names the tensor that says whether the next one runs, ``""`` for always; ``state``
+    names the loop-carried tensors, ``stacked`` the pieces of each scan output so far.
+    """
+
+    node: onnx.NodeProto
+    body: onnx.GraphProto
+    trips: int
+    opset: int
+    condition: str
+    state: list[str]
+    stacked: list[list[str]]
+    shared: Mapping[str, str] = field(default_factory=dict)
+    done: int = 0
+
+    def next(self, goes_on: bool | None) -> list[onnx.NodeProto | LoopRest]:
+        """One iteration and the rest, or the nodes that give the results their names.
+
+        Raises UnsupportedOperatorError where it is not known whether the loop goes on.
+        """
+        if self.done == self.trips or goes_on is False:
+            return list(self._results())
+        if goes_on is None:
+            raise UnsupportedOperatorError(
+                f"cannot import operator Loop (node {self.node.name or 'without a name'}): "
+                f"its condition after {self.done} iterations depends on data"
+            )
+        if (self.done + 1) * len(self.body.node) > MAX_NODES:
+            raise UnsupportedOperatorError(
+                f"cannot import operator Loop (node {self.node.name or 'without a name'}): "
+                f"more than {MAX_NODES} nodes in {self.done} iterations"
+            )
+        prefix = f"{_first_output(self.node)}/{self.done}/"
+        counter = f"{prefix}iteration"
+        values = [counter, self.condition, *self.state]
+        bound = dict(zip((entry.name for entry in self.body.input), values, strict=True))
+        nodes, results = _iteration(self.body, prefix, {**self.shared, **bound})
+        carried = len(self.state)
+        self.condition, self.state = results[0], results[1 : 1 + carried]
+        for pieces, piece in zip(self.stacked, results[1 + carried :], strict=True):
+            pieces.append(piece)
+        self.done += 1
+        return [_constant(counter, np.array(self.done - 1, "int64")), *nodes, self]
+
+    def _results(self) -> list[onnx.NodeProto]:
+        carried, stacked = _split(self.node.output, len(self.state))
+        nodes = _named(self.state, carried)
+        for pieces, result in zip(self.stacked, stacked, strict=False):
+            nodes += _stack(pieces, result, 0, self.opset)
+        return nodes
+
+
+def unrolled_loop(
+    node: onnx.NodeProto, trips: int, goes_on: bool, opset: int
+) -> list[onnx.NodeProto | LoopRest] | None:
+    """A Loop of at most ``trips`` iterations; ``None`` where it must stay a loop.
+
+    ``goes_on`` is its condition before the first iteration.
+    """
+    body = _body(node)
+    carried = len(node.input) - 2
+    scans = len(body.output) - 1 - carried
+    # The shape of an empty scan output is not known.
+    is_empty = trips == 0 or not goes_on
+    if (scans and is_empty) or (trips * len(body.node) > MAX_NODES and _never_ends_early(body)):
+        return None
+    constants, shared = _shared_constants(node, body)
+    condition = node.input[1] if len(node.input) > 1 else ""
+    if not condition:
+        condition = f"{_first_output(node)}/condition"
+        constants.append(_constant(condition, np.array(True)))
+    stacked: list[list[str]] = [[] for _ in range(scans)]
+    state = list(node.input[2:])
+    rest = LoopRest(node, body, trips, opset, condition, state, stacked, shared)
+    return [*constants, rest]
+
+
+def unrolled_scan(
+    node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None], opset: int
+) -> list[onnx.NodeProto] | None:
+    """A Scan over tensors of these shapes (one for each input of the node).
+
+    Gives ``None`` where it must stay: an extent is not known, no iteration runs, or opset 8, whose
+    Scan has a batch.
+    """
+    if opset < 9:
+        return None
+    body, attributes = _body(node), _ints(node)
+    scanned = attributes["num_scan_inputs"][0]
+    carried = len(node.input) - scanned
+    outputs = len(body.output) - carried
+    in_axes = attributes.get("scan_input_axes", [0] * scanned)
+    out_axes = attributes.get("scan_output_axes", [0] * outputs)
+    backward_in = attributes.get("scan_input_directions", [0] * scanned)
+    backward_out = attributes.get("scan_output_directions", [0] * outputs)
+    extents = {
+        shape[axis] if shape is not None and -len(shape) <= axis < len(shape) else None
+        for shape, axis in zip(shapes[carried:], in_axes, strict=True)
+    }
+    trips = extents.pop() if len(extents) == 1 else None
+    if not trips or trips * len(body.node) > MAX_NODES:
+        return None
+    nodes, shared = _shared_constants(node, body)
+    state = list(node.input[:carried])
+    stacked: list[list[str]] = [[] for _ in range(outputs)]
+    for trip in range(trips):
+        prefix = f"{_first_output(node)}/{trip}/"
+        pieces = []
+        for place, axis in enumerate(in_axes):
+            piece, at = f"{prefix}scanned{place}", f"{prefix}at{place}"
+            index = trips - 1 - trip if backward_in[place] else trip
+            nodes.append(_constant(at, np.array(index, "int64")))
+            source = node.input[carried + place]
+            nodes.append(helper.make_node("Gather", [source, at], [piece], axis=axis))
+            pieces.append(piece)
+        names = (entry.name for entry in body.input)
+        bound = dict(zip(names, [*state, *pieces], strict=True))
+        inner, results = _iteration(body, prefix, {**shared, **bound})
+        nodes += inner
+        state = results[:carried]
+        for found, piece in zip(stacked, results[carried:], strict=True):
+            found.append(piece)
+    final, scans = _split(node.output, carried)
+    nodes += _named(state, final)
+    for place, (found, result) in enumerate(zip(stacked, scans, strict=False)):
+        ordered = found[::-1] if backward_out[place] else found
+        nodes += _stack(ordered, result, out_axes[place], opset)
+    return nodes
+
+
+def _iteration(
+    body: onnx.GraphProto, prefix: str, bound: Mapping[str, str]
+) -> tuple[list[onnx.NodeProto], list[str]]:
+    """The body's nodes with names of their own, and the names of its results."""
+    own = {name: prefix + name for inner in body.node for name in inner.output if name}
+    names = {**bound, **own}
+    results = [names.get(value.name, value.name) for value in body.output]
+    return [renamed(inner, names) for inner in body.node], results
+
+
+def _never_ends_early(body: onnx.GraphProto) -> bool:
+    """Whether the body hands the condition on as it is, so that all trips run."""
+    makers = {name: inner for inner in body.node for name in inner.output}
+    name = body.output[0].name
+    while name in makers and makers[name].op_type == "Identity":
+        name = makers[name].input[0]
+    return name == body.input[1].name or (name in makers and makers[name].op_type == "Constant")
+
+
+def _shared_constants(
+    node: onnx.NodeProto, body: onnx.GraphProto
+) -> tuple[list[onnx.NodeProto], dict[str, str]]:
+    """The body's weights as Constant nodes, once for all iterations, and their new names."""
+    names = {tensor.name: f"{_first_output(node)}/{tensor.name}" for tensor in body.initializer}
+    nodes = [
+        helper.make_node("Constant", [], [names[tensor.name]], value=tensor)
+        for tensor in body.initializer
+    ]
+    return nodes, names
+
+
+def _named(values: Sequence[str], results: Sequence[str]) -> list[onnx.NodeProto]:
+    pairs = zip(values, results, strict=False)
+    return [helper.make_node("Identity", [value], [result]) for value, result in pairs if result]
+
+
+def _stack(pieces: Sequence[str], result: str, axis: int, opset: int) -> list[onnx.NodeProto]:
+    """The pieces along a new axis."""
+    if not result:
+        return []
+    nodes, parts = [], []
+    axes = f"{result}/axis"
+    if opset >= 13:
+        nodes.append(_constant(axes, np.array([axis], "int64")))
+    for place, piece in enumerate(pieces):
+        part = f"{result}/piece{place}"
+        parts.append(part)
+        if opset >= 13:
+            nodes.append(helper.make_node("Unsqueeze", [piece, axes], [part]))
+        else:
+            nodes.append(helper.make_node("Unsqueeze", [piece], [part], axes=[axis]))
+    return [*nodes, helper.make_node("Concat", parts, [result], axis=axis)]
+
+
+def _split(names: Sequence[str], place: int) -> tuple[list[str], list[str]]:
+    return list(names[:place]), list(names[place:])
+
+
+def _body(node: onnx.NodeProto) -> onnx.GraphProto:
+    return next(entry.g for entry in node.attribute if entry.name == "body")
+
+
+def _ints(node: onnx.NodeProto) -> dict[str, list[int]]:
+    return {
+        entry.name: list(entry.ints) or [entry.i]
+        for entry in node.attribute
+        if not entry.HasField("g")
+    }
+
+
+def _first_output(node: onnx.NodeProto) -> str:
+    return next(filter(None, node.output))
+
+
+def _constant(name: str, value: np.ndarray) -> onnx.NodeProto:
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name))
