@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import starmap
 
 import pytest
 import tvm
@@ -20,14 +21,18 @@ from tvm_neocpu.targets import parse_target
 CPU = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512").cpu
 
 
-def conv1d(net: Net, x: str, shape: tuple[int, int], outputs: int, size: int, **attrs: object) -> str:
+def conv1d(
+    net: Net, x: str, shape: tuple[int, int], outputs: int, size: int, **attrs: object
+) -> str:
     """``shape``: channels, groups."""
     channels, groups = shape
     weight = net.weight(outputs, channels // groups, size)
     return net("Conv", x, weight, net.weight(outputs), group=groups, **attrs)
 
 
-def conv3d(net: Net, x: str, shape: tuple[int, int], outputs: int, size: int, **attrs: object) -> str:
+def conv3d(
+    net: Net, x: str, shape: tuple[int, int], outputs: int, size: int, **attrs: object
+) -> str:
     channels, groups = shape
     weight = net.weight(outputs, channels // groups, size, size, size)
     return net("Conv", x, weight, net.weight(outputs), group=groups, **attrs)
@@ -42,7 +47,7 @@ def sequences(net: Net) -> str:
     y = net("Mul", y, net.constant(net.rng.normal(size=(32, 1))))
     z = conv1d(net, y, (32, 32), 32, 3, pads=[2, 0])
     z = net("Concat", z, conv1d(net, y, (32, 4), 16, 1), axis=1)
-    z = net("Slice", z, *map(net.integers, (3, 8), (19, 40), (2, 1)))
+    z = net("Slice", z, *starmap(net.integers, [(3, 8), (19, 40), (2, 1)]))
     z = net("ConvTranspose", z, net.weight(32, 12, 4), strides=[2], pads=[1, 1])
     return conv1d(net, net("Relu", z), (12, 1), 7, 3, strides=[3])
 

@@ -12,7 +12,9 @@ the depth are either channels of the output or channels of the input::
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from tvm import relax
@@ -22,6 +24,9 @@ from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
 from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
 from tvm_neocpu.relay_passes.planar.view import Views
+
+# conv2d over (data, weight), its window given.
+Images = Callable[[relax.Expr, relax.Expr], relax.Expr]
 
 
 def conv1d(views: Views, call: relax.Call) -> relax.Expr | None:
@@ -57,11 +62,20 @@ def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
         return None
     if weight is None or dtype_of(call) not in FOLDED or static_shape(call) is None:
         return None
-    data, shape = views.map_of(call.args[0]), static_shape(call.args[0])
+    shape = static_shape(call.args[0])
+    if shape is None:
+        return None
+    strides, padding = _ints(attrs.strides), _ints(attrs.padding)
+    source = call.args[0]
+    if not any(padding) and weight[0, 0].size == 1 and not views.has(source):
+        # What strides leave out is not worth a transpose.
+        source = _thinned(views, source, strides)
+        shape, strides = static_shape(source), [1, 1, 1]
+    data = views.map_of(source)
     if data is None or shape is None:
         return None
-    (front, top, left, back, bottom, right) = _ints(attrs.padding)
-    (stride, *strides), (dilation, *dilations) = _ints(attrs.strides), _ints(attrs.dilation)
+    front, top, left, _, bottom, right = padding
+    (stride, *strides), (dilation, *dilations) = strides, _ints(attrs.dilation)
     images = functools.partial(
         relax.op.nn.conv2d,
         strides=strides,
@@ -88,6 +102,18 @@ def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
     return total
 
 
+def _thinned(views: Views, volume: relax.Expr, strides: list[int]) -> relax.Expr:
+    """The places of a volume that a kernel of one tap reads."""
+    extents = static_shape(volume)
+    assert extents is not None
+    ranges = [
+        Range(2 + axis, 0, extents[2 + axis], stride)
+        for axis, stride in enumerate(strides)
+        if stride > 1
+    ]
+    return views.scope.emit(slice_of(volume, ranges)) if ranges else volume
+
+
 @dataclass(frozen=True)
 class _Depth:
     """The axis of depth: ``taps`` of a kernel over ``extent`` images give ``outputs``."""
@@ -102,7 +128,9 @@ class _Depth:
 
     def window(self, tap: int) -> tuple[int, int, int, int]:
         """(first image, last image + 1, outputs before it, outputs after it) that a tap reads."""
-        places = [out * self.stride + tap * self.dilation - self.before for out in range(self.outputs)]
+        places = [
+            out * self.stride + tap * self.dilation - self.before for out in range(self.outputs)
+        ]
         inside = [place for place in places if 0 <= place < self.extent]
         if not inside:
             return 0, 0, self.outputs, 0
@@ -115,11 +143,16 @@ def _prefers_input_taps(call: relax.Call, stride: int) -> bool:
 
     A stride along the depth would leave out most of what taps of the output compute.
     """
-    (_, channels, _, *image), (_, filters, _, *out) = (static_shape(e) for e in (call.args[0], call))
-    return stride > 1 or channels * np.prod(image) < 0.5 * filters * np.prod(out)
+    before, after = static_shape(call.args[0]), static_shape(call)
+    assert before is not None and after is not None
+    (_, channels, _, *image), (_, filters, _, *out) = before, after
+    return stride > 1 or channels * prod(image) < 0.5 * filters * prod(out)
 
 
-def _with_input_taps(views, data, weight: Array, depth: _Depth, images, groups: int) -> relax.Expr:
+def _with_input_taps(
+    views: Views, data: relax.Expr, weight: Array, depth: _Depth, images: Images, groups: int
+) -> relax.Expr:
+    """Groups would be torn apart by a concat: each tap is a convolution of its own then."""
     emit = views.scope.emit
     parts = [emit(_shifted(views, data, depth, tap)) for tap in range(depth.taps)]
     filters, channels, taps, *kernel = weight.shape

@@ -105,8 +105,7 @@ def _slice(views: Views, call: relax.Call) -> relax.Expr | None:
     if any(map_axis(part.axis, rank) is None for part in ranges):
         return None
     moved = [
-        Range(map_axis(part.axis, rank) or 0, part.begin, part.end, part.stride)
-        for part in ranges
+        Range(map_axis(part.axis, rank) or 0, part.begin, part.end, part.stride) for part in ranges
     ]
     return slice_of(operand, moved)
 

@@ -1,7 +1,7 @@
 """Tensors of one or three spatial axes seen as feature maps (N, C, H, W).
 
-    sequence (N, C, W)          <->  (N, C, 1, W)         the same memory
-    volume   (N, C, D, H, W)    <->  (N * D, C, H, W)     an image for each depth
+sequence (N, C, W)          <->  (N, C, 1, W)         the same memory
+volume   (N, C, D, H, W)    <->  (N * D, C, H, W)     an image for each depth
 """
 
 from __future__ import annotations
