@@ -24,6 +24,7 @@ from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.relay_passes.absorb_transposes import AbsorbTransposes
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
+from tvm_neocpu.relay_passes.convs_over_images import ConvsOverImages
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
@@ -108,6 +109,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
     return run_passes(
         mod,
         FoldConstants(),  # first: every pass below looks for constants
+        ConvsOverImages(),  # all passes below know convolutions of two axes only
         Canonicalize(),  # merges the reshapes and places the padding that the next two read
         MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs
         FoldLinearOps(),  # while batch norms stand next to transposed convolutions

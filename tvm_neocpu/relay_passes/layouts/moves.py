@@ -33,9 +33,9 @@ def _concat(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
 
 
 def _slice_flow(call: relax.Call) -> Flow:
-    """A part of the image follows; a part of the channels keeps blocks that its bounds keep."""
+    """Part of the batch or image follows; a part of the channels keeps blocks its bounds keep."""
     ranges = read_slice(call) if is_feature_map(call.args[0]) else None
-    if ranges is None or any(part.axis == 0 for part in ranges):
+    if ranges is None:
         return BOUNDARY
     part = channel_range(ranges)
     if part is None:

@@ -63,9 +63,9 @@ def _reduction(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
 
 
 def _pad_flow(call: relax.Call) -> Flow:
-    """Padding of the image with a constant."""
+    """Padding of the batch or the image with a constant."""
     widths = [int(width) for width in call.attrs.pad_width]
-    inside = is_feature_map(call.args[0]) and not any(widths[:4])
+    inside = is_feature_map(call.args[0]) and not any(widths[2:4])
     return follow_first(call) if inside and str(call.attrs.pad_mode) == "constant" else BOUNDARY
 
 

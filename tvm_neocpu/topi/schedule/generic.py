@@ -116,7 +116,9 @@ def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
     if tile_transpose(sch, block, unit, parallel=work >= MIN_PARALLEL_WORK):
         return
-    outer = [*loops[:-1], *_vectorize_last(sch, loops[-1], unit)]
+    vectors = _vectorize_last(sch, loops[-1], unit)
+    # A row that no vector divides stays a loop for LLVM to vectorise.
+    outer = loops[:-1] if vectors == loops[-1:] and len(loops) > 1 else [*loops[:-1], *vectors]
     rows = math.prod(steps.loop_extent(sch, loop) for loop in outer[:3])
     if len(outer) > 3 and rows >= MIN_PARALLEL_ROWS:
         outer = outer[:3]

@@ -1,0 +1,128 @@
+"""Operations over sequences and volumes as operations over the feature maps that stand for them.
+
+Each rule takes the views of a region and a call, and returns the feature map that stands for the
+result, not yet emitted; ``None`` where the operation is left as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvm import relax
+from tvm.ir import GenericConst
+
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
+from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
+from tvm_neocpu.relay_passes.layouts.slices import Range, read_slice, slice_of
+from tvm_neocpu.relay_passes.planar.view import SEQUENCE, Views, constant_map, map_axis
+
+Rule = Callable[[Views, relax.Call], relax.Expr | None]
+
+
+def _unary(views: Views, call: relax.Call) -> relax.Expr | None:
+    operand = views.map_of(call.args[0])
+    return None if operand is None else relax.Call(call.op, [operand], call.attrs)
+
+
+def _binary(views: Views, call: relax.Call) -> relax.Expr | None:
+    """Of tensors of one shape, or of one tensor and a constant that broadcasts over it."""
+    shape = static_shape(call)
+    operands = []
+    for argument in call.args:
+        resolved = views.scope.resolve(argument)
+        if shape is not None and isinstance(resolved, GenericConst):
+            operands.append(constant_map(resolved, len(shape)))
+        else:
+            operands.append(views.map_of(argument) if static_shape(argument) == shape else None)
+    if any(operand is None for operand in operands):
+        return None
+    return relax.Call(call.op, operands, call.attrs)
+
+
+def _batch_norm(views: Views, call: relax.Call) -> relax.Expr | None:
+    operand = views.map_of(call.args[0])
+    if operand is None or int(call.attrs.axis) != 1:
+        return None
+    return relax.Call(call.op, [operand, *call.args[1:]], call.attrs)
+
+
+def _pool(views: Views, call: relax.Call) -> relax.Expr | None:
+    """Of sequences, and of volumes where a window is one image deep."""
+    operand, shape, attrs = views.map_of(call.args[0]), static_shape(call.args[0]), call.attrs
+    if operand is None or shape is None or str(attrs.layout) not in ("NCW", "NCDHW"):
+        return None
+    window = [_ints(values) for values in (attrs.pool_size, attrs.strides, attrs.dilation)]
+    padding = _ints(attrs.padding)
+    if len(shape) == SEQUENCE:
+        window = [[1, *values] for values in window]
+        padding = [0, padding[0], 0, padding[1]]
+    else:
+        depths = [values[0] for values in window[:2]]
+        if depths != [1, 1] or padding[0] or padding[3]:
+            return None
+        window = [values[1:] for values in window]
+        padding = [*padding[1:3], *padding[4:]]
+    pool_size, strides, dilation = window
+    make = getattr(relax.op.nn, op_name(call).removeprefix("relax.nn.")[:-2] + "2d")
+    return make(
+        operand,
+        pool_size=pool_size,
+        strides=strides,
+        padding=padding,
+        dilation=dilation,
+        ceil_mode=bool(attrs.ceil_mode),
+        count_include_pad=bool(attrs.count_include_pad),
+    )
+
+
+def _pad(views: Views, call: relax.Call) -> relax.Expr | None:
+    """Of sequences: along the volumes' depth there is no padding of images."""
+    operand, shape = views.map_of(call.args[0]), static_shape(call.args[0])
+    if operand is None or shape is None or len(shape) != SEQUENCE:
+        return None
+    widths = _ints(call.attrs.pad_width)
+    return relax.op.nn.pad(
+        operand, [*widths[:4], 0, 0, *widths[4:]], str(call.attrs.pad_mode), call.attrs.pad_value
+    )
+
+
+def _concat(views: Views, call: relax.Call) -> relax.Expr | None:
+    parts = views.scope.definition(call.args[0])
+    if not isinstance(parts, relax.Tuple) or call.attrs.axis is None:
+        return None
+    axis = map_axis(int(call.attrs.axis), call.ty.ndim)
+    maps = [views.map_of(part) for part in parts.fields]
+    if axis is None or any(part is None for part in maps):
+        return None
+    return relax.op.concat(maps, axis)
+
+
+def _slice(views: Views, call: relax.Call) -> relax.Expr | None:
+    operand, ranges = views.map_of(call.args[0]), read_slice(call)
+    if operand is None or ranges is None:
+        return None
+    rank = call.ty.ndim
+    if any(map_axis(part.axis, rank) is None for part in ranges):
+        return None
+    moved = [
+        Range(map_axis(part.axis, rank) or 0, part.begin, part.end, part.stride) for part in ranges
+    ]
+    return slice_of(operand, moved)
+
+
+def _ints(values: object) -> list[int]:
+    return [int(value) for value in values]  # type: ignore[attr-defined]
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(UNARY, _unary),
+    **dict.fromkeys(BINARY, _binary),
+    "relax.concat": _concat,
+    "relax.nn.avg_pool1d": _pool,
+    "relax.nn.avg_pool3d": _pool,
+    "relax.nn.batch_norm": _batch_norm,
+    "relax.nn.max_pool1d": _pool,
+    "relax.nn.max_pool3d": _pool,
+    "relax.nn.pad": _pad,
+    "relax.strided_slice": _slice,
+}
