@@ -1,6 +1,6 @@
-"""The way from a Relax module to a built one, each stage a line; no algorithm lives here.
+"""The way from a Relax module of known shapes to scheduled code; no algorithm lives here.
 
-model -> fold -> conv graph -> candidates -> global search -> alter layout -> lower -> build
+model -> fold -> conv graph -> candidates -> global search -> alter layout -> lower
 
 The order of the passes stands here, with the reason for each place. A pass's docstring says what it
 needs before it and what holds after it.
@@ -9,9 +9,9 @@ needs before it and what holds after it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import tvm
-from tvm import relax
 
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import Config
@@ -33,7 +33,6 @@ from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
-from tvm_neocpu.relay_passes.ir.describe import describe_inputs, describe_outputs
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
@@ -42,48 +41,15 @@ from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
-from tvm_neocpu.runtime import host
-from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
-from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
+from tvm_neocpu.tuning.shared_weights import sharing_schemes
 from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 Schemes = Mapping[Workload, Sequence[Candidate]]
 
-
-def build_module(
-    mod: tvm.IRModule,
-    target: CompileTarget,
-    name: str = "default",
-    history: History | None = None,
-    fallback: OnFallback = "warn",
-) -> BuiltModule:
-    """A built module that knows its inputs, outputs and CPU; ``name`` is what ``lib[name]`` takes.
-
-    Raises ShapeError for an input that is not static, and what :func:`lower` raises.
-    """
-    info = ModuleInfo(
-        name=name,
-        inputs=tuple(TensorInfo(*tensor) for tensor in describe_inputs(mod)),
-        outputs=tuple(TensorInfo(*tensor) for tensor in describe_outputs(mod)),
-        cpu=target.cpu.name,
-        triple=str(target.target.attrs.get("mtriple", "") or host.triple()),
-        features=tuple(sorted(target.features)),
-        threads=target.cpu.cores,
-    )
-    return BuiltModule(compile_module(mod, target, history, fallback).mod, info)
-
-
-def compile_module(
-    mod: tvm.IRModule,
-    target: CompileTarget,
-    history: History | None = None,
-    fallback: OnFallback = "warn",
-) -> relax.VMExecutable:
-    """Build a Relax module whose weights are constants; ``history`` defaults to the current one."""
-    return tvm.compile(lower(mod, target.cpu, history, fallback), target.target)
+# Weights that are packed differently are stored twice in a file of several specialisations.
+SHARED_WEIGHTS_MAY_COST = 1.02
 
 
 def lower(
@@ -97,11 +63,44 @@ def lower(
     ``fallback`` says what happens where no template takes an arithmetic-heavy operation: a warning,
     FallbackError, or nothing.
     """
+    return schedule_module(compute(plan_network(mod, cpu, history, fallback), cpu), cpu)
+
+
+@dataclass(frozen=True)
+class PlannedNetwork:
+    """A folded module, its conv graph, and the plan to lower it by."""
+
+    folded: tvm.IRModule
+    graph: ConvGraph
+    plan: Plan
+
+
+def plan_network(
+    mod: tvm.IRModule,
+    cpu: Cpu,
+    history: History | None = None,
+    fallback: OnFallback = "warn",
+    like: PlannedNetwork | None = None,
+) -> PlannedNetwork:
+    """Everything that is decided before lowering.
+
+    ``like`` is the same network at another shape: its packed weights are shared where that costs
+    next to nothing.
+    """
     folded = fold(mod, cpu)
     tell(FindFallbacks(cpu)(folded), fallback)  # before the search, which may take seconds
     graph = ExtractConvGraph(cpu)(folded)
+    history = history or current_history(cpu)
     plan = choose_plan(graph, cpu, history)
-    return lower_altered(apply_plan(folded, plan, cpu), plan.by_layout(graph), cpu)
+    if like is not None:
+        plan = sharing_plan(graph, like, plan, cpu, history)
+    return PlannedNetwork(folded, graph, plan)
+
+
+def compute(network: PlannedNetwork, cpu: Cpu) -> tvm.IRModule:
+    """The planned network's functions, fused and not scheduled yet."""
+    altered = apply_plan(network.folded, network.plan, cpu)
+    return compute_templates(altered, network.plan.by_layout(network.graph), cpu)
 
 
 def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
@@ -130,6 +129,18 @@ def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> P
 def search_plan(graph: ConvGraph, cpu: Cpu, history: History) -> Plan:
     """The global search over what is known."""
     return choose_layouts(graph, *known_costs(graph, cpu, history))
+
+
+def sharing_plan(
+    graph: ConvGraph, like: PlannedNetwork, plan: Plan, cpu: Cpu, history: History
+) -> Plan:
+    """The plan with the packed weights of ``like``, or ``plan`` where that is clearly faster."""
+    candidates, transform_seconds = known_costs(graph, cpu, history)
+    schemes = sharing_schemes(graph, (like.graph, like.plan), candidates, cpu)
+    if schemes is None:
+        return plan
+    shared = choose_layouts(graph, schemes, transform_seconds)
+    return shared if shared.seconds <= plan.seconds * SHARED_WEIGHTS_MAY_COST else plan
 
 
 def known_costs(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Schemes, TransformCosts]:
@@ -171,16 +182,3 @@ def schedule_module(computed: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
     A function's workspace is known once it is scheduled.
     """
     return run_passes(computed, ScheduleFunctions(cpu), PlanMemory())
-
-
-def neocpu_pipeline() -> tvm.transform.Pass:
-    """What ``tvm.compile(mod, target, relax_pipeline="neocpu")`` runs."""
-
-    @tvm.transform.module_pass(opt_level=0, name="neocpu")
-    def run(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
-        target = tvm.target.Target.current(allow_none=True)
-        described = describe_target(target or tvm.target.Target("llvm"))
-        warn_of_generic_code(described)
-        return relax.get_pipeline("default_build")(lower(mod, described.cpu))
-
-    return run

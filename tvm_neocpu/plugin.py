@@ -28,7 +28,7 @@ def _register_pipeline() -> None:
 
 def _neocpu_pipeline(**options: Any) -> tvm.transform.Pass:
     """The pipeline, imported at its first use."""
-    from tvm_neocpu.pipeline import neocpu_pipeline
+    from tvm_neocpu.specialize import neocpu_pipeline
 
     return neocpu_pipeline(**options)
 

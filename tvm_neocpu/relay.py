@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,10 +15,13 @@ from tvm import relax
 from tvm_neocpu import frontend
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError
 from tvm_neocpu.core.fallback import OnFallback, check_choice
+from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
+from tvm_neocpu.relay_passes.bind_shapes import InputShapes, at_shapes, open_inputs
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 if TYPE_CHECKING:
     from tvm_neocpu.runtime.built_module import BuiltModule
+    from tvm_neocpu.runtime.module_info import Entry
     from tvm_neocpu.targets import TargetLike
 
 __all__ = ["build", "frontend"]
@@ -31,6 +34,8 @@ def build(
     params: Mapping[str, Any] | None = None,
     mod_name: str = "default",
     fallback: OnFallback = "warn",
+    shapes: Sequence[InputShapes] | None = None,
+    max_batch: int = MAX_BATCH,
 ) -> BuiltModule:
     """Compile a network for a CPU; ``lib["default"](tvm.cpu())`` runs it.
 
@@ -43,9 +48,14 @@ def build(
     convolution, a product of two inputs), and TVM's own code computes it: ``"warn"`` gives one
     FallbackWarning that lists all, ``"error"`` refuses, ``"ignore"`` says nothing.
 
+    A module with an open batch runs any batch: some batches up to ``max_batch`` get code of their
+    own, the others run as sums of these. ``shapes`` lists what a module with other open extents is
+    compiled for, each a mapping from input to shape; -1 leaves the batch open. All share weights in
+    one file. A shape that is not listed is compiled when it is first run, in this process alone.
+
     Raises TargetError, ShapeError, FallbackError, NeoCpuError for an unknown ``fallback``.
     """
-    from tvm_neocpu.pipeline import build_module
+    from tvm_neocpu.specialize import build_networks
     from tvm_neocpu.targets import parse_target
 
     check_choice(fallback)
@@ -53,7 +63,29 @@ def build(
     if target_host is not None:
         parse_target(target_host)
     bound = _bind_params(_as_module(mod), params or {})
-    return build_module(bound, compile_target, mod_name, fallback=fallback)
+    if max_batch < 1:
+        raise NeoCpuError(f"max_batch is at least 1, not {max_batch}")
+    if shapes is None:
+        return build_networks({"main": bound}, compile_target, mod_name, fallback, max_batch)
+    if not shapes:
+        raise ShapeError("shapes= is empty; list at least one, like {'data': (1, 3, 224, 224)}")
+
+    def compile_for(given: InputShapes) -> tuple[tvm.runtime.Module, Entry]:
+        networks = {"main": at_shapes(bound, given)}
+        built = build_networks(networks, compile_target, mod_name, "ignore", max_batch)
+        return built.module, built.info.entries[0]
+
+    modules = [at_shapes(bound, given) for given in shapes]
+    names = ["main", *(f"main_{number}" for number in range(1, len(modules)))]
+    return build_networks(
+        dict(zip(names, modules, strict=True)),
+        compile_target,
+        mod_name,
+        fallback,
+        max_batch,
+        inputs=open_inputs(bound),
+        on_demand=compile_for,
+    )
 
 
 def _as_module(mod: tvm.IRModule | relax.Function) -> tvm.IRModule:

@@ -15,7 +15,7 @@ __all__ = ["from_onnx"]
 
 def from_onnx(
     model: onnx.ModelProto | str | Path,
-    shape: Mapping[str, Sequence[int]] | None = None,
+    shape: Mapping[str, Sequence[int | str | None]] | None = None,
     dtype: str | Mapping[str, str] = "float32",
     opset: int | None = None,
     freeze_params: bool = True,
@@ -23,16 +23,23 @@ def from_onnx(
     """Import an ONNX model, or the file at a path: a module and its weights by name.
 
     ``shape`` gives inputs by name their shapes, where the model leaves dimensions open or for
-    another batch. As in classic TVM weights are frozen into the module by default, and the
+    another batch. A name, ``None`` or -1 keeps a dimension open: ``{"data": ("N", 3, 224, 224)}``
+    is for any batch, and so is a model without a shape that leaves nothing else open.
+    ``("N", 3, "H", "W")`` makes a module for ``relay.build(..., shapes=[...])`` alone. As in
+    classic TVM weights are frozen into the module by default, and the
     dictionary is then empty; ``freeze_params=False`` returns them, for models without operators
-    that need their weights while importing. ``dtype`` may be a dictionary by input; the model's
+    that need their weights while importing; the weights of open shapes are always frozen. ``dtype`` may be a dictionary by input; the model's
     own types count otherwise.
     Raises ModelFileError, UnsupportedOperatorError, ShapeError, each with one line.
     """
     # Importing ONNX takes a second, and not everybody who imports tvm_neocpu imports a model.
     from tvm_neocpu.frontend.onnx_import import import_model
-    from tvm_neocpu.frontend.onnx_model import load_model
+    from tvm_neocpu.frontend.onnx_model import check_model, load_model
+    from tvm_neocpu.frontend.open_shapes import import_open, open_extents
 
     if isinstance(model, (str, Path)):
         model = load_model(model)
+    extents = open_extents(check_model(model).graph, shape)
+    if extents is not None:
+        return import_open(model, extents, dtype, opset), {}
     return import_model(model, shape, dtype, opset, freeze_params)

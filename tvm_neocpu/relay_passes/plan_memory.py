@@ -40,12 +40,13 @@ class PlanMemory:
     """Allocate the results of calls explicitly, most of them at offsets of one arena.
 
     Tensors that the network returns, and tensors that share memory with these, have allocations of
-    their own. TVM plans any module that has several Relax functions, branches, casts, or calls of
-    anything but functions.
+    their own. TVM plans any function that has branches or casts, or calls anything but PrimFuncs.
+    Each planned function has an arena, and all arenas have the size of the largest: one function
+    runs at a time, and TVM's pool gives the next one of equal size the same memory.
 
     Needs: functions are scheduled; each scheduled function shows the workspace that it allocates.
     Leaves: explicit allocations and calls; PrimFuncs that take their workspace as arguments and
-    whose parameters may lie at an offset. Or, for a module that TVM plans, the module as it was.
+    whose parameters may lie at an offset. Functions that TVM plans are as they were.
     """
 
     name: ClassVar[str] = "plan-memory"
@@ -59,61 +60,121 @@ class PlanMemory:
                 relax.transform.CallTIRRewrite(),
             ]
         )(mod)
-        networks = [var for var, func in explicit.functions.items() if isinstance(func, Function)]
-        if len(networks) != 1 or not _is_chain(explicit[networks[0]]):
+        networks = {
+            var: func for var, func in explicit.functions.items() if isinstance(func, Function)
+        }
+        planned = [var for var, func in networks.items() if _is_chain(explicit, func)]
+        if not planned:
             return mod
-        return relax.transform.Normalize()(_planned(explicit, networks[0]))
+        # TVM would make copies of the reshapes in a function that is half explicit.
+        left = [(mod.get_global_var(v.name_hint), v) for v in networks if v not in planned]
+        for original, var in left:
+            explicit.update_func(var, mod[original])
+        return relax.transform.Normalize()(_Planner(explicit, planned).planned())
 
 
-def _is_chain(network: Function) -> bool:
-    """Whether the network only calls functions, reshapes tensors and passes them on."""
-    return len(network.body.blocks) == 1 and all(map(_is_simple, network.body.blocks[0].bindings))
+def _is_chain(mod: tvm.IRModule, network: Function) -> bool:
+    """Whether the network only calls PrimFuncs, reshapes tensors and passes them on."""
+    blocks = network.body.blocks
+    return len(blocks) == 1 and all(_is_simple(mod, binding) for binding in blocks[0].bindings)
 
 
-def _is_simple(binding: relax.Binding) -> bool:
+def _is_simple(mod: tvm.IRModule, binding: relax.Binding) -> bool:
     if not isinstance(binding, VarBinding):
         return False
     value = binding.value
     if isinstance(value, Call):
-        return isinstance(value.op, GlobalVar) or op_name(value) in (ALLOCATE, RESHAPE)
+        if isinstance(value.op, GlobalVar):
+            return isinstance(mod[value.op], tirx.PrimFunc)
+        return op_name(value) in (ALLOCATE, RESHAPE)
     return isinstance(value, Var | GenericConst | relax.Tuple | relax.TupleGetItem)
 
 
-def _planned(mod: tvm.IRModule, main: GlobalVar) -> tvm.IRModule:
-    network = mod[main]
-    bindings = list(network.body.blocks[0].bindings)
-    owners = _owners(mod, bindings, network.body.body)
-    functions = _functions(mod, bindings, owners)
-    lifetimes = _lifetimes(bindings, owners)
-    spaces = [
-        Lifetime(space.size, at, at)
-        for at, binding in enumerate(bindings)
-        for space in _workspaces(binding, functions)
-    ]
-    offsets, size = place([*lifetimes.values(), *spaces])
-    placed = dict(zip(lifetimes, offsets, strict=False))
-    arena = _Arena.of(size, offsets[len(lifetimes) :])
-    rewritten: list[relax.Binding] = [arena.binding] if size else []
-    for binding in bindings:
-        if binding.var in placed:
-            rewritten.append(arena.allocated(binding, placed[binding.var]))
-        elif _callee(binding) in functions:
-            rewritten += arena.called(binding, *functions[_callee(binding)])
-        elif op_name(binding.value) == RESHAPE:
-            rewritten.append(_viewed(binding))
-        else:
-            rewritten.append(binding)
-    body = relax.SeqExpr([relax.BindingBlock(rewritten)], network.body.body)
-    planned = {var: func for var, func in mod.functions.items() if var.name_hint not in functions}
-    planned |= {var: func for var, func, _ in functions.values()}
-    planned[main] = Function(
-        network.params, body, network.ret_ty, network.is_pure, network.attrs, network.span
-    )
-    return tvm.IRModule(planned, attrs=mod.attrs)
+class _Planner:
+    """The functions of one module that have arenas."""
+
+    def __init__(self, mod: tvm.IRModule, networks: Sequence[GlobalVar]) -> None:
+        self._mod = mod
+        self._networks = networks
+        self._bindings = {var: list(mod[var].body.blocks[0].bindings) for var in networks}
+        fixed = _called_elsewhere(mod, networks)
+        self._owners = {
+            var: _owners(mod, bindings, mod[var].body.body, fixed)
+            for var, bindings in self._bindings.items()
+        }
+        self._functions = _functions(mod, self._bindings, self._owners, fixed)
+
+    def planned(self) -> tvm.IRModule:
+        placements = {var: self._placed(var) for var in self._networks}
+        size = max(placement.size for placement in placements.values())
+        planned = {
+            var: func
+            for var, func in self._mod.functions.items()
+            if var.name_hint not in self._functions
+        }
+        planned |= {var: func for var, func, _ in self._functions.values()}
+        for var, placement in placements.items():
+            planned[var] = self._rewritten(var, placement, size)
+        return tvm.IRModule(planned, attrs=self._mod.attrs)
+
+    def _placed(self, network: GlobalVar) -> _Placement:
+        bindings, owners = self._bindings[network], self._owners[network]
+        lifetimes = _lifetimes(bindings, owners)
+        spaces = [
+            Lifetime(space.size, at, at)
+            for at, binding in enumerate(bindings)
+            for space in _workspaces(binding, self._functions)
+        ]
+        offsets, size = place([*lifetimes.values(), *spaces])
+        tensors = dict(zip(lifetimes, offsets, strict=False))
+        return _Placement(size, tensors, offsets[len(lifetimes) :])
+
+    def _rewritten(self, network: GlobalVar, placement: _Placement, size: int) -> Function:
+        arena = _Arena.of(size, placement.workspaces)
+        functions, placed = self._functions, placement.tensors
+        rewritten: list[relax.Binding] = [arena.binding] if placement.size else []
+        for binding in self._bindings[network]:
+            if binding.var in placed:
+                rewritten.append(arena.allocated(binding, placed[binding.var]))
+            elif _callee(binding) in functions:
+                rewritten += arena.called(binding, *functions[_callee(binding)])
+            elif op_name(binding.value) == RESHAPE:
+                rewritten.append(_viewed(binding))
+            else:
+                rewritten.append(binding)
+        old = self._mod[network]
+        body = relax.SeqExpr([relax.BindingBlock(rewritten)], old.body.body)
+        return Function(old.params, body, old.ret_ty, old.is_pure, old.attrs, old.span)
+
+
+@dataclass(frozen=True)
+class _Placement:
+    """One network's arena: its bytes, offsets of tensors, offsets of workspaces by call."""
+
+    size: int
+    tensors: Mapping[Var, int]
+    workspaces: Sequence[int]
+
+
+def _called_elsewhere(mod: tvm.IRModule, networks: Sequence[GlobalVar]) -> frozenset[str]:
+    """The functions that a function without an arena calls: their parameters must stay."""
+    called: set[str] = set()
+
+    def visit(expr: relax.Expr) -> None:
+        if isinstance(expr, GlobalVar):
+            called.add(str(expr.name_hint))
+
+    for var, func in mod.functions.items():
+        if isinstance(func, Function) and var not in networks:
+            relax.analysis.post_order_visit(func, visit)
+    return frozenset(called)
 
 
 def _owners(
-    mod: tvm.IRModule, bindings: Sequence[VarBinding], result: relax.Expr
+    mod: tvm.IRModule,
+    bindings: Sequence[VarBinding],
+    result: relax.Expr,
+    fixed: frozenset[str] = frozenset(),
 ) -> dict[Var, Var]:
     """Variables to the variable of their allocation, for the tensors that the arena may hold.
 
@@ -130,7 +191,7 @@ def _owners(
             source = value if isinstance(value, Var) else value.args[0]
             if source in owners:
                 owners[binding.var] = owners[source]
-        elif not _suits(mod, _callee(binding)):
+        elif not _suits(mod, _callee(binding), fixed):
             kept |= {*variables(value)}
     excluded = {owners[name] for name in kept if name in owners}
     return {name: owner for name, owner in owners.items() if owner not in excluded}
@@ -146,15 +207,20 @@ _Rewritten = tuple[GlobalVar, tirx.PrimFunc, tuple[Workspace, ...]]
 
 
 def _functions(
-    mod: tvm.IRModule, bindings: Sequence[VarBinding], owners: Mapping[Var, Var]
+    mod: tvm.IRModule,
+    bindings: Mapping[GlobalVar, Sequence[VarBinding]],
+    owners: Mapping[GlobalVar, Mapping[Var, Var]],
+    fixed: frozenset[str],
 ) -> dict[str, _Rewritten]:
-    """The functions that are called with memory of the arena, rewritten, by name."""
+    """The functions that are called with memory of an arena, rewritten, by name."""
     movable: dict[str, set[int]] = {}
-    for binding in bindings:
-        name = _callee(binding)
-        if _suits(mod, name):
-            at_call = {at for at, arg in enumerate(binding.value.args) if arg in owners}
-            movable.setdefault(name, set()).update(at_call)
+    for network, calls in bindings.items():
+        for binding in calls:
+            name = _callee(binding)
+            if _suits(mod, name, fixed):
+                args = binding.value.args
+                at_call = {at for at, arg in enumerate(args) if arg in owners[network]}
+                movable.setdefault(name, set()).update(at_call)
     rewritten = {
         name: with_memory_params(mod[name], sorted(params)) for name, params in movable.items()
     }
@@ -171,9 +237,9 @@ def _callee(binding: VarBinding) -> str:
     return str(value.op.name_hint) if called else ""
 
 
-def _suits(mod: tvm.IRModule, name: str) -> bool:
+def _suits(mod: tvm.IRModule, name: str, fixed: frozenset[str]) -> bool:
     """Whether the function of that name can take memory of the arena."""
-    func = mod[name] if name else None
+    func = mod[name] if name and name not in fixed else None
     return isinstance(func, tirx.PrimFunc) and takes_memory_params(func)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import tvm
 
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
-from tvm_neocpu.runtime.forking import ForkLock
+from tvm_neocpu.runtime.functions import Functions, Library, OnDemand
 from tvm_neocpu.runtime.graph_module import GraphModule
 from tvm_neocpu.runtime.module_file import export_module, read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo
@@ -37,11 +37,13 @@ class BuiltModule:
     number of threads may make modules of one library, run them at the same time, and export it.
     """
 
-    def __init__(self, module: tvm.runtime.Module, info: ModuleInfo) -> None:
+    def __init__(
+        self, module: tvm.runtime.Module, info: ModuleInfo, on_demand: OnDemand | None = None
+    ) -> None:
+        """``on_demand`` compiles the network for shapes that it has no code for."""
         self.module = module
         self.info = info
-        # TVM's executable changes as a VM is made of it, and is read as it is saved.
-        self._executable_lock = ForkLock()
+        self._library = Library(module, info.entries, on_demand)
 
     def __getitem__(self, name: str) -> Callable[[tvm.runtime.Device], GraphModule]:
         if name != self.info.name:
@@ -56,8 +58,7 @@ class BuiltModule:
         if self.info.missing:
             lacks = ", ".join(self.info.missing)
             raise TargetError(f"built for {self.info.cpu}, but this machine lacks {lacks}")
-        with self._executable_lock:
-            return GraphModule(self.module, self.info, device)
+        return GraphModule(Functions(self._library, device), self.info, device)
 
     def export_library(
         self, file_name: str | Path, fcompile: Callable[..., Any] | None = None, **options: Any
@@ -65,9 +66,10 @@ class BuiltModule:
         """Write one file, ``.so`` or ``.tar``, with code, weights and description.
 
         ``fcompile`` links it, as in TVM: ``tvm.support.cc.cross_compiler`` for another machine. A
-        ``.tar`` is linked where it is loaded. Raises ModuleFileError.
+        ``.tar`` is linked where it is loaded. Functions that were compiled on demand are left out.
+        Raises ModuleFileError.
         """
-        with self._executable_lock:
+        with self._library.lock:
             export_module(self.module, self.info, Path(file_name), fcompile, options)
 
     def get_lib(self) -> tvm.runtime.Module:

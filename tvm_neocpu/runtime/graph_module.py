@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from tvm.runtime.module import BenchmarkResult
 
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.runtime import forking
+from tvm_neocpu.runtime.functions import Functions
 from tvm_neocpu.runtime.inputs import Inputs, Key, find
 from tvm_neocpu.runtime.module_info import ModuleInfo
 
@@ -43,14 +44,14 @@ class GraphModule:
     A forked child may use the module; `tvm_neocpu.runtime.forking` says how, and what it costs.
     """
 
-    def __init__(self, code: tvm.runtime.Module, info: ModuleInfo, device: Any) -> None:
+    def __init__(self, functions: Functions, info: ModuleInfo, device: Any) -> None:
         self.info = info
         self.lock = threading.RLock()
         self._device = device
-        self._vm = relax.VirtualMachine(code, device)
-        self._main = self._vm["main"]
+        self._functions = functions
         self._running = forking.ForkLock()
-        self._inputs = Inputs(info.inputs, device)
+        self._inputs = self._new_inputs()
+        functions.find(self._inputs.given)  # what takes time happens here, not at the first run
         self._outputs: list[Any] = []
         forking.renew_after_fork(self)
 
@@ -58,7 +59,8 @@ class GraphModule:
         """Copy in one input by name or number, and any others by keyword.
 
         ``value`` is anything NumPy reads, or a TVM tensor. Raises ShapeError on a wrong name,
-        shape or dtype (nothing is converted).
+        shape or dtype (nothing is converted). A network for several shapes takes any of them: the
+        next run finds the function for the shapes that all inputs have then.
         """
         with self.lock:
             if key is not None:
@@ -75,19 +77,24 @@ class GraphModule:
         with self.lock:
             self._inputs.share(self._inputs.index(key), value)
 
-    def input_array(self, key: Key) -> NDArray[Any]:
-        """The module's own memory for an input: writing there sets the input without a copy."""
+    def input_array(self, key: Key, shape: Sequence[int] | None = None) -> NDArray[Any]:
+        """The module's own memory for an input: writing there sets the input without a copy.
+
+        ``shape`` is the input's shape from now on, where the network takes several.
+        """
         with self.lock:
-            return self._inputs.own(self._inputs.index(key))
+            return self._inputs.own(self._inputs.index(key), shape)
 
     def run(self, **inputs: Any) -> None:
         """Set the given inputs, and run the network once.
 
-        Warns once of inputs that were never set (UnsetInputWarning): they are zero.
+        Warns once of inputs that were never set (UnsetInputWarning): they are zero. Raises
+        ShapeError where the library has no function for the inputs' shapes and cannot compile one.
         """
         with self.lock:
             if inputs:
                 self.set_input(**inputs)
+            self._functions.find(self._inputs.given)
             unset = self._inputs.take_unset()
             self._outputs = self._run(self._inputs)
         if unset:
@@ -132,7 +139,7 @@ class GraphModule:
         return find(key, self.info.outputs, "output")
 
     def get_input_info(self) -> tuple[dict[str, tuple[int, ...]], dict[str, str]]:
-        """Shapes and dtypes by input name."""
+        """Shapes and dtypes by input name; -1 for an extent that may vary."""
         shapes = {tensor.name: tensor.shape for tensor in self.info.inputs}
         return shapes, {tensor.name: tensor.dtype for tensor in self.info.inputs}
 
@@ -162,8 +169,9 @@ class GraphModule:
 
         def measure() -> BenchmarkResult:
             with self.lock:
-                timer = self._vm.module.time_evaluator(
-                    "main",
+                vm, function = self._fitted(self._inputs)
+                timer = vm.module.time_evaluator(
+                    function,
                     dev if dev is not None else self._device,
                     number=number,
                     repeat=repeat,
@@ -204,11 +212,23 @@ class GraphModule:
             self.lock.release()
 
     def _run(self, inputs: Inputs) -> list[tvm.runtime.Tensor]:
-        return _flatten(forking.call(self._running, self._main, *inputs.tensors))
+        vm, function = self._fitted(inputs)
+        return _flatten(forking.call(self._running, vm[function], *inputs.tensors))
+
+    def _fitted(self, inputs: Inputs) -> tuple[relax.VirtualMachine, str]:
+        """The function for the inputs' shapes; inputs that were never set get the shapes it has."""
+        vm, entry = self._functions.find(inputs.given)
+        inputs.fit_unset(entry.completed(inputs.given))
+        return vm, entry.function
+
+    def _new_inputs(self) -> Inputs:
+        nothing = [None] * len(self.info.inputs)
+        return Inputs(self.info.inputs, self.info.entries[0].completed(nothing), self._device)
 
     def _benchmark_end_to_end(self, repeat: int, number: int) -> BenchmarkResult:
-        inputs = Inputs(self.info.inputs, self._device)  # what the caller bound stays bound
+        inputs = self._new_inputs()  # what the caller bound stays bound
         with self.lock:
+            self._fitted(self._inputs)
             arrays = [tensor.numpy() for tensor in self._inputs.tensors]
             self._copy_run_copy(inputs, arrays)
             seconds = []

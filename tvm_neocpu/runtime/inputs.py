@@ -20,16 +20,38 @@ Key = str | int
 class Inputs:
     """What the next run reads: ``tensors``, in the order of ``infos``.
 
-    An input is zero until it is set; `take_unset` lists those that never were. Not safe from
-    several threads: the caller holds a lock.
+    ``infos`` say what may be set, ``shapes`` what the inputs are at first. An input is zero until
+    it is set; `take_unset` lists those that never were. Not safe from several threads: the caller
+    holds a lock.
     """
 
-    def __init__(self, infos: Sequence[TensorInfo], device: Any) -> None:
+    def __init__(
+        self, infos: Sequence[TensorInfo], shapes: Sequence[Sequence[int]], device: Any
+    ) -> None:
         self.infos = infos
-        self._buffers = [_zeros(info, device) for info in infos]
-        self._views = [np.from_dlpack(buffer) for buffer in self._buffers]
+        self._device = device
+        self._buffers: list[tvm.runtime.Tensor] = [None] * len(infos)
+        self._views: list[NDArray[Any]] = [np.empty(0)] * len(infos)
+        for index, shape in enumerate(shapes):
+            self._allocate(index, shape)
         self.tensors = list(self._buffers)
+        self._set: set[int] = set()
         self._unset = set(range(len(infos)))
+
+    @property
+    def given(self) -> tuple[tuple[int, ...] | None, ...]:
+        """The shapes of the inputs that were set, ``None`` for one that never was."""
+        return tuple(
+            tuple(map(int, tensor.shape)) if index in self._set else None
+            for index, tensor in enumerate(self.tensors)
+        )
+
+    def fit_unset(self, shapes: Sequence[Sequence[int]]) -> None:
+        """Give the inputs that were never set these shapes."""
+        for index, shape in enumerate(shapes):
+            if index not in self._set:
+                self._allocate(index, shape)
+                self.tensors[index] = self._buffers[index]
 
     def index(self, key: Key) -> int:
         """The number of an input. Raises ShapeError for a name or number that is not there."""
@@ -43,10 +65,12 @@ class Inputs:
         info = self.infos[index]
         if isinstance(value, tvm.runtime.Tensor):
             _check(info, tuple(value.shape), str(value.dtype))
+            self._allocate(index, value.shape)
             value.copyto(self._buffers[index])
         else:
             array = np.asarray(value)
             _check(info, array.shape, str(array.dtype))
+            self._allocate(index, array.shape)
             np.copyto(self._views[index], array)
         self._bind(index, self._buffers[index])
 
@@ -58,8 +82,15 @@ class Inputs:
         _check(info, tuple(value.shape), str(value.dtype))
         self._bind(index, value)
 
-    def own(self, index: int) -> NDArray[Any]:
-        """The module's own memory for an input, to be written by the caller."""
+    def own(self, index: int, shape: Sequence[int] | None = None) -> NDArray[Any]:
+        """The module's own memory for an input, to be written by the caller.
+
+        ``shape`` is what the input is from now on. Raises ShapeError if it may not be that.
+        """
+        info = self.infos[index]
+        if shape is not None:
+            _check(info, tuple(shape), info.dtype)
+            self._allocate(index, shape)
         self._bind(index, self._buffers[index])
         return self._views[index]
 
@@ -71,7 +102,17 @@ class Inputs:
 
     def _bind(self, index: int, tensor: tvm.runtime.Tensor) -> None:
         self.tensors[index] = tensor
+        self._set.add(index)
         self._unset.discard(index)
+
+    def _allocate(self, index: int, shape: Sequence[int]) -> None:
+        """Memory of that shape for an input; what is there already stays."""
+        wanted, buffer = tuple(map(int, shape)), self._buffers[index]
+        if buffer is not None and tuple(buffer.shape) == wanted:
+            return
+        zeros = np.zeros(wanted, self.infos[index].dtype)
+        self._buffers[index] = tvm.runtime.tensor(zeros, device=self._device)
+        self._views[index] = np.from_dlpack(self._buffers[index])
 
 
 def find(key: Key, infos: Sequence[TensorInfo], kind: str) -> int:
@@ -87,8 +128,8 @@ def find(key: Key, infos: Sequence[TensorInfo], kind: str) -> int:
 
 
 def _check(info: TensorInfo, shape: tuple[int, ...], dtype: str) -> None:
-    if tuple(shape) != info.shape:
-        raise ShapeError(f"input {info.name!r} is {list(info.shape)}, not {list(shape)}")
+    if not info.takes(shape):
+        raise ShapeError(f"input {info.name!r} is {info.shape_text}, not {list(shape)}")
     if dtype != info.dtype:
         raise ShapeError(f"input {info.name!r} is {info.dtype}, not {dtype}")
 
@@ -103,7 +144,3 @@ def _shared(info: TensorInfo, value: Any) -> tvm.runtime.Tensor:
             f"contiguous and aligned to {ALIGNMENT} bytes; use input_array() or set_input()"
         )
     return tvm.runtime.from_dlpack(array)
-
-
-def _zeros(info: TensorInfo, device: Any) -> tvm.runtime.Tensor:
-    return tvm.runtime.tensor(np.zeros(info.shape, info.dtype), device=device)

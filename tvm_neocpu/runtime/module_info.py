@@ -14,19 +14,77 @@ from tvm_neocpu.runtime import host as host_cpu
 from tvm_neocpu.version import __version__
 
 # To be increased when readers of older versions would misread what is written now.
-FORMAT = 1
+FORMAT = 2
+# Files of format 1 have one function, for one shape.
+_READABLE = (1, FORMAT)
+# An extent that is not the same for all shapes that a module takes; in an entry: any batch.
+OPEN = -1
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """An input or output: its name, shape and NumPy dtype."""
+    """An input or output: its name, shape and NumPy dtype; ``OPEN`` extents vary."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
 
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Whether a tensor of that shape may be this one."""
+        return len(shape) == len(self.shape) and all(
+            own in (OPEN, given) for own, given in zip(self.shape, shape, strict=True)
+        )
+
+    @property
+    def shape_text(self) -> str:
+        """``"[?, 3, 224, 224]"``"""
+        return f"[{', '.join('?' if dim == OPEN else str(dim) for dim in self.shape)}]"
+
     def __str__(self) -> str:
-        return f"{self.name} {self.dtype}{list(self.shape)}"
+        return f"{self.name} {self.dtype}{self.shape_text}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A compiled function and the tensors that it takes and gives.
+
+    ``OPEN`` is the first extent only, and it is one and the same number in all of them: the batch.
+    """
+
+    function: str
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+
+    def takes(self, shapes: Sequence[Sequence[int] | None]) -> bool:
+        """Whether it computes inputs of these shapes; ``None`` is one that may have any."""
+        known = self._known(shapes)
+        return len(_batches(known)) <= 1 and all(own.takes(given) for own, given in known)
+
+    def completed(self, shapes: Sequence[Sequence[int] | None]) -> tuple[tuple[int, ...], ...]:
+        """The shapes of all inputs: those that are not given have the others' batch, else 1."""
+        batch = next(iter(_batches(self._known(shapes))), 1)
+        return tuple(
+            tuple(batch if dim == OPEN else dim for dim in own.shape)
+            if given is None
+            else (*given,)
+            for own, given in zip(self.inputs, shapes, strict=True)
+        )
+
+    def _known(
+        self, shapes: Sequence[Sequence[int] | None]
+    ) -> list[tuple[TensorInfo, Sequence[int]]]:
+        pairs = zip(self.inputs, shapes, strict=True)
+        return [(own, given) for own, given in pairs if given is not None]
+
+    @property
+    def shapes_text(self) -> str:
+        """``"data [?, 3, 224, 224]"``"""
+        return ", ".join(f"{tensor.name} {tensor.shape_text}" for tensor in self.inputs)
+
+
+def _batches(pairs: Sequence[tuple[TensorInfo, Sequence[int]]]) -> set[int]:
+    """The first extents of the tensors whose own is open."""
+    return {given[0] for own, given in pairs if OPEN in own.shape and given}
 
 
 @dataclass(frozen=True)
@@ -35,6 +93,7 @@ class ModuleInfo:
 
     ``cpu`` and ``triple`` are LLVM's names, ``features`` LLVM's names of the CPU features that the
     code may use. ``threads`` is the number of cores that the schedules were chosen for.
+    ``entries`` are the compiled functions; ``inputs`` and ``outputs`` describe all of them.
     """
 
     name: str
@@ -44,9 +103,14 @@ class ModuleInfo:
     triple: str
     features: tuple[str, ...]
     threads: int
+    entries: tuple[Entry, ...] = ()
     package: str = __version__
     tvm: str = tvm.__version__
     format: int = FORMAT
+
+    def __post_init__(self) -> None:
+        if not self.entries:
+            object.__setattr__(self, "entries", (Entry("main", self.inputs, self.outputs),))
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -64,7 +128,7 @@ def info_from_json(text: str, path: str) -> ModuleInfo:
     """
     try:
         fields: dict[str, Any] = json.loads(text)
-        if fields["format"] == FORMAT:
+        if fields["format"] in _READABLE:
             return _info_from(fields)
         writer = fields["package"]
     except (ValueError, KeyError, TypeError) as error:
@@ -75,8 +139,28 @@ def info_from_json(text: str, path: str) -> ModuleInfo:
 def _info_from(fields: dict[str, Any]) -> ModuleInfo:
     inputs, outputs = _tensors_from(fields["inputs"]), _tensors_from(fields["outputs"])
     features = tuple(fields["features"])
-    return ModuleInfo(**{**fields, "inputs": inputs, "outputs": outputs, "features": features})
+    entries = tuple(
+        Entry(row["function"], _tensors_from(row["inputs"]), _tensors_from(row["outputs"]))
+        for row in fields.get("entries", ())
+    )
+    read = {"inputs": inputs, "outputs": outputs, "features": features, "entries": entries}
+    return ModuleInfo(**{**fields, **read, "format": FORMAT})
 
 
 def _tensors_from(rows: Sequence[dict[str, Any]]) -> tuple[TensorInfo, ...]:
     return tuple(TensorInfo(row["name"], tuple(row["shape"]), row["dtype"]) for row in rows)
+
+
+def interface_of(
+    entries: Sequence[Entry],
+) -> tuple[tuple[TensorInfo, ...], tuple[TensorInfo, ...]]:
+    """What all entries take and give; extents in which they differ are ``OPEN``."""
+    inputs = zip(*(entry.inputs for entry in entries), strict=True)
+    outputs = zip(*(entry.outputs for entry in entries), strict=True)
+    return tuple(map(_common, inputs)), tuple(map(_common, outputs))
+
+
+def _common(tensors: Sequence[TensorInfo]) -> TensorInfo:
+    extents = zip(*(tensor.shape for tensor in tensors), strict=True)
+    shape = tuple(each[0] if len(set(each)) == 1 else OPEN for each in extents)
+    return TensorInfo(tensors[0].name, shape, tensors[0].dtype)

@@ -13,6 +13,10 @@ from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 # The attribute of ``main`` in which an importer leaves the names of the outputs, in order.
 OUTPUT_NAMES = "neocpu.output_names"
 
+# The attribute of a module in which an importer leaves a function from shapes to the network: its
+# argument is JSON, {"input": [1, 3, 224, 224]}.
+AT_SHAPES = "neocpu.at_shapes"
+
 # Name, shape, NumPy dtype.
 Described = tuple[str, tuple[int, ...], str]
 
@@ -25,8 +29,14 @@ def name_outputs(mod: tvm.IRModule, names: Sequence[str]) -> tvm.IRModule:
 
 
 def describe_inputs(mod: tvm.IRModule) -> tuple[Described, ...]:
-    """The inputs in order; raises ShapeError for one that is not static."""
-    return tuple(_describe_input(var.name, var.ty) for var in mod["main"].params)
+    """The inputs in order; a batch that is open in all of them reads -1.
+
+    Raises ShapeError for any other extent that is not static.
+    """
+    params = mod["main"].params
+    batches = [_open_batch(var.ty) for var in params]
+    is_open = bool(params) and all(b is not None and b.same_as(batches[0]) for b in batches)
+    return tuple(_describe_input(var.name, var.ty, is_open) for var in params)
 
 
 def describe_outputs(mod: tvm.IRModule) -> tuple[Described, ...]:
@@ -42,14 +52,21 @@ def describe_outputs(mod: tvm.IRModule) -> tuple[Described, ...]:
     return tuple(map(_describe_output, names, types))
 
 
-def _describe_input(name: str, ty: Any) -> Described:
+def _open_batch(ty: Any) -> tvm.tirx.Var | None:
+    """The first extent, if it is a variable."""
+    values = getattr(getattr(ty, "shape", None), "values", None)
+    return values[0] if values and isinstance(values[0], tvm.tirx.Var) else None
+
+
+def _describe_input(name: str, ty: Any, is_open: bool) -> Described:
     shape = dimensions(ty)
-    if shape is None or None in shape:
+    if shape is None or None in (shape[1:] if is_open else shape):
         raise ShapeError(
             f"input {name!r} has no static shape; give one when importing: "
-            f'from_onnx(model, {{"{name}": (1, ...)}})'
+            f'from_onnx(model, {{"{name}": (1, ...)}}), or several to build for: '
+            f'relay.build(..., shapes=[{{"{name}": (1, ...)}}, ...])'
         )
-    return name, tuple(dim for dim in shape if dim is not None), str(ty.dtype)
+    return name, tuple(-1 if dim is None else dim for dim in shape), str(ty.dtype)
 
 
 def _describe_output(name: str, ty: Any) -> Described:

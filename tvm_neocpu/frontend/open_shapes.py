@@ -1,0 +1,175 @@
+"""Import a model whose inputs' shapes are not all known: for any batch, or shape by shape.
+
+TVM's importer follows unknown extents through single operators, not through the chains in which
+files compute shapes. So a model is imported for known shapes only:
+
+any batch     The imports at two prime batches, each written with ``n`` for its prime, must be one
+              and the same module. Then it is the network for any batch.
+other shapes  The module carries a function that imports the model for given shapes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+import tvm
+import tvm_ffi
+from tvm import relax, tirx
+
+from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.frontend.onnx_import import import_model
+from tvm_neocpu.frontend.onnx_model import declared_shape, graph_inputs, resolve_shapes
+from tvm_neocpu.relay_passes.batches.generalize import with_open_batch
+from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES, name_outputs
+
+# A number for an extent that is known, a name for one that is not.
+Extents = tuple[int | str, ...]
+# No extent of a network is a multiple of these.
+_PRIMES = (1009, 1013)
+_BATCH = "batch"
+
+
+def open_extents(
+    graph: onnx.GraphProto, given: Mapping[str, Sequence[Any]] | None
+) -> dict[str, Extents] | None:
+    """Each input's extents, names among them; ``None`` if all are known or an input lacks a shape.
+
+    A name, ``None`` or -1 in ``given`` leaves an extent open; so does a model's first extent that
+    nobody gives. The first extents of all inputs without a name are one batch.
+    """
+    given = dict(given or {})
+    extents = {}
+    for value in graph_inputs(graph):
+        shape = given.get(value.name, _only_batch_open(value))
+        if not isinstance(shape, Sequence) or isinstance(shape, str):
+            return None
+        extents[value.name] = tuple(
+            _extent(dim, at, f"{value.name}_{at}") for at, dim in enumerate(shape)
+        )
+    if not any(isinstance(dim, str) for shape in extents.values() for dim in shape):
+        return None
+    _check(graph, given, extents)
+    return extents
+
+
+def import_open(
+    model: onnx.ModelProto,
+    extents: Mapping[str, Extents],
+    dtype: str | Mapping[str, str],
+    opset: int | None,
+) -> tvm.IRModule:
+    """The module, weights frozen in. Raises what :func:`import_model` raises."""
+    mod = _for_any_batch(model, extents, dtype, opset) if _is_batch(extents) else None
+    return mod or _for_given_shapes(model, extents, dtype, opset)
+
+
+def _for_any_batch(
+    model: onnx.ModelProto,
+    extents: Mapping[str, Extents],
+    dtype: str | Mapping[str, str],
+    opset: int | None,
+) -> tvm.IRModule | None:
+    """``None`` where the network is not the same for all batches."""
+    batch = tirx.Var("n", "int64")
+    found = []
+    for prime in _PRIMES:
+        shapes = {name: (prime, *shape[1:]) for name, shape in extents.items()}
+        try:
+            mod, _ = import_model(model, shapes, dtype, opset)
+        except ShapeError:  # the file has a fixed batch, in a Reshape for instance
+            return None
+        found.append(with_open_batch(mod, prime, batch))
+    first, second = found
+    return first if tvm_ffi.structural_equal(first, second, map_free_vars=True) else None
+
+
+def _for_given_shapes(
+    model: onnx.ModelProto,
+    extents: Mapping[str, Extents],
+    dtype: str | Mapping[str, str],
+    opset: int | None,
+) -> tvm.IRModule:
+    """A module whose one call stands for a network that is only known for given shapes."""
+
+    def at_shapes(text: str) -> tvm.IRModule:
+        given = {name: tuple(shape) for name, shape in json.loads(text).items()}
+        merged = {name: given.get(name, shape) for name, shape in extents.items()}
+        if _is_batch(merged):
+            return import_open(model, merged, dtype, opset)
+        return import_model(model, merged, dtype, opset)[0]
+
+    symbols: dict[str, tirx.Var] = {}
+    params = []
+    for value in graph_inputs(model.graph):
+        shape = [
+            symbols.setdefault(dim, tirx.Var(dim, "int64")) if isinstance(dim, str) else dim
+            for dim in extents[value.name]
+        ]
+        element = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        params.append(relax.Var(value.name, relax.TensorType(shape, str(element))))
+    builder = relax.BlockBuilder()
+    with builder.function("main", params, {"global_symbol": "main"}, pure=False):
+        result = builder.emit(
+            relax.call_pure_packed("neocpu.needs_shapes", *params, ty_args=relax.ObjectType())
+        )
+        builder.emit_func_output(result)
+    mod = name_outputs(builder.get(), [value.name for value in model.graph.output])
+    return mod.with_attr(AT_SHAPES, tvm_ffi.convert(at_shapes))
+
+
+def _only_batch_open(value: onnx.ValueInfoProto) -> list[Any] | None:
+    """The model's own shape if no extent but the first is open."""
+    declared = declared_shape(value)
+    if declared is None or None in declared[1:]:
+        return None
+    if declared and declared[0] is None:
+        return [value.type.tensor_type.shape.dim[0].dim_param or None, *declared[1:]]
+    return list(declared)
+
+
+def _extent(dim: Any, at: int, name: str) -> int | str:
+    if isinstance(dim, str):
+        return dim
+    if isinstance(dim, tirx.Var):
+        return str(dim.name)
+    if dim is None or dim == -1:
+        return name if at else _BATCH
+    return int(dim)
+
+
+def _is_batch(extents: Mapping[str, Extents]) -> bool:
+    """Whether the first extents are open, one and the same for all inputs, and no others are."""
+    names = {shape[0] for shape in extents.values() if shape}
+    return (
+        len(names) == 1
+        and all(map(bool, extents.values()))
+        and all(isinstance(name, str) for name in names)
+        and not any(isinstance(dim, str) for shape in extents.values() for dim in shape[1:])
+    )
+
+
+def _check(
+    graph: onnx.GraphProto, given: Mapping[str, Sequence[Any]], extents: Mapping[str, Extents]
+) -> None:
+    """Refuse what cannot be at any size, as for known shapes; names count as what the model has."""
+    sizes = {}
+    for value in graph_inputs(graph):
+        if value.name not in given:
+            continue
+        shape = extents[value.name]
+        declared = declared_shape(value) or (None,) * len(shape)
+        known = [*declared, *[None] * (len(shape) - len(declared))]
+        sizes[value.name] = [
+            (theirs or 1) if isinstance(ours, str) else ours
+            for ours, theirs in zip(shape, known, strict=False)
+        ]
+    others = {
+        value.name: [dim if isinstance(dim, int) else 1 for dim in extents[value.name]]
+        for value in graph_inputs(graph)
+        if value.name not in given
+    }
+    unknown = {name: shape for name, shape in given.items() if name not in extents}
+    resolve_shapes(graph, {**others, **sizes, **unknown})

@@ -1,0 +1,106 @@
+"""The compiled functions of one library, found by the shapes of the inputs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
+from tvm_neocpu.runtime.module_info import Entry
+
+Shapes = Sequence[Sequence[int] | None]
+# Compiles the network for other shapes, by input name: the code, and its entry.
+OnDemand = Callable[[Mapping[str, tuple[int, ...]]], tuple[tvm.runtime.Module, Entry]]
+
+
+class Library:
+    """Code and its entries; grows where the network can be compiled for other shapes.
+
+    Any number of threads may use it. A shape is compiled once, for all modules of the library.
+    """
+
+    def __init__(
+        self,
+        module: tvm.runtime.Module,
+        entries: Sequence[Entry],
+        on_demand: OnDemand | None = None,
+    ) -> None:
+        self.lock = ForkLock()  # TVM's executable changes as a VM is made of it, or as it is saved
+        self._compiling = threading.RLock()  # no ForkLock: compiling waits for other builds
+        self._parts = [(module, tuple(entries))]
+        self._on_demand = on_demand
+        renew_after_fork(self)
+
+    def find(self, shapes: Shapes) -> tuple[tvm.runtime.Module, Entry]:
+        """The code and its entry for these shapes, ``None`` for an input that may have any.
+
+        Compiles them where that is possible. Raises ShapeError, which lists what there is.
+        """
+        known = self._known(shapes)
+        if known is not None:
+            return known
+        with self._compiling:
+            return self._known(shapes) or self._compiled(shapes)
+
+    def after_fork_in_child(self) -> None:
+        """The thread that was compiling, if any, does not exist in the child."""
+        self._compiling = threading.RLock()
+
+    def _known(self, shapes: Shapes) -> tuple[tvm.runtime.Module, Entry] | None:
+        for module, entries in self._parts:
+            for entry in entries:
+                if entry.takes(shapes):
+                    return module, entry
+        return None
+
+    def _compiled(self, shapes: Shapes) -> tuple[tvm.runtime.Module, Entry]:
+        names = [tensor.name for tensor in self._parts[0][1][0].inputs]
+        pairs = zip(names, shapes, strict=True)
+        given = {name: tuple(shape) for name, shape in pairs if shape is not None}
+        asked = ", ".join(f"{name} {list(shape)}" for name, shape in given.items())
+        known = "; ".join(entry.shapes_text for _, entries in self._parts for entry in entries)
+        if self._on_demand is None:
+            raise ShapeError(
+                f"the library has no code for {asked}; it has {known}: "
+                "add the shape to shapes= of relay.build"
+            )
+        if len(given) < len(names):
+            missing = next(name for name in names if name not in given)
+            raise ShapeError(
+                f"the library has no code for {asked}, only for {known}; "
+                f"set input {missing!r} too, so that it can be compiled"
+            )
+        module, entry = self._on_demand(given)
+        self._parts = [*self._parts, (module, (entry,))]
+        return module, entry
+
+
+class Functions:
+    """The library's functions on one device, for one module to run."""
+
+    def __init__(self, library: Library, device: Any) -> None:
+        self._library = library
+        self._device = device
+        self._machines: list[tuple[tvm.runtime.Module, relax.VirtualMachine]] = []
+        self._last: tuple[Shapes, tuple[relax.VirtualMachine, Entry]] | None = None
+
+    def find(self, shapes: Shapes) -> tuple[relax.VirtualMachine, Entry]:
+        """The machine and the entry for the inputs' shapes; see :meth:`Library.find`."""
+        if self._last is None or self._last[0] != shapes:
+            module, entry = self._library.find(shapes)
+            self._last = shapes, (self._machine(module), entry)
+        return self._last[1]
+
+    def _machine(self, module: tvm.runtime.Module) -> relax.VirtualMachine:
+        for known, machine in self._machines:
+            if known.same_as(module):
+                return machine
+        with self._library.lock:
+            machine = relax.VirtualMachine(module, self._device)
+        self._machines.append((module, machine))
+        return machine

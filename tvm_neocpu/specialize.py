@@ -1,0 +1,156 @@
+"""Building networks whose shapes are open: several networks of known shapes in one module.
+
+    one network, any batch      ->  its specialisations for some batches, and a function that runs
+                                    any other batch as a sum of these
+    one network, several shapes ->  a function for each
+
+Each of them goes through :mod:`.pipeline` by itself. They share weights, memory and a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import tvm
+from tvm import relax
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.fallback import OnFallback
+from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
+from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
+from tvm_neocpu.relay_passes.batches.generalize import at_batch
+from tvm_neocpu.relay_passes.batches.independence import open_batch, why_dependent
+from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH, worthwhile_sizes
+from tvm_neocpu.relay_passes.ir.describe import Described, describe_inputs, describe_outputs
+from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
+from tvm_neocpu.relay_passes.merge_networks import merge_networks
+from tvm_neocpu.runtime import host
+from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.functions import OnDemand
+from tvm_neocpu.runtime.module_info import Entry, ModuleInfo, TensorInfo, interface_of
+from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
+from tvm_neocpu.tuning.database.history import History, current_history
+
+# What the VM adds to the prediction for each operation, on AMD Zen 4: its call, a parallel loop.
+CALL_SECONDS = 2.3e-6
+
+
+def build_networks(
+    networks: Mapping[str, tvm.IRModule],
+    target: CompileTarget,
+    name: str = "default",
+    fallback: OnFallback = "warn",
+    max_batch: int = MAX_BATCH,
+    inputs: Sequence[Described] = (),
+    on_demand: OnDemand | None = None,
+) -> BuiltModule:
+    """A built module that knows its inputs, outputs and CPU; ``name`` is what ``lib[name]`` takes.
+
+    ``networks`` are one network at different shapes, by the names of their functions; the batch of
+    each may be open. ``inputs`` say what else may be set, where ``on_demand`` compiles it.
+
+    Raises ShapeError for any other input that is not static, and what :func:`lower_networks`
+    raises.
+    """
+    entries = tuple(
+        Entry(
+            function,
+            tuple(TensorInfo(*tensor) for tensor in describe_inputs(mod)),
+            tuple(TensorInfo(*tensor) for tensor in describe_outputs(mod)),
+        )
+        for function, mod in networks.items()
+    )
+    known, outputs = interface_of(entries)
+    info = ModuleInfo(
+        name=name,
+        inputs=tuple(TensorInfo(*tensor) for tensor in inputs) or known,
+        outputs=outputs,
+        cpu=target.cpu.name,
+        triple=str(target.target.attrs.get("mtriple", "") or host.triple()),
+        features=tuple(sorted(target.features)),
+        threads=target.cpu.cores,
+        entries=entries,
+    )
+    lowered = lower_networks(networks, target.cpu, fallback=fallback, max_batch=max_batch)
+    return BuiltModule(tvm.compile(lowered, target.target).mod, info, on_demand)
+
+
+def lower_networks(
+    networks: Mapping[str, tvm.IRModule],
+    cpu: Cpu,
+    history: History | None = None,
+    fallback: OnFallback = "warn",
+    max_batch: int = MAX_BATCH,
+) -> tvm.IRModule:
+    """Everything before code generation: a function for each network, by name.
+
+    The images of a network with an open batch are proved to be independent; where they are not, its
+    functions are TVM's own. Raises what :func:`.pipeline.lower` raises.
+    """
+    lowering = _Lowering(cpu, history or current_history(cpu), fallback)
+    for name, mod in networks.items():
+        lowering.add(name, mod, max_batch)
+    return schedule_module(lowering.merged(), cpu)
+
+
+class _Lowering:
+    """The networks so far. The first one that is planned says how weights are packed."""
+
+    def __init__(self, cpu: Cpu, history: History, fallback: OnFallback) -> None:
+        self._cpu = cpu
+        self._history = history
+        self._fallback: OnFallback = fallback
+        self._first: PlannedNetwork | None = None
+        self._planned: dict[str, PlannedNetwork] = {}
+        self._dispatched: dict[str, tuple[relax.Function, tuple[int, ...]]] = {}
+
+    def add(self, name: str, mod: tvm.IRModule, max_batch: int) -> None:
+        batch = open_batch(mod)
+        if batch is None or why_dependent(mod, batch) is not None:
+            self._planned[name] = self._plan(mod)
+            return
+        planned = {size: self._plan(at_batch(mod, batch, size)) for size in {1, max_batch}}
+        one, largest = (_seconds(planned[size]) for size in (1, max_batch))
+        sizes = worthwhile_sizes(one, largest, max_batch)
+        for size in sizes:
+            network = planned.get(size) or self._plan(at_batch(mod, batch, size))
+            self._planned[batch_name(name, size)] = network
+        self._dispatched[name] = (mod["main"], sizes)
+
+    def merged(self) -> tvm.IRModule:
+        """One module, not scheduled yet."""
+        computed = {name: compute(network, self._cpu) for name, network in self._planned.items()}
+        if list(computed) == ["main"]:
+            return computed["main"]
+        merged = merge_networks(computed)
+        for name, (symbolic, sizes) in self._dispatched.items():
+            with PYTHON_LOCK:
+                merged = add_dispatch(merged, name, symbolic, sizes)
+        return merged
+
+    def _plan(self, mod: tvm.IRModule) -> PlannedNetwork:
+        network = plan_network(mod, self._cpu, self._history, self._fallback, self._first)
+        if self._first is None:
+            self._first = network
+            # One warning is enough: the other shapes have the same operations.
+            self._fallback = "error" if self._fallback == "error" else "ignore"
+        return network
+
+
+def _seconds(network: PlannedNetwork) -> float:
+    """The predicted time of a run."""
+    return network.plan.seconds + CALL_SECONDS * len(network.graph.nodes)
+
+
+def neocpu_pipeline(max_batch: int = MAX_BATCH) -> tvm.transform.Pass:
+    """What ``tvm.compile(mod, target, relax_pipeline="neocpu")`` runs."""
+
+    @tvm.transform.module_pass(opt_level=0, name="neocpu")
+    def run(mod: tvm.IRModule, _: tvm.transform.PassContext) -> tvm.IRModule:
+        target = tvm.target.Target.current(allow_none=True)
+        described = describe_target(target or tvm.target.Target("llvm"))
+        warn_of_generic_code(described)
+        lowered = lower_networks({"main": mod}, described.cpu, max_batch=max_batch)
+        return relax.get_pipeline("default_build")(lowered)
+
+    return run
