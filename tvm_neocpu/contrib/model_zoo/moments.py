@@ -102,6 +102,13 @@ def after_sum(one: Moments, other: Moments) -> Moments:
     )
 
 
+def after_product(one: Moments, other: Moments) -> Moments:
+    """After the product of two tensors, assumed to be independent."""
+    mean = one.mean * other.mean
+    channels = (one.mean**2 + one.channel) * (other.mean**2 + other.channel)
+    return Moments(mean, channels - mean**2, one.power * other.power - channels)
+
+
 def after_concat(parts: Sequence[tuple[int, Moments]]) -> Moments:
     """After concatenation over channels; each part is (channels, moments)."""
     total = sum(channels for channels, _ in parts)

@@ -12,12 +12,17 @@ from .builder import GraphBuilder, Tensor
 from .network import Network
 
 # Convolutions in each of the five stages.
-STAGES = {16: (2, 2, 3, 3, 3)}
+STAGES = {
+    11: (1, 1, 2, 2, 2),
+    13: (2, 2, 2, 2, 2),
+    16: (2, 2, 3, 3, 3),
+    19: (2, 2, 4, 4, 4),
+}
 WIDTHS = (64, 128, 256, 512, 512)
 
 
 def vgg(depth: int) -> Network:
-    """VGG of that many weighted layers; depth 16 is the paper's configuration D."""
+    """VGG of that many weighted layers: the paper's configurations A, B, D and E."""
     return Network(
         name=f"vgg{depth}",
         description=f"VGG-{depth}, no batch norm (Simonyan and Zisserman 2014)",

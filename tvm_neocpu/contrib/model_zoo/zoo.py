@@ -6,24 +6,65 @@ import onnx
 
 from tvm_neocpu.core.errors import UnknownModelError
 
+from .alexnet import ALEXNET
+from .convnext import CONVNEXT_TINY
+from .deeplab import DEEPLABV3_RESNET50
 from .densenet import densenet
+from .efficientnet import EFFICIENTNET_B0
+from .faster_rcnn import FASTER_RCNN_BOX_HEAD, FASTER_RCNN_RPN
+from .googlenet import GOOGLENET
 from .inception_v3 import INCEPTION_V3
 from .lenet import LENET
+from .mnasnet import MNASNET
+from .mobilenet_v1 import MOBILENET_V1
 from .mobilenet_v2 import MOBILENET_V2
+from .mobilenet_v3 import MOBILENET_V3_LARGE, MOBILENET_V3_SMALL
+from .nasnet import NASNET_A_LARGE, NASNET_A_MOBILE
 from .network import Network
-from .resnet import resnet
+from .parallel import ACNET_RESNET18, REPVGG_A0
+from .pnasnet import PNASNET_5_LARGE, PNASNET_5_MOBILE
+from .randwire import RANDWIRE_SMALL
+from .regnet import REGNET_Y_400MF
+from .resnet import resnet, resnext50
+from .shufflenet_v2 import SHUFFLENET_V2
+from .squeezenet import squeezenet
+from .ssd import SSD_RESNET50
+from .unet import UNET
 from .vgg import vgg
+from .yolo import TINY_YOLOV2, YOLOV2
 
 NETWORKS: tuple[Network, ...] = (
-    resnet(18),
-    resnet(34),
-    resnet(50),
-    resnet(101),
-    resnet(152),
-    vgg(16),
-    densenet(121),
+    *(resnet(depth) for depth in (18, 34, 50, 101, 152)),
+    resnext50(),
+    *(vgg(depth) for depth in (11, 13, 16, 19)),
+    *(densenet(depth) for depth in (121, 161, 169, 201)),
     INCEPTION_V3,
+    GOOGLENET,
+    ALEXNET,
+    *(squeezenet(version) for version in ("1.0", "1.1")),
+    MOBILENET_V1,
     MOBILENET_V2,
+    MOBILENET_V3_LARGE,
+    MOBILENET_V3_SMALL,
+    MNASNET,
+    EFFICIENTNET_B0,
+    REGNET_Y_400MF,
+    SHUFFLENET_V2,
+    REPVGG_A0,
+    ACNET_RESNET18,
+    CONVNEXT_TINY,
+    NASNET_A_MOBILE,
+    NASNET_A_LARGE,
+    PNASNET_5_MOBILE,
+    PNASNET_5_LARGE,
+    RANDWIRE_SMALL,
+    UNET,
+    DEEPLABV3_RESNET50,
+    SSD_RESNET50,
+    FASTER_RCNN_RPN,
+    FASTER_RCNN_BOX_HEAD,
+    YOLOV2,
+    TINY_YOLOV2,
     LENET,
 )
 
@@ -44,8 +85,8 @@ def find(name: str) -> Network:
 def build(name: str, batch: int = 1, seed: int = 0) -> onnx.ModelProto:
     """The network as ONNX with random weights, all float32.
 
-    Input `data` (NCHW), output `output` (batch, classes). The same seed gives the same bytes; the
-    weights do not depend on the batch.
+    Input `data` (NCHW); a classifier has the output `output` (batch, classes), a detector several
+    by name. The same seed gives the same bytes; the weights do not depend on the batch.
 
     Raises UnknownModelError for a name that is not in `names()`, ShapeError for a batch below 1.
     """

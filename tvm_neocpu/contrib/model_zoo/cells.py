@@ -1,0 +1,60 @@
+"""What the cells of NASNet and PNASNet are made of, sizes kept by symmetric padding."""
+
+from __future__ import annotations
+
+from .builder import GraphBuilder, Tensor
+from .movement import every_second, shift_by_one
+
+EPSILON = 1e-3
+# Of a result that joins another: a cell adds two of them.
+GAIN = 0.7
+
+
+def norm(g: GraphBuilder, x: Tensor, name: str) -> Tensor:
+    return g.batch_norm(x, f"{name}.norm", GAIN, EPSILON)
+
+
+def pointwise(g: GraphBuilder, x: Tensor, name: str, width: int, stride: int = 1) -> Tensor:
+    """ReLU, 1x1, batch norm."""
+    x = g.relu(x, f"{name}.relu")
+    return norm(g, g.conv(x, f"{name}.conv", width, 1, stride), name)
+
+
+def separable(
+    g: GraphBuilder,
+    x: Tensor,
+    name: str,
+    kernel: int,
+    stride: int = 1,
+    width: int | None = None,
+) -> Tensor:
+    """ReLU, depthwise, 1x1, batch norm, twice; the first has the stride and the new width."""
+    width = width or x.channels
+    for number, step in enumerate((stride, 1), start=1):
+        part = f"{name}.{number}"
+        x = g.relu(x, f"{part}.relu")
+        padding = kernel // 2
+        x = g.conv(x, f"{part}.depthwise", x.channels, kernel, step, padding, x.channels)
+        x = norm(g, g.conv(x, f"{part}.pointwise", width, 1), part)
+    return x
+
+
+def factorised_reduction(g: GraphBuilder, x: Tensor, name: str, width: int) -> Tensor:
+    """Half the image: half of the channels from its even pixels, half from its odd ones."""
+    x = g.relu(x, f"{name}.relu")
+    even = every_second(g, x, f"{name}.even")
+    odd = every_second(g, shift_by_one(g, x, f"{name}.shift"), f"{name}.odd")
+    widths = width // 2, width - width // 2
+    halves = [
+        g.conv(half, f"{name}.conv{number}", share, 1)
+        for number, (half, share) in enumerate(zip((even, odd), widths, strict=True))
+    ]
+    return norm(g, g.concat(halves, f"{name}.concat"), name)
+
+
+def max_pool(g: GraphBuilder, x: Tensor, name: str, stride: int = 1) -> Tensor:
+    return g.max_pool(x, name, 3, stride, padding=1)
+
+
+def average_pool(g: GraphBuilder, x: Tensor, name: str, stride: int = 1) -> Tensor:
+    return g.average_pool(x, name, 3, stride, padding=1, count_padding=False)
