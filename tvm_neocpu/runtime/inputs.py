@@ -27,7 +27,7 @@ class Inputs:
     def __init__(self, infos: Sequence[TensorInfo], device: Any) -> None:
         self.infos = infos
         self._buffers = [_zeros(info, device) for info in infos]
-        self._views = [np.from_dlpack(buffer) for buffer in self._buffers]
+        self._views = [_view(buffer) for buffer in self._buffers]
         self.tensors = list(self._buffers)
         self._unset = set(range(len(infos)))
 
@@ -47,7 +47,11 @@ class Inputs:
         else:
             array = np.asarray(value)
             _check(info, array.shape, str(array.dtype))
-            np.copyto(self._views[index], array)
+            view = self._views[index]
+            if view is None:
+                self._buffers[index].copyfrom(np.ascontiguousarray(array))
+            else:
+                np.copyto(view, array)
         self._bind(index, self._buffers[index])
 
     def share(self, index: int, value: Any) -> None:
@@ -59,9 +63,15 @@ class Inputs:
         self._bind(index, value)
 
     def own(self, index: int) -> NDArray[Any]:
-        """The module's own memory for an input, to be written by the caller."""
+        """The module's own memory for an input, to be written by the caller.
+
+        Raises ShapeError for a type that NumPy cannot share.
+        """
+        view = self._views[index]
+        if view is None:
+            raise ShapeError(f"NumPy cannot share {self.infos[index].dtype}; use set_input()")
         self._bind(index, self._buffers[index])
-        return self._views[index]
+        return view
 
     def take_unset(self) -> list[str]:
         """Names of the inputs that were never set; a second call lists none of them again."""
@@ -103,6 +113,14 @@ def _shared(info: TensorInfo, value: Any) -> tvm.runtime.Tensor:
             f"contiguous and aligned to {ALIGNMENT} bytes; use input_array() or set_input()"
         )
     return tvm.runtime.from_dlpack(array)
+
+
+def _view(buffer: tvm.runtime.Tensor) -> NDArray[Any] | None:
+    """The memory as an array; ``None`` for a type that NumPy's DLPack lacks, such as bfloat16."""
+    try:
+        return np.from_dlpack(buffer)
+    except RuntimeError:
+        return None
 
 
 def _zeros(info: TensorInfo, device: Any) -> tvm.runtime.Tensor:
