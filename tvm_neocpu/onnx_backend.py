@@ -10,7 +10,7 @@ scores = rep.run({"data": image}).scores
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,20 +39,25 @@ class NeoCpuBackendRep(BackendRep):
     """A model ready to run. Any number of threads may call it.
 
     Compiles at the first run with inputs of other shapes, and keeps what it compiled. An input
-    whose *values* decide shapes (Reshape's ``shape``, Resize's ``scales``) counts as a shape.
+    whose *values* decide shapes (Reshape's ``shape``, Resize's ``scales``) counts as a shape. An
+    input without elements has one value only, and is compiled in too.
     """
 
     def __init__(self, model: onnx.ModelProto, options: Mapping[str, Any]) -> None:
         self._model = model
         self._options = options
         self._inputs = graph_inputs(model.graph)
+        _check_tensors("input", self._inputs)
+        _check_tensors("output", model.graph.output)
         self._structural = structural_inputs(model.graph)
         self._compiled: OrderedDict[Key, GraphModule] = OrderedDict()
         outputs = [value.name for value in model.graph.output]
         self._results = namedtupledict("Outputs", outputs)
-        shapes = [declared_shape(value) for value in self._inputs]
-        if not self._structural and all(dims is not None and None not in dims for dims in shapes):
-            self._module([np.empty(dims) for dims in shapes if dims is not None])
+        shapes = {value.name: declared_shape(value) for value in self._inputs}
+        if not self._structural and all(
+            dims is not None and None not in dims for dims in shapes.values()
+        ):
+            self._module({name: np.empty(dims) for name, dims in shapes.items()})
 
     def run(self, inputs: Any, **_: Any) -> tuple[Any, ...]:
         """The outputs as a named tuple of arrays, by name, number or attribute.
@@ -62,17 +67,18 @@ class NeoCpuBackendRep(BackendRep):
         """
         arrays = self._arrays(inputs)
         module = self._module(arrays)
-        fed = {
-            value.name: array
-            for value, array in zip(self._inputs, arrays, strict=True)
-            if value.name not in self._structural
-        }
         with module.lock:
-            module.run(**fed)
+            for name, array in arrays.items():
+                if not self._is_compiled_in(name, array):
+                    module.set_input(name, array)
+            module.run()
             outputs = [module.get_output(place) for place in range(module.get_num_outputs())]
         return self._results(*(tensor.numpy() for tensor in outputs))
 
-    def _arrays(self, inputs: Any) -> list[Array]:
+    def _is_compiled_in(self, name: str, array: Array) -> bool:
+        return name in self._structural or not array.size
+
+    def _arrays(self, inputs: Any) -> dict[str, Array]:
         names = [value.name for value in self._inputs]
         if isinstance(inputs, Mapping):
             missing = [name for name in names if name not in inputs]
@@ -83,25 +89,19 @@ class NeoCpuBackendRep(BackendRep):
             inputs = [inputs]
         if len(inputs) != len(names):
             raise ShapeError(f"{len(inputs)} inputs for {len(names)}: {', '.join(names)}")
-        return [np.asarray(value) for value in inputs]
+        return {name: np.asarray(value) for name, value in zip(names, inputs, strict=True)}
 
-    def _module(self, arrays: Sequence[Array]) -> GraphModule:
+    def _module(self, arrays: Mapping[str, Array]) -> GraphModule:
         values = {
-            value.name: array
-            for value, array in zip(self._inputs, arrays, strict=True)
-            if value.name in self._structural
+            name: array for name, array in arrays.items() if self._is_compiled_in(name, array)
         }
         key = (
-            tuple(array.shape for array in arrays),
+            tuple(array.shape for array in arrays.values()),
             tuple(array.tobytes() for array in values.values()),
         )
         with PYTHON_LOCK:
             if key not in self._compiled:
-                shapes = {
-                    value.name: array.shape
-                    for value, array in zip(self._inputs, arrays, strict=True)
-                    if value.name not in values
-                }
+                shapes = {name: array.shape for name, array in arrays.items() if name not in values}
                 self._compiled[key] = self._compile(shapes, values)
             self._compiled.move_to_end(key)
             if len(self._compiled) > MAX_COMPILED:
@@ -191,6 +191,14 @@ class NeoCpuBackend(Backend):
     def supports_device(cls, device: str) -> bool:
         """CPU, with or without a number."""
         return device.split(":")[0] == "CPU"
+
+
+def _check_tensors(what: str, values: Iterable[onnx.ValueInfoProto]) -> None:
+    for value in values:
+        kind = value.type.WhichOneof("value") or "tensor_type"
+        if kind != "tensor_type":
+            kind = kind.removesuffix("_type")
+            raise UnsupportedOperatorError(f"{what} {value.name!r} is no tensor but of kind {kind}")
 
 
 def _with_constants(model: onnx.ModelProto, values: Mapping[str, Array]) -> onnx.ModelProto:

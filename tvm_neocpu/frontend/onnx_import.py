@@ -20,7 +20,7 @@ from tvm_neocpu.core.errors import (
     UnsupportedOperatorError,
 )
 from tvm_neocpu.frontend.converters.node import Node, read_attributes
-from tvm_neocpu.frontend.converters.table import CONVERTERS
+from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
 from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
 from tvm_neocpu.frontend.onnx_model import (
     Shape,
@@ -63,7 +63,9 @@ def import_model(
     )
     opset = opset or opset_of(model)
     known = {**_get_convert_map(), **CONVERTERS, "If": None}
-    graph = fold_shapes(model, resolved, opset, keep_weights=not freeze_params, known=known)
+    graph = fold_shapes(
+        model, resolved, opset, keep_weights=not freeze_params, known=known.keys() - BY_BODY
+    )
     # After folding: the branch that an If does not take may have any operator.
     _check_operators(graph, known)
     try:

@@ -31,7 +31,7 @@ class Inputs:
         self.infos = infos
         self._device = device
         self._buffers: list[tvm.runtime.Tensor] = [None] * len(infos)
-        self._views: list[NDArray[Any]] = [np.empty(0)] * len(infos)
+        self._views: list[NDArray[Any] | None] = [None] * len(infos)
         for index, shape in enumerate(shapes):
             self._allocate(index, shape)
         self.tensors = list(self._buffers)
@@ -71,7 +71,11 @@ class Inputs:
             array = np.asarray(value)
             _check(info, array.shape, str(array.dtype))
             self._allocate(index, array.shape)
-            np.copyto(self._views[index], array)
+            view = self._views[index]
+            if view is None:
+                self._buffers[index].copyfrom(np.ascontiguousarray(array))
+            else:
+                np.copyto(view, array)
         self._bind(index, self._buffers[index])
 
     def share(self, index: int, value: Any) -> None:
@@ -85,14 +89,18 @@ class Inputs:
     def own(self, index: int, shape: Sequence[int] | None = None) -> NDArray[Any]:
         """The module's own memory for an input, to be written by the caller.
 
-        ``shape`` is what the input is from now on. Raises ShapeError if it may not be that.
+        ``shape`` is what the input is from now on. Raises ShapeError if it may not be that, and for
+        a type that NumPy cannot share.
         """
         info = self.infos[index]
         if shape is not None:
             _check(info, tuple(shape), info.dtype)
             self._allocate(index, shape)
+        view = self._views[index]
+        if view is None:
+            raise ShapeError(f"NumPy cannot share {info.dtype}; use set_input()")
         self._bind(index, self._buffers[index])
-        return self._views[index]
+        return view
 
     def take_unset(self) -> list[str]:
         """Names of the inputs that were never set; a second call lists none of them again."""
@@ -112,7 +120,7 @@ class Inputs:
             return
         zeros = np.zeros(wanted, self.infos[index].dtype)
         self._buffers[index] = tvm.runtime.tensor(zeros, device=self._device)
-        self._views[index] = np.from_dlpack(self._buffers[index])
+        self._views[index] = _view(self._buffers[index])
 
 
 def find(key: Key, infos: Sequence[TensorInfo], kind: str) -> int:
@@ -144,3 +152,11 @@ def _shared(info: TensorInfo, value: Any) -> tvm.runtime.Tensor:
             f"contiguous and aligned to {ALIGNMENT} bytes; use input_array() or set_input()"
         )
     return tvm.runtime.from_dlpack(array)
+
+
+def _view(buffer: tvm.runtime.Tensor) -> NDArray[Any] | None:
+    """The memory as an array; ``None`` for a type that NumPy's DLPack lacks, such as bfloat16."""
+    try:
+        return np.from_dlpack(buffer)
+    except RuntimeError:
+        return None

@@ -77,7 +77,8 @@ def layer_normalization(node: Node) -> relax.Expr:
     epsilon = node.attributes["epsilon"]
     dims = static_shape_of(node.data.ty)
     inner = None if dims is None else dims[axes[0] :]
-    fits = inner is not None and static_shape_of(scale.ty) == inner
+    # Relax's own knows float32 and float16 only.
+    fits = inner is not None and static_shape_of(scale.ty) == inner and wide == "float32"
     if fits and (bias is None or static_shape_of(bias.ty) == inner):
         zeros = bias if bias is not None else node.emit(relax.op.zeros(inner, wide))
         result = node.emit(relax.op.nn.layer_norm(data, scale, zeros, axes, epsilon))
@@ -120,16 +121,31 @@ def group_normalization(node: Node) -> relax.Expr:
     data, scale, bias = (_as(node, place, wide) for place in range(3))
     if node.opset < 21:
         scale, bias = (_for_each_channel(node, value, channels) for value in (scale, bias))
+    epsilon = node.attributes["epsilon"]
+    if wide == "float64":  # Relax's own knows float32 and float16 only
+        return _grouped(node, data, scale, bias, groups, epsilon)
+    axes = list(range(2, node.rank))
     result = relax.op.nn.group_norm(
-        data,
-        scale,
-        bias,
-        groups,
-        channel_axis=1,
-        axes=list(range(2, node.rank)),
-        epsilon=node.attributes["epsilon"],
+        data, scale, bias, groups, channel_axis=1, axes=axes, epsilon=epsilon
     )
     return result if wide == node.dtype else relax.op.astype(node.emit(result), node.dtype)
+
+
+def _grouped(
+    node: Node,
+    data: relax.Expr,
+    scale: relax.Expr,
+    bias: relax.Expr,
+    groups: int,
+    epsilon: float,
+) -> relax.Expr:
+    rows = node.emit(relax.op.reshape(data, [node.extent(0), groups, -1]))
+    _, centered, variance = _moments(node, rows, [2])
+    normal = _divided(node, centered, variance, epsilon, node.dtype)
+    whole = node.emit(relax.op.reshape(normal, data.ty.shape))
+    affine = [1, -1, *(1 for _ in range(node.rank - 2))]
+    scaled = relax.op.multiply(whole, node.emit(relax.op.reshape(scale, affine)))
+    return relax.op.add(node.emit(scaled), node.emit(relax.op.reshape(bias, affine)))
 
 
 def mean_variance_normalization(node: Node) -> relax.Expr:

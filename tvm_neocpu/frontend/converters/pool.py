@@ -71,6 +71,20 @@ def lp_pool(node: Node) -> relax.Expr:
     terms = _power(node, node.emit(relax.op.abs(node.data)), p)
     mean = node.emit(_pooled(_AVERAGE_POOLS, terms, windows, count_include_pad=True))
     total = node.emit(relax.op.multiply(mean, relax.const(places, node.dtype)))
+    return _root(node, total, p)
+
+
+def global_lp_pool(node: Node) -> relax.Expr:
+    """``(N, C, ...)`` -> the p-norm of each channel, ``(N, C, 1, ...)``."""
+    p = float(node.attributes.get("p", 2))
+    if p < 1:
+        raise UnsupportedOperatorError(f"p is {p:g}, below 1")
+    terms = _power(node, node.emit(relax.op.abs(node.data)), p)
+    total = relax.op.sum(terms, list(range(2, node.rank)), keepdims=True)
+    return _root(node, node.emit(total), p)
+
+
+def _root(node: Node, total: relax.Expr, p: float) -> relax.Expr:
     if p == 1:
         return total
     if p == 2:

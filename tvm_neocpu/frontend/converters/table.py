@@ -29,7 +29,7 @@ from tvm_neocpu.frontend.converters.normalization import (
     rms_normalization,
 )
 from tvm_neocpu.frontend.converters.one_hot import one_hot
-from tvm_neocpu.frontend.converters.pool import average_pool, lp_pool, max_pool
+from tvm_neocpu.frontend.converters.pool import average_pool, global_lp_pool, lp_pool, max_pool
 from tvm_neocpu.frontend.converters.quantize import (
     dequantize_linear,
     dynamic_quantize_linear,
@@ -53,6 +53,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "DynamicQuantizeLinear": dynamic_quantize_linear,
         "Elu": elu,
         "GRU": gru,
+        "GlobalLpPool": global_lp_pool,
         "GroupNormalization": group_normalization,
         "LRN": lrn,
         "LSTM": lstm,
@@ -81,3 +82,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Upsample": upsample,
     }
 )
+
+# ONNX's own operators that TVM's importer takes for one of another domain by its name. The body
+# that ONNX's schema has is converted in their place.
+BY_BODY = frozenset({"Attention"})
