@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -115,6 +116,7 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]
             outputs,
             self.bb,
             self._params,
+            functools.partial(super()._convert_operator, op_name, inputs, attrs, opset),
         )
         return self.bb.normalize(CONVERTERS[op_name](node))
 
