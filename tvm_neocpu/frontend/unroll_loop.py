@@ -92,7 +92,7 @@ def unrolled_loop(
     scans = len(body.output) - 1 - carried
     # The shape of an empty scan output is not known.
     is_empty = trips == 0 or not goes_on
-    if (scans and is_empty) or trips * len(body.node) > MAX_NODES and _never_ends_early(body):
+    if (scans and is_empty) or (trips * len(body.node) > MAX_NODES and _never_ends_early(body)):
         return None
     constants, shared = _shared_constants(node, body)
     condition = node.input[1] if len(node.input) > 1 else ""
@@ -194,9 +194,7 @@ def _named(values: Sequence[str], results: Sequence[str]) -> list[onnx.NodeProto
     return [helper.make_node("Identity", [value], [result]) for value, result in pairs if result]
 
 
-def _stack(
-    pieces: Sequence[str], result: str, axis: int, opset: int
-) -> list[onnx.NodeProto]:
+def _stack(pieces: Sequence[str], result: str, axis: int, opset: int) -> list[onnx.NodeProto]:
     """The pieces along a new axis."""
     if not result:
         return []

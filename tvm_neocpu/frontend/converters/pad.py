@@ -42,10 +42,7 @@ def _widths(node: Node) -> Widths:
     values = node.constant(1) if given is None else np.array(given)
     pads = [] if values is None else [int(value) for value in values.ravel()]
     axes = node.constant(3)
-    if axes is None:
-        places = list(range(node.rank))
-    else:
-        places = [int(axis) for axis in axes.ravel()]
+    places = list(range(node.rank)) if axes is None else [int(axis) for axis in axes.ravel()]
     if len(pads) != 2 * len(places) or any(not -node.rank <= at < node.rank for at in places):
         raise UnsupportedOperatorError(f"{len(pads)} pads for axes {places} of {node.rank}")
     sides: Widths = ([0] * node.rank, [0] * node.rank)
@@ -85,8 +82,7 @@ def _with_run_time_value(
 
     def compute(data: te.Tensor, value: te.Tensor) -> te.Tensor:
         shape = [
-            low + extent + high
-            for low, extent, high in zip(before, data.shape, after, strict=True)
+            low + extent + high for low, extent, high in zip(before, data.shape, after, strict=True)
         ]
 
         def element(*at: tirx.Var) -> tirx.Expr:

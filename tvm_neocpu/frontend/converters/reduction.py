@@ -85,7 +85,7 @@ def _log_sum(node: Node, data: relax.Expr, axes: list[int], keep: bool) -> relax
 
 
 def _log_sum_exp(node: Node, data: relax.Expr, axes: list[int], keep: bool) -> relax.Expr:
-    """``log(sum(exp(x - m))) + m``, where ``m`` is the largest element, or 0 if that is infinite."""
+    """``log(sum(exp(x - m))) + m``, where ``m`` is the largest element or 0."""
     dtype = str(data.ty.dtype)
     largest = node.emit(_plain(relax.op.max)(node, data, axes, True))
     is_finite = node.emit(relax.op.isfinite(largest))

@@ -44,12 +44,13 @@ def slice_(node: Node) -> relax.Expr:
         result[axis] = len(range(start, end, step))
     if 0 in result:
         return _empty(result, node.dtype)
+    pairs = list(zip(places, axes, strict=True))
     return relax.op.strided_slice(
         node.data,
         [axis % len(shape) for axis in axes],
         [start for start, _, _ in places],
         # Relax counts a negative end from the end; this one lies before the first element.
-        [end if end >= 0 else -shape[axis] - 1 for (_, end, _), axis in zip(places, axes)],
+        [end if end >= 0 else -shape[axis] - 1 for (_, end, _), axis in pairs],
         [step for _, _, step in places],
     )
 

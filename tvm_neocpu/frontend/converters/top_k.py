@@ -62,9 +62,7 @@ def _sorted(node: Node, axis: int, largest: bool, k: int) -> tuple[relax.Expr, r
         # The order of unsigned integers is that of signed ones once the top bit is turned.
         turned = relax.op.bitwise_xor(keys, relax.const(np.array(2**63, "uint64"), "uint64"))
         keys = node.emit(relax.op.astype(node.emit(turned), "int64"))
-    found = node.emit(
-        relax.op.topk(keys, k, axis, ret_type="both", largest=largest, dtype="int64")
-    )
+    found = node.emit(relax.op.topk(keys, k, axis, ret_type="both", largest=largest, dtype="int64"))
     places = node.emit(relax.TupleGetItem(found, 1))
     if keys is node.data:
         return node.emit(relax.TupleGetItem(found, 0)), places

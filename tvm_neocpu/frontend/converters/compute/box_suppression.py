@@ -1,9 +1,9 @@
 """Non-maximum suppression of boxes, for each image and class on its own.
 
-    candidates   the boxes above the score threshold, in a row of each (image, class)
-    order        each row sorted by score, descending; of equal scores the first box comes first
-    chosen       each row: a box stays unless one that stayed covers it
-    selected     the rows one after another, as (image, class, box)
+candidates   the boxes above the score threshold, in a row of each (image, class)
+order        each row sorted by score, descending; of equal scores the first box comes first
+chosen       each row: a box stays unless one that stayed covers it
+selected     the rows one after another, as (image, class, box)
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _chosen(
     """Boxes that stay, a row for each (image, class), and the length of each row."""
     count = extents.boxes
 
-    def body(boxes, places, counts, order, max_boxes, max_overlap, chosen, numbers, stays) -> None:  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    def body(boxes, places, counts, order, max_boxes, max_overlap, chosen, numbers, stays) -> None:  # type: ignore[no-untyped-def]
         with T.parallel(0, extents.rows) as r:
             image = tirx.indexdiv(r, extents.classes) * count
             numbers[r] = T.int32(0)

@@ -1,7 +1,7 @@
 """Which rows of a matrix are distinct: a stable merge sort of their numbers, then one walk.
 
-    rows      b a b c a          order   1 4 0 2 3       (a a b b c)
-    first     1 0 3              inverse 1 0 1 2 0       counts 2 2 1
+rows      b a b c a          order   1 4 0 2 3       (a a b b c)
+first     1 0 3              inverse 1 0 1 2 0       counts 2 2 1
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def distinct_rows(
     """The distinct rows of ``number x width`` elements, sorted or in the order of first places."""
     order = _sorted_places(node, rows, number, width)
 
-    def body(rows, order, first, inverse, counts, count, group, differs) -> None:  # type: ignore[no-untyped-def]  # noqa: PLR0913
+    def body(rows, order, first, inverse, counts, count, group, differs) -> None:  # type: ignore[no-untyped-def]
         count[0] = T.int64(0)
         with T.serial(0, T.int64(number)) as i:
             place = order[i]
@@ -60,7 +60,7 @@ def distinct_rows(
     return DistinctRows(*emit_loops(node, "distinct_rows", [rows, order], outputs, body)[:4])
 
 
-def _by_first_place(first, inverse, counts, group, count, number: int) -> None:  # type: ignore[no-untyped-def]  # noqa: PLR0913
+def _by_first_place(first, inverse, counts, group, count, number: int) -> None:  # type: ignore[no-untyped-def]
     """Number the groups anew in the order of their first rows; the sort was stable.
 
     ``group`` is workspace: the new number of each group, then the count of each new number.

@@ -47,27 +47,24 @@ def align_regions(
     dtype = str(image[0].ty.dtype)
 
     def body(data, rois, images, out) -> None:  # type: ignore[no-untyped-def]
-        with T.parallel(0, number) as n:
-            with T.serial(0, channels) as c:
-                base = (tirx.Cast("int64", images[n]) * channels + c) * (high * wide)
-                with T.serial(0, regions.height) as y, T.serial(0, regions.width) as x:
-                    at = ((n * channels + c) * regions.height + y) * regions.width + x
-                    rows = _axis(rois, n, 1, y, regions.height, regions, dtype)
-                    columns = _axis(rois, n, 0, x, regions.width, regions, dtype)
-                    out[at] = tirx.const(0, dtype)
-                    with T.serial(0, rows.samples) as i, T.serial(0, columns.samples) as j:
-                        parts = _sample(data, base, rows.at(i), columns.at(j), (high, wide), dtype)
-                        if regions.largest:
-                            value = tirx.max(
-                                tirx.max(parts[0], parts[1]), tirx.max(parts[2], parts[3])
-                            )
-                            is_first = tirx.all(i == 0, j == 0)
-                            out[at] = tirx.Select(is_first, value, tirx.max(out[at], value))
-                        else:
-                            out[at] = out[at] + (parts[0] + parts[1] + parts[2] + parts[3])
-                    if not regions.largest:
-                        count = tirx.max(rows.samples * columns.samples, T.int32(1))
-                        out[at] = out[at] / tirx.Cast(dtype, count)
+        with T.parallel(0, number) as n, T.serial(0, channels) as c:
+            base = (tirx.Cast("int64", images[n]) * channels + c) * (high * wide)
+            with T.serial(0, regions.height) as y, T.serial(0, regions.width) as x:
+                at = ((n * channels + c) * regions.height + y) * regions.width + x
+                rows = _axis(rois, n, 1, y, regions.height, regions, dtype)
+                columns = _axis(rois, n, 0, x, regions.width, regions, dtype)
+                out[at] = tirx.const(0, dtype)
+                with T.serial(0, rows.samples) as i, T.serial(0, columns.samples) as j:
+                    parts = _sample(data, base, rows.at(i), columns.at(j), (high, wide), dtype)
+                    if regions.largest:
+                        value = tirx.max(tirx.max(parts[0], parts[1]), tirx.max(parts[2], parts[3]))
+                        is_first = tirx.all(i == 0, j == 0)
+                        out[at] = tirx.Select(is_first, value, tirx.max(out[at], value))
+                    else:
+                        out[at] = out[at] + (parts[0] + parts[1] + parts[2] + parts[3])
+                if not regions.largest:
+                    count = tirx.max(rows.samples * columns.samples, T.int32(1))
+                    out[at] = out[at] / tirx.Cast(dtype, count)
 
     shape = (number, channels, regions.height, regions.width)
     return emit_loops(node, "roi_align", image, [(shape, dtype)], body)[0]
@@ -89,8 +86,14 @@ class _Axis:
         return self.start + step
 
 
-def _axis(  # noqa: PLR0913
-    rois: T.Buffer, n: tirx.Expr, part: int, place: tirx.Expr, bins: int, regions: Regions, dtype: str
+def _axis(
+    rois: T.Buffer,
+    n: tirx.Expr,
+    part: int,
+    place: tirx.Expr,
+    bins: int,
+    regions: Regions,
+    dtype: str,
 ) -> _Axis:
     """Bin ``place`` of region ``n``; ``part`` 0 is x, 1 is y."""
     scale = tirx.const(regions.scale, dtype)
@@ -105,7 +108,7 @@ def _axis(  # noqa: PLR0913
     return _Axis(first + tirx.Cast(dtype, place) * size, size, samples, dtype)
 
 
-def _sample(  # noqa: PLR0913
+def _sample(
     data: T.Buffer,
     base: tirx.Expr,
     y: tirx.Expr,
@@ -114,7 +117,7 @@ def _sample(  # noqa: PLR0913
     dtype: str,
 ) -> list[tirx.Expr]:
     """The four pixels around ``(y, x)`` with their weights; zeros far outside the image."""
-    inside = tirx.all(*(tirx.all(at >= -1, at <= extent) for at, extent in zip((y, x), image)))
+    inside = tirx.all(y >= -1, y <= image[0], x >= -1, x <= image[1])
     rows, columns = _neighbours(y, image[0], dtype), _neighbours(x, image[1], dtype)
     zero = tirx.const(0, dtype)
     return [
