@@ -40,6 +40,7 @@ from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
+from tvm_neocpu.relay_passes.unlowered import naming_what_is_left
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
@@ -80,8 +81,13 @@ def compile_module(
     history: History | None = None,
     fallback: OnFallback = "warn",
 ) -> relax.VMExecutable:
-    """Build a Relax module whose weights are constants; ``history`` defaults to the current one."""
-    return tvm.compile(lower(mod, target.cpu, history, fallback), target.target)
+    """Build a Relax module whose weights are constants; ``history`` defaults to the current one.
+
+    Raises UnsupportedOperatorError for an operator that only a known shape would let compile.
+    """
+    lowered = lower(mod, target.cpu, history, fallback)
+    with naming_what_is_left():
+        return tvm.compile(lowered, target.target)
 
 
 def lower(

@@ -125,9 +125,8 @@ def is_inf(node: Node) -> relax.Expr:
 def sign(node: Node) -> relax.Expr:
     """-1, 0 or 1; NaN stays."""
     if node.dtype in _FLOATS:
-        return relax.op.where(
-            node.emit(relax.op.equal(node.data, node.data)), node.emit(node.by_tvm()), node.data
-        )
+        is_nan = node.emit(relax.op.isnan(node.data))
+        return relax.op.where(is_nan, node.data, node.emit(node.by_tvm()))
     if not node.dtype.startswith("uint"):
         return node.by_tvm()
     one = relax.const(1, node.dtype)
