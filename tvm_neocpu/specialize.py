@@ -24,6 +24,7 @@ from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH, worthwhile_sizes
 from tvm_neocpu.relay_passes.ir.describe import Described, describe_inputs, describe_outputs
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.merge_networks import merge_networks
+from tvm_neocpu.relay_passes.unlowered import naming_what_is_left
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.functions import OnDemand
@@ -72,7 +73,9 @@ def build_networks(
         entries=entries,
     )
     lowered = lower_networks(networks, target.cpu, fallback=fallback, max_batch=max_batch)
-    return BuiltModule(tvm.compile(lowered, target.target).mod, info, on_demand)
+    with naming_what_is_left():
+        executable = tvm.compile(lowered, target.target)
+    return BuiltModule(executable.mod, info, on_demand)
 
 
 def lower_networks(

@@ -28,8 +28,8 @@ def from_onnx(
     ``("N", 3, "H", "W")`` makes a module for ``relay.build(..., shapes=[...])`` alone. As in
     classic TVM weights are frozen into the module by default, and the
     dictionary is then empty; ``freeze_params=False`` returns them, for models without operators
-    that need their weights while importing; the weights of open shapes are always frozen. ``dtype`` may be a dictionary by input; the model's
-    own types count otherwise.
+    that need their weights while importing; the weights of open shapes are always frozen. ``dtype``
+    may be a dictionary by input; the model's own types count otherwise.
     Raises ModelFileError, UnsupportedOperatorError, ShapeError, each with one line.
     """
     # Importing ONNX takes a second, and not everybody who imports tvm_neocpu imports a model.

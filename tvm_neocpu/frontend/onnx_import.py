@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ import tvm
 from onnx import inliner
 from tvm import relax
 from tvm.relax.frontend import detach_params
-from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, _get_convert_map
+from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from tvm_neocpu.core.errors import (
     ModelFileError,
@@ -22,6 +23,7 @@ from tvm_neocpu.core.errors import (
 from tvm_neocpu.frontend.converters.node import Node, read_attributes
 from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
 from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
+from tvm_neocpu.frontend.import_branches import BranchingImporter, with_extents
 from tvm_neocpu.frontend.onnx_model import (
     Shape,
     Shapes,
@@ -83,7 +85,7 @@ def import_model(
     return (mod, {}) if freeze_params else _detach(mod)
 
 
-class _Importer(ONNXGraphImporter):  # type: ignore[misc]
+class _Importer(BranchingImporter):
     """TVM's importer, with our converters before its own, and errors that name the node.
 
     Nodes of nested graphs come through :meth:`_convert_operator` too.
@@ -97,8 +99,10 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]
     ) -> Any:
         try:
             if op_name in CONVERTERS:
-                return self._converted(op_name, inputs, attrs, opset)
-            return super()._convert_operator(op_name, inputs, attrs, opset)
+                result = self._converted(op_name, inputs, attrs, opset)
+            else:
+                result = super()._convert_operator(op_name, inputs, attrs, opset)
+            return with_extents(self.bb, result)
         except Exception as error:  # a converter may raise anything at all
             name = attrs["tvm_custom"]["name"] or "without a name"
             raise _ConversionFailure(
@@ -118,6 +122,7 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]
             outputs,
             self.bb,
             self._params,
+            functools.partial(super()._convert_operator, op_name, inputs, attrs, opset),
         )
         return self.bb.normalize(CONVERTERS[op_name](node))
 
@@ -132,6 +137,8 @@ def _run_importer(importer: _Importer, graph: Graph | onnx.GraphProto, opset: in
             return importer.from_onnx(graph, opset)
         except _ConversionFailure as failure:
             raise UnsupportedOperatorError(str(failure)) from failure.__cause__
+        except NeoCpuError:
+            raise
         except KeyError as error:
             raise ModelFileError(f"the model is broken: nothing makes tensor {error}") from error
         except Exception as error:  # whatever else the importer does not foresee

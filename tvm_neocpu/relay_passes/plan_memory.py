@@ -23,6 +23,12 @@ from tvm.relax.expr import _update_type
 from tvm_neocpu.core.arena import Lifetime, place
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
+from tvm_neocpu.relay_passes.lowering.branch_memory import (
+    RESHAPE,
+    has_branches,
+    viewed,
+    without_shared_storage,
+)
 from tvm_neocpu.topi.tir.memory_params import (
     Workspace,
     are_constant,
@@ -30,9 +36,7 @@ from tvm_neocpu.topi.tir.memory_params import (
     with_memory_params,
 )
 
-ALLOCATE, RESHAPE = "relax.builtin.alloc_tensor", "relax.reshape"
-# The call that TVM turns a reshape into. Of a reshape among explicit allocations it makes a copy.
-VIEW = relax.ExternFunc("vm.builtin.reshape")
+ALLOCATE = "relax.builtin.alloc_tensor"
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,10 @@ class PlanMemory:
     """Allocate the results of calls explicitly, most of them at offsets of one arena.
 
     Tensors that the network returns, and tensors that share memory with these, have allocations of
-    their own. TVM plans any function that has branches or casts, or calls anything but PrimFuncs.
-    Each planned function has an arena, and all arenas have the size of the largest: one function
-    runs at a time, and TVM's pool gives the next one of equal size the same memory.
+    their own. In a module with branches each tensor has an allocation of its own. TVM plans any
+    other function that has casts, or calls anything but PrimFuncs. Each planned function has an
+    arena, and all arenas have the size of the largest: one function runs at a time, and TVM's pool
+    gives the next one of equal size the same memory.
 
     Needs: functions are scheduled; each scheduled function shows the workspace that it allocates.
     Leaves: explicit allocations and calls; PrimFuncs that take their workspace as arguments and
@@ -60,6 +65,8 @@ class PlanMemory:
                 relax.transform.CallTIRRewrite(),
             ]
         )(mod)
+        if has_branches(explicit):
+            return without_shared_storage(explicit)
         networks = {
             var: func for var, func in explicit.functions.items() if isinstance(func, Function)
         }
@@ -139,7 +146,7 @@ class _Planner:
             elif _callee(binding) in functions:
                 rewritten += arena.called(binding, *functions[_callee(binding)])
             elif op_name(binding.value) == RESHAPE:
-                rewritten.append(_viewed(binding))
+                rewritten.append(viewed(binding))
             else:
                 rewritten.append(binding)
         old = self._mod[network]
@@ -195,11 +202,6 @@ def _owners(
             kept |= {*variables(value)}
     excluded = {owners[name] for name in kept if name in owners}
     return {name: owner for name, owner in owners.items() if owner not in excluded}
-
-
-def _viewed(reshape: VarBinding) -> VarBinding:
-    view = Call(VIEW, reshape.value.args, None, [reshape.var.ty])
-    return VarBinding(reshape.var, view)
 
 
 # A rewritten function: (its name, itself, the workspaces that follow its arguments).

@@ -36,6 +36,8 @@ class Node:
     # Weights that stay parameters of the function (``freeze_params=False``): by name, the variable
     # and its value.
     weights: Mapping[str, tuple[relax.Var, tvm.runtime.Tensor]]
+    # TVM's own conversion of the node, for a converter that takes some cases only.
+    by_tvm: Callable[[], relax.Expr] = lambda: _no_conversion()
 
     @property
     def data(self) -> relax.Expr:
@@ -114,6 +116,10 @@ class Node:
             if extents is not None and None not in extents:
                 return np.array(extents, "int64")
         return None
+
+
+def _no_conversion() -> relax.Expr:
+    raise UnsupportedOperatorError("TVM's importer has no such operator")
 
 
 Converter = Callable[[Node], relax.Expr]

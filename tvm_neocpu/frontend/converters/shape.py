@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import tvm
-from tvm import relax, tirx
+from tvm import relax, te, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Node
@@ -104,4 +104,20 @@ def _shape_tensor(node: Node) -> relax.Var:
     dims = static_shape_of(node.data.ty)
     if dims is not None:
         return node.emit(relax.const(np.array(dims, "int64"), "int64"))
-    return node.emit(relax.op.shape_to_tensor(node.emit(relax.op.shape_of(node.data))))
+    if node.data.ty.shape is None:
+        extents = [tirx.Var(f"extent_{axis}", "int64") for axis in range(node.rank)]
+        node.builder.match_cast(node.data, relax.TensorType(extents, node.dtype))
+    else:
+        extents = node.data.ty.shape.values
+    # Relax's own shape_to_tensor is a Python function at run time.
+    return node.builder.emit_te(_vector, *extents, primfunc_name_hint="shape")
+
+
+def _vector(*values: tirx.Expr) -> te.Tensor:
+    def element(at: tirx.Var) -> tirx.Expr:
+        chosen = tirx.const(0, "int64")
+        for place, value in enumerate(values):
+            chosen = tirx.Select(at == place, tirx.Cast("int64", value), chosen)
+        return chosen
+
+    return te.compute((len(values),), element, name="shape")

@@ -10,6 +10,16 @@ from tvm_neocpu.frontend.converters.celu import celu
 from tvm_neocpu.frontend.converters.conv import conv
 from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
 from tvm_neocpu.frontend.converters.deform_conv import deform_conv
+from tvm_neocpu.frontend.converters.elementwise import (
+    bit_cast,
+    bit_shift,
+    equal,
+    is_inf,
+    modulo,
+    power,
+    sign,
+)
+from tvm_neocpu.frontend.converters.hyperbolic import hyperbolic, in_float32
 from tvm_neocpu.frontend.converters.integer_arithmetic import (
     conv_integer,
     matmul_integer,
@@ -17,6 +27,7 @@ from tvm_neocpu.frontend.converters.integer_arithmetic import (
     qlinear_matmul,
 )
 from tvm_neocpu.frontend.converters.lp_normalization import lp_normalization
+from tvm_neocpu.frontend.converters.matrix import affine_grid, det, einsum, grid_sample
 from tvm_neocpu.frontend.converters.max_unpool import max_unpool
 from tvm_neocpu.frontend.converters.node import Converter
 from tvm_neocpu.frontend.converters.non_max_suppression import non_max_suppression
@@ -29,32 +40,71 @@ from tvm_neocpu.frontend.converters.normalization import (
     rms_normalization,
 )
 from tvm_neocpu.frontend.converters.one_hot import one_hot
+from tvm_neocpu.frontend.converters.pad import pad
 from tvm_neocpu.frontend.converters.pool import average_pool, global_lp_pool, lp_pool, max_pool
 from tvm_neocpu.frontend.converters.quantize import (
     dequantize_linear,
     dynamic_quantize_linear,
     quantize_linear,
 )
+from tvm_neocpu.frontend.converters.rearrangement import (
+    col2im,
+    constant_of_shape,
+    cumulative,
+    expand,
+    eye_like,
+    reverse_sequence,
+    space_to_depth,
+)
 from tvm_neocpu.frontend.converters.recurrent import gru, lstm, rnn
+from tvm_neocpu.frontend.converters.reduction import reduction
 from tvm_neocpu.frontend.converters.resize import resize, upsample
 from tvm_neocpu.frontend.converters.roi_align import roi_align
+from tvm_neocpu.frontend.converters.scatter import scatter_elements, scatter_nd
+from tvm_neocpu.frontend.converters.selection import compress, non_zero, unique
 from tvm_neocpu.frontend.converters.shape import reshape, shape, size
+from tvm_neocpu.frontend.converters.slicing import slice_, split
+from tvm_neocpu.frontend.converters.top_k import arg_extremum, top_k
 
 CONVERTERS: Mapping[str, Converter] = MappingProxyType(
     {
+        "Acos": in_float32,
+        "Acosh": in_float32,
+        "AffineGrid": affine_grid,
+        "ArgMax": arg_extremum,
+        "ArgMin": arg_extremum,
+        "Asin": in_float32,
+        "Asinh": in_float32,
+        "Atan": in_float32,
+        "Atanh": hyperbolic,
         "AveragePool": average_pool,
         "BatchNormalization": batch_normalization,
+        "BitCast": bit_cast,
+        "BitShift": bit_shift,
         "Celu": celu,
+        "Col2Im": col2im,
+        "Compress": compress,
+        "ConstantOfShape": constant_of_shape,
         "Conv": conv,
         "ConvInteger": conv_integer,
         "ConvTranspose": conv_transpose,
+        "Cosh": hyperbolic,
+        "CumProd": cumulative,
+        "CumSum": cumulative,
         "DeformConv": deform_conv,
         "DequantizeLinear": dequantize_linear,
+        "Det": det,
         "DynamicQuantizeLinear": dynamic_quantize_linear,
+        "Einsum": einsum,
         "Elu": elu,
+        "Equal": equal,
+        "Expand": expand,
+        "EyeLike": eye_like,
         "GRU": gru,
         "GlobalLpPool": global_lp_pool,
+        "GridSample": grid_sample,
         "GroupNormalization": group_normalization,
+        "IsInf": is_inf,
         "LRN": lrn,
         "LSTM": lstm,
         "LayerNormalization": layer_normalization,
@@ -64,21 +114,47 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "MaxPool": max_pool,
         "MaxUnpool": max_unpool,
         "MeanVarianceNormalization": mean_variance_normalization,
+        "Mod": modulo,
         "NonMaxSuppression": non_max_suppression,
+        "NonZero": non_zero,
         "OneHot": one_hot,
         "PRelu": prelu,
+        "Pad": pad,
+        "Pow": power,
         "QLinearConv": qlinear_conv,
         "QLinearMatMul": qlinear_matmul,
         "QuantizeLinear": quantize_linear,
         "RMSNormalization": rms_normalization,
         "RNN": rnn,
+        "ReduceL1": reduction,
+        "ReduceL2": reduction,
+        "ReduceLogSum": reduction,
+        "ReduceLogSumExp": reduction,
+        "ReduceMax": reduction,
+        "ReduceMean": reduction,
+        "ReduceMin": reduction,
+        "ReduceProd": reduction,
+        "ReduceSum": reduction,
+        "ReduceSumSquare": reduction,
         "Reshape": reshape,
         "Resize": resize,
-        "Selu": selu,
+        "ReverseSequence": reverse_sequence,
         "RoiAlign": roi_align,
+        "Scatter": scatter_elements,
+        "ScatterElements": scatter_elements,
+        "ScatterND": scatter_nd,
+        "Selu": selu,
         "Shape": shape,
+        "Sign": sign,
+        "Sinh": hyperbolic,
         "Size": size,
+        "Slice": slice_,
+        "SpaceToDepth": space_to_depth,
+        "Split": split,
+        "Tan": in_float32,
         "ThresholdedRelu": thresholded_relu,
+        "TopK": top_k,
+        "Unique": unique,
         "Upsample": upsample,
     }
 )

@@ -117,9 +117,7 @@ def _sample(
     dtype: str,
 ) -> list[tirx.Expr]:
     """The four pixels around ``(y, x)`` with their weights; zeros far outside the image."""
-    inside = tirx.all(
-        *(tirx.all(at >= -1, at <= extent) for at, extent in zip((y, x), image, strict=True))
-    )
+    inside = tirx.all(y >= -1, y <= image[0], x >= -1, x <= image[1])
     rows, columns = _neighbours(y, image[0], dtype), _neighbours(x, image[1], dtype)
     zero = tirx.const(0, dtype)
     return [

@@ -1,0 +1,165 @@
+"""Elementwise operators that TVM's importer or code generation lacks, or computes differently."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from onnx import helper
+from tvm import relax, te, tirx
+
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.node import Node
+
+_FLOATS = ("float16", "float32", "float64")
+
+
+def power(node: Node) -> relax.Expr:
+    """``x ** y`` in the type of ``x``, whatever the type of ``y``.
+
+    Powers of integers with fractional exponents are computed in float64, with whole ones exactly.
+    """
+    base, exponent = node.data, node.required(1)
+    kind = str(exponent.ty.dtype)
+    if node.dtype in _FLOATS:
+        if kind == node.dtype:
+            return node.by_tvm()
+        wide = "float64" if node.dtype == "float64" else "float32"
+        x = as_type(node, base, wide)
+        result = node.emit(relax.op.power(x, as_type(node, exponent, wide)))
+        return as_type(node, result, node.dtype)
+    if kind in _FLOATS:
+        x = as_type(node, base, "float64")
+        return as_type(
+            node, node.emit(relax.op.power(x, as_type(node, exponent, "float64"))), node.dtype
+        )
+    return _whole_power(node, base, exponent)
+
+
+def _whole_power(node: Node, base: relax.Expr, exponent: relax.Expr) -> relax.Expr:
+    """Powers of integers by squaring, a step for each bit of an exponent below 64.
+
+    A negative exponent gives 0, but for the bases 1 and -1.
+    """
+    wide = "uint64" if node.dtype == "uint64" else "int64"
+    base, rest = as_type(node, base, wide), as_type(node, exponent, "int64")
+    one, zero = relax.const(1, wide), relax.const(0, wide)
+    is_negative = node.emit(relax.op.less(rest, relax.const(0, "int64")))
+    result: relax.Expr = one
+    square = base
+    for _ in range(6):
+        factor = node.emit(relax.op.where(_is_odd(node, rest), square, one))
+        result = node.emit(relax.op.multiply(result, factor))
+        square = node.emit(relax.op.multiply(square, square))
+        rest = node.emit(relax.op.right_shift(rest, relax.const(1, "int64")))
+    inverse = node.emit(relax.op.where(node.emit(relax.op.equal(base, one)), one, zero))
+    if wide == "int64":
+        minus = relax.const(-1, wide)
+        is_odd = _is_odd(node, as_type(node, exponent, "int64"))
+        sign_of = node.emit(relax.op.where(is_odd, minus, one))
+        is_minus = node.emit(relax.op.equal(base, minus))
+        inverse = node.emit(relax.op.where(is_minus, sign_of, inverse))
+    return as_type(node, node.emit(relax.op.where(is_negative, inverse, result)), node.dtype)
+
+
+def _is_odd(node: Node, value: relax.Expr) -> relax.Var:
+    one = relax.const(1, "int64")
+    return node.emit(relax.op.equal(node.emit(relax.op.bitwise_and(value, one)), one))
+
+
+def modulo(node: Node) -> relax.Expr:
+    """``fmod`` 1: the sign of the dividend, as C has it; 0: that of the divisor, as Python has it.
+
+    TVM's own floor modulo of floats is NaN for an infinite divisor.
+    """
+    if node.attributes["fmod"] or node.dtype not in _FLOATS:
+        return node.by_tvm()
+    wide = "float64" if node.dtype == "float64" else "float32"
+    x, y = as_type(node, node.data, wide), as_type(node, node.required(1), wide)
+    rest = node.emit(relax.op.mod(x, y))
+    zero = relax.const(np.array(0, wide), wide)
+    signs_differ = node.emit(
+        relax.op.not_equal(
+            as_type(node, node.emit(relax.op.less(rest, zero)), "int8"),
+            as_type(node, node.emit(relax.op.less(y, zero)), "int8"),
+        )
+    )
+    is_rest = node.emit(relax.op.not_equal(rest, zero))
+    moves = node.emit(relax.op.logical_and(signs_differ, is_rest))
+    moved = node.emit(relax.op.add(rest, y))
+    return as_type(node, node.emit(relax.op.where(moves, moved, rest)), node.dtype)
+
+
+def bit_shift(node: Node) -> relax.Expr:
+    """A shift by the width of the type or more, or by a negative number, gives 0 or the sign."""
+    x, y, dtype = node.data, node.required(1), node.dtype
+    zero, width = relax.const(0, dtype), relax.const(np.iinfo(dtype).bits, dtype)
+    fits, beyond = node.emit(relax.op.less(y, width)), zero
+    is_left = node.attributes["direction"] == "LEFT"
+    if dtype.startswith("int"):
+        is_positive = node.emit(relax.op.greater_equal(y, zero))
+        fits = node.emit(relax.op.logical_and(fits, is_positive))
+        if not is_left:
+            is_negative = node.emit(relax.op.less(x, zero))
+            beyond = node.emit(relax.op.where(is_negative, relax.const(-1, dtype), zero))
+    by = node.emit(relax.op.where(fits, y, zero))
+    shifted = relax.op.left_shift(x, by) if is_left else relax.op.right_shift(x, by)
+    return relax.op.where(fits, node.emit(shifted), beyond)
+
+
+def is_inf(node: Node) -> relax.Expr:
+    """Infinities of the signs that ``detect_positive`` and ``detect_negative`` name."""
+    positive, negative = (
+        bool(node.attributes[name]) for name in ("detect_positive", "detect_negative")
+    )
+    wide = "float64" if node.dtype == "float64" else "float32"
+    data = as_type(node, node.data, wide)
+    if positive and negative:
+        return relax.op.isinf(data)
+    if not positive and not negative:
+        return relax.op.less(data, data)  # nowhere
+    infinity = relax.const(np.array(math.inf if positive else -math.inf, wide), wide)
+    return relax.op.equal(data, infinity)
+
+
+def sign(node: Node) -> relax.Expr:
+    """-1, 0 or 1; NaN stays."""
+    if node.dtype in _FLOATS:
+        is_nan = node.emit(relax.op.isnan(node.data))
+        return relax.op.where(is_nan, node.data, node.emit(node.by_tvm()))
+    if not node.dtype.startswith("uint"):
+        return node.by_tvm()
+    one = relax.const(1, node.dtype)
+    return relax.op.minimum(node.data, one)
+
+
+def equal(node: Node) -> relax.Expr:
+    """LLVM has no comparison of booleans as TVM writes it."""
+    if not isinstance(node.data.ty, relax.TensorType) or node.dtype != "bool":
+        return node.by_tvm()
+    both = [as_type(node, value, "uint8") for value in (node.data, node.required(1))]
+    return relax.op.equal(*both)
+
+
+def bit_cast(node: Node) -> relax.Expr:
+    """The same bits as another type of the same width."""
+    target = str(helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
+    if np.dtype(target).itemsize != np.dtype(node.dtype).itemsize:
+        raise UnsupportedOperatorError(f"{node.dtype} and {target} differ in width")
+    if target == node.dtype:
+        return node.data
+    if "bool" in (target, node.dtype):
+        return relax.op.astype(node.data, target)
+
+    def compute(data: te.Tensor) -> te.Tensor:
+        return te.compute(
+            data.shape, lambda *at: tirx.reinterpret(target, data(*at)), name="bit_cast"
+        )
+
+    return node.builder.emit_te(compute, node.data, primfunc_name_hint="bit_cast")
+
+
+def as_type(node: Node, value: relax.Expr, dtype: str) -> relax.Expr:
+    if str(value.ty.dtype) == dtype:
+        return value
+    return node.emit(relax.op.astype(value, dtype))

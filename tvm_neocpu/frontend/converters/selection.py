@@ -1,0 +1,118 @@
+"""Compress, NonZero and Unique: results whose length only a run knows."""
+
+from __future__ import annotations
+
+import math
+
+from tvm import relax, te, tirx
+from tvm.script.ir_builder import tirx as T
+
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.compute.distinct_rows import distinct_rows
+from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
+from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from, head
+from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
+
+
+def non_zero(node: Node) -> relax.Expr:
+    """``(d0, d1, ..)`` -> int64 ``(rank, count)``: the places of what is not zero, in order."""
+    shape = _static(node, node.data)
+    size, rank = math.prod(shape), max(len(shape), 1)
+
+    def body(data, places, count) -> None:  # type: ignore[no-untyped-def]
+        count[0] = T.int64(0)
+        with T.serial(0, T.int64(size)) as i:
+            # LLVM has no comparison of booleans as TVM writes it.
+            is_set = data[i] if node.dtype == "bool" else data[i] != tirx.const(0, node.dtype)
+            with T.If(is_set), T.Then():
+                places[count[0]] = i
+                count[0] = count[0] + T.int64(1)
+
+    outputs = [((size,), "int64"), ((1,), "int64")]
+    places, count = emit_loops(node, "non_zero", [node.data], outputs, body)
+    (extent,) = extents_from(node, count, ["not_zero"])
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))] or [1]
+    extents = list(shape) or [1]
+
+    def unravelled(flat: te.Tensor) -> te.Tensor:
+        def place(axis: tirx.Var, at: tirx.Var) -> tirx.Expr:
+            found = flat(at)
+            value = tirx.const(0, "int64")
+            for number in range(rank):
+                along = tirx.indexmod(
+                    tirx.indexdiv(found, tirx.const(strides[number], "int64")),
+                    tirx.const(extents[number], "int64"),
+                )
+                value = tirx.Select(axis == number, along, value)
+            return value
+
+        return te.compute((rank, extent), place, name="non_zero_places")
+
+    return node.builder.emit_te(unravelled, places, primfunc_name_hint="non_zero_places")
+
+
+def compress(node: Node) -> relax.Expr:
+    """The slices along ``axis``, or the elements, whose condition holds.
+
+    A condition shorter than the axis drops the rest.
+    """
+    data, condition = node.data, node.required(1)
+    axis = node.attributes.get("axis")
+    if axis is None:
+        data, axis = node.emit(relax.op.reshape(data, [-1])), 0
+    shape = _static(node, data)
+    if not -len(shape) <= axis < len(shape):
+        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {len(shape)}")
+    axis %= len(shape)
+    (length,) = _static(node, condition)
+    length = min(length, shape[axis])
+
+    def body(condition, places, count) -> None:  # type: ignore[no-untyped-def]
+        count[0] = T.int64(0)
+        with T.serial(0, T.int64(length)) as i, T.If(condition[i]), T.Then():
+            places[count[0]] = i
+            count[0] = count[0] + T.int64(1)
+
+    outputs = [((max(length, 1),), "int64"), ((1,), "int64")]
+    places, count = emit_loops(node, "compress", [condition], outputs, body)
+    (extent,) = extents_from(node, count, ["kept"])
+    return relax.op.take(data, head(node, places, 0, extent), axis=axis, mode="fast")
+
+
+def unique(node: Node) -> relax.Expr:
+    """Distinct elements, or slices along ``axis``; first places, inverse places and counts.
+
+    ``sorted`` 0 keeps the order of first places.
+    """
+    axis = node.attributes.get("axis")
+    data = node.data
+    if axis is None:
+        data, axis = node.emit(relax.op.reshape(data, [-1])), 0
+    shape = _static(node, data)
+    if not -len(shape) <= axis < len(shape):
+        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {len(shape)}")
+    axis %= len(shape)
+    number, width = shape[axis], math.prod(shape) // max(shape[axis], 1)
+    if number == 0:
+        raise UnsupportedOperatorError("no element")
+    order = [axis, *(place for place in range(len(shape)) if place != axis)]
+    turned = data if axis == 0 else node.emit(relax.op.permute_dims(data, order))
+    found = distinct_rows(node, turned, number, width, bool(node.attributes["sorted"]))
+    (extent,) = extents_from(node, found.count, ["distinct"])
+    first = head(node, found.first, 0, extent)
+    values = node.emit(relax.op.take(data, first, axis=axis, mode="fast"))
+    if node.outputs == 1:
+        return values
+    counts = head(node, found.counts, 0, extent)
+    return relax.Tuple([values, first, found.inverse, counts][: node.outputs])
+
+
+def _static(node: Node, value: relax.Expr) -> tuple[int, ...]:
+    shape = static_shape_of(value.ty)
+    if shape is None:
+        raise UnsupportedOperatorError("the shape of an input is not known at import")
+    return shape
+
+
+__all__ = ["compress", "non_zero", "unique"]
