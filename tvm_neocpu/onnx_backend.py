@@ -9,8 +9,9 @@ scores = rep.run({"data": image}).scores
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,7 +68,7 @@ class NeoCpuBackendRep(BackendRep):
         """
         arrays = self._arrays(inputs)
         module = self._module(arrays)
-        with module.lock:
+        with module.lock, _one_line("run"):
             for name, array in arrays.items():
                 if not self._is_compiled_in(name, array):
                     module.set_input(name, array)
@@ -112,16 +113,8 @@ class NeoCpuBackendRep(BackendRep):
         self, shapes: Mapping[str, tuple[int, ...]], values: Mapping[str, Array]
     ) -> GraphModule:
         mod, params = relay.frontend.from_onnx(_with_constants(self._model, values), shapes)
-        try:
-            library = relay.build(mod, params=params, **self._options)
-        except NeoCpuError:
-            raise
-        except Exception as error:  # code generation may raise anything at all
-            reason = next(filter(None, map(str.strip, str(error).splitlines())), "")
-            raise UnsupportedOperatorError(
-                f"cannot compile the model: {reason or type(error).__name__}"
-            ) from error
-        return library.create(tvm.cpu())
+        with _one_line("compile"):
+            return relay.build(mod, params=params, **self._options).create(tvm.cpu())
 
 
 class NeoCpuBackend(Backend):
@@ -191,6 +184,18 @@ class NeoCpuBackend(Backend):
     def supports_device(cls, device: str) -> bool:
         """CPU, with or without a number."""
         return device.split(":")[0] == "CPU"
+
+
+@contextlib.contextmanager
+def _one_line(doing: str) -> Iterator[None]:
+    """TVM may raise anything at all; what is raised here is of this package and has one line."""
+    try:
+        yield
+    except NeoCpuError:
+        raise
+    except Exception as error:
+        reason = next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
+        raise UnsupportedOperatorError(f"cannot {doing} the model: {reason}") from error
 
 
 def _check_tensors(what: str, values: Iterable[onnx.ValueInfoProto]) -> None:

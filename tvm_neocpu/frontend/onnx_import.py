@@ -22,6 +22,7 @@ from tvm_neocpu.core.errors import (
 )
 from tvm_neocpu.frontend.converters.node import Node, read_attributes
 from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
+from tvm_neocpu.frontend.element_types import check_element_types
 from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
 from tvm_neocpu.frontend.import_branches import BranchingImporter, with_extents
 from tvm_neocpu.frontend.onnx_model import (
@@ -55,6 +56,7 @@ def import_model(
     model = check_model(model)
     if model.functions:
         model = inliner.inline_local_functions(model)
+    check_element_types(model.graph)
     resolved = resolve_shapes(model.graph, shapes)
     rebatched = _changed_batch(model.graph, resolved)
     importer = _Importer(
