@@ -35,6 +35,7 @@ from tvm_neocpu.frontend.onnx_model import (
     resolve_shapes,
     unsupported_operators,
 )
+from tvm_neocpu.frontend.single_precision import in_single_precision
 from tvm_neocpu.relay_passes.ir.describe import name_outputs
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
@@ -56,6 +57,7 @@ def import_model(
     model = check_model(model)
     if model.functions:
         model = inliner.inline_local_functions(model)
+    model = in_single_precision(model)
     check_element_types(model.graph)
     resolved = resolve_shapes(model.graph, shapes)
     rebatched = _changed_batch(model.graph, resolved)

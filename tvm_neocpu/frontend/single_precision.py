@@ -1,0 +1,175 @@
+"""Files of half precision are computed in single precision, as ONNX Runtime does on CPUs.
+
+    x: float16                          x: float16
+    y = Conv(x, W: float16)      ->     x1 = Cast(x, FLOAT)
+                                        y1 = Conv(x1, W: float32)
+                                        y = Cast(y1, FLOAT16)
+
+Inputs and outputs keep their types, and a Cast to float16 still rounds. What lies between is wider
+than the file says: it rounds less, and does not overflow beyond 65504.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import onnx
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    helper,
+    numpy_helper,
+)
+
+HALF, SINGLE = TensorProto.FLOAT16, TensorProto.FLOAT
+# Operators whose arithmetic has templates in single precision; a file without them stays as it is.
+HEAVY = frozenset(("Conv", "ConvTranspose", "DeformConv", "Gemm", "MatMul", "LSTM", "GRU", "RNN"))
+# Attributes that name an element type.
+_TYPE_ATTRIBUTES = frozenset(("dtype", "output_datatype"))
+
+
+def in_single_precision(model: ModelProto) -> ModelProto:
+    """The model itself, or a copy of one of half precision that computes in single precision."""
+    graphs = list(_graphs(model.graph))
+    if not any(map(_has_halves, graphs)) or not any(map(_is_heavy, graphs)):
+        return model
+    if any(map(_is_opaque, graphs)):
+        return model
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    names = {name for graph in _graphs(copy.graph) for name in _names(graph)}
+    renamed = {
+        value.name: _fresh(value.name, names)
+        for value in (*_fed(copy.graph), *copy.graph.output)
+        if _element_type(value) == HALF
+    }
+    entries, exits = _casts(copy.graph, renamed)
+    # From the inside out: a graph's nodes are copied when it is widened, with what is in them.
+    for graph in reversed(list(_graphs(copy.graph))):
+        _widen(graph, renamed, names)
+    for value in (*_fed(copy.graph), *copy.graph.output):
+        if value.name in renamed:
+            value.type.tensor_type.elem_type = HALF
+    inner = list(copy.graph.node)
+    del copy.graph.node[:]
+    copy.graph.node.extend([*entries, *inner, *exits])
+    return copy
+
+
+def _casts(graph: GraphProto, renamed: dict[str, str]) -> tuple[list[NodeProto], list[NodeProto]]:
+    """Casts of what comes in, and of what goes out; an input that goes out comes in first."""
+    fed = {value.name for value in _fed(graph)}
+    entries = [
+        helper.make_node("Cast", [value.name], [renamed[value.name]], to=SINGLE)
+        for value in _fed(graph)
+        if value.name in renamed
+    ]
+    exits = [
+        helper.make_node("Cast", [renamed[value.name]], [value.name], to=HALF)
+        for value in graph.output
+        if value.name in renamed and value.name not in fed
+    ]
+    return entries, exits
+
+
+def _widen(graph: GraphProto, renamed: dict[str, str], names: set[str]) -> None:
+    """Names and types of one graph, in place."""
+    for tensor in graph.initializer:
+        if tensor.data_type == HALF:
+            tensor.CopyFrom(_single(tensor))
+        # An initializer may be a graph's output too.
+        tensor.name = renamed.get(tensor.name, tensor.name)
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        if _element_type(value) == HALF:
+            value.type.tensor_type.elem_type = SINGLE
+    nodes = list(graph.node)
+    del graph.node[:]
+    for node in nodes:
+        for at, name in enumerate(node.input):
+            node.input[at] = renamed.get(name, name)
+        for at, name in enumerate(node.output):
+            node.output[at] = renamed.get(name, name)
+        for attribute in node.attribute:
+            _widen_attribute(attribute)
+        graph.node.append(node)
+        if _casts_to_half(node):
+            (result,) = node.output
+            graph.node[-1].output[0] = rounded = _fresh(result, names)
+            graph.node.append(helper.make_node("Cast", [rounded], [result], to=SINGLE))
+
+
+def _widen_attribute(attribute: AttributeProto) -> None:
+    if attribute.type == AttributeProto.TENSOR and attribute.t.data_type == HALF:
+        attribute.t.CopyFrom(_single(attribute.t))
+    if attribute.name in _TYPE_ATTRIBUTES and attribute.i == HALF:
+        attribute.i = SINGLE
+
+
+def _casts_to_half(node: NodeProto) -> bool:
+    return node.op_type == "Cast" and any(a.name == "to" and a.i == HALF for a in node.attribute)
+
+
+def _single(tensor: TensorProto) -> TensorProto:
+    return numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float32), tensor.name)
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and those inside its nodes."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            inside = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
+            for inner in inside:
+                yield from _graphs(inner)
+
+
+def _has_halves(graph: GraphProto) -> bool:
+    if any(tensor.data_type == HALF for tensor in graph.initializer):
+        return True
+    return any(_element_type(value) == HALF for value in (*graph.input, *graph.output))
+
+
+def _is_heavy(graph: GraphProto) -> bool:
+    return any(node.op_type in HEAVY for node in graph.node)
+
+
+def _is_opaque(graph: GraphProto) -> bool:
+    """Whether it has tensors that are not at hand, or values that are no tensors."""
+    if len(graph.sparse_initializer):
+        return True
+    values = (*graph.input, *graph.output, *graph.value_info)
+    if any(value.type.HasField(kind) for value in values for kind in _NO_TENSORS):
+        return True
+    return any(tensor.data_location == TensorProto.EXTERNAL for tensor in graph.initializer)
+
+
+_NO_TENSORS = ("sequence_type", "optional_type", "map_type", "sparse_tensor_type")
+
+
+def _fed(graph: GraphProto) -> list[onnx.ValueInfoProto]:
+    """Inputs that no initializer gives a value."""
+    given = {tensor.name for tensor in graph.initializer}
+    return [value for value in graph.input if value.name not in given]
+
+
+def _element_type(value: onnx.ValueInfoProto) -> int:
+    return int(value.type.tensor_type.elem_type) if value.type.HasField("tensor_type") else 0
+
+
+def _names(graph: GraphProto) -> Iterable[str]:
+    yield from (value.name for value in (*graph.input, *graph.output, *graph.initializer))
+    for node in graph.node:
+        yield from (*node.input, *node.output)
+
+
+def _fresh(name: str, names: set[str]) -> str:
+    """A name that nothing has, from now on taken."""
+    fresh = f"{name}_single"
+    while fresh in names:
+        fresh += "_"
+    names.add(fresh)
+    return fresh
