@@ -166,9 +166,10 @@ def test_another_batch_is_refused_where_the_network_does_not_follow(make_model: 
         ((1, 4), {"data": (1, 5)}, "is [1, 4] in the model, not [1, 5]"),
         ((1, 4), {"data": (1, 4, 4)}, "is [1, 4] in the model, not [1, 4, 4]"),
         ((1, 4), {"data": (0, 4)}, "dimension below 1"),
-        ((1, 4), {"data": ("a", 4)}, "not a list of numbers"),
         ((1, 4), {"data": 4}, "not a list of numbers"),
-        (("N", 4), None, "input 'data' has dynamic dimensions, [?, 4]; give a shape"),
+        ((1, "N"), None, "input 'data' has dynamic dimensions, [1, ?]; give a shape"),
+        ((1, 4), {"data": ("N", 5)}, "is [1, 4] in the model, not [1, 5]"),
+        ((1, 4), {"data": (1, "M")}, "is [1, 4] in the model, not [1, 'M']"),
         (None, None, "input 'data' has no shape"),
     ],
 )

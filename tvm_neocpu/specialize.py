@@ -118,6 +118,9 @@ class _Lowering:
         for size in sizes:
             network = planned.get(size) or self._plan(at_batch(mod, batch, size))
             self._planned[batch_name(name, size)] = network
+        import os
+
+        os.environ.get("DYNDBG") and print("SIZES", one, largest, sizes)
         self._dispatched[name] = (mod["main"], sizes)
 
     def merged(self) -> tvm.IRModule:

@@ -46,6 +46,8 @@ def test_shapes() -> None:
     for text in ("data", "data:", ":1,2", "data:1,x"):
         with pytest.raises(ShapeError, match="--shape is NAME"):
             cli.parse_shapes([text])
+    with pytest.raises(ShapeError, match="names input 'data' twice; run once for each shape"):
+        cli.parse_shapes(["data:1,3,224,224", "data:2,3,224,224"])
 
 
 BAD = [

@@ -18,6 +18,7 @@ from tvm_neocpu.contrib.kernels.report import as_json, show
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
@@ -52,7 +53,7 @@ def bench_kernels(argv: list[str]) -> int:
 def _workloads_of(options: argparse.Namespace, target: CompileTarget) -> Counter[Workload]:
     """The network's distinct workloads; the counter says how often each occurs."""
     _, model = cli.load_network(options.network)
-    mod, _ = from_onnx(model, cli.parse_shapes(options.shape) or None)
+    mod, _ = from_onnx(model, resolve_shapes(model.graph, cli.parse_shapes(options.shape)))
     graph = ExtractConvGraph(target.cpu)(pipeline.fold(mod, target.cpu))
     return Counter(node.workload for node in graph.convs if node.workload is not None)
 

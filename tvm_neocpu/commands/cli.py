@@ -126,6 +126,8 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             dims = ()
         if not colon or not name or not dims:
             raise ShapeError(f"--shape is NAME:1,3,224,224, not {text!r}")
+        if name in shapes:
+            raise ShapeError(f"--shape names input {name!r} twice; run once for each shape")
         shapes[name] = dims
     return shapes
 

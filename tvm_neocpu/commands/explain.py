@@ -12,6 +12,7 @@ from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explained_network import explain_network
 from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
@@ -41,7 +42,7 @@ def _explain(argv: list[str]) -> int:
         threads.use_threads(options.threads)
     cpu = parse_target(cli.target_text(options.target, flags)).cpu
     name, model = cli.load_network(options.models[0])
-    mod, _ = from_onnx(model, cli.parse_shapes(options.shape) or None)
+    mod, _ = from_onnx(model, resolve_shapes(model.graph, cli.parse_shapes(options.shape)))
     folded = fold(mod, cpu)
     graph, coverage = ExtractConvGraph(cpu)(folded), FindFallbacks(cpu)(folded)
     logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()

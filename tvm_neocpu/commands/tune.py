@@ -14,6 +14,7 @@ from functools import partial
 from tvm_neocpu.commands import cli
 from tvm_neocpu.core.errors import TargetError
 from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import fold, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
@@ -45,7 +46,7 @@ def _tune(argv: list[str]) -> int:
     networks = [cli.load_network(spec) for spec in options.models]
     logs = [cli.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
     for (name, model), log in zip(networks, logs, strict=True):
-        mod, _ = from_onnx(model, shapes or None)
+        mod, _ = from_onnx(model, resolve_shapes(model.graph, shapes))
         print(f"{name} on {cpu.name}, {cpu.cores} threads -> {log}", flush=True)
         graph = ExtractConvGraph(cpu)(fold(mod, cpu))
         summary = tune_graph(

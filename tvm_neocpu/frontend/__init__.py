@@ -24,12 +24,13 @@ def from_onnx(
 
     ``shape`` gives inputs by name their shapes, where the model leaves dimensions open or for
     another batch. A name, ``None`` or -1 keeps a dimension open: ``{"data": ("N", 3, 224, 224)}``
-    is for any batch, and so is a model without a shape that leaves nothing else open.
-    ``("N", 3, "H", "W")`` makes a module for ``relay.build(..., shapes=[...])`` alone. As in
-    classic TVM weights are frozen into the module by default, and the
-    dictionary is then empty; ``freeze_params=False`` returns them, for models without operators
-    that need their weights while importing; the weights of open shapes are always frozen. ``dtype``
-    may be a dictionary by input; the model's own types count otherwise.
+    is for any batch, and so is a model without a given shape that leaves nothing else open.
+    ``("N", 3, "H", "W")`` makes a module for ``relay.build(..., shapes=[...])`` alone.
+
+    As in classic TVM weights are frozen into the module by default, and the dictionary is then
+    empty; ``freeze_params=False`` returns them, for models without operators that need their
+    weights while importing. The weights of open shapes are always frozen. ``dtype`` may be a
+    dictionary by input; the model's own types count otherwise.
     Raises ModelFileError, UnsupportedOperatorError, ShapeError, each with one line.
     """
     # Importing ONNX takes a second, and not everybody who imports tvm_neocpu imports a model.

@@ -138,7 +138,9 @@ def _resolve(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:
         theirs in (None, ours) for ours, theirs in zip(shape[1:], declared[1:], strict=True)
     )
     if not fits:
-        raise ShapeError(f"input {name!r} is {_shown(declared)} in the model, not {list(shape)}")
+        raise ShapeError(
+            f"input {name!r} is {shape_text(declared)} in the model, not {list(shape)}"
+        )
     return shape
 
 
@@ -149,7 +151,9 @@ def _static(value: onnx.ValueInfoProto, declared: tuple[int | None, ...] | None)
     if None in declared:
         example = _example(declared)
         option = f"--shape {name}:{','.join(map(str, example))}"
-        advice = f"input {name!r} has dynamic dimensions, {_shown(declared)}; give a shape, like "
+        advice = (
+            f"input {name!r} has dynamic dimensions, {shape_text(declared)}; give a shape, like "
+        )
         raise OpenShapeError(f"{advice}{{{name!r}: {example}}}", advice + option, example)
     return tuple(dim for dim in declared if dim is not None)
 
@@ -175,7 +179,8 @@ def _whole_numbers(name: str, given: Sequence[int]) -> Shape:
     return shape
 
 
-def _shown(declared: Sequence[int | None]) -> str:
+def shape_text(declared: Sequence[int | None]) -> str:
+    """``"[?, 3, 224, 224]"``"""
     return f"[{', '.join('?' if dim is None else str(dim) for dim in declared)}]"
 
 

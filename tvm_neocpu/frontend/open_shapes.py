@@ -21,7 +21,12 @@ from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.frontend.onnx_import import import_model
-from tvm_neocpu.frontend.onnx_model import declared_shape, graph_inputs, resolve_shapes
+from tvm_neocpu.frontend.onnx_model import (
+    declared_shape,
+    graph_inputs,
+    resolve_shapes,
+    shape_text,
+)
 from tvm_neocpu.relay_passes.batches.generalize import with_open_batch
 from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES, name_outputs
 
@@ -154,22 +159,20 @@ def _is_batch(extents: Mapping[str, Extents]) -> bool:
 def _check(
     graph: onnx.GraphProto, given: Mapping[str, Sequence[Any]], extents: Mapping[str, Extents]
 ) -> None:
-    """Refuse what cannot be at any size, as for known shapes; names count as what the model has."""
-    sizes = {}
-    for value in graph_inputs(graph):
-        if value.name not in given:
-            continue
-        shape = extents[value.name]
-        declared = declared_shape(value) or (None,) * len(shape)
-        known = [*declared, *[None] * (len(shape) - len(declared))]
-        sizes[value.name] = [
-            (theirs or 1) if isinstance(ours, str) else ours
-            for ours, theirs in zip(shape, known, strict=False)
-        ]
-    others = {
-        value.name: [dim if isinstance(dim, int) else 1 for dim in extents[value.name]]
-        for value in graph_inputs(graph)
-        if value.name not in given
+    """Raise ShapeError for names and shapes that do not fit the model, whatever the open ones are.
+
+    A batch that the model fixes may be open: importing finds out whether the network follows.
+    """
+    stand_ins: dict[str, Sequence[Any]] = {
+        name: shape for name, shape in given.items() if name not in extents
     }
-    unknown = {name: shape for name, shape in given.items() if name not in extents}
-    resolve_shapes(graph, {**others, **sizes, **unknown})
+    for value in graph_inputs(graph):
+        shape, declared = extents[value.name], declared_shape(value)
+        if declared is not None and any(
+            isinstance(ours, str) and theirs is not None
+            for ours, theirs in zip(shape[1:], declared[1:], strict=False)
+        ):
+            known = shape_text(declared)
+            raise ShapeError(f"input {value.name!r} is {known} in the model, not {list(shape)}")
+        stand_ins[value.name] = [1 if isinstance(dim, str) else dim for dim in shape]
+    resolve_shapes(graph, stand_ins)

@@ -1,0 +1,104 @@
+"""The proof that images are independent: accepted, and refused for the right reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, te, tirx
+from tvm.relax import op
+
+from tvm_neocpu.relay_passes.batches.independence import open_batch, why_dependent
+
+Build = Callable[[relax.BlockBuilder, relax.Var, tirx.Var], relax.Expr]
+
+
+def network(build: Build, image: tuple[int, ...] = (4, 8, 8)) -> tuple[tvm.IRModule, tirx.Var]:
+    batch = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((batch, *image), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(builder.emit(build(builder, x, batch)))
+        builder.emit_func_output(result)
+    return builder.get(), batch
+
+
+def weight(*shape: int) -> relax.Expr:
+    return relax.const(np.ones(shape, "float32"))
+
+
+def through_other_places(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
+    """The batch as second extent, then as a factor of one: 64 rows of each image."""
+    turned = builder.emit(op.permute_dims(x, [1, 0, 2, 3]))
+    back = builder.emit(op.permute_dims(builder.emit(op.nn.relu(turned)), [1, 0, 2, 3]))
+    rows = builder.emit(op.reshape(builder.emit(op.permute_dims(back, [0, 2, 3, 1])), (n * 64, 4)))
+    product = builder.emit(op.matmul(rows, weight(4, 4)))
+    return op.reshape(builder.emit(op.nn.softmax(product)), (n, 256))
+
+
+INDEPENDENT: dict[str, Build] = {
+    "convolution": lambda b, x, n: op.nn.conv2d(x, weight(2, 4, 3, 3), padding=1),
+    "pool": lambda b, x, n: op.nn.max_pool2d(x, (3, 3), padding=(1, 1)),
+    "softmax": lambda b, x, n: op.nn.softmax(x, 1),
+    "mean of an image": lambda b, x, n: op.mean(x, [2, 3]),
+    "flat": lambda b, x, n: op.reshape(x, (n, 256)),
+    "concat of channels": lambda b, x, n: op.concat([x, x], 1),
+    "resize": lambda b, x, n: op.image.resize2d(x, (16, 16)),
+    "other places": through_other_places,
+}
+
+
+@pytest.mark.parametrize("name", INDEPENDENT)
+def test_independent(name: str) -> None:
+    mod, batch = network(INDEPENDENT[name])
+    assert open_batch(mod).same_as(batch)
+    assert why_dependent(mod, batch) is None
+
+
+def sorted_by_extern(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
+    return op.sort(x, 1)
+
+
+def place_as_value(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
+    """Each image plus its place in the batch."""
+    return builder.call_te(
+        lambda a: te.compute(a.shape, lambda i, *r: a(i, *r) + i.astype("float32")), x
+    )
+
+
+def count_as_value(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
+    return builder.call_te(
+        lambda a: te.compute(a.shape, lambda *i: a(*i) / a.shape[0].astype("float32")), x
+    )
+
+
+DEPENDENT: dict[str, Build] = {
+    "mean over images": lambda b, x, n: op.subtract(x, b.emit(op.mean(x, [0], True))),
+    "softmax over images": lambda b, x, n: op.nn.softmax(x, 0),
+    "flipped": lambda b, x, n: op.flip(x, 0),
+    "mixed by a reshape": lambda b, x, n: op.reshape(
+        b.emit(op.permute_dims(x, [1, 0, 2, 3])), (n, 4, 8, 8)
+    ),
+    "concat of images": lambda b, x, n: op.concat([x, x], 0),
+    "sorted": sorted_by_extern,
+    "place as a value": place_as_value,
+    "count as a value": count_as_value,
+}
+
+
+@pytest.mark.parametrize("name", DEPENDENT)
+def test_dependent(name: str) -> None:
+    mod, batch = network(DEPENDENT[name])
+    assert why_dependent(mod, batch) is not None
+
+
+def test_only_a_first_extent_is_a_batch() -> None:
+    builder = relax.BlockBuilder()
+    batch = tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((2, batch), "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(op.nn.relu(x)))
+    assert open_batch(builder.get()) is None
