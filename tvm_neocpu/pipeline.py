@@ -32,6 +32,7 @@ from tvm_neocpu.relay_passes.flatten_concats import FlattenConcats
 from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
+from tvm_neocpu.relay_passes.fold_parallel_branches import FoldParallelBranches
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
@@ -111,6 +112,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         ConvsOverImages(),  # all passes below know convolutions of two axes only
         Canonicalize(),  # merges the reshapes and places the padding that the next two read
         MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs
+        FoldParallelBranches(),  # its convolutions may fold with what follows the sum
         FoldLinearOps(),  # while batch norms stand next to transposed convolutions
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
         WidenGroups(cpu),  # what has one group after this can absorb shuffles
