@@ -4,13 +4,18 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test nightly lint bench clean
 
 demo: $(STAMPS)/test
 	$(BIN)/python -m tvm_neocpu.demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2
+
+# What takes too long for every change: whole networks, ONNX's other suites, 2,000 random graphs.
+nightly: lint
+	$(BIN)/python -m pytest -n 2 -m slow
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n 2 tests/networks/test_fuzz.py
 
 lint: $(STAMPS)/test
 	$(BIN)/ruff check .

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable, Set
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -27,6 +29,9 @@ from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.topi.table import space_of
 from tvm_neocpu.tuning.database.log import TuningLog
 
+# In every run of the tests; the others are slow.
+ZOO_EVERY_TIME = {"lenet", "mobilenet_v2", "resnet18"}
+LIGHT_EVERY_TIME = {"light_shufflenet", "light_squeezenet", "light_densenet121"}
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 LIGHT_MODELS = sorted(LIGHT.glob("*.onnx"))
 
@@ -36,9 +41,14 @@ def zoo_model(name: str) -> onnx.ModelProto:
     return model_zoo.build(name)
 
 
-@pytest.mark.slow
+def slow_but(names: Iterable[str], every_time: Set[str]) -> list[Any]:
+    """The names as parameters, all slow but those that are tested every time."""
+    assert every_time <= set(names)
+    return [n if n in every_time else pytest.param(n, marks=pytest.mark.slow) for n in names]
+
+
 @pytest.mark.compiler
-@pytest.mark.parametrize("name", model_zoo.names())
+@pytest.mark.parametrize("name", slow_but(model_zoo.names(), ZOO_EVERY_TIME))
 def test_a_zoo_network_before_and_after_tuning_and_export(name: str, tmp_path: Path) -> None:
     model = zoo_model(name)
     data = np.random.default_rng(1).standard_normal(model_zoo.input_shape(name), dtype=np.float32)
@@ -75,8 +85,9 @@ def _invented_records(graph: ConvGraph, cpu: Cpu, chance: random.Random) -> list
     return records
 
 
-@pytest.mark.parametrize("path", LIGHT_MODELS, ids=lambda path: path.stem)
-def test_an_onnx_file_of_the_onnx_package(path: Path) -> None:
+@pytest.mark.parametrize("name", slow_but([path.stem for path in LIGHT_MODELS], LIGHT_EVERY_TIME))
+def test_an_onnx_file_of_the_onnx_package(name: str) -> None:
+    path = LIGHT / f"{name}.onnx"
     model = onnx.load(path)
     mod, params = relay.frontend.from_onnx(model)
     lib = relay.build(mod, target="llvm", params=params)
