@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+import onnx
 import pytest
+from onnx import helper
 from onnx_node import assert_same, check_node, image, node_model, onnx_runtime, ours
 
-from tvm_neocpu import relay
+from tvm_neocpu import pipeline, relay
+from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
+
+MakeModel = Callable[..., onnx.ModelProto]
+CPU = Cpu("skylake-avx512", AVX512, cores=2)
 
 X = image(2, 3, 4, 5)
 
@@ -20,6 +31,28 @@ def test_a_slope_of_opset_6_belongs_to_the_channels() -> None:
     old = node_model("PRelu", [X], [image(3)], opset=6)
     new = node_model("PRelu", [X], [image(3).reshape(3, 1, 1)], opset=16)
     assert_same(ours(old, [X]), onnx_runtime(new, [X]))
+
+
+def test_a_slope_is_applied_in_the_layout_of_the_convolution(make_model: MakeModel) -> None:
+    nodes = [
+        helper.make_node("Conv", ["data", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("PRelu", ["c", "slope"], ["p"]),
+        helper.make_node("Conv", ["p", "v"], ["out"], pads=[1, 1, 1, 1]),
+    ]
+    model = make_model(
+        nodes, (1, 32, 8, 8), {"w": (32, 32, 3, 3), "slope": (32, 1, 1), "v": (32, 32, 3, 3)}
+    )
+    mod, _ = relay.frontend.from_onnx(model)
+    folded = pipeline.fold(mod, CPU)
+    plan = pipeline.choose_plan(ExtractConvGraph(CPU)(folded), CPU)
+    # At the two ends of the network.
+    assert count_transforms(pipeline.apply_plan(folded, plan, CPU)) == 2
+
+
+def test_slopes_of_what_is_no_number() -> None:
+    odd = np.array([np.nan, np.inf, -np.inf, 3e38, -3e38, 1e-40, -1e-40, 0], np.float32)
+    model = node_model("PRelu", [odd], [np.array([0.25], np.float32)], opset=16)
+    np.testing.assert_array_equal(*ours(model, [odd]), *onnx_runtime(model, [odd]))
 
 
 def test_a_slope_of_more_axes_than_its_input_is_refused() -> None:

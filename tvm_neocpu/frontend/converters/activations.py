@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
@@ -31,28 +29,22 @@ def thresholded_relu(node: Node) -> relax.Expr:
 def prelu(node: Node) -> relax.Expr:
     """``x`` where it is positive, else ``slope * x``; the slope broadcasts to ``x``.
 
-    Below opset 7 a slope of several elements has one for each channel.
+    As max(x, 0) + slope * min(x, 0): these follow a convolution's layout and fuse into it. Below
+    opset 7 a slope of several elements has one for each channel.
     """
     dims = static_shape_of(node.required(1).ty)
     if dims is None:
         raise UnsupportedOperatorError("the shape of its slope is not known at import")
+    slope = node.required(1)
     if node.opset < 7 and len(dims) == 1:
         dims = (*dims, *(1 for _ in range(node.rank - 2)))
+        slope = node.emit(relax.op.reshape(slope, dims))
     if len(dims) > node.rank:
         raise UnsupportedOperatorError(f"a slope {list(dims)} does not broadcast to its input")
-    axes = [axis for axis, extent in enumerate(dims, node.rank - len(dims)) if extent != 1]
-    if len(axes) <= 1:
-        axis = axes[0] if axes else min(1, node.rank - 1)
-        return relax.op.nn.prelu(node.data, _vector(node, dims), axis)
-    slope = node.emit(relax.op.reshape(node.required(1), dims))
-    is_negative = node.emit(relax.op.less(node.data, _of(node, 0)))
-    scaled = node.emit(relax.op.multiply(node.data, slope))
-    return relax.op.where(is_negative, scaled, node.data)
-
-
-def _vector(node: Node, dims: tuple[int, ...]) -> relax.Expr:
-    slope, length = node.required(1), math.prod(dims)
-    return slope if dims == (length,) else node.emit(relax.op.reshape(slope, [length]))
+    # TVM takes the second operand of a minimum with a NaN, which must pass.
+    below = node.emit(relax.op.minimum(_of(node, 0), node.data))
+    above = node.emit(relax.op.maximum(node.data, _of(node, 0)))
+    return relax.op.add(above, node.emit(relax.op.multiply(below, slope)))
 
 
 def _elu(node: Node, alpha: float) -> relax.Expr:
