@@ -39,8 +39,8 @@ from tvm_neocpu.relay_passes.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
-from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.relay_passes.unlowered import naming_what_is_left
+from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
