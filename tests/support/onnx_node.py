@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import onnx
+import onnx.compose
 import pytest
 import tvm
 from numpy.typing import NDArray
@@ -51,6 +53,51 @@ def node_model(
 def _value(name: str, array: Array) -> onnx.ValueInfoProto:
     kind = helper.np_dtype_to_tensor_dtype(array.dtype)
     return helper.make_tensor_value_info(name, kind, array.shape)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One node: its inputs, its constant inputs (``None`` omits one) and its attributes."""
+
+    op_type: str
+    inputs: Sequence[Array]
+    constants: Sequence[Array | None] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    outputs: int = 1
+
+
+def check_together(cases: Sequence[Case], opset: int = 18, tolerance: float = 2e-5) -> None:
+    """All nodes in one model, because a build takes longer than a node; each as ONNX Runtime."""
+    graph = onnx.GraphProto(name="together")
+    feeds: list[Array] = []
+    for place, case in enumerate(cases):
+        model = node_model(
+            case.op_type,
+            case.inputs,
+            case.constants,
+            opset=opset,
+            outputs=case.outputs,
+            **case.attributes,
+        )
+        part = onnx.compose.add_prefix_graph(model.graph, f"case{place}_")
+        for name in ("node", "input", "output", "initializer"):
+            getattr(graph, name).extend(getattr(part, name))
+        feeds += case.inputs
+    opsets = [helper.make_opsetid("", opset)]
+    whole = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    found, expected = ours(whole, feeds), onnx_runtime(whole, feeds)
+    at = 0
+    for case in cases:
+        to = at + case.outputs
+        name = f"{case.op_type} {[a.shape for a in case.inputs]} {dict(case.attributes)}"
+        for one, other in zip(found[at:to], expected[at:to], strict=True):
+            assert (one.shape, one.dtype) == (other.shape, other.dtype), name
+            scale = float(np.max(np.abs(other.astype("float64")), initial=0)) or 1.0
+            scale = scale if np.isfinite(scale) else 1.0
+            np.testing.assert_allclose(
+                one, other, rtol=tolerance, atol=tolerance * scale, err_msg=name
+            )
+        at = to
 
 
 def ours(model: onnx.ModelProto, inputs: Sequence[Array], freeze: bool = True) -> list[Array]:

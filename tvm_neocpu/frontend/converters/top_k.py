@@ -72,10 +72,11 @@ def _sorted(node: Node, axis: int, largest: bool, k: int) -> tuple[relax.Expr, r
 def arg_extremum(node: Node) -> relax.Expr:
     """The place of the largest or smallest element along ``axis``.
 
-    TVM's reduction starts below all finite numbers: of a row that has none it gives place -1.
+    TVM's reduction starts at the lowest finite number: of a row of nothing larger it gives place
+    -1, or the length of the axis where the last of equal elements counts.
     """
     place = node.emit(node.by_tvm())
     axis = int(node.attributes["axis"])
-    last = node.extent(axis) - 1 if node.attributes.get("select_last_index", 0) else 0
-    is_none = node.emit(relax.op.less(place, relax.const(0, "int64")))
-    return relax.op.where(is_none, relax.const(last, "int64"), place)
+    if node.attributes.get("select_last_index", 0):
+        return relax.op.minimum(place, relax.const(node.extent(axis) - 1, "int64"))
+    return relax.op.maximum(place, relax.const(0, "int64"))

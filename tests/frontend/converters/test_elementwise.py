@@ -1,0 +1,96 @@
+"""Elementwise operators of ours against ONNX Runtime and ONNX's reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+from onnx.reference import ReferenceEvaluator
+from onnx_node import Array, Case, check_together, node_model, ours
+
+SPECIAL = np.array(
+    [np.nan, np.inf, -np.inf, 0.0, -0.0, 0.5, -2.5, 1e-40, 3e38, 88, -100], "float32"
+)
+
+
+def _by_reference(inputs: list[Array], op_type: str, opset: int, **attributes: object) -> None:
+    """For what ONNX Runtime has no kernel."""
+    model = node_model(op_type, inputs, opset=opset, **attributes)
+    (found,) = ours(model, inputs)
+    feeds = {f"x{place}": array for place, array in enumerate(inputs)}
+    (expected,) = ReferenceEvaluator(model).run(None, feeds)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+
+
+def test_powers_of_mixed_types() -> None:
+    rng = np.random.default_rng(6)
+    types = ("float32", "int32", "int64")
+    bases = {kind: np.abs(rng.standard_normal((3, 1)) * 3).astype(kind) for kind in types}
+    powers = {kind: rng.integers(0, 4, (4,)).astype(kind) for kind in types}
+    check_together(
+        [Case("Pow", [bases[one], powers[other]]) for one in types for other in types], opset=15
+    )
+
+
+def test_negative_exponents_of_integers() -> None:
+    base = np.array([1, -1, -1, 2, -3, 0], "int64")
+    exponent = np.array([-3, -3, -4, -1, 3, 5], "int64")
+    (found,) = ours(node_model("Pow", [base, exponent]), [base, exponent])
+    assert found.tolist() == [1, -1, 1, 0, -27, 0]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_floor_modulo_of_floats(dtype: str) -> None:
+    x = np.array([5, -5, 5, -5, 0, 1, -1, 7.5, -0.5], dtype)
+    y = np.array([3, 3, -3, -3, 3, np.inf, np.inf, -2, 0.25], dtype)
+    _by_reference([x, y], "Mod", 13, fmod=0)
+
+
+def test_signs_infinities_and_booleans() -> None:
+    flags = np.array([True, False, True])
+    check_together(
+        [
+            Case("Sign", [SPECIAL]),
+            Case("Sign", [SPECIAL.astype("float64")]),
+            Case("Sign", [np.array([0, 1, 9], "uint8")]),
+            Case("Equal", [flags, ~flags]),
+            Case("Equal", [flags, flags]),
+            *(
+                Case("IsInf", [SPECIAL], (), {"detect_positive": one, "detect_negative": other})
+                for one in (0, 1)
+                for other in (0, 1)
+            ),
+        ]
+    )
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_shifts_of_unsigned_numbers(direction: str) -> None:
+    named = {"direction": direction}
+    check_together(
+        [
+            Case(
+                "BitShift",
+                [np.array([16, 4, 255], dtype), np.array([1, 2, 7], dtype)],
+                (),
+                named,
+            )
+            for dtype in ("uint8", "uint32", "uint64")
+        ]
+    )
+
+
+def test_shifts_that_leave_no_bit() -> None:
+    x = np.array([16, 1, -7, -7, 5], "int32")
+    y = np.array([32, -1, 40, 1, 2], "int32")
+    left = ours(node_model("BitShift", [x, y], opset=28, direction="LEFT"), [x, y])[0]
+    right = ours(node_model("BitShift", [x, y], opset=28, direction="RIGHT"), [x, y])[0]
+    assert left.tolist() == [0, 0, 0, -14, 20]
+    assert right.tolist() == [0, 0, -1, -4, 1]
+
+
+def test_bits_as_another_type() -> None:
+    x = np.array([1.0, -2.5, 0.0], "float32")
+    model = node_model("BitCast", [x], opset=26, to=TensorProto.INT32)
+    np.testing.assert_array_equal(ours(model, [x])[0], x.view("int32"))

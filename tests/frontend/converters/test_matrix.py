@@ -1,0 +1,84 @@
+"""Det, Einsum, AffineGrid and GridSample against ONNX Runtime or ONNX's reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx.reference import ReferenceEvaluator
+from onnx_node import Case, check_together, image, node_model, ours
+
+from tvm_neocpu import relay
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+
+EQUATIONS = (
+    ("ij,jk->ik", [(3, 4), (4, 5)]),
+    ("...ij,...jk->...ik", [(1, 3, 4), (5, 4, 2)]),
+    ("bhwc,hkc->bhwk", [(2, 3, 4, 5), (3, 6, 5)]),
+    ("iij->j", [(3, 3, 4)]),
+    ("ij,jk", [(3, 4), (4, 5)]),
+    ("->", [()]),
+)
+
+
+def test_determinants() -> None:
+    swapped = np.array([[0, 1, 2], [1, 0, 3], [4, -3, 8]], "float32")
+    check_together(
+        [
+            Case("Det", [image(2, 3, 3)]),
+            Case("Det", [image(5, 5)]),
+            Case("Det", [image(1, 1)]),
+            Case("Det", [swapped]),
+            Case("Det", [np.zeros((3, 3), "float32")]),
+        ],
+        opset=11,
+    )
+
+
+def test_equations() -> None:
+    check_together(
+        [
+            Case("Einsum", [image(*shape) for shape in shapes], (), {"equation": equation})
+            for equation, shapes in EQUATIONS
+        ]
+    )
+
+
+@pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 3, 1, 2), (1, 1, 2, 3, 4)])
+@pytest.mark.parametrize("align", [0, 1])
+def test_affine_grids(size: tuple[int, ...], align: int) -> None:
+    axes = len(size) - 2
+    theta = image(size[0], axes, axes + 1)
+    constants = [np.array(size, "int64")]
+    model = node_model("AffineGrid", [theta], constants, opset=20, align_corners=align)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x0": theta})
+    np.testing.assert_allclose(ours(model, [theta])[0], expected, atol=1e-6)
+
+
+def _samples(*modes: str) -> list[Case]:
+    grid = np.random.default_rng(7).uniform(-1.6, 1.6, (1, 3, 3, 2)).astype("float32")
+    return [
+        Case(
+            "GridSample",
+            [image(1, 2, 4, 5), grid],
+            (),
+            {"mode": mode, "padding_mode": padding, "align_corners": align},
+        )
+        for mode in modes
+        for padding, align in (("zeros", 0), ("border", 1), ("reflection", 0), ("reflection", 1))
+    ]
+
+
+def test_grid_sample() -> None:
+    check_together(_samples("linear", "nearest"), opset=20)
+
+
+@pytest.mark.slow
+def test_grid_sample_by_cubes() -> None:
+    check_together(_samples("cubic"), opset=20)
+
+
+def test_reflection_in_an_axis_of_one_pixel_is_refused() -> None:
+    inputs = [image(1, 1, 1, 4), image(1, 2, 3, 2)]
+    model = node_model("GridSample", inputs, padding_mode="reflection", align_corners=1)
+    with pytest.raises(UnsupportedOperatorError, match="an axis of one pixel"):
+        relay.frontend.from_onnx(model)

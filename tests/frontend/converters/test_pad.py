@@ -1,0 +1,63 @@
+"""Pad against ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_node import Array, Case, check_together, image, node_model
+
+from tvm_neocpu import relay
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+
+WIDTHS = (
+    [0, 0, 1, 2, 0, 0, 2, 1],
+    [0, 1, 0, 0, 0, 1, 2, 0],
+    [0, 0, -1, 1, 0, 0, 1, -2],
+    [0, 0, -1, -1, 0, 0, -1, 0],
+    [0] * 8,
+)
+
+
+def _pads(*widths: int) -> Array:
+    return np.array(widths, "int64")
+
+
+@pytest.mark.parametrize("mode", ["constant", "reflect", "edge", "wrap"])
+def test_a_mode_with_pads_of_either_sign(mode: str) -> None:
+    x, named = image(2, 3, 4, 5), {"mode": mode}
+    whole = np.arange(12).reshape(3, 4)
+    check_together(
+        [
+            *(Case("Pad", [x], [_pads(*widths)], named) for widths in WIDTHS),
+            Case("Pad", [x], [_pads(1, 2, 2, 1), None, _pads(-1, 1)], named),
+            *(
+                Case("Pad", [whole.astype(dtype)], [_pads(1, 1, 2, 0)], named)
+                for dtype in ("int64", "uint8", "bool")
+            ),
+        ],
+        opset=19,
+    )
+
+
+def test_values_and_the_older_opsets() -> None:
+    x, value = image(1, 1, 3, 4), np.array(2.5, "float32")
+    pads = _pads(0, 0, 1, 1, 0, 0, -1, 1)
+    lowest = np.array(-np.inf, "float32")
+    check_together(
+        [
+            Case("Pad", [x], [pads, value]),
+            Case("Pad", [x], [pads, value.reshape(1)]),
+            Case("Pad", [x], [pads, lowest]),
+        ]
+    )
+    check_together([Case("Pad", [x], (), {"pads": pads.tolist(), "value": 2.5})], opset=2)
+
+
+def test_what_is_not_known_is_refused() -> None:
+    x = image(1, 1, 3, 4)
+    computed = node_model("Pad", [x, _pads(*[0] * 8)])
+    with pytest.raises(UnsupportedOperatorError, match="input 1 must be a constant"):
+        relay.frontend.from_onnx(computed)
+    nothing = node_model("Pad", [x], [_pads(0, 0, -2, 0, 0, 0, -1, 0)])
+    with pytest.raises(UnsupportedOperatorError, match="negative pads leave no element"):
+        relay.frontend.from_onnx(nothing)

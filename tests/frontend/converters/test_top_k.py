@@ -1,0 +1,82 @@
+"""TopK, ArgMax and ArgMin against ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx_node import Array, Case, check_together, node_model, ours
+
+from tvm_neocpu import relay
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+
+
+def _values(*shape: int, dtype: str = "float32") -> Array:
+    return np.random.default_rng(4).integers(0, 40, shape).astype(dtype)
+
+
+def _k(value: int) -> Array:
+    return np.array([value], "int64")
+
+
+def _case(data: Array, k: int, **attributes: Any) -> Case:
+    return Case("TopK", [data], [_k(k)], attributes, 2)
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_axes_types_and_lengths(largest: int) -> None:
+    types = ("float64", "int32", "int64", "uint8")
+    check_together(
+        [
+            *(_case(_values(5, 6), 3, axis=axis, largest=largest) for axis in (0, 1, -1)),
+            *(_case(_values(5, 6, dtype=dtype), 4, largest=largest) for dtype in types),
+            _case(_values(2, 3, 5, 6), 2, axis=1, largest=largest),
+            _case(_values(5, 6), 0, largest=largest),
+            Case("TopK", [_values(5, 6), _k(3)], (), {"largest": largest}, 2),
+        ],
+        opset=11,
+    )
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+def test_unsigned_integers(dtype: str) -> None:
+    """ONNX Runtime has no such kernel."""
+    top = np.iinfo(dtype).max
+    data = np.array([5, top, 0, top // 2 + 1, 7], dtype)
+    model = node_model("TopK", [data], [_k(3)], opset=11, outputs=2)
+    values, places = ours(model, [data])
+    assert values.tolist() == [top, top // 2 + 1, 7] and values.dtype == dtype
+    assert places.tolist() == [1, 3, 4]
+
+
+def test_the_older_opsets() -> None:
+    check_together([Case("TopK", [_values(5, 6)], (), {"k": 3, "axis": 0}, 2)], opset=1)
+    check_together([Case("TopK", [_values(5, 6)], [_k(3)], {}, 2)], opset=10)
+
+
+def test_unsorted_results_are_sorted_all_the_same() -> None:
+    data = _values(1, 8)
+    model = node_model("TopK", [data], [_k(3)], opset=11, outputs=2, sorted=0)
+    assert relay.frontend.from_onnx(model)
+
+
+def test_a_k_beyond_the_axis_is_refused() -> None:
+    model = node_model("TopK", [_values(2, 3)], [_k(4)], opset=11, outputs=2)
+    with pytest.raises(UnsupportedOperatorError, match="k is 4, axis 1 has 3 elements"):
+        relay.frontend.from_onnx(model)
+
+
+@pytest.mark.parametrize("op_type", ["ArgMax", "ArgMin"])
+def test_the_place_of_an_extremum(op_type: str) -> None:
+    infinite = np.array([[-np.inf] * 3, [np.inf] * 3], "float32")
+    widest = np.array([[-(2**31)] * 2, [2**31 - 1] * 2], "int32")
+    ties = np.array([[1, 2, 2, 1], [0, 0, 3, 3]], "float32")
+    check_together(
+        [
+            Case(op_type, [data], (), {"axis": axis, "select_last_index": last, "keepdims": last})
+            for data in (infinite, widest, ties)
+            for axis in (0, -1)
+            for last in (0, 1)
+        ]
+    )
