@@ -12,6 +12,7 @@ from tvm_neocpu.relay_passes.ir.dataflow import regions_to_dataflow
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE
 from tvm_neocpu.relay_passes.lowering.channel_move_legalize import legalize_channel_move
+from tvm_neocpu.relay_passes.lowering.pool_legalize import POOLS
 from tvm_neocpu.relay_passes.lowering.resize_legalize import RESIZE, legalize_resize
 from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
 
@@ -31,7 +32,12 @@ class FuseFunctions:
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         legalize = relax.transform.LegalizeOps(
-            {**vector_legalization(), RESIZE: legalize_resize, MOVE: legalize_channel_move}
+            {
+                **vector_legalization(),
+                **POOLS,
+                RESIZE: legalize_resize,
+                MOVE: legalize_channel_move,
+            }
         )
         passes = (
             relax.transform.RewriteDataflowReshape(),

@@ -195,7 +195,7 @@ def test_padding_is_no_part_of_the_innermost_loop() -> None:
 def test_rows_are_reduced_in_parallel_vectors(name: str) -> None:
     text = ScheduleFunctions(AVX512)(fused(*_flat(CASES[name]))).script()
     assert "T.parallel(" in text
-    assert "T.vectorized(T.int64(16))" in text
+    assert "T.let[T.float32x16]" in text
 
 
 def test_unknown_extents_run_in_parallel_vectors() -> None:

@@ -130,8 +130,9 @@ def test_a_few_long_rows_are_shared_out() -> None:
 
 
 def test_rows_are_summed_in_vectors() -> None:
-    text = ScheduleFunctions(SKYLAKE)(fused(lambda x: op.sum(x, axis=[1]), (3, 1000))).script()
-    assert "T.vectorized(T.int64(8))" in text
+    text = ScheduleFunctions(SKYLAKE)(fused(lambda x: op.sum(x, axis=[1]), (3, 1001))).script()
+    assert "T.let[T.float32x16]" in text
+    assert "T.let[T.float32x8]" in text, "what is less than a vector is no run of single elements"
 
 
 def test_little_work_is_not_worth_a_fork() -> None:
@@ -192,4 +193,4 @@ def test_rows_are_summed_in_one_register_of_the_cpu(cpu: Cpu, lanes: int) -> Non
     k = te.reduce_axis((0, 1024), name="k")
     total = te.compute((3,), lambda i: te.sum(x[i, k], axis=k), name="total")
     scheduled = schedule_blocks(te.create_prim_func([x, total]), cpu)
-    assert nest_of(scheduled, "total_rf_update").endswith(f"vector {lanes}")
+    assert f"T.let[T.float32x{lanes}]" in scheduled.script()

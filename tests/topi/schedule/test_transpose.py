@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
 import pytest
-import tvm
+from one_module import Build, Case, fused_module, run, scheduled_results, script_of
 from tvm import relax
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
-from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
-from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.schedule.transpose import side_of
 
 op = relax.op
-Build = Callable[[relax.Expr], relax.Expr]
-
 TARGETS = [parse_target(), parse_target("llvm -mcpu=haswell")]
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 
@@ -28,7 +22,7 @@ def turned(*axes: int) -> Build:
 
 # (shape, dtype, computation): images that tiles divide, images that the last tile overlaps, images
 # smaller than a tile, axes that lie side by side in both tensors, an epilogue, a prologue.
-CASES: list[tuple[tuple[int, ...], str, Build]] = [
+CASES: list[Case] = [
     ((1, 32, 8, 8), "float32", turned(0, 2, 3, 1)),
     ((2, 19, 7, 7), "float32", turned(0, 2, 3, 1)),
     ((1, 40, 9, 21), "float32", turned(0, 2, 3, 1)),
@@ -49,47 +43,29 @@ CASES: list[tuple[tuple[int, ...], str, Build]] = [
             op.permute_dims(x, [0, 2, 3, 1]), relax.const(np.arange(24, dtype="float32"))
         ),
     ),
+    (
+        (1, 20, 18, 18),
+        "float32",
+        lambda x: op.permute_dims(op.nn.pad(x, [0, 0, 0, 0, 9, 9, 9, 9]), [0, 2, 3, 1]),
+    ),
+    ((20, 24), "float32", lambda x: op.permute_dims(op.flip(x, 0), [1, 0])),
     ((2, 12, 12), "float32", lambda x: op.add(x, op.permute_dims(x, [0, 2, 1]))),
     ((2, 12, 12), "int32", lambda x: op.astype(op.permute_dims(x, [0, 2, 1]), "float32")),
 ]
 
 
-def module(cases: Sequence[tuple[tuple[int, ...], str, Build]]) -> tvm.IRModule:
-    """Every case as a result of one function; legalised and fused, not scheduled."""
-    builder = relax.BlockBuilder()
-    inputs = [
-        relax.Var(f"x{at}", relax.TensorType(shape, dtype))
-        for at, (shape, dtype, _) in enumerate(cases)
-    ]
-    with builder.function("main", inputs):
-        with builder.dataflow():
-            results = [
-                builder.emit(build(x)) for x, (_, _, build) in zip(inputs, cases, strict=True)
-            ]
-            result = builder.emit_output(relax.Tuple(results))
-        builder.emit_func_output(result)
-    return FuseFunctions()(builder.get())
-
-
-def run(mod: tvm.IRModule, target: tvm.target.Target, inputs: list[np.ndarray]) -> list[np.ndarray]:
-    machine = relax.VirtualMachine(tvm.compile(mod, target), tvm.cpu())
-    found = machine["main"](*(tvm.runtime.tensor(array) for array in inputs))
-    return [part.numpy() for part in found]
-
-
 @pytest.mark.parametrize("target", TARGETS, ids=["here", "haswell"])
 def test_answers_are_those_of_plain_loops(target) -> None:
-    mod = module(CASES)
     rng = np.random.default_rng(0)
     inputs = [(100 * rng.normal(size=shape)).astype(dtype) for shape, dtype, _ in CASES]
-    found = run(ScheduleFunctions(target.cpu)(mod), target.target, inputs)
-    expected = run(mod, parse_target().target, inputs)
+    found = scheduled_results(CASES, inputs, target)
+    expected = run(fused_module(CASES), parse_target().target, inputs)
     for one, other, case in zip(found, expected, CASES, strict=True):
         np.testing.assert_array_equal(one, other, err_msg=str(case[:2]))
 
 
 def scheduled(shape: tuple[int, ...], build: Build, cpu: Cpu = SKYLAKE) -> str:
-    return ScheduleFunctions(cpu)(module([(shape, "float32", build)])).script()
+    return script_of((shape, "float32", build), cpu)
 
 
 def test_tiles_are_shuffled_in_registers() -> None:

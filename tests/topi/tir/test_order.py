@@ -19,6 +19,7 @@ from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import PIXELS_KEY, plant_pixel_requests
 from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY, plant_prefetches
 from tvm_neocpu.topi.tir.transpose_tiles import transpose_tiles
+from tvm_neocpu.topi.tir.whole_vectors import whole_vectors
 
 # Large enough for requests of all three kinds.
 CONV = ConvWorkload(1, 256, 28, 28, 256, (1, 1))
@@ -71,4 +72,5 @@ def test_order(earlier: object, later: object) -> None:
 
 
 def test_what_the_general_rule_scheduled_has_no_marks_to_look_for() -> None:
-    assert (transpose_tiles, outline_parallel, forget_locals) == GENERIC_REWRITES
+    found = (transpose_tiles, whole_vectors, outline_parallel, forget_locals)
+    assert found == GENERIC_REWRITES

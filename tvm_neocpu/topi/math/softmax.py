@@ -11,6 +11,7 @@ from collections.abc import Callable
 from tvm import te, tirx
 
 from tvm_neocpu.topi.math import vector_math
+from tvm_neocpu.topi.schedule.stages import stage_attrs
 
 Index = tuple[tirx.Expr, ...]
 
@@ -50,6 +51,7 @@ def _powers(x: te.Tensor, axis: int, name: str) -> tuple[te.Tensor, te.Tensor, t
         x.shape,
         lambda *index: vector_math.exp_of_negative(x[index] - largest[_without(index, axis)]),
         name=f"{name}_exp",
+        attrs=_row_attrs(x, axis),
     )
     return largest, powers, _reduced(powers, axis, te.sum, f"{name}_sum")
 
@@ -62,7 +64,16 @@ def _reduced(x: te.Tensor, axis: int, combine: Callable[..., tirx.Expr], name: s
     def element(*index: tirx.Expr) -> tirx.Expr:
         return combine(x[(*index[:axis], k, *index[axis:])], axis=k)
 
-    return te.compute(shape, element, name=name)
+    return te.compute(shape, element, name=name, attrs=_row_attrs(x, axis))
+
+
+def _row_attrs(x: te.Tensor, axis: int) -> dict[str, object]:
+    """Over the last of several axes all stages of a row follow each other, while it is in L1."""
+    return stage_attrs(axis) if 0 < axis == len(x.shape) - 1 and _is_static(x) else {}
+
+
+def _is_static(x: te.Tensor) -> bool:
+    return all(isinstance(extent, tirx.IntImm | int) for extent in x.shape)
 
 
 def _without(index: Index, axis: int) -> Index:

@@ -9,15 +9,20 @@ their own (:mod:`.contraction`).
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import BufferRegion, BufferStore, IterVar
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.contraction import is_contraction, tile_contraction
+from tvm_neocpu.topi.schedule.stages import is_stage, schedule_stages
 from tvm_neocpu.topi.schedule.transpose import tile_transpose
+from tvm_neocpu.topi.tir.affine import uses
+from tvm_neocpu.topi.tir.whole_vectors import LANES_KEY
 
 # Below this many innermost operations a fork costs more than the other cores save.
 MIN_PARALLEL_WORK = 8192
@@ -27,6 +32,8 @@ MIN_PARALLEL_ROWS = 16
 MAX_VECTORS = 4
 # The guess for an extent that is known at run time only.
 UNKNOWN_EXTENT = 64
+# Vectors of a row from which on a sum of vectors pays for folding the vector in the end.
+MIN_ROW = 1
 # A vector of fewer elements than this is no faster than they are one by one.
 MIN_LANES = 4
 
@@ -34,6 +41,8 @@ MIN_LANES = 4
 def schedule_generic(sch: Schedule, cpu: Cpu) -> None:
     """Schedule a function without an anchor, in place."""
     inline_elementwise(sch, child_blocks(sch))
+    if schedule_stages(sch, cpu, MIN_PARALLEL_WORK):
+        return
     for block in child_blocks(sch):
         schedule_block(sch, block, cpu)
 
@@ -46,7 +55,9 @@ def inline_elementwise(sch: Schedule, blocks: list[SBlockRV]) -> None:
     """
     for block in blocks:
         readers = sch.get_consumers(block)
-        if len(readers) != 1 or steps.is_reduction(sch, block) or is_contraction(sch, readers[0]):
+        if len(readers) != 1 or steps.is_reduction(sch, block) or is_stage(sch, block):
+            continue
+        if is_contraction(sch, readers[0]):
             continue
         sch.compute_inline(block)
 
@@ -141,7 +152,7 @@ def _schedule_reduction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> Non
     if not spatial:
         return
     along = _reads_along_last_reduction(sch, block)
-    if along and _reduce_in_lanes(sch, block, reduction[-1], unit):
+    if along and _reduce_in_lanes(sch, block, unit):
         return
     lanes, max_lanes = spatial[-1], MAX_VECTORS * unit.lanes
     extent = steps.loop_extent(sch, lanes)
@@ -178,33 +189,52 @@ def _reads_along_last_reduction(sch: Schedule, block: SBlockRV) -> bool:
     return all(along) if is_contraction(sch, block) else any(along)
 
 
-def _reduce_in_lanes(sch: Schedule, block: SBlockRV, last: LoopRV, unit: VectorUnit) -> bool:
-    """# for n, k: y[n] += x[n, k]  ->  for n: for k: v[0:16] += x[n, k * 16 + 0:16]; y[n] = sum(v).
+def _reduce_in_lanes(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> bool:
+    """# for n, k: y[n] += x[n, k]  ->  for n: for k: v[0:16] += x[n, k * 16 + 0:16]; y[n] += sum(v).
 
-    Declines rows of fewer than four vectors.
+    Axes that are read one behind the other are one row: an image of 7 x 7 has 49 elements. Declines
+    reductions to more than one result (an arg max) and short rows.
     """
-    extent = steps.loop_extent(sch, last)
-    width = min(extent & -extent, unit.lanes)
-    if width < MIN_LANES or extent < 4 * width or len(sch.get_loops(block)) < 2:
+    if not isinstance(sch.get(block).body, BufferStore):
         return False
-    rank = len(steps.output_shape(sch, block))
-    _, lanes = sch.split(last, [None, width])
-    partial = sch.rfactor(lanes, rank)
-    *outer, across = sch.get_loops(block)
-    work = math.prod(steps.loop_extent(sch, loop) for loop in sch.get_loops(partial))
-    # Before a reduction is decomposed: its parts alone cannot run in parallel.
-    outer = _parallel(sch, outer, work)
-    sch.compute_at(partial, outer[-1], preserve_unit_loops=True)
-    sch.set_scope(partial, 0, steps.LOCAL)
-    # The lanes are the new block's first axis.
-    vector, *inner = sch.get_loops(partial)[len(outer) :]
-    sch.reorder(*inner, vector)
-    steps.vectorize_lanes(sch, vector, unit)
-    zero = sch.decompose_reduction(partial, inner[0])
-    steps.vectorize_lanes(sch, sch.get_loops(zero)[-1], unit)
-    steps.unroll_all(sch, across)
-    sch.decompose_reduction(block, across)
+    axes, loops = sch.get(block).iter_vars, sch.get_loops(block)
+    reduced = [int(axis.iter_type) == steps.REDUCE_AXIS for axis in axes]
+    outer = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if not is_reduced]
+    inner = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced]
+    run = _run_of_reductions(sch, block)
+    if math.prod(steps.loop_extent(sch, loop) for loop in inner[-run:]) < MIN_ROW * unit.lanes:
+        return False
+    work = _work(sch, loops)
+    sch.reorder(*outer, *inner)
+    inner[-run:] = [sch.fuse(*inner[-run:])] if run > 1 else inner[-1:]
+    # Before the reduction is decomposed: its parts alone cannot run in parallel.
+    _parallel(sch, outer, work)
+    sch.decompose_reduction(block, inner[0])
+    sch.annotate(inner[-1], LANES_KEY, unit.lanes)
     return True
+
+
+def _run_of_reductions(sch: Schedule, block: SBlockRV) -> int:
+    """How many of the last axes are reduced and read one behind the other, in whole rows."""
+    found = sch.get(block)
+    reduced = [axis for axis in found.iter_vars if int(axis.iter_type) == steps.REDUCE_AXIS]
+    written = found.writes[0].source
+    reads = [read for read in found.reads if not read.source.same_as(written)]
+    run = 1
+    while run < len(reduced) and all(_has_rows(read, reduced[-run - 1 :]) for read in reads):
+        run += 1
+    return run
+
+
+def _has_rows(read: BufferRegion, axes: Sequence[IterVar]) -> bool:
+    """Whether a read's last indices are these axes in full, or it moves with none of them."""
+    last = list(zip(read.region, read.source.shape, strict=True))[-len(axes) :]
+    if len(last) == len(axes) and all(
+        axis.var.same_as(place.min) and int(axis.dom.extent) == int(extent)
+        for axis, (place, extent) in zip(axes, last, strict=True)
+    ):
+        return True
+    return not any(uses(place.min, axis.var) for place in read.region for axis in axes)
 
 
 def _vectorize_last(sch: Schedule, loop: LoopRV, unit: VectorUnit) -> list[LoopRV]:

@@ -11,7 +11,7 @@ from math import prod
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import TensorLoad
+from tvm.ir import Call, TensorLoad
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore
@@ -45,15 +45,17 @@ def tile_transpose(sch: Schedule, block: SBlockRV, unit: VectorUnit, parallel: b
     extents = {axis: steps.loop_extent(sch, loop) for axis, loop in zip(axes, loops, strict=True)}
     along = _read_along(store, axes)
     load = None if along is None else strided_load(store, along, axes[-1], extents)
-    if load is None:
+    if load is None or _has_conditions(store):
         return False
     order = [_place(axes, index) for index in load.indices]
     # What else is read lies along rows of the result as it was stored.
     pure = store.value.same_as(load)
     last = len(axes) - 1
+    if last not in order:
+        return False
     j_run = _run(order, last) if pure else [last]
     i_run = _run(order, _place(axes, along) or 0)
-    if last not in order or set(i_run) & set(j_run):
+    if set(i_run) & set(j_run):
         return False
     sides = [prod(steps.loop_extent(sch, loops[axis]) for axis in run) for run in (i_run, j_run)]
     side = side_of(min(sides), str(store.buffer.dtype), unit)
@@ -98,6 +100,15 @@ def _read_along(store: BufferStore, axes: Sequence[tirx.Var]) -> tirx.Var | None
 
     tvm_ffi.structural_walk(store.value, (TensorLoad, visit))
     return found[0] if found else None
+
+
+def _has_conditions(store: BufferStore) -> bool:
+    """Whether an element may be stored without being read: a tile reads all of its elements."""
+
+    def stop(call: Call) -> tvm_ffi.VisitInterrupt | None:
+        return tvm_ffi.VisitInterrupt(None) if call.op.name.endswith("if_then_else") else None
+
+    return tvm_ffi.structural_walk(store.value, (Call, stop)) is not None
 
 
 def _place(axes: Sequence[tirx.Var], index: object) -> int | None:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-import tvm
 from tvm import s_tir, tirx
 from tvm.s_tir import SBlockRealize
 from tvm.tirx import AttrStmt, Buffer, BufferStore, For, ForKind, SeqStmt, Stmt
@@ -20,14 +19,14 @@ from tvm.tirx import AttrStmt, Buffer, BufferStore, For, ForKind, SeqStmt, Stmt
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.schedule.steps import LOCAL
 from tvm_neocpu.topi.tir.outline_chunks import COMPUTE_SCOPE
-from tvm_neocpu.topi.tir.rewrite_loops import opaque, over_body
+from tvm_neocpu.topi.tir.rewrite_loops import opaque, over_body, run_passes
 
 
 def forget_locals(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """# for tile: (acc; ..)  ->  for tile: (acc; ..); acc = 0, where parts were outlined."""
     if not any(buffer.scope() == LOCAL for buffer in _allocated(func)):
         return func
-    compacted = _run(
+    compacted = run_passes(
         func,
         s_tir.transform.LowerInitBlock(),
         s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
@@ -38,18 +37,13 @@ def forget_locals(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     )
     forgetful = compacted.with_body(_forgetful(compacted.body, outlined=False))
     # Allocated where they are cleared, too.
-    return _run(forgetful, s_tir.transform.PlanAndUpdateBufferAllocationLocation())
+    return run_passes(forgetful, s_tir.transform.PlanAndUpdateBufferAllocationLocation())
 
 
 def _allocated(func: tirx.PrimFunc) -> Iterable[Buffer]:
     """A scheduled function's buffers, which all belong to its root block."""
     root = func.body
     return root.block.alloc_buffers if isinstance(root, SBlockRealize) else ()
-
-
-def _run(func: tirx.PrimFunc, *passes: tvm.transform.Pass) -> tirx.PrimFunc:
-    """One function through passes that want a module."""
-    return tvm.transform.Sequential(passes)(tvm.IRModule({"main": func}))["main"]
 
 
 def _forgetful(stmt: Stmt, outlined: bool) -> Stmt:

@@ -16,6 +16,7 @@ from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
 from tvm_neocpu.topi.tir.prefetch_weights import plant_prefetches
 from tvm_neocpu.topi.tir.transpose_tiles import transpose_tiles
+from tvm_neocpu.topi.tir.whole_vectors import whole_vectors
 
 Rewrite = Callable[[tirx.PrimFunc, Cpu], tirx.PrimFunc]
 
@@ -37,5 +38,11 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     forget_locals,
 )
 
-# What the general rule scheduled: there are no marks, and serial loops are too short for a call.
-GENERIC_REWRITES: tuple[Rewrite, ...] = (transpose_tiles, outline_parallel, forget_locals)
+# What the general rule scheduled: nothing is marked for prefetching, and serial loops are too short
+# for a call.
+GENERIC_REWRITES: tuple[Rewrite, ...] = (
+    transpose_tiles,
+    whole_vectors,
+    outline_parallel,
+    forget_locals,
+)

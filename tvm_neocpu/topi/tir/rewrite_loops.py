@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import tvm
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import AttrStmt, Buffer, For, SeqStmt, Stmt
@@ -71,6 +72,11 @@ def block_with(
 def opaque(name: str, stmt: Stmt) -> SBlockRealize:
     """A statement as a block of its own, which lowering asks for among other blocks."""
     return SBlockRealize([], True, SBlock([], [], [], name, stmt))
+
+
+def run_passes(func: tirx.PrimFunc, *passes: tvm.transform.Pass) -> tirx.PrimFunc:
+    """One function through passes that want a module."""
+    return tvm.transform.Sequential(passes)(tvm.IRModule({"main": func}))["main"]
 
 
 def _rewritten(stmt: Stmt, rule: Rule, outer: tuple[For, ...]) -> Stmt:

@@ -16,17 +16,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Expr, Range, TensorLoad
-from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import Bind, BufferStore, For, ForKind, SeqStmt, Shuffle, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.topi.tir.affine import replaced, store_of, stride
 from tvm_neocpu.topi.tir.rewrite_loops import opaque, rewrite_loops, with_body
 
 # Notes on the loop over ``i``: the side of a tile; whether the tiles run in parallel.
@@ -60,13 +59,13 @@ class _Nest:
     def at(self, expr: Expr, i: Expr, j: Expr) -> Expr:
         """An expression of the nest where its loops stand at (i, j)."""
         values = {self.i.loop_var: i, self.j.loop_var: j}
-        return _replaced(expr, values)
+        return replaced(expr, values)
 
 
 def _tiled(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt:
     side = int(i_loop.annotations[TILE_KEY])
     kind = ForKind.PARALLEL if PARALLEL_KEY in i_loop.annotations else ForKind.SERIAL
-    store = _store_of(j_loop.body)
+    store = store_of(j_loop.body)
     extents = {loop.loop_var: int(loop.extent) for loop in (*outer, i_loop, j_loop)}
     load = strided_load(store, i_loop.loop_var, j_loop.loop_var, extents)
     assert load is not None
@@ -203,13 +202,6 @@ def _ramp(start: Expr, lanes: int) -> Expr:
     return tirx.Ramp(start, tirx.const(1, "int64"), lanes)
 
 
-def _store_of(realize: SBlockRealize) -> BufferStore:
-    """A block's store, with the loops' variables in place of the block's axes."""
-    block = realize.block
-    axes = [axis.var for axis in block.iter_vars]
-    return _replaced(block.body, dict(zip(axes, realize.iter_values, strict=True)))
-
-
 def strided_load(
     store: BufferStore, i: tirx.Var, j: tirx.Var, extents: Mapping[tirx.Var, int]
 ) -> TensorLoad | None:
@@ -221,37 +213,16 @@ def strided_load(
     analyzer = Analyzer()
     for var, extent in extents.items():
         analyzer.bind(var, Range(0, extent))
-    if _stride(analyzer, store.buffer, store.indices, j) != 1:
+    if stride(analyzer, store.buffer, store.indices, j) != 1:
         return None
     found: list[TensorLoad] = []
 
     def visit(load: TensorLoad) -> None:
-        if _stride(analyzer, load.source, load.indices, j) not in (0, 1):
+        if stride(analyzer, load.source, load.indices, j) not in (0, 1):
             found.append(load)
 
     tvm_ffi.structural_walk(store.value, (TensorLoad, visit))
     if len(found) != 1 or str(found[0].source.dtype) != str(store.buffer.dtype):
         return None
     (load,) = found
-    return load if _stride(analyzer, load.source, load.indices, i) == 1 else None
-
-
-def _stride(
-    analyzer: Analyzer, buffer: tirx.Buffer, indices: Sequence[Expr], var: tirx.Var
-) -> int | None:
-    """How many elements an access moves in memory with a loop; ``None`` if not evenly."""
-    place: Expr = tirx.const(0, "int64")
-    for extent, index in zip(buffer.shape, indices, strict=True):
-        place = place * extent + index
-    place = analyzer.canonical_simplify(place)
-    step = analyzer.simplify(_replaced(place, {var: var + 1}) - place)
-    return int(step) if isinstance(step, tirx.IntImm) else None
-
-
-def _replaced(tree: Any, values: Mapping[tirx.Var, Expr]) -> Any:
-    """An expression or a statement with other values in place of variables."""
-
-    def of(var: tirx.Var) -> Expr:
-        return next((new for old, new in values.items() if old.same_as(var)), var)
-
-    return tvm_ffi.structural_map(tree, (tirx.Var, of))
+    return load if stride(analyzer, load.source, load.indices, i) == 1 else None

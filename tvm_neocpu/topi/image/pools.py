@@ -1,0 +1,128 @@
+"""Pools over windows as two passes: down the columns, then along the rows.
+
+A window of 13 x 13 takes 13 + 13 operations an element instead of 169.
+
+    for y, x, kh, kw: z[y, x] = max(z[y, x], a[y + kh, x + kw])
+->  for y, x: rows[y, x] = max(a[y, x], a[y + 1, x], ..)
+    for y, x: z[y, x] = max(rows[y, x], rows[y, x + 1], ..)
+
+NaN is handled as one loop over the window would: it stays if it is the window's last element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import numpy.typing as npt
+from tvm import te, tirx
+
+from tvm_neocpu.topi.schedule.stages import stage_attrs
+
+# Windows up to this size are written out.
+MAX_TAPS = 32
+# The (N, C) in front of the axes that a window covers.
+OUTER_AXES = 2
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows along one axis: ``taps`` elements, ``dilation`` apart."""
+
+    extent: int
+    taps: int
+    stride: int
+    before: int
+    after: int
+    dilation: int
+
+    @property
+    def padded(self) -> int:
+        return self.before + self.extent + self.after
+
+    @property
+    def count(self) -> int:
+        return (self.padded - (self.taps - 1) * self.dilation - 1) // self.stride + 1
+
+    def shares(self, include_padding: bool, dtype: str) -> npt.NDArray[np.generic]:
+        """For each window one over the number of elements that its mean is over."""
+        first = np.arange(self.count)[:, None] * self.stride - self.before
+        place = first + np.arange(self.taps)[None, :] * self.dilation
+        inside = (place >= 0) & (place < self.extent)
+        counted = np.full(self.count, self.taps) if include_padding else inside.sum(axis=1)
+        return (1.0 / np.maximum(counted, 1)).astype(dtype)
+
+
+def max_pool(data: te.Tensor, rows: Windows, columns: Windows) -> te.Tensor:
+    """The largest element of each window of (N, C, H, W[, x]); padding is no element."""
+    is_float = "float" in str(data.dtype)
+    nothing = tirx.const(float("-inf"), data.dtype) if is_float else te.min_value(data.dtype)
+    return _pooled(data, rows, columns, tirx.Max, nothing)
+
+
+def average_pool(
+    data: te.Tensor, row_share: te.Tensor, column_share: te.Tensor, rows: Windows, columns: Windows
+) -> te.Tensor:
+    """The mean of each window of (N, C, H, W[, x]); the shares are those of ``Windows.shares``."""
+    total = _pooled(data, rows, columns, lambda a, b: a + b, tirx.const(0, data.dtype))
+
+    def mean(n, c, y, x, *lane):
+        return total(n, c, y, x, *lane) * (row_share[y] * column_share[x])
+
+    return te.compute(total.shape, mean, name="pool_mean")
+
+
+def _pooled(
+    data: te.Tensor,
+    rows: Windows,
+    columns: Windows,
+    combine: Callable[[tirx.Expr, tirx.Expr], tirx.Expr],
+    nothing: tirx.Expr,
+) -> te.Tensor:
+    padded = _padded(data, rows, columns, nothing)
+    outer, lanes = data.shape[:OUTER_AXES], data.shape[4:]
+
+    def down(n, c, y, x, *lane):
+        taps = (
+            padded(n, c, y * rows.stride + k * rows.dilation, x, *lane) for k in range(rows.taps)
+        )
+        return reduce(combine, taps)
+
+    height = te.compute(
+        (*outer, rows.count, columns.padded, *lanes),
+        down,
+        name="pool_rows",
+        attrs=stage_attrs(OUTER_AXES),
+    )
+
+    def along(n, c, y, x, *lane):
+        taps = (
+            height(n, c, y, x * columns.stride + k * columns.dilation, *lane)
+            for k in range(columns.taps)
+        )
+        return reduce(combine, taps)
+
+    return te.compute((*outer, rows.count, columns.count, *lanes), along, name="pool")
+
+
+def _padded(data: te.Tensor, rows: Windows, columns: Windows, nothing: tirx.Expr) -> te.Tensor:
+    """The image with its padding: a stage of its own, so that no window tests for the border."""
+    if not (rows.before or rows.after or columns.before or columns.after):
+        return data
+
+    def element(n, c, y, x, *lane):
+        inside = tirx.all(
+            y >= rows.before,
+            y < rows.before + rows.extent,
+            x >= columns.before,
+            x < columns.before + columns.extent,
+        )
+        return tirx.if_then_else(
+            inside, data(n, c, y - rows.before, x - columns.before, *lane), nothing
+        )
+
+    shape = (*data.shape[:OUTER_AXES], rows.padded, columns.padded, *data.shape[4:])
+    interior = (columns.before, columns.before + columns.extent)
+    return te.compute(shape, element, name="pool_pad", attrs=stage_attrs(OUTER_AXES, interior))

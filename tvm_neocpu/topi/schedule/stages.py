@@ -1,0 +1,84 @@
+"""Stages that a computation wants beside their reader: one parallel loop, rows of whole vectors.
+
+A formula notes on a stage how many outer axes it shares with all that follows. The general rule
+would inline the stage, or compute all of it in a pass of its own.
+
+    for n, c, y, x: pad = ..                 parallel for n_c:
+    for n, c, y, x: rows = f(pad)    ->          for y, x: pad = ..
+    for n, c, y, x: z = g(rows)                  for y, x: rows = f(pad)
+                                                 for y, x: z = g(rows)
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import LoopRV, SBlockRV
+from tvm.tirx import BufferStore
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.anchor import child_blocks
+from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.tir.whole_vectors import INTERIOR_KEY, LANES_KEY
+
+# Notes on a block: the outer axes that it shares; its columns whose value has no conditions.
+STAGE_KEY, STAGE_INTERIOR_KEY = "neocpu.stage", "neocpu.stage_interior"
+
+
+def stage_attrs(outer: int, interior: tuple[int, int] | None = None) -> dict[str, object]:
+    """Block attributes for ``te.compute(..., attrs=...)``."""
+    attrs: dict[str, object] = {STAGE_KEY: outer}
+    return attrs if interior is None else {**attrs, STAGE_INTERIOR_KEY: list(interior)}
+
+
+def is_stage(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether a block is noted as a stage."""
+    return STAGE_KEY in sch.get(block).annotations
+
+
+def schedule_stages(sch: Schedule, cpu: Cpu, min_parallel: int) -> bool:
+    """Schedule a function of stages and their last reader; False if it has no stages.
+
+    ``min_parallel``: the operations from which on a fork pays.
+    """
+    *stages, last = child_blocks(sch)
+    if not stages or not all(is_stage(sch, stage) for stage in stages):
+        return False
+    shared = int(sch.get(stages[0]).annotations[STAGE_KEY])
+    work = sum(_work(sch, block) for block in (*stages, last))
+    outer = sch.fuse(*sch.get_loops(last)[:shared])
+    for stage in reversed(stages):
+        sch.compute_at(stage, outer, preserve_unit_loops=True)
+    if work >= min_parallel:
+        steps.parallel_fused(sch, outer)
+    for stage in (*stages, last):
+        _vectorize(sch, stage, cpu)
+    return True
+
+
+def _work(sch: Schedule, block: SBlockRV) -> int:
+    return prod(steps.loop_extent(sch, loop) for loop in sch.get_loops(block))
+
+
+def _vectorize(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
+    """Whole vectors along the innermost loop of a stage; the notes are removed."""
+    notes = sch.get(block).annotations
+    interior = notes.get(STAGE_INTERIOR_KEY)
+    lanes = steps.unit_of(sch, block, cpu).lanes
+    for key in (STAGE_KEY, STAGE_INTERIOR_KEY):
+        if key in notes:
+            sch.unannotate(block, key)
+    if not isinstance(sch.get(block).body, BufferStore):
+        return
+    last = _in_reduction(sch, block) if steps.is_reduction(sch, block) else sch.get_loops(block)[-1]
+    sch.annotate(last, LANES_KEY, lanes)
+    if interior is not None:
+        sch.annotate(last, INTERIOR_KEY, [int(bound) for bound in interior])
+
+
+def _in_reduction(sch: Schedule, block: SBlockRV) -> LoopRV:
+    """The one loop of a reduction of a row, its start a statement of its own."""
+    *_, along = sch.get_loops(block)
+    sch.decompose_reduction(block, along)
+    return along

@@ -1,0 +1,116 @@
+"""Innermost loops of any extent as whole vectors: the last vector overlaps the one before it.
+
+A vector of TVM divides its loop, and what LLVM vectorises leaves a remainder of single elements: 13
+of 13 columns on AVX-512. A stage that reads nothing of what it writes may write elements twice:
+
+    for x in range(35):   ->   for v in range(3):
+        y[x] = f(a[x])             x = min(16 v, 35 - 16)
+                                   y[x:x + 16] = f(a[x:x + 16])
+
+A row shorter than a vector takes two shorter ones. Borders, where a padding's conditions hold, are
+loops of their own, so that the vectors in between test nothing. Elements that lie two apart are
+the even (or odd) lanes of two loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tvm_ffi
+from tvm import s_tir, tirx
+from tvm.ir import Expr, Range
+from tvm.s_tir import SBlockRealize
+from tvm.sym import Analyzer
+from tvm.tirx import BufferStore, For, SeqStmt, Stmt
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.tir.affine import replaced, store_of
+from tvm_neocpu.topi.tir.reduce_row import reduced_row
+from tvm_neocpu.topi.tir.rewrite_loops import opaque, rewrite_loops, run_passes, with_body
+from tvm_neocpu.topi.tir.vectors import serial_loop, vector_store
+
+# Notes on a loop: the lanes of a vector; [first, behind the last] iteration without conditions.
+LANES_KEY, INTERIOR_KEY = "neocpu.whole_vectors", "neocpu.interior"
+# As many vectors as this are written out; more are a loop.
+MAX_UNROLLED = 4
+
+
+def whole_vectors(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
+    """Rewrite the marked loops, each around one block that stores one element."""
+
+    def rule(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
+        if LANES_KEY not in loop.annotations:
+            return with_body(loop, body)
+        assert isinstance(body, SBlockRealize)
+        store = store_of(body)
+        lanes = int(loop.annotations[LANES_KEY])
+        return reduced_row(loop, store, lanes) or opaque("vectors", _rewritten(loop, store, outer))
+
+    if not _has_marks(func):
+        return func
+    return rewrite_loops(with_small_buffers(func), rule)
+
+
+def with_small_buffers(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Buffers where they are used, as large as what is used of them at once.
+
+    What stages of one chunk hand to each other then stays in a near cache.
+    """
+    return run_passes(
+        func,
+        s_tir.transform.LowerInitBlock(),
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.CompactBufferAllocation(),
+        s_tir.transform.StmtSimplify(),
+    )
+
+
+def _has_marks(func: tirx.PrimFunc) -> bool:
+    def stop(loop: For) -> tvm_ffi.VisitInterrupt | None:
+        return tvm_ffi.VisitInterrupt(None) if LANES_KEY in loop.annotations else None
+
+    return tvm_ffi.structural_walk(func.body, (For, stop)) is not None
+
+
+def _rewritten(loop: For, store: BufferStore, outer: Sequence[For]) -> Stmt:
+    lanes, extent = int(loop.annotations[LANES_KEY]), int(loop.extent)
+    interior = loop.annotations.get(INTERIOR_KEY, (0, extent))
+    first, last = (min(int(bound), extent) for bound in interior)
+    parts: list[Stmt] = []
+    for start, end in ((0, first), (last, extent)):
+        if start < end:
+            x = tirx.Var("x", "int64")
+            parts.append(serial_loop(x, end - start, replaced(store, {loop.loop_var: x + start})))
+    if first < last:
+        parts += _vectors(loop, _inside(store, loop, first, last, outer), first, last, lanes)
+    return SeqStmt(parts) if len(parts) > 1 else parts[0]
+
+
+def _inside(
+    store: BufferStore, loop: For, first: int, last: int, outer: Sequence[For]
+) -> BufferStore:
+    """The store without the conditions that hold between ``first`` and ``last``."""
+    analyzer = Analyzer()
+    for each in outer:
+        analyzer.bind(each.loop_var, Range.from_min_extent(each.min, each.extent))
+    analyzer.bind(loop.loop_var, Range(first, last))
+    return BufferStore(store.buffer, analyzer.simplify(store.value), store.indices)
+
+
+def _vectors(loop: For, store: BufferStore, first: int, last: int, lanes: int) -> list[Stmt]:
+    extent = last - first
+    lanes = min(lanes, 1 << (extent.bit_length() - 1))
+    count = -(-extent // lanes)
+
+    def vector(at: Expr) -> Stmt:
+        return vector_store(store, loop.loop_var, at, lanes)
+
+    if count <= MAX_UNROLLED:
+        starts = [min(first + lanes * v, last - lanes) for v in range(count)]
+        return [vector(tirx.const(start, "int64")) for start in starts]
+    v = tirx.Var("v", "int64")
+    start: Expr = v * lanes + first
+    if extent % lanes:
+        start = tirx.Min(start, tirx.const(last - lanes, "int64"))
+    return [serial_loop(v, count, vector(start))]
