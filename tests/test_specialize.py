@@ -191,7 +191,7 @@ def test_images_that_depend_on_each_other_run_generically(
 def test_open_shapes_need_a_list(make_model: MakeModel) -> None:
     model = make_model([helper.make_node("Relu", ["data"], ["out"])], ("N", 3, "H", "W"))
     mod, _ = relay.frontend.from_onnx(model, {"data": (-1, 3, -1, -1)})
-    with pytest.raises(ShapeError, match="several to build for: relay.build"):
+    with pytest.raises(ShapeError, match="several to build for"):
         relay.build(mod, "llvm")
     for shapes, words in (
         ([], "shapes= is empty"),

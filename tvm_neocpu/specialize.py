@@ -43,6 +43,10 @@ _LOG = logging.getLogger("tvm_neocpu")
 
 # What the VM adds to the prediction for each operation, on AMD Zen 4: its call, a parallel loop.
 CALL_SECONDS = 2.3e-6
+# Weights that are packed in two ways are stored twice. How much longer a specialisation may take so
+# that they are not: any batch is promised to run as fast as its own build, a listed shape is not.
+BATCH_MAY_COST = 1.02
+SHAPE_MAY_COST = 1.1
 
 
 def build_networks(
@@ -104,13 +108,13 @@ def lower_networks(
 
 
 class _Lowering:
-    """The networks so far. The first one that is planned says how weights are packed."""
+    """The networks so far; ``_models`` are those that pack weights in ways of their own."""
 
     def __init__(self, cpu: Cpu, history: History, fallback: OnFallback) -> None:
         self._cpu = cpu
         self._history = history
         self._fallback: OnFallback = fallback
-        self._first: PlannedNetwork | None = None
+        self._models: list[PlannedNetwork] = []
         self._planned: dict[str, PlannedNetwork] = {}
         self._dispatched: dict[str, tuple[relax.Function, tuple[int, ...]]] = {}
 
@@ -127,7 +131,7 @@ class _Lowering:
             )
         batch = open_batch(mod)
         if batch is None or not _is_independent(mod, batch):
-            self._planned[name] = self._plan(mod)
+            self._planned[name] = self._plan(mod, SHAPE_MAY_COST)
             return
         planned = {size: self._plan_batch(mod, batch, size) for size in sorted({1, max_batch})}
         one, largest = _seconds(planned[1]), _seconds(planned[max_batch])
@@ -151,14 +155,16 @@ class _Lowering:
     def _plan_batch(self, mod: tvm.IRModule, batch: tirx.Var, size: int) -> PlannedNetwork:
         with PYTHON_LOCK:
             closed = at_batch(mod, batch, size)
-        return self._plan(closed)
+        return self._plan(closed, BATCH_MAY_COST)
 
-    def _plan(self, mod: tvm.IRModule) -> PlannedNetwork:
-        network = plan_network(mod, self._cpu, self._history, self._fallback, self._first)
-        if self._first is None:
-            self._first = network
-            # One warning is enough: the other shapes have the same operations.
-            self._fallback = "error" if self._fallback == "error" else "ignore"
+    def _plan(self, mod: tvm.IRModule, sharing_may_cost: float) -> PlannedNetwork:
+        network = plan_network(
+            mod, self._cpu, self._history, self._fallback, self._models, sharing_may_cost
+        )
+        if not network.shares:
+            self._models.append(network)
+        # One warning is enough: the other shapes have the same operations.
+        self._fallback = "error" if self._fallback == "error" else "ignore"
         return network
 
 
