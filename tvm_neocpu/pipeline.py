@@ -49,9 +49,6 @@ from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 Schemes = Mapping[Workload, Sequence[Candidate]]
 
-# Weights that are packed differently are stored twice in a file of several specialisations.
-SHARED_WEIGHTS_MAY_COST = 1.02
-
 
 def lower(
     mod: tvm.IRModule,
@@ -69,11 +66,15 @@ def lower(
 
 @dataclass(frozen=True)
 class PlannedNetwork:
-    """A folded module, its conv graph, and the plan to lower it by."""
+    """A folded module, its conv graph, and the plan to lower it by.
+
+    ``shares`` says that the plan packs weights as another network's does.
+    """
 
     folded: tvm.IRModule
     graph: ConvGraph
     plan: Plan
+    shares: bool = False
 
 
 def plan_network(
@@ -81,20 +82,22 @@ def plan_network(
     cpu: Cpu,
     history: History | None = None,
     fallback: OnFallback = "warn",
-    like: PlannedNetwork | None = None,
+    models: Sequence[PlannedNetwork] = (),
+    sharing_may_cost: float = 1.0,
 ) -> PlannedNetwork:
     """Everything that is decided before lowering.
 
-    ``like`` is the same network at another shape: its packed weights are shared where that costs
-    next to nothing.
+    ``models`` are the same network at other shapes. The packed weights of one of them are shared
+    where the run is predicted to take at most ``sharing_may_cost`` times as long then.
     """
     folded = fold(mod, cpu)
     tell(FindFallbacks(cpu)(folded), fallback)  # before the search, which may take seconds
     graph = ExtractConvGraph(cpu)(folded)
     history = history or current_history(cpu)
     plan = choose_plan(graph, cpu, history)
-    if like is not None:
-        plan = sharing_plan(graph, like, plan, cpu, history)
+    shared = sharing_plan(graph, models, cpu, history) if models else None
+    if shared is not None and shared.seconds <= plan.seconds * sharing_may_cost:
+        return PlannedNetwork(folded, graph, shared, shares=True)
     return PlannedNetwork(folded, graph, plan)
 
 
@@ -134,15 +137,16 @@ def search_plan(graph: ConvGraph, cpu: Cpu, history: History) -> Plan:
 
 
 def sharing_plan(
-    graph: ConvGraph, like: PlannedNetwork, plan: Plan, cpu: Cpu, history: History
-) -> Plan:
-    """The plan with the packed weights of ``like``, or ``plan`` where that is clearly faster."""
+    graph: ConvGraph, models: Sequence[PlannedNetwork], cpu: Cpu, history: History
+) -> Plan | None:
+    """The fastest plan with the packed weights of one of the models; ``None`` if none has any."""
     candidates, transform_seconds = known_costs(graph, cpu, history)
-    schemes = sharing_schemes(graph, (like.graph, like.plan), candidates, cpu)
-    if schemes is None:
-        return plan
-    shared = choose_layouts(graph, schemes, transform_seconds)
-    return shared if shared.seconds <= plan.seconds * SHARED_WEIGHTS_MAY_COST else plan
+    plans = []
+    for model in models:
+        schemes = sharing_schemes(graph, (model.graph, model.plan), candidates, cpu)
+        if schemes is not None:
+            plans.append(choose_layouts(graph, schemes, transform_seconds))
+    return min(plans, key=lambda plan: plan.seconds, default=None)
 
 
 def known_costs(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Schemes, TransformCosts]:

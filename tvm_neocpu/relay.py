@@ -17,6 +17,7 @@ from tvm_neocpu.core.errors import NeoCpuError, ShapeError
 from tvm_neocpu.core.fallback import OnFallback, check_choice
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
 from tvm_neocpu.relay_passes.bind_shapes import InputShapes, at_shapes, open_inputs
+from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 if TYPE_CHECKING:
@@ -71,11 +72,13 @@ def build(
         raise ShapeError("shapes= is empty; list at least one, like {'data': (1, 3, 224, 224)}")
 
     def compile_for(given: InputShapes) -> tuple[tvm.runtime.Module, Entry]:
-        networks = {"main": at_shapes(bound, given)}
+        with PYTHON_LOCK:
+            networks = {"main": at_shapes(bound, given)}
         built = build_networks(networks, compile_target, mod_name, "ignore", max_batch)
         return built.module, built.info.entries[0]
 
-    modules = [at_shapes(bound, given) for given in shapes]
+    with PYTHON_LOCK:
+        modules = [at_shapes(bound, given) for given in shapes]
     names = ["main", *(f"main_{number}" for number in range(1, len(modules)))]
     return build_networks(
         dict(zip(names, modules, strict=True)),

@@ -9,19 +9,27 @@ Each of them goes through :mod:`.pipeline` by itself. They share weights, memory
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
 from tvm_neocpu.relay_passes.batches.generalize import at_batch
 from tvm_neocpu.relay_passes.batches.independence import open_batch, why_dependent
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH, worthwhile_sizes
-from tvm_neocpu.relay_passes.ir.describe import Described, describe_inputs, describe_outputs
+from tvm_neocpu.relay_passes.bind_shapes import open_inputs
+from tvm_neocpu.relay_passes.ir.describe import (
+    AT_SHAPES,
+    Described,
+    describe_inputs,
+    describe_outputs,
+)
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.merge_networks import merge_networks
 from tvm_neocpu.relay_passes.unlowered import naming_what_is_left
@@ -32,8 +40,14 @@ from tvm_neocpu.runtime.module_info import Entry, ModuleInfo, TensorInfo, interf
 from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.database.history import History, current_history
 
+_LOG = logging.getLogger("tvm_neocpu")
+
 # What the VM adds to the prediction for each operation, on AMD Zen 4: its call, a parallel loop.
 CALL_SECONDS = 2.3e-6
+# Weights that are packed in two ways are stored twice. How much longer a specialisation may take so
+# that they are not: any batch is promised to run as fast as its own build, a listed shape is not.
+BATCH_MAY_COST = 1.02
+SHAPE_MAY_COST = 1.1
 
 
 def build_networks(
@@ -97,30 +111,37 @@ def lower_networks(
 
 
 class _Lowering:
-    """The networks so far. The first one that is planned says how weights are packed."""
+    """The networks so far; ``_models`` are those that pack weights in ways of their own."""
 
     def __init__(self, cpu: Cpu, history: History, fallback: OnFallback) -> None:
         self._cpu = cpu
         self._history = history
         self._fallback: OnFallback = fallback
-        self._first: PlannedNetwork | None = None
+        self._models: list[PlannedNetwork] = []
         self._planned: dict[str, PlannedNetwork] = {}
         self._dispatched: dict[str, tuple[relax.Function, tuple[int, ...]]] = {}
 
     def add(self, name: str, mod: tvm.IRModule, max_batch: int) -> None:
+        """Plan a network; one with an open batch for the batches that are worth it.
+
+        Raises ShapeError for a module that stands for a network of open shapes.
+        """
+        if mod.attrs and AT_SHAPES in mod.attrs:
+            example = {shape[0]: (1, "...") for shape in open_inputs(mod)[:1]}
+            raise ShapeError(
+                "the network is known for given shapes only: list them, "
+                f"relay.build(..., shapes=[{example}])".replace("'...'", "...")
+            )
         batch = open_batch(mod)
-        if batch is None or why_dependent(mod, batch) is not None:
-            self._planned[name] = self._plan(mod)
+        if batch is None or not _is_independent(mod, batch):
+            self._planned[name] = self._plan(mod, SHAPE_MAY_COST)
             return
-        planned = {size: self._plan(at_batch(mod, batch, size)) for size in {1, max_batch}}
-        one, largest = (_seconds(planned[size]) for size in (1, max_batch))
+        planned = {size: self._plan_batch(mod, batch, size) for size in sorted({1, max_batch})}
+        one, largest = _seconds(planned[1]), _seconds(planned[max_batch])
         sizes = worthwhile_sizes(one, largest, max_batch)
         for size in sizes:
-            network = planned.get(size) or self._plan(at_batch(mod, batch, size))
+            network = planned.get(size) or self._plan_batch(mod, batch, size)
             self._planned[batch_name(name, size)] = network
-        import os
-
-        os.environ.get("DYNDBG") and print("SIZES", one, largest, sizes)
         self._dispatched[name] = (mod["main"], sizes)
 
     def merged(self) -> tvm.IRModule:
@@ -134,13 +155,29 @@ class _Lowering:
                 merged = add_dispatch(merged, name, symbolic, sizes)
         return merged
 
-    def _plan(self, mod: tvm.IRModule) -> PlannedNetwork:
-        network = plan_network(mod, self._cpu, self._history, self._fallback, self._first)
-        if self._first is None:
-            self._first = network
-            # One warning is enough: the other shapes have the same operations.
-            self._fallback = "error" if self._fallback == "error" else "ignore"
+    def _plan_batch(self, mod: tvm.IRModule, batch: tirx.Var, size: int) -> PlannedNetwork:
+        with PYTHON_LOCK:
+            closed = at_batch(mod, batch, size)
+        return self._plan(closed, BATCH_MAY_COST)
+
+    def _plan(self, mod: tvm.IRModule, sharing_may_cost: float) -> PlannedNetwork:
+        network = plan_network(
+            mod, self._cpu, self._history, self._fallback, self._models, sharing_may_cost
+        )
+        if not network.shares:
+            self._models.append(network)
+        # One warning is enough: the other shapes have the same operations.
+        self._fallback = "error" if self._fallback == "error" else "ignore"
         return network
+
+
+def _is_independent(mod: tvm.IRModule, batch: tirx.Var) -> bool:
+    """Whether the images of a batch are; where they are not, the log says why."""
+    with PYTHON_LOCK:
+        reason = why_dependent(mod, batch)
+    if reason is not None:
+        _LOG.warning("no code is specialised for batches of this network: %s", reason)
+    return reason is None
 
 
 def _seconds(network: PlannedNetwork) -> float:

@@ -15,6 +15,7 @@ from tvm.script import tirx as T
 
 from tvm_neocpu.pipeline import lower
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
+from tvm_neocpu.relay_passes.merge_networks import merge_networks
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.targets import parse_target
 
@@ -155,6 +156,50 @@ def test_workspace_is_planned_with_the_tensors() -> None:
     assert re.findall(r"workspace\w*:.* R.memory.alloc_tensor\(arena, (\d+)", text) == ["65536"] * 2
     x = RNG.normal(size=16384).astype("float32")
     np.testing.assert_array_equal(*compiled(planned, x), x)
+
+
+def test_several_functions_have_arenas_of_one_size() -> None:
+    """TVM's pool then gives them the same memory. A function with a branch is TVM's, and so are the
+    parameters of what it calls."""
+    first = Reversed["main"].without_attr("global_symbol")
+    mod = merge_networks({"one": Reversed, "two": module_of_two_calls(), "left": Reversed})
+    left = mod.get_global_var("left")
+    flag = relax.Var("flag", relax.TensorType((), "bool"))
+    (x,) = mod[left].params
+    branches = [relax.SeqExpr([], x), mod[left].body]
+    body = relax.SeqExpr([], relax.If(flag, *branches))
+    mod.update_func(left, relax.Function([x, flag], body, first.ret_ty, attrs=mod[left].attrs))
+    mod = relax.transform.Normalize()(mod)
+    planned = run_passes(mod, PlanMemory())
+    sizes = {
+        name: re.findall(r"alloc_storage\(R.shape\(\[(\d+)\]\)", planned[name].script())
+        for name in ("one", "two", "left")
+    }
+    assert sizes["one"] == sizes["two"] != []
+    assert sizes["left"] == []
+    machine = relax.VirtualMachine(tvm.compile(planned, tvm.target.Target("llvm")), tvm.cpu())
+    data = RNG.normal(size=16384).astype("float32")
+    tensor = tvm.runtime.tensor(data)
+    np.testing.assert_array_equal(machine["one"](tensor).numpy(), data)
+    np.testing.assert_array_equal(machine["two"](tensor).numpy(), data[::-1])
+    no = tvm.runtime.tensor(np.array(False))
+    np.testing.assert_array_equal(machine["left"](tensor, no).numpy(), data)
+
+
+def module_of_two_calls() -> tvm.IRModule:
+    """As :class:`Reversed`, with a third call: other live ranges."""
+    mod = Reversed.clone()
+    turned = mod.get_global_var("turned")
+    x = relax.Var("x", relax.TensorType((16384,), "float32"))
+    builder = relax.BlockBuilder(tvm.IRModule({turned: mod[turned]}))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            value = x
+            for _ in range(3):
+                value = builder.emit(relax.call_tir(turned, (value,), x.ty))
+            result = builder.emit_output(value)
+        builder.emit_func_output(result)
+    return builder.get()
 
 
 def test_a_batch_of_any_size_is_left_to_tvm() -> None:

@@ -29,6 +29,7 @@ from tvm_neocpu.frontend.onnx_model import (
 )
 from tvm_neocpu.relay_passes.batches.generalize import with_open_batch
 from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES, name_outputs
+from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 
 # A number for an extent that is known, a name for one that is not.
 Extents = tuple[int | str, ...]
@@ -86,7 +87,8 @@ def _for_any_batch(
             mod, _ = import_model(model, shapes, dtype, opset)
         except ShapeError:  # the file has a fixed batch, in a Reshape for instance
             return None
-        found.append(with_open_batch(mod, prime, batch))
+        with PYTHON_LOCK:
+            found.append(with_open_batch(mod, prime, batch))
     first, second = found
     return first if tvm_ffi.structural_equal(first, second, map_free_vars=True) else None
 
@@ -116,7 +118,7 @@ def _for_given_shapes(
         element = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
         params.append(relax.Var(value.name, relax.TensorType(shape, str(element))))
     builder = relax.BlockBuilder()
-    with builder.function("main", params, {"global_symbol": "main"}, pure=False):
+    with PYTHON_LOCK, builder.function("main", params, {"global_symbol": "main"}, pure=False):
         result = builder.emit(
             relax.call_pure_packed("neocpu.needs_shapes", *params, ty_args=relax.ObjectType())
         )

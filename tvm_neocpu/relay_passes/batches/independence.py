@@ -65,6 +65,10 @@ def why_dependent(mod: tvm.IRModule, batch: tirx.Var) -> str | None:
         return "an input has no batch as its first extent"
     if not all(_leads(ty, batch) for ty in tensors_of(main.ret_ty)):
         return "an output has no batch as its first extent"
+    if isinstance(main.ret_ty, relax.TupleType) and any(
+        isinstance(field, relax.TupleType) for field in main.ret_ty.fields
+    ):
+        return "the result is a tuple of tuples"
     loops = _legalized(mod)
     blocks = loops["main"].body.blocks
     for binding in blocks[0].bindings if blocks else ():

@@ -1,0 +1,91 @@
+"""Importing models with open shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from onnx import helper, numpy_helper
+
+from tvm_neocpu.core.errors import ShapeError, UnsupportedOperatorError
+from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.frontend.open_shapes import open_extents
+from tvm_neocpu.relay_passes.batches.independence import open_batch
+from tvm_neocpu.relay_passes.bind_shapes import at_shapes, open_inputs
+from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES, describe_outputs
+
+MakeModel = Callable[..., onnx.ModelProto]
+node = helper.make_node
+
+
+def relu(make_model: MakeModel, shape: tuple[object, ...]) -> onnx.ModelProto:
+    return make_model([node("Relu", ["data"], ["out"])], shape)
+
+
+def flat(make_model: MakeModel, target: list[int]) -> onnx.ModelProto:
+    """A Reshape to fixed numbers."""
+    model = make_model([node("Reshape", ["data", "t"], ["out"])], ("N", 4, 2))
+    model.graph.initializer.append(numpy_helper.from_array(np.array(target), "t"))
+    return model
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "extents"),
+    [
+        ((1, 4), None, None),
+        (("N", 4), {"data": (2, 4)}, None),
+        (("N", 4, "W"), None, None),
+        (("N", 4), None, ("N", 4)),
+        ((1, 4), {"data": (-1, 4)}, ("batch", 4)),
+        (("N", 4, "W"), {"data": (None, 4, -1)}, ("batch", 4, "data_2")),
+        (("N", 4, "W"), {"data": (1, 4, "W")}, (1, 4, "W")),
+    ],
+)
+def test_what_stays_open(
+    declared: object, given: object, extents: object, make_model: MakeModel
+) -> None:
+    found = open_extents(relu(make_model, declared).graph, given)
+    assert found == (None if extents is None else {"data": extents})
+
+
+def test_a_network_for_any_batch(make_model: MakeModel) -> None:
+    mod, params = from_onnx(flat(make_model, [-1, 8]))
+    assert params == {}
+    assert open_batch(mod) is not None
+    assert describe_outputs(mod) == (("out", (-1, 8), "float32"),)
+    again, _ = from_onnx(flat(make_model, [-1, 8]), {"data": (6, 4, 2)})
+    tvm.ir.assert_structural_equal(at_shapes(mod, {"data": (6, 4, 2)}), again)
+
+
+def test_a_network_that_is_another_one_for_each_batch(make_model: MakeModel) -> None:
+    """The batch is a value here: x / N."""
+    model = make_model(
+        [
+            node("Shape", ["data"], ["s"], end=1),
+            node("Cast", ["s"], ["f"], to=onnx.TensorProto.FLOAT),
+            node("Div", ["data", "f"], ["out"]),
+        ],
+        ("N", 4),
+    )
+    mod, _ = from_onnx(model)
+    assert AT_SHAPES in mod.attrs
+    again, _ = from_onnx(model, {"data": (6, 4)})
+    tvm.ir.assert_structural_equal(at_shapes(mod, {"data": (6, 4)}), again)
+
+
+def test_a_network_for_given_shapes(make_model: MakeModel) -> None:
+    mod, _ = from_onnx(relu(make_model, ("N", 4, "W")), {"data": ("N", 4, "W")})
+    assert open_inputs(mod) == (("data", (-1, 4, -1), "float32"),)
+    assert open_inputs(at_shapes(mod, {"data": (2, 4, 5)})) == (("data", (2, 4, 5), "float32"),)
+    assert open_batch(at_shapes(mod, {"data": (-1, 4, 5)})) is not None
+
+
+def test_a_batch_that_cannot_be_open_is_refused_when_built(make_model: MakeModel) -> None:
+    mod, _ = from_onnx(flat(make_model, [2, 8]), {"data": (2, 4, 2)})
+    assert open_batch(mod) is None
+    with pytest.raises((ShapeError, UnsupportedOperatorError)) as caught:
+        from_onnx(flat(make_model, [2, 8]))
+    assert "\n" not in str(caught.value)
