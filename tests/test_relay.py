@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from onnx_net import ort, reference, run
 
 import tvm_neocpu  # provides tvm.relay
@@ -331,37 +331,42 @@ def test_the_modern_way_warns_of_code_for_any_cpu_and_still_compiles_it(
     assert not [w for w in recwarn if w.category is GenericTargetWarning]
 
 
-def product_of_two_halves(make_model: MakeModel) -> onnx.ModelProto:
-    """A dense layer, and a product of its result with itself: no weight is constant there."""
+def half_covered(make_model: MakeModel) -> onnx.ModelProto:
+    """A dense layer, and a convolution with its result: that weight is not constant."""
     nodes = [
         node("MatMul", "data", "w", out="hidden"),
-        node("Transpose", "hidden", out="turned", perm=[1, 0]),
-        node("MatMul", "hidden", "turned"),
+        node("Reshape", "hidden", "kernel_shape", out="kernel"),
+        node("Reshape", "data", "image_shape", out="image"),
+        node("Conv", "image", "kernel"),
     ]
-    return make_model(nodes, (4, 8), {"w": (8, 16)})
+    model = make_model(nodes, (4, 8), {"w": (8, 16)})
+    for name, shape in (("kernel_shape", [4, 4, 2, 2]), ("image_shape", [1, 4, 2, 4])):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(shape), name))
+    return model
 
 
 def test_one_warning_says_what_no_template_takes(make_model: MakeModel) -> None:
-    model = product_of_two_halves(make_model)
+    model = half_covered(make_model)
     mod, params = relay.frontend.from_onnx(model)
     with pytest.warns(tvm_neocpu.FallbackWarning) as caught:
         lib = relay.build(mod, params=params)
     (warning,) = caught
-    assert str(warning.message).startswith("no template takes 1 operation of this network, 33.3%")
-    assert str(warning.message).endswith("matmul 4x16, 16x4 -> 4x4 (its weight is not constant)")
+    text = str(warning.message)
+    assert text.startswith("no template takes 1 operation of this network, 27.3%")
+    assert text.endswith("conv2d 1x4x2x4, 4x4x2x2 -> 1x4x1x3 (its weight is not constant)")
     data = image(4, 8)
     np.testing.assert_allclose(run(lib, data), reference(model, data), rtol=1e-4, atol=1e-5)
 
 
 def test_the_pipeline_of_tvm_compile_warns_too(make_model: MakeModel) -> None:
-    mod, _ = relay.frontend.from_onnx(product_of_two_halves(make_model))
+    mod, _ = relay.frontend.from_onnx(half_covered(make_model))
     with pytest.warns(tvm_neocpu.FallbackWarning, match="its weight is not constant"):
         tvm.compile(mod, tvm_neocpu.parse_target("llvm").target, relax_pipeline="neocpu")
 
 
 def test_a_fallback_can_be_refused_or_ignored(make_model: MakeModel) -> None:
-    mod, _ = relay.frontend.from_onnx(product_of_two_halves(make_model))
-    with pytest.raises(NeoCpuError, match=r"matmul .*\(its weight is not constant\)"):
+    mod, _ = relay.frontend.from_onnx(half_covered(make_model))
+    with pytest.raises(NeoCpuError, match=r"conv2d .*\(its weight is not constant\)"):
         relay.build(mod, fallback="error")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

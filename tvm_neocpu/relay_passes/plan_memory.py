@@ -44,7 +44,7 @@ class PlanMemory:
     """Allocate the results of calls explicitly, most of them at offsets of one arena.
 
     Tensors that the network returns, and tensors that share memory with these, have allocations of
-    their own. In a module with branches each tensor has an allocation of its own. TVM plans any
+    their own. In a function with branches each tensor has an allocation of its own. TVM plans any
     other function that has casts, or calls anything but PrimFuncs. Each planned function has an
     arena, and all arenas have the size of the largest: one function runs at a time, and TVM's pool
     gives the next one of equal size the same memory.
@@ -65,19 +65,19 @@ class PlanMemory:
                 relax.transform.CallTIRRewrite(),
             ]
         )(mod)
-        if has_branches(explicit):
-            return without_shared_storage(explicit)
+        explicit = without_shared_storage(explicit)
         networks = {
             var: func for var, func in explicit.functions.items() if isinstance(func, Function)
         }
         planned = [var for var, func in networks.items() if _is_chain(explicit, func)]
-        if not planned:
+        branching = [var for var, func in networks.items() if has_branches(func)]
+        if not planned and not branching:
             return mod
         # TVM would make copies of the reshapes in a function that is half explicit.
-        left = [(mod.get_global_var(v.name_hint), v) for v in networks if v not in planned]
-        for original, var in left:
-            explicit.update_func(var, mod[original])
-        return relax.transform.Normalize()(_Planner(explicit, planned).planned())
+        for var in networks.keys() - {*planned, *branching}:
+            explicit.update_func(var, mod[mod.get_global_var(var.name_hint)])
+        result = _Planner(explicit, planned).planned() if planned else explicit
+        return relax.transform.Normalize()(result)
 
 
 def _is_chain(mod: tvm.IRModule, network: Function) -> bool:

@@ -18,13 +18,9 @@ RESHAPE = "relax.reshape"
 VIEW = relax.ExternFunc("vm.builtin.reshape")
 
 
-def has_branches(mod: tvm.IRModule) -> bool:
-    """Whether any Relax function has an ``If``."""
-    return any(
-        isinstance(binding.value, relax.If)
-        for _, function in relax_functions(mod)
-        for binding in bindings_of(function)
-    )
+def has_branches(function: relax.Function) -> bool:
+    """Whether a function has an ``If``."""
+    return any(isinstance(binding.value, relax.If) for binding in bindings_of(function))
 
 
 def viewed(reshape: relax.VarBinding) -> relax.VarBinding:
@@ -34,13 +30,22 @@ def viewed(reshape: relax.VarBinding) -> relax.VarBinding:
 
 
 def without_shared_storage(explicit: tvm.IRModule) -> tvm.IRModule:
-    """A module of explicit allocations (after CallTIRRewrite) that TVM leaves as they are."""
+    """The module with the allocations of functions with branches as TVM leaves them.
+
+    ``explicit`` is what CallTIRRewrite makes. Other functions stay.
+    """
     result = explicit.clone()
-    for name, old in relax_functions(explicit):
+    branching = [(name, old) for name, old in relax_functions(explicit) if has_branches(old)]
+    if not branching:
+        return result
+    for name, old in branching:
         body = _body(old.body)
         function = relax.Function(old.params, body, old.ret_ty, old.is_pure, old.attrs, old.span)
         result.update_func(name, function)
-    return relax.transform.LowerAllocTensor()(relax.transform.Normalize()(result))
+    lowered = relax.transform.LowerAllocTensor()(relax.transform.Normalize()(result))
+    for name, _ in branching:
+        result.update_func(name, lowered[name])
+    return result
 
 
 def _body(body: relax.SeqExpr) -> relax.SeqExpr:

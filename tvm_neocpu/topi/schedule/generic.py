@@ -190,7 +190,7 @@ def _reads_along_last_reduction(sch: Schedule, block: SBlockRV) -> bool:
 
 
 def _reduce_in_lanes(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> bool:
-    """# for n, k: y[n] += x[n, k]  ->  for n: for k: v[0:16] += x[n, k * 16 + 0:16]; y[n] += sum(v).
+    """# for n, k: y[n] += x[n, k]  ->  for n: for k: v[0:16] += x[n, 16 k + 0:16]; y[n] += sum(v).
 
     Axes that are read one behind the other are one row: an image of 7 x 7 has 49 elements. Declines
     reductions to more than one result (an arg max) and short rows.
