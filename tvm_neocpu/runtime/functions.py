@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import tvm
@@ -13,9 +14,13 @@ from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
 from tvm_neocpu.runtime.module_info import Entry
 
-Shapes = Sequence[Sequence[int] | None]
+# A shape for each input; ``None`` for one that was never set.
+Shapes = tuple[tuple[int, ...] | None, ...]
 # Compiles the network for other shapes, by input name: the code, and its entry.
 OnDemand = Callable[[Mapping[str, tuple[int, ...]]], tuple[tvm.runtime.Module, Entry]]
+
+# How many shapes a module looks up once: a service may see any batch.
+_REMEMBERED = 1024
 
 
 class Library:
@@ -80,6 +85,15 @@ class Library:
         return module, entry
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function of the library on one device: its machine, its description, and itself."""
+
+    machine: relax.VirtualMachine
+    entry: Entry
+    run: Callable[..., Any]
+
+
 class Functions:
     """The library's functions on one device, for one module to run."""
 
@@ -87,14 +101,17 @@ class Functions:
         self._library = library
         self._device = device
         self._machines: list[tuple[tvm.runtime.Module, relax.VirtualMachine]] = []
-        self._last: tuple[Shapes, tuple[relax.VirtualMachine, Entry]] | None = None
+        self._found: dict[Shapes, Function] = {}
 
-    def find(self, shapes: Shapes) -> tuple[relax.VirtualMachine, Entry]:
-        """The machine and the entry for the inputs' shapes; see :meth:`Library.find`."""
-        if self._last is None or self._last[0] != shapes:
+    def find(self, shapes: Shapes) -> Function:
+        """The function for the inputs' shapes; see :meth:`Library.find`."""
+        if shapes not in self._found:
             module, entry = self._library.find(shapes)
-            self._last = shapes, (self._machine(module), entry)
-        return self._last[1]
+            machine = self._machine(module)
+            if len(self._found) >= _REMEMBERED:
+                self._found.clear()
+            self._found[shapes] = Function(machine, entry, machine[entry.function])
+        return self._found[shapes]
 
     def _machine(self, module: tvm.runtime.Module) -> relax.VirtualMachine:
         for known, machine in self._machines:

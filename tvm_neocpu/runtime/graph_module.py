@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import tvm
 from numpy.typing import NDArray
-from tvm import relax
 from tvm.runtime.module import BenchmarkResult
 
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.runtime import forking
-from tvm_neocpu.runtime.functions import Functions
+from tvm_neocpu.runtime.functions import Function, Functions
 from tvm_neocpu.runtime.inputs import Inputs, Key, find
 from tvm_neocpu.runtime.module_info import ModuleInfo
 
@@ -169,9 +168,9 @@ class GraphModule:
 
         def measure() -> BenchmarkResult:
             with self.lock:
-                vm, function = self._fitted(self._inputs)
-                timer = vm.module.time_evaluator(
-                    function,
+                function = self._fitted(self._inputs)
+                timer = function.machine.module.time_evaluator(
+                    function.entry.function,
                     dev if dev is not None else self._device,
                     number=number,
                     repeat=repeat,
@@ -212,14 +211,15 @@ class GraphModule:
             self.lock.release()
 
     def _run(self, inputs: Inputs) -> list[tvm.runtime.Tensor]:
-        vm, function = self._fitted(inputs)
-        return _flatten(forking.call(self._running, vm[function], *inputs.tensors))
+        run = self._fitted(inputs).run
+        return _flatten(forking.call(self._running, run, *inputs.tensors))
 
-    def _fitted(self, inputs: Inputs) -> tuple[relax.VirtualMachine, str]:
+    def _fitted(self, inputs: Inputs) -> Function:
         """The function for the inputs' shapes; inputs that were never set get the shapes it has."""
-        vm, entry = self._functions.find(inputs.given)
-        inputs.fit_unset(entry.completed(inputs.given))
-        return vm, entry.function
+        function = self._functions.find(inputs.given)
+        if None in inputs.given:
+            inputs.fit_unset(function.entry.completed(inputs.given))
+        return function
 
     def _new_inputs(self) -> Inputs:
         nothing = [None] * len(self.info.inputs)

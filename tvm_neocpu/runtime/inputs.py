@@ -35,21 +35,14 @@ class Inputs:
         for index, shape in enumerate(shapes):
             self._allocate(index, shape)
         self.tensors = list(self._buffers)
-        self._set: set[int] = set()
+        # The shapes of the inputs that were set, ``None`` for one that never was.
+        self.given: tuple[tuple[int, ...] | None, ...] = (None,) * len(infos)
         self._unset = set(range(len(infos)))
-
-    @property
-    def given(self) -> tuple[tuple[int, ...] | None, ...]:
-        """The shapes of the inputs that were set, ``None`` for one that never was."""
-        return tuple(
-            tuple(map(int, tensor.shape)) if index in self._set else None
-            for index, tensor in enumerate(self.tensors)
-        )
 
     def fit_unset(self, shapes: Sequence[Sequence[int]]) -> None:
         """Give the inputs that were never set these shapes."""
         for index, shape in enumerate(shapes):
-            if index not in self._set:
+            if self.given[index] is None:
                 self._allocate(index, shape)
                 self.tensors[index] = self._buffers[index]
 
@@ -110,7 +103,9 @@ class Inputs:
 
     def _bind(self, index: int, tensor: tvm.runtime.Tensor) -> None:
         self.tensors[index] = tensor
-        self._set.add(index)
+        shape = tuple(map(int, tensor.shape))
+        if self.given[index] != shape:
+            self.given = (*self.given[:index], shape, *self.given[index + 1 :])
         self._unset.discard(index)
 
     def _allocate(self, index: int, shape: Sequence[int]) -> None:
