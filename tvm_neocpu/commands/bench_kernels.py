@@ -61,7 +61,7 @@ def _workloads_of(options: argparse.Namespace, target: CompileTarget) -> Counter
 def _parser() -> cli.Parser:
     parser = cli.Parser(prog="python -m tvm_neocpu.bench kernels", description=__doc__)
     parser.add_argument(
-        "--network", default="resnet50", help="a network of the zoo, or an ONNX file"
+        "--network", default="resnet50", help="a network of the zoo, torchvision:NAME, an ONNX file"
     )
     parser.add_argument("--workload", action="append", default=[], metavar="'64x56x56->64 3x3 p1'")
     parser.add_argument("--target", default="llvm", help="as for tuning (default: this machine)")

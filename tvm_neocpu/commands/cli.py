@@ -58,7 +58,10 @@ def guarded(main: Callable[[list[str]], int], argv: Sequence[str] | None) -> int
 def add_common_options(parser: argparse.ArgumentParser) -> None:
     """Add the options for models, target, threads, log and shapes."""
     parser.add_argument(
-        "models", nargs="+", metavar="MODEL", help="a network of the zoo, or an ONNX file"
+        "models",
+        nargs="+",
+        metavar="MODEL",
+        help="a network of the zoo, torchvision:NAME, or an ONNX file",
     )
     parser.add_argument(
         "--target",
@@ -133,15 +136,19 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
-    """A model's short name and the model, from the zoo or a file.
+    """A model's short name and the model: of the zoo, of torchvision (`torchvision:NAME`), a file.
 
-    Raises UnknownModelError, ModelFileError.
+    Raises UnknownModelError, ModelFileError, MissingPackageError.
     """
     from tvm_neocpu.contrib import model_zoo
+    from tvm_neocpu.contrib.model_zoo.pretrained import PREFIX, pretrained
     from tvm_neocpu.frontend.onnx_model import load_model
 
     if spec in model_zoo.names():
         return spec, model_zoo.build(spec)
+    if spec.startswith(PREFIX):
+        name = spec.removeprefix(PREFIX)
+        return name, pretrained(name)
     path = Path(spec)
     if path.suffix or path.exists() or len(path.parts) > 1:
         return path.stem, load_model(path)

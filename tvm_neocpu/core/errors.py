@@ -15,6 +15,10 @@ class UnknownModelError(NeoCpuError, KeyError):
         return str(self.args[0]) if self.args else ""
 
 
+class MissingPackageError(NeoCpuError, ImportError):
+    """An optional package that is not installed; the text says how to get it."""
+
+
 class ModelFileError(NeoCpuError):
     """A model file that is missing, truncated or not ONNX."""
 
