@@ -54,7 +54,6 @@ BOUNDARIES: dict[str, relax.Expr] = {
     "weight that is no constant": op.nn.conv2d(X, WEIGHT),
     "data that is a constant": op.nn.conv2d(const(2, 16, 6, 6), KERNEL),
     "convolution in NHWC": op.nn.conv2d(var(2, 6, 6, 16), KERNEL, data_layout="NHWC"),
-    "batched product": op.matmul(X, const(6, 10)),
     "pooling in NHWC": op.nn.max_pool2d(X, layout="NHWC"),
     "activation of a matrix": op.nn.relu(MATRIX),
     "activation of integers": op.negative(WHOLE),
@@ -115,6 +114,13 @@ def test_one_operand(call: relax.Expr, kind: FlowKind) -> None:
 def test_a_dense_layer_is_a_workload_without_layouts() -> None:
     flow = flow_of(BUILDER.normalize(op.matmul(MATRIX, const(16, 10))))
     assert (flow.kind, flow.operands) == (FlowKind.WORKLOAD, ())
+
+
+def test_a_linear_layer_over_nhwc_reads_plain_data() -> None:
+    flow = flow_of(BUILDER.normalize(op.matmul(X, const(6, 10))))
+    assert (flow.kind, flow.operands) == (FlowKind.WORKLOAD, ())
+    ((name, tensor),) = flow.plain
+    assert name == "data" and tensor.same_as(X)
 
 
 def test_what_no_template_takes_is_a_boundary() -> None:

@@ -70,9 +70,11 @@ def test_padding_written_short_is_written_out() -> None:
 
 def test_dense() -> None:
     weight = relax.const(np.zeros((12, 30), "float32"))
-    calls = [(var((5, 12)), weight), (var((2, 5, 12)), weight), (var((5, 12)), var((12, 30)))]
+    calls = [(var(shape), weight) for shape in ((5, 12), (2, 5, 12), (2, 3, 4, 12), (12,))]
+    calls.append((var((5, 12)), var((12, 30))))
     found = [call_workload(BUILDER.normalize(op.matmul(*call))) for call in calls]
-    assert found == [DenseWorkload(5, 12, 30), None, None]
+    rows = (5, 10, 24, 1)
+    assert found == [*(DenseWorkload(count, 12, 30) for count in rows), None]
 
 
 def test_the_element_type_is_part_of_the_workload() -> None:

@@ -12,8 +12,10 @@ from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.cost.roofline import FORK_JOIN, seconds
 from tvm_neocpu.topi.gemm.cost import COPIED_BYTES_PER_CYCLE, Product, work
 
-# Cycles of an element that is transposed: a load and a store of its own.
-TRANSPOSED_CYCLES = 1.0
+# Cycles of an element that lies across: a load and a store of its own.
+ALONE_CYCLES = 1.0
+# The same of one that a square tile turns: a load, a store and four shuffles for each vector of 16.
+TURNED_CYCLES = 0.4
 
 
 def predict_seconds(product: MatmulWorkload, config: MatmulConfig, cpu: Cpu) -> float:
@@ -29,6 +31,7 @@ def predict_seconds(product: MatmulWorkload, config: MatmulConfig, cpu: Cpu) -> 
 
 
 def _cycles_an_element(product: MatmulWorkload) -> float:
+    copied = item_bytes(product.types.weight) / COPIED_BYTES_PER_CYCLE
     if product.reads_right_along_rows:
-        return item_bytes(product.types.weight) / COPIED_BYTES_PER_CYCLE
-    return TRANSPOSED_CYCLES
+        return copied
+    return copied + TURNED_CYCLES if product.turns_right else ALONE_CYCLES

@@ -87,6 +87,11 @@ class MatmulWorkload(Workload):
         return self.right_axes[-1] == len(self.right) - 1
 
     @property
+    def turns_right(self) -> bool:
+        """Whether the columns of the right matrix lie side by side, as those of keys do."""
+        return self.right_axes[-2] == len(self.right) - 1
+
+    @property
     def operands(self) -> tuple[Operand, ...]:
         return (
             Operand("left", self.left, self.types.data),

@@ -31,14 +31,11 @@ def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> floa
     weights = float(item_bytes(dense.types.weight) * math.prod(geometry.packed_shape))
     passes = tiles if weights / geometry.out_blocks > L2_SHARE * cpu.l2 else 1
     # Read in order, weights come as fast as memory gives them, and multiply meanwhile.
-    sums = float(2 * dense.out_bytes)
-    beyond_l2 = sums if sums > L2_SHARE * cpu.l2 else 0.0
-    traffic = Traffic(
-        from_l2=weights * (tiles - 1) + sums,
-        from_l3=weights * (passes - 1) + beyond_l2,
-        from_dram=0.0,
-        prefetched=weights,
-    )
-    cycles += 2.0 * geometry.rows * math.ceil(dense.out_features / unit.lanes)
+    again = weights * (tiles - 1), weights * (passes - 1)
+    sums = 2.0 * item_bytes(dense.types.output) * geometry.rows * dense.out_features
+    # A pass of its own hides behind nothing.
+    bandwidth = cpu.l2_bytes_per_cycle if sums <= L2_SHARE * cpu.l2 else cpu.l3_bytes_per_cycle
+    cycles += 2.0 * geometry.rows * math.ceil(dense.out_features / unit.lanes) + sums / bandwidth
+    traffic = Traffic(*again, from_dram=0.0, prefetched=weights)
     forks = FORK_JOIN * (dense.batch > 1)
     return seconds(Work(cycles, geometry.out_blocks, traffic), cpu) + forks

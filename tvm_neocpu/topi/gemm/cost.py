@@ -19,6 +19,8 @@ from tvm_neocpu.topi.gemm.tiles import Tiles, rows_evict_each_other
 
 # What a core copies of rows.
 COPIED_BYTES_PER_CYCLE = 16
+# Cycles of a step that loop control takes.
+LOOP_CYCLES = 0.125
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ def work(
     unit = cpu.unit(types.accumulator)
     vectors = unit.registers_of(tiles.oc_bn)
     per_step = tile_step_cycles(tiles.height, vectors, cpu, unit, _l2_bytes_a_step(product, cpu))
-    per_tile = tiles.inner * (per_step + 0.25) + 2.0 * tiles.height * vectors + 20
+    per_tile = tiles.inner * (per_step + LOOP_CYCLES) + 2.0 * tiles.height * vectors + 20
     cycles = product.count * tiles.row_chunks * tiles.tiles * tiles.blocks * per_tile
     if product.copies:
         copied = product.count * tiles.computed_rows * tiles.inner * item_bytes(types.data)

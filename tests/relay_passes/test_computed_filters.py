@@ -1,0 +1,49 @@
+"""Convolutions whose weight is computed: products over columns, with ONNX Runtime's numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from onnx_net import Net, check
+
+from tvm_neocpu import relay
+from tvm_neocpu.pipeline import fold
+from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
+from tvm_neocpu.targets import parse_target
+
+CPU = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512").cpu
+
+
+def network(weight: tuple[int, ...], **attributes: Any) -> Any:
+    """A convolution of the image with weights made of it."""
+    net = Net((2, 8, 9, 7))
+    outputs, inputs, height, width = weight
+    mean = net("ReduceMean", "data", axes=[0, 1, 2, 3], keepdims=1)
+    kernel = net("Add", net.weight(outputs, inputs, height, width), mean)
+    return net.model(net("Conv", "data", kernel, **attributes))
+
+
+CASES = {
+    "one tap": ((12, 8, 1, 1), {}),
+    "stride of one tap": ((5, 8, 1, 1), {"strides": [2, 3]}),
+    "padding": ((6, 8, 3, 3), {"pads": [1, 0, 2, 1]}),
+    "everything": (
+        (8, 4, 3, 2),
+        {"pads": [2] * 4, "strides": [2, 1], "dilations": [1, 3], "group": 2},
+    ),
+    "depthwise": ((8, 1, 3, 3), {"group": 8}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_numbers(case: str) -> None:
+    weight, attributes = CASES[case]
+    check(network(weight, **attributes))
+
+
+@pytest.mark.parametrize(("case", "left"), [("everything", 0), ("depthwise", 1)])
+def test_templates_take_all_but_depthwise(case: str, left: int) -> None:
+    weight, attributes = CASES[case]
+    folded = fold(relay.frontend.from_onnx(network(weight, **attributes))[0], CPU)
+    assert len(FindFallbacks(CPU)(folded).fallbacks) == left

@@ -1,0 +1,66 @@
+"""Products of two tensors as scheduled, and what the cost model says of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from nests import SKYLAKE, nest
+from samples import BIAS, check
+
+from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig, MatmulGeometry, misfit
+from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
+from tvm_neocpu.topi.cost.ranking import predict_seconds
+from tvm_neocpu.topi.kernel import kernel
+
+IN_ORDER = (0, 1, 2)
+EVEN = MatmulWorkload((4, 28, 64), (4, 64, 96), IN_ORDER, IN_ORDER)
+ODD = MatmulWorkload((4, 27, 64), (4, 64, 97), IN_ORDER, IN_ORDER)
+KEYS = MatmulWorkload((4, 28, 64), (4, 97, 64), IN_ORDER, (0, 2, 1))
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (MatmulConfig(32, 14, 2), "parallel 4, 3, 2, 64, unroll 14, vector 32"),
+        (MatmulConfig(32, 14, 1), "parallel 8, 3, 64, unroll 14, vector 32"),
+    ],
+)
+@pytest.mark.parametrize("shared", [False, True])
+def test_loops(config: MatmulConfig, expected: str, shared: bool) -> None:
+    found = nest(EVEN, replace(config, shared=shared), "matmul_acc_update")
+    assert found.replace(", 1,", ",") == expected
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("product", [ODD, KEYS], ids=["rows", "columns"])
+def test_numbers_of_every_way_to_pack(product: MatmulWorkload, shared: bool) -> None:
+    check(product, MatmulConfig(32, 14, 1, shared), SKYLAKE, BIAS)
+
+
+def test_columns_are_turned_in_square_tiles() -> None:
+    assert "T.Shuffle" in kernel(KEYS, MatmulConfig(32, 14), SKYLAKE).script()
+    assert "T.Shuffle" not in kernel(EVEN, MatmulConfig(32, 14), SKYLAKE).script()
+
+
+def test_geometry() -> None:
+    geometry = MatmulGeometry(ODD, MatmulConfig(32, 14, 1))
+    assert geometry.copies and geometry.chunks == 8
+    assert geometry.panels_shape == (4, 4, 64, 32)
+    assert geometry.times_packed == 2
+    assert MatmulGeometry(ODD, MatmulConfig(32, 14, 1, shared=True)).times_packed == 1
+    assert not MatmulGeometry(EVEN, MatmulConfig(32, 14, 2)).copies
+
+
+def test_packing_again_and_turning_are_charged() -> None:
+    def price(product: MatmulWorkload, *config: int | bool) -> float:
+        return predict_seconds(product, MatmulConfig(*config), SKYLAKE.with_cores(1))
+
+    assert price(EVEN, 32, 14, 2) < price(EVEN, 32, 14, 1)
+    straight = replace(KEYS, right=(4, 64, 97), right_axes=IN_ORDER)
+    assert price(straight, 32, 14, 2) < price(KEYS, 32, 14, 2)
+
+
+@pytest.mark.parametrize("empty", [MatmulConfig(0, 1), MatmulConfig(16, 0), MatmulConfig(16, 1, 0)])
+def test_empty_tiles_do_not_fit(empty: MatmulConfig) -> None:
+    assert misfit(EVEN, empty) == "its tiles are empty"
