@@ -42,7 +42,9 @@ def test_loops_over_fewer_pixels_than_a_tile_has(before: int, after: int, expect
     assert nest(move, TransformConfig(), "layout_transform") == expected
 
 
-@pytest.mark.parametrize(("before", "after"), [(0, 16), (16, 0), (0, 48), (24, 0), (0, 12)])
+@pytest.mark.parametrize(
+    ("before", "after"), [(0, 16), (16, 0), (0, 48), (24, 0), (0, 12), (16, 1), (1, 48)]
+)
 def test_pixels_and_channels_are_turned_in_tiles(before: int, after: int) -> None:
     move = replace(MOVE, batch=2, before=before, after=after)
     (data,) = move.operands

@@ -1,4 +1,4 @@
-"""Bilinear resize2d by tables; TVM legalises the other methods and coordinate modes."""
+"""Bilinear resize2d by tables, repeated pixels as such; TVM legalises what is neither."""
 
 from __future__ import annotations
 
@@ -8,13 +8,27 @@ from tvm import relax
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
-from tvm_neocpu.topi.image import resize_linear
+from tvm_neocpu.topi.image import resize_linear, resize_nearest
 
 RESIZE = "relax.image.resize2d"
+# Coordinate modes and roundings by which a whole factor repeats every pixel as often.
+REPEATING = (
+    ("asymmetric", "floor"),
+    ("half_pixel", "round"),
+    ("half_pixel", "round_prefer_ceil"),
+    ("half_pixel", "round_prefer_floor"),
+)
 
 
 def legalize_resize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """The legalisation of ``relax.image.resize2d``, for the table of ``LegalizeOps``."""
+    factors = _factors(call)
+    if factors is not None:
+        return builder.call_te(
+            lambda x: resize_nearest.compute(x, *factors),
+            call.args[0],
+            primfunc_name_hint="resize_nearest",
+        )
     tables = _tables(call)
     if tables is None:
         return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
@@ -39,6 +53,20 @@ def _tables(call: relax.Call) -> tuple[resize_linear.Taps, resize_linear.Taps] |
     mode = str(call.attrs.coordinate_transformation_mode)
     rows, cols = (resize_linear.taps(shape[axis], resized[axis], mode) for axis in (2, 3))
     return None if rows is None or cols is None else (rows, cols)
+
+
+def _factors(call: relax.Call) -> tuple[int, int] | None:
+    """How often rows and columns are repeated, if that is all that a plain resize does."""
+    shape, resized = static_shape(call.args[0]), static_shape(call)
+    attrs = call.attrs
+    how = (str(attrs.coordinate_transformation_mode), str(attrs.rounding_method))
+    if str(attrs.method) != "nearest_neighbor" or how not in REPEATING:
+        return None
+    if str(attrs.layout) != "NCHW" or shape is None or resized is None:
+        return None
+    if resized[2] % shape[2] or resized[3] % shape[3]:
+        return None
+    return resized[2] // shape[2], resized[3] // shape[3]
 
 
 def _is_ours(layout: str) -> bool:

@@ -36,7 +36,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """
     move = anchor.workload
     output = steps.inline_epilogue(sch, anchor.block)
-    if not (move.before and move.after) and _turn(sch, output, move, cpu):
+    if _turn(sch, output, move, cpu):
         return output
     loops = sch.get_loops(output)
     if not move.after:
@@ -53,20 +53,25 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
 def _turn(sch: Schedule, output: SBlockRV, move: TransformWorkload, cpu: Cpu) -> bool:
     """# for n, o, yx, i: y[n, o, yx, i] = x[n, o * 16 + i, yx], and the way back.
 
-    Declines images and blocks that are smaller than a tile.
+    Blocks of one channel are plain. Declines moves between blocks, and images and blocks that are
+    smaller than a tile.
     """
-    block = move.before or move.after
-    dtype = move.types.data
+    to_plain = move.after <= 1
+    if to_plain == (move.before <= 1):
+        return False
+    block, dtype = max(move.before, move.after), move.types.data
     side = side_of(min(block, move.height * move.width), dtype, cpu.unit(dtype))
     if side is None:
         return False
     batch, channels, rows, columns, *lanes = sch.get_loops(output)
-    if not lanes:
+    if to_plain:
         channels, lane = steps.split_off(sch, channels, block)
-        lanes = [lane]
+        outside = [batch, channels, *lanes]
+    else:
+        (lane,) = lanes
+        outside = [batch, channels]
     pixels = sch.fuse(rows, columns)
-    across, along = (pixels, lanes[0]) if move.after else (lanes[0], pixels)
-    outside = sch.fuse(batch, channels)
-    sch.reorder(outside, across, along)
-    mark(sch, [outside], across, side, parallel=True)
+    across, along = (lane, pixels) if to_plain else (pixels, lane)
+    sch.reorder(*outside, across, along)
+    mark(sch, outside, across, side, parallel=True)
     return True

@@ -18,8 +18,14 @@ from tvm.tirx import BufferRegion, BufferStore, IterVar
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.schedule.borders import interior_of
 from tvm_neocpu.topi.schedule.contraction import is_contraction, tile_contraction
-from tvm_neocpu.topi.schedule.stages import is_stage, schedule_stages
+from tvm_neocpu.topi.schedule.stages import (
+    has_rows,
+    is_stage,
+    schedule_stages,
+    vectorize_rows,
+)
 from tvm_neocpu.topi.schedule.transpose import tile_transpose
 from tvm_neocpu.topi.tir.affine import uses
 from tvm_neocpu.topi.tir.whole_vectors import LANES_KEY
@@ -127,9 +133,14 @@ def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     work = math.prod(steps.loop_extent(sch, loop) for loop in loops)
     if tile_transpose(sch, block, unit, parallel=work >= MIN_PARALLEL_WORK):
         return
-    vectors = _vectorize_last(sch, loops[-1], unit)
-    # A row that no vector divides stays a loop for LLVM to vectorise.
-    outer = loops[:-1] if vectors == loops[-1:] and len(loops) > 1 else [*loops[:-1], *vectors]
+    interior = interior_of(sch, block)
+    if interior is not None or has_rows(sch, block):
+        vectorize_rows(sch, block, unit, interior)
+        outer = loops[:-1]
+    else:
+        vectors = _vectorize_last(sch, loops[-1], unit)
+        # A row that no vector divides stays a loop for LLVM to vectorise.
+        outer = loops[:-1] if vectors == loops[-1:] and len(loops) > 1 else [*loops[:-1], *vectors]
     rows = math.prod(steps.loop_extent(sch, loop) for loop in outer[:3])
     if len(outer) > 3 and rows >= MIN_PARALLEL_ROWS:
         outer = outer[:3]
@@ -190,7 +201,7 @@ def _reads_along_last_reduction(sch: Schedule, block: SBlockRV) -> bool:
 
 
 def _reduce_in_lanes(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> bool:
-    """# for n, k: y[n] += x[n, k]  ->  for n: for k: v[0:16] += x[n, 16 k + 0:16]; y[n] += sum(v).
+    """# for n, k: y[n] += x[n, k]  ->  for n: for k: v += x[n, 16 k:16 k + 16]; y[n] += sum(v)
 
     Axes that are read one behind the other are one row: an image of 7 x 7 has 49 elements. Declines
     reductions to more than one result (an arg max) and short rows.

@@ -17,19 +17,26 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm.tirx import BufferStore
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.whole_vectors import INTERIOR_KEY, LANES_KEY
 
 # Notes on a block: the outer axes that it shares; its columns whose value has no conditions.
 STAGE_KEY, STAGE_INTERIOR_KEY = "neocpu.stage", "neocpu.stage_interior"
+# On a block that is no stage: its rows are to be whole vectors.
+ROWS_KEY = "neocpu.rows"
 
 
 def stage_attrs(outer: int, interior: tuple[int, int] | None = None) -> dict[str, object]:
     """Block attributes for ``te.compute(..., attrs=...)``."""
     attrs: dict[str, object] = {STAGE_KEY: outer}
     return attrs if interior is None else {**attrs, STAGE_INTERIOR_KEY: list(interior)}
+
+
+def row_attrs() -> dict[str, object]:
+    """Block attributes for a computation of its own whose rows are to be whole vectors."""
+    return {ROWS_KEY: 1}
 
 
 def is_stage(sch: Schedule, block: SBlockRV) -> bool:
@@ -53,7 +60,7 @@ def schedule_stages(sch: Schedule, cpu: Cpu, min_parallel: int) -> bool:
     if work >= min_parallel:
         steps.parallel_fused(sch, outer)
     for stage in (*stages, last):
-        _vectorize(sch, stage, cpu)
+        vectorize_rows(sch, stage, steps.unit_of(sch, stage, cpu))
     return True
 
 
@@ -61,18 +68,24 @@ def _work(sch: Schedule, block: SBlockRV) -> int:
     return prod(steps.loop_extent(sch, loop) for loop in sch.get_loops(block))
 
 
-def _vectorize(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
+def has_rows(sch: Schedule, block: SBlockRV) -> bool:
+    """Whether a block is noted as one of whole rows."""
+    return ROWS_KEY in sch.get(block).annotations
+
+
+def vectorize_rows(
+    sch: Schedule, block: SBlockRV, unit: VectorUnit, interior: tuple[int, int] | None = None
+) -> None:
     """Whole vectors along the innermost loop of a stage; the notes are removed."""
     notes = sch.get(block).annotations
-    interior = notes.get(STAGE_INTERIOR_KEY)
-    lanes = steps.unit_of(sch, block, cpu).lanes
-    for key in (STAGE_KEY, STAGE_INTERIOR_KEY):
+    interior = interior or notes.get(STAGE_INTERIOR_KEY)
+    for key in (STAGE_KEY, STAGE_INTERIOR_KEY, ROWS_KEY):
         if key in notes:
             sch.unannotate(block, key)
     if not isinstance(sch.get(block).body, BufferStore):
         return
     last = _in_reduction(sch, block) if steps.is_reduction(sch, block) else sch.get_loops(block)[-1]
-    sch.annotate(last, LANES_KEY, lanes)
+    sch.annotate(last, LANES_KEY, unit.lanes)
     if interior is not None:
         sch.annotate(last, INTERIOR_KEY, [int(bound) for bound in interior])
 

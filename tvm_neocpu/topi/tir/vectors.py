@@ -13,7 +13,7 @@ from tvm.ir import Expr, TensorLoad
 from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For, ForKind, Shuffle, Stmt
 
-from tvm_neocpu.topi.tir.affine import replaced, stride
+from tvm_neocpu.topi.tir.affine import replaced, stride, uses
 
 _BINARY = (tirx.Max, tirx.Min, tirx.Add, tirx.Sub, tirx.Mul, tirx.Div)
 
@@ -44,6 +44,9 @@ def wide(value: Expr, x: tirx.Var, start: Expr, lanes: int) -> Expr | None:
         return tirx.Broadcast(value, lanes)
     if not isinstance(value, TensorLoad):
         return None
+    repeats = _repeats(value, x)
+    if repeats is not None:
+        return _repeated(value, repeats, x, start, lanes)
     step = _step(value.source, value.indices, x)
     *outer, last = _places(value.indices, x, start)
 
@@ -61,6 +64,29 @@ def wide(value: Expr, x: tirx.Var, start: Expr, lanes: int) -> Expr | None:
         picks = [at if at < lanes else at + 1 for at in range(0, 2 * lanes, 2)]
         return Shuffle([load(0), load(lanes - 1)], [tirx.const(at, "int32") for at in picks])
     return None
+
+
+def _repeats(load: TensorLoad, x: tirx.Var) -> int | None:
+    """``c`` of a load ``a[.., x // c]``, which reads each element of a row c times."""
+    *outer, last = load.indices
+    if not isinstance(last, tirx.FloorDiv) or not last.a.same_as(x):
+        return None
+    count = int(last.b) if isinstance(last.b, tirx.IntImm) else 0
+    return count if count > 1 and not any(uses(index, x) for index in outer) else None
+
+
+def _repeated(load: TensorLoad, count: int, x: tirx.Var, start: Expr, lanes: int) -> Expr | None:
+    """Every element of a shorter vector ``count`` times, where the vector begins with the first."""
+    begin = Analyzer().modular_set(start)
+    if lanes % count or begin.coeff % count or begin.base % count:
+        return None
+    *outer, first = _places(load.indices, x, start)
+    place = (*outer, ramp(first, lanes // count))
+    row = load.source[place]
+    if lanes == count:
+        return tirx.Broadcast(row, lanes)
+    # A shuffle has no more lanes than it is given.
+    return Shuffle([row] * count, [tirx.const(at // count, "int32") for at in range(lanes)])
 
 
 def _places(indices: Sequence[Expr], x: tirx.Var, start: Expr) -> list[Expr]:
