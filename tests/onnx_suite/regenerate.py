@@ -81,6 +81,9 @@ def _write(found: dict[str, tuple[str, str]]) -> None:
     for name, (status, detail) in found.items():
         family = families.setdefault(known[name].family, Family())
         family.status[name], family.detail[name] = status, detail
+    for family in families.values():
+        if set(family.status.values()) == {PASS}:
+            family.reason = ""
     write_expected({name: family for name, family in families.items() if family.status})
 
 

@@ -1,4 +1,4 @@
-"""DeformConv against ONNX Runtime; its node cases are in :mod:`test_node_cases`."""
+"""DeformConv against ONNX Runtime; ONNX's own cases are in tests/onnx_suite."""
 
 from __future__ import annotations
 

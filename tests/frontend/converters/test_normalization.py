@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx_node import assert_same, check_node, image, node_model, ours
+from onnx_text import check_like_peer, parsed
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import UnsupportedOperatorError
@@ -69,6 +70,17 @@ def test_batch_normalization_in_training_gives_new_statistics() -> None:
         epsilon=1e-2,
     )
     assert_same(ours(model, [data]), ReferenceEvaluator(model).run(None, {"x0": data}))
+
+
+def test_what_follows_a_batch_normalization_is_imported() -> None:
+    """As Caffe's exports have it: a scale of its own behind the norm."""
+    model = parsed("""
+        g (float[1,4,3,3] x, float[4] s, float[4] v, float[4,1,1] f) => (float[] y) {
+            n = BatchNormalization(x, s, s, s, v)
+            y = Mul(n, f)
+        }""")
+    data = {"x": image(1, 4, 3, 3), "s": image(4), "v": image(4) ** 2, "f": image(4, 1, 1)}
+    check_like_peer(model, **data)
 
 
 def test_batch_normalization_that_normalises_each_pixel_is_refused() -> None:

@@ -60,6 +60,29 @@ def test_sizes(opset: int, mode: str) -> None:
     check_node(by_sizes(sizes(1, 3, 12, 4), opset, mode=mode), X)
 
 
+@pytest.mark.parametrize(
+    ("mode", "scale", "shape"), [("linear", 0.6, (2, 4)), ("cubic", 0.8, (4, 4))]
+)
+def test_align_corners_divides_by_the_length_that_the_result_has(
+    mode: str, scale: float, shape: tuple[int, int]
+) -> None:
+    """Two of ONNX's own cases expect a division by ``length * scale``, 2.4 in place of 2.
+
+    ONNX's text, ONNX Runtime and PyTorch take the whole length.
+    """
+    data = np.arange(1, 1 + np.prod(shape), dtype="float32").reshape(1, 1, *shape)
+    scales = np.array([1, 1, scale, scale], "float32")
+    model = node_model(
+        "Resize",
+        [data],
+        [None, scales],
+        opset=19,
+        mode=mode,
+        coordinate_transformation_mode="align_corners",
+    )
+    check_node(model, data)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear"])
 def test_opset_10_is_asymmetric(mode: str) -> None:
     check_node(by_scales(scales(1, 1, 1.3, 0.6), 10, mode=mode), X)

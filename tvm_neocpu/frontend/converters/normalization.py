@@ -38,8 +38,9 @@ def batch_normalization(node: Node) -> relax.Expr:
         epsilon=node.attributes["epsilon"],
         training=False,
     )
-    result = relax.TupleGetItem(node.emit(normal), 0)
-    return result if wide == node.dtype else relax.op.astype(node.emit(result), node.dtype)
+    # A variable: TVM's converters take another expression for a constant.
+    result = node.emit(relax.TupleGetItem(node.emit(normal), 0))
+    return result if wide == node.dtype else relax.op.astype(result, node.dtype)
 
 
 def _trained(
