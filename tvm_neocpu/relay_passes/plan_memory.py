@@ -23,12 +23,6 @@ from tvm.relax.expr import _update_type
 from tvm_neocpu.core.arena import Lifetime, place
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
-from tvm_neocpu.relay_passes.lowering.branch_memory import (
-    RESHAPE,
-    has_branches,
-    viewed,
-    without_shared_storage,
-)
 from tvm_neocpu.topi.tir.memory_params import (
     Workspace,
     are_constant,
@@ -36,7 +30,9 @@ from tvm_neocpu.topi.tir.memory_params import (
     with_memory_params,
 )
 
-ALLOCATE = "relax.builtin.alloc_tensor"
+ALLOCATE, RESHAPE = "relax.builtin.alloc_tensor", "relax.reshape"
+# The call that TVM turns a reshape into. Of a reshape among explicit allocations it makes a copy.
+VIEW = relax.ExternFunc("vm.builtin.reshape")
 
 
 @dataclass(frozen=True)
@@ -44,8 +40,8 @@ class PlanMemory:
     """Allocate the results of calls explicitly, most of them at offsets of one arena.
 
     Tensors that the network returns, and tensors that share memory with these, have allocations of
-    their own. In a module with branches each tensor has an allocation of its own. TVM plans any
-    other module that has several Relax functions, casts, or calls of anything but functions.
+    their own. TVM plans any module that has several Relax functions, branches, casts, or calls of
+    anything but functions.
 
     Needs: functions are scheduled; each scheduled function shows the workspace that it allocates.
     Leaves: explicit allocations and calls; PrimFuncs that take their workspace as arguments and
@@ -63,8 +59,6 @@ class PlanMemory:
                 relax.transform.CallTIRRewrite(),
             ]
         )(mod)
-        if has_branches(explicit):
-            return without_shared_storage(explicit)
         networks = [var for var, func in explicit.functions.items() if isinstance(func, Function)]
         if len(networks) != 1 or not _is_chain(explicit[networks[0]]):
             return mod
@@ -106,7 +100,7 @@ def _planned(mod: tvm.IRModule, main: GlobalVar) -> tvm.IRModule:
         elif _callee(binding) in functions:
             rewritten += arena.called(binding, *functions[_callee(binding)])
         elif op_name(binding.value) == RESHAPE:
-            rewritten.append(viewed(binding))
+            rewritten.append(_viewed(binding))
         else:
             rewritten.append(binding)
     body = relax.SeqExpr([relax.BindingBlock(rewritten)], network.body.body)
@@ -140,6 +134,11 @@ def _owners(
             kept |= {*variables(value)}
     excluded = {owners[name] for name in kept if name in owners}
     return {name: owner for name, owner in owners.items() if owner not in excluded}
+
+
+def _viewed(reshape: VarBinding) -> VarBinding:
+    view = Call(VIEW, reshape.value.args, None, [reshape.var.ty])
+    return VarBinding(reshape.var, view)
 
 
 # A rewritten function: (its name, itself, the workspaces that follow its arguments).

@@ -39,6 +39,7 @@ from tvm_neocpu.frontend.converters.rearrangement import (
     eye_like,
     reverse_sequence,
     space_to_depth,
+    unsqueeze,
 )
 from tvm_neocpu.frontend.converters.recurrent import gru, lstm, rnn
 from tvm_neocpu.frontend.converters.reduction import reduction
@@ -123,6 +124,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Tan": in_float32,
         "TopK": top_k,
         "Unique": unique,
+        "Unsqueeze": unsqueeze,
         "Upsample": upsample,
     }
 )
