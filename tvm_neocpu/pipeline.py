@@ -41,6 +41,7 @@ from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
 from tvm_neocpu.relay_passes.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
@@ -187,6 +188,7 @@ def compute_templates(
 def schedule_module(computed: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
     """Every function scheduled; activations and workspace placed in one arena.
 
-    A function's workspace is known once it is scheduled.
+    A function's workspace is known once it is scheduled. SeparateBranches takes the functions that
+    PlanMemory leaves because of their branches.
     """
-    return run_passes(computed, ScheduleFunctions(cpu), PlanMemory())
+    return run_passes(computed, ScheduleFunctions(cpu), PlanMemory(), SeparateBranches())

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from tvm_neocpu.commands import explain
-from tvm_neocpu.core.errors import OpenShapeError
+from tvm_neocpu.core.errors import OpenShapeError, ShapeError
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 
 
@@ -55,3 +55,13 @@ def test_the_command_line_suggests_its_own_option(
         "error: input 'data' has dynamic dimensions, [?, 3, ?, ?]; "
         "give a shape, like --shape data:1,3,224,224\n"
     )
+
+
+def test_a_dimension_may_be_empty_where_the_model_has_it_so() -> None:
+    fixed = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 0, 4])
+    graph = helper.make_graph([], "g", [fixed], [])
+    assert resolve_shapes(graph, {"x": (2, 0, 4)}) == {"x": (2, 0, 4)}
+    with pytest.raises(ShapeError, match="a dimension below 1"):
+        resolve_shapes(graph, {"x": (0, 0, 4)})
+    with pytest.raises(ShapeError, match="has dynamic dimensions"):
+        resolve_shapes(graph, None)

@@ -92,6 +92,13 @@ def test_a_condition_that_depends_on_data_is_refused() -> None:
         relay.frontend.from_onnx(model)
 
 
+def test_a_count_that_a_run_gives_is_refused() -> None:
+    model = _loop(CONVOLUTIONS, ["count", "", "x"], ["y", "means"])
+    model.graph.input.append(_value("count", INT64, []))
+    with pytest.raises(UnsupportedOperatorError, match="number of its iterations is known"):
+        relay.frontend.from_onnx(model)
+
+
 @pytest.mark.parametrize("backwards", [0, 1])
 def test_a_scan(backwards: int) -> None:
     body = helper.make_graph(

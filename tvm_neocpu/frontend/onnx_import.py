@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -166,8 +166,15 @@ def _check_operators(graph: Graph | onnx.GraphProto, known: Mapping[str, object]
         return
     what = "operator" if len(missing) == 1 else "operators"
     raise UnsupportedOperatorError(
-        f"the model uses {what} that cannot be imported: {', '.join(missing)}"
+        f"the model uses {what} that cannot be imported: {', '.join(missing)}{_hint(missing)}"
     )
+
+
+def _hint(missing: Sequence[str]) -> str:
+    loops = [name for name in missing if name in ("Loop", "Scan")]
+    if not loops:
+        return ""
+    return f" (a {loops[0]} is imported where the number of its iterations is known at import)"
 
 
 def _changed_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> tuple[int, int] | None:

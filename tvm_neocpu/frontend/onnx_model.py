@@ -131,7 +131,7 @@ def _resolve(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:
         raise ShapeError(f"input {name!r} is not a tensor")
     if given is None:
         return _static(value, declared)
-    shape = _whole_numbers(name, given)
+    shape = _whole_numbers(name, given, _empty_dimensions(value))
     if declared is None:
         return shape
     fits = len(shape) == len(declared) and all(
@@ -167,14 +167,23 @@ def _example(declared: Sequence[int | None]) -> Shape:
     return tuple(dim or guess for dim, guess in zip(declared, likely, strict=True))
 
 
-def _whole_numbers(name: str, given: Sequence[int]) -> Shape:
+def _empty_dimensions(value: onnx.ValueInfoProto) -> frozenset[int]:
+    """Places of dimensions that the model fixes to 0. Old exporters mean an open one by 0 too."""
+    dims = value.type.tensor_type.shape.dim
+    return frozenset(
+        place for place, dim in enumerate(dims) if dim.HasField("dim_value") and dim.dim_value == 0
+    )
+
+
+def _whole_numbers(name: str, given: Sequence[int], empty: frozenset[int]) -> Shape:
+    """The given shape; a dimension may be 0 where the model has 0 too."""
     try:
         shape = tuple(int(dim) for dim in given)
     except (TypeError, ValueError) as error:
         raise ShapeError(
             f"the shape of input {name!r} is not a list of numbers: {given}"
         ) from error
-    if any(dim < 1 for dim in shape):
+    if any(dim < 1 and not (dim == 0 and place in empty) for place, dim in enumerate(shape)):
         raise ShapeError(f"the shape of input {name!r} has a dimension below 1: {list(shape)}")
     return shape
 

@@ -23,12 +23,6 @@ from tvm.relax.expr import _update_type
 from tvm_neocpu.core.arena import Lifetime, place
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
-from tvm_neocpu.relay_passes.lowering.branch_memory import (
-    RESHAPE,
-    has_branches,
-    viewed,
-    without_shared_storage,
-)
 from tvm_neocpu.topi.tir.memory_params import (
     Workspace,
     are_constant,
@@ -36,7 +30,9 @@ from tvm_neocpu.topi.tir.memory_params import (
     with_memory_params,
 )
 
-ALLOCATE = "relax.builtin.alloc_tensor"
+ALLOCATE, RESHAPE = "relax.builtin.alloc_tensor", "relax.reshape"
+# The call that TVM turns a reshape into. Of a reshape among explicit allocations it makes a copy.
+VIEW = relax.ExternFunc("vm.builtin.reshape")
 
 
 @dataclass(frozen=True)
@@ -44,10 +40,9 @@ class PlanMemory:
     """Allocate the results of calls explicitly, most of them at offsets of one arena.
 
     Tensors that the network returns, and tensors that share memory with these, have allocations of
-    their own. In a function with branches each tensor has an allocation of its own. TVM plans any
-    other function that has casts, or calls anything but PrimFuncs. Each planned function has an
-    arena, and all arenas have the size of the largest: one function runs at a time, and TVM's pool
-    gives the next one of equal size the same memory.
+    their own. TVM plans any function that has branches or casts, or calls anything but PrimFuncs.
+    Each planned function has an arena, and all arenas have the size of the largest: one function
+    runs at a time, and TVM's pool gives the next one of equal size the same memory.
 
     Needs: functions are scheduled; each scheduled function shows the workspace that it allocates.
     Leaves: explicit allocations and calls; PrimFuncs that take their workspace as arguments and
@@ -65,19 +60,17 @@ class PlanMemory:
                 relax.transform.CallTIRRewrite(),
             ]
         )(mod)
-        explicit = without_shared_storage(explicit)
         networks = {
             var: func for var, func in explicit.functions.items() if isinstance(func, Function)
         }
         planned = [var for var, func in networks.items() if _is_chain(explicit, func)]
-        branching = [var for var, func in networks.items() if has_branches(func)]
-        if not planned and not branching:
+        if not planned:
             return mod
         # TVM would make copies of the reshapes in a function that is half explicit.
-        for var in networks.keys() - {*planned, *branching}:
-            explicit.update_func(var, mod[mod.get_global_var(var.name_hint)])
-        result = _Planner(explicit, planned).planned() if planned else explicit
-        return relax.transform.Normalize()(result)
+        left = [(mod.get_global_var(v.name_hint), v) for v in networks if v not in planned]
+        for original, var in left:
+            explicit.update_func(var, mod[original])
+        return relax.transform.Normalize()(_Planner(explicit, planned).planned())
 
 
 def _is_chain(mod: tvm.IRModule, network: Function) -> bool:
@@ -146,7 +139,7 @@ class _Planner:
             elif _callee(binding) in functions:
                 rewritten += arena.called(binding, *functions[_callee(binding)])
             elif op_name(binding.value) == RESHAPE:
-                rewritten.append(viewed(binding))
+                rewritten.append(_viewed(binding))
             else:
                 rewritten.append(binding)
         old = self._mod[network]
@@ -202,6 +195,11 @@ def _owners(
             kept |= {*variables(value)}
     excluded = {owners[name] for name in kept if name in owners}
     return {name: owner for name, owner in owners.items() if owner not in excluded}
+
+
+def _viewed(reshape: VarBinding) -> VarBinding:
+    view = Call(VIEW, reshape.value.args, None, [reshape.var.ty])
+    return VarBinding(reshape.var, view)
 
 
 # A rewritten function: (its name, itself, the workspaces that follow its arguments).

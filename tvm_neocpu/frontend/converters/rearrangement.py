@@ -59,6 +59,17 @@ def _expanded_at_run_time(
     return node.builder.emit_te(compute, node.data, primfunc_name_hint="expand")
 
 
+def unsqueeze(node: Node) -> relax.Expr:
+    """New axes of length 1; opset 13 has them as an input, which some write as a scalar."""
+    axes = node.input(1)
+    if axes is None or not isinstance(axes.ty, relax.TensorType) or axes.ty.ndim != 0:
+        return node.by_tvm()
+    values = node.constant(1)
+    if values is None or not isinstance(node.data.ty, relax.TensorType):
+        return node.by_tvm()
+    return relax.op.expand_dims(node.data, [int(values.item())])
+
+
 def constant_of_shape(node: Node) -> relax.Expr:
     """One value in a shape, which may be computed at run time; its length is known."""
     target = node.required(0)

@@ -67,6 +67,8 @@ def _reshaped(node: Node, target: Sequence[int], keep_zeros: bool) -> relax.Expr
         target = [dims[place] if dim == 0 else dim for place, dim in enumerate(target)]
     if isinstance(node.data, tvm.ir.GenericConst):
         return relax.const(node.data.value.numpy().reshape(target), node.dtype)
+    if dims is not None and 0 in dims and 0 in target and -1 not in target:
+        return relax.const(np.zeros(target, node.dtype), node.dtype)
     # Relax reads a 0 in a list as the dimension of the input.
     return relax.op.reshape(
         node.data, relax.ShapeExpr(target) if keep_zeros and 0 in target else list(target)

@@ -55,6 +55,7 @@ from tvm_neocpu.frontend.converters.rearrangement import (
     eye_like,
     reverse_sequence,
     space_to_depth,
+    unsqueeze,
 )
 from tvm_neocpu.frontend.converters.recurrent import gru, lstm, rnn
 from tvm_neocpu.frontend.converters.reduction import reduction
@@ -155,6 +156,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "ThresholdedRelu": thresholded_relu,
         "TopK": top_k,
         "Unique": unique,
+        "Unsqueeze": unsqueeze,
         "Upsample": upsample,
     }
 )
