@@ -4,13 +4,16 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test fuzz lint bench clean
 
 demo: $(STAMPS)/test
 	$(BIN)/python -m tvm_neocpu.demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2
+
+fuzz: $(STAMPS)/test
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest tests/networks/test_fuzz.py
 
 lint: $(STAMPS)/test
 	$(BIN)/ruff check .

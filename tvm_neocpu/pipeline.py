@@ -44,6 +44,7 @@ from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
 from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
+from tvm_neocpu.topi.cost.speed_check import warn_if_slow
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.transform_costs import TransformCosts
@@ -93,12 +94,15 @@ def lower(
     """Everything before code generation: scheduled functions, and networks that call them.
 
     ``fallback`` says what happens where no template takes an arithmetic-heavy operation: a warning,
-    FallbackError, or nothing.
+    FallbackError, or nothing. A network that is slow by prediction gets a warning of its own.
     """
     folded = fold(mod, cpu)
-    tell(FindFallbacks(cpu)(folded), fallback)  # before the search, which may take seconds
+    coverage = FindFallbacks(cpu)(folded)
+    tell(coverage, fallback)  # before the search, which may take seconds
     graph = ExtractConvGraph(cpu)(folded)
     plan = choose_plan(graph, cpu, history)
+    if fallback != "ignore":
+        warn_if_slow(graph, plan, coverage, cpu)
     return lower_altered(apply_plan(folded, plan, cpu), plan.by_layout(graph), cpu)
 
 
