@@ -29,9 +29,10 @@ class FuseFunctions:
     name: ClassVar[str] = "fuse-functions"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        formulas = vector_legalization(ends=set(mod.get_global_vars()))
         passes = (
             relax.transform.LegalizeOps(
-                {**vector_legalization(), RESIZE: legalize_resize, MOVE: legalize_channel_move}
+                {**formulas, RESIZE: legalize_resize, MOVE: legalize_channel_move}
             ),
             relax.transform.ConvertToDataflow(),
             relax.transform.RewriteDataflowReshape(),

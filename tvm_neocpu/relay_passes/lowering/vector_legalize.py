@@ -5,13 +5,15 @@ A table for ``relax.transform.LegalizeOps``. TVM legalises tensors that are not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
+from functools import partial
 
 import tvm
 from tvm import relax, te, tirx, topi
-from tvm.ir import GenericConst
+from tvm.ir import GenericConst, GlobalVar
 
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
+from tvm_neocpu.relay_passes.lowering.formula_chains import OPAQUE, FormulaChains
 from tvm_neocpu.topi.math import softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -30,10 +32,14 @@ FORMULAS: dict[str, Formula] = {
 }
 
 
-def vector_legalization() -> dict[str, Legalize]:
-    """Operator name -> the function that makes a PrimFunc call of its call."""
-    table: dict[str, Legalize] = {name: _elementwise(f) for name, f in FORMULAS.items()}
-    table["relax.nn.softplus"] = _softplus
+def vector_legalization(ends: Container[GlobalVar] = ()) -> dict[str, Legalize]:
+    """Operator name -> the function that makes a PrimFunc call of its call.
+
+    ``ends`` are functions that epilogues begin behind; the table is for one module.
+    """
+    chains = FormulaChains(ends)
+    table: dict[str, Legalize] = {name: _elementwise(f, chains) for name, f in FORMULAS.items()}
+    table["relax.nn.softplus"] = _softplus(chains)
     table["relax.nn.relu"] = _relu
     table["relax.clip"] = _clip
     table["relax.maximum"] = _extreme(topi.maximum)
@@ -43,22 +49,24 @@ def vector_legalization() -> dict[str, Legalize]:
     return table
 
 
-def _elementwise(formula: Formula) -> Legalize:
+def _elementwise(formula: Formula, chains: FormulaChains) -> Legalize:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         if not _is_ours(call):
             return _as_tvm_does(builder, call)
-        return _emit(builder, call, lambda x: _mapped(formula, x))
+        return _emit_formula(builder, call, formula, chains)
 
     return legalize
 
 
-def _softplus(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    if not _is_ours(call):
-        return _as_tvm_does(builder, call)
-    beta, threshold = float(call.attrs.beta), float(call.attrs.threshold)
-    return _emit(
-        builder, call, lambda x: _mapped(lambda v: vector_math.softplus(v, beta, threshold), x)
-    )
+def _softplus(chains: FormulaChains) -> Legalize:
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        if not _is_ours(call):
+            return _as_tvm_does(builder, call)
+        beta, threshold = float(call.attrs.beta), float(call.attrs.threshold)
+        formula = partial(vector_math.softplus, beta=beta, threshold=threshold)
+        return _emit_formula(builder, call, formula, chains)
+
+    return legalize
 
 
 def _relu(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -110,11 +118,26 @@ def _mapped(formula: Formula, x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, lambda *index: formula(x(*index)), name="activation")
 
 
+def _emit_formula(
+    builder: relax.BlockBuilder, call: relax.Call, formula: Formula, chains: FormulaChains
+) -> relax.Expr:
+    cut = chains.is_full(builder, call.args[0])
+    attrs = {"op_pattern": OPAQUE} if cut else None
+    made = _emit(builder, call, lambda x: _mapped(formula, x), attrs)
+    chains.add(made, cut)
+    return made
+
+
 def _emit(
-    builder: relax.BlockBuilder, call: relax.Call, compute: Callable[[te.Tensor], te.Tensor]
+    builder: relax.BlockBuilder,
+    call: relax.Call,
+    compute: Callable[[te.Tensor], te.Tensor],
+    attrs: Mapping[str, int] | None = None,
 ) -> relax.Expr:
     hint = op_name(call).removeprefix("relax.").replace(".", "_")
-    return builder.call_te(compute, call.args[0], primfunc_name_hint=hint)
+    return builder.call_te(
+        compute, call.args[0], primfunc_name_hint=hint, primfunc_attrs=dict(attrs or {}) or None
+    )
 
 
 def _is_float(call: relax.Call) -> bool:
