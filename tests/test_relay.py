@@ -301,6 +301,18 @@ def test_build_refuses_what_it_cannot_build(tiny_cnn: onnx.ModelProto) -> None:
         relay.build("resnet50")
     with pytest.raises(NeoCpuError, match="main"):
         relay.build(tvm.IRModule({}))
+    with pytest.raises(NeoCpuError, match="mod_name is the name"):
+        relay.build(mod, mod_name=3)
+
+
+def test_build_refuses_a_main_that_is_no_network() -> None:
+    a = tvm.te.placeholder((4,), name="a")
+    loops = tvm.te.create_prim_func([a, tvm.te.compute((4,), lambda i: a[i] + 1)])
+    with pytest.raises(NeoCpuError, match="main of the module to build is a PrimFunc"):
+        relay.build(tvm.IRModule({"main": loops}))
+    x, free = (tvm.relax.Var(name, tvm.relax.TensorType((4,), "float32")) for name in "xy")
+    with pytest.raises(NeoCpuError, match="reads 'y', which nothing makes"):
+        relay.build(tvm.relax.Function([x], tvm.relax.op.add(x, free), ret_ty=x.ty))
 
 
 def test_the_modern_way_compiles_the_same_network(tiny_cnn: onnx.ModelProto) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tvm_neocpu.relay_passes.operators.register import register_operator, unregister_operator
     from tvm_neocpu.runtime.built_module import BuiltModule, load
     from tvm_neocpu.targets import parse_target
+    from tvm_neocpu.topi.cost.speed_check import SlowNetworkWarning
     from tvm_neocpu.topi.operator import Implementation, Operator
     from tvm_neocpu.topi.table import register_implementation, unregister_implementation
     from tvm_neocpu.tuning.database.history import apply_history_best
@@ -38,6 +39,7 @@ _PUBLIC = {
     "unregister_implementation": "tvm_neocpu.topi.table",
     "unregister_operator": "tvm_neocpu.relay_passes.operators.register",
     "FallbackWarning": "tvm_neocpu.core.fallback",
+    "SlowNetworkWarning": "tvm_neocpu.topi.cost.speed_check",
     "BuiltModule": "tvm_neocpu.runtime.built_module",
     "NeoCpuError": "tvm_neocpu.core.errors",
     "apply_history_best": "tvm_neocpu.tuning.database.history",
@@ -52,6 +54,7 @@ __all__ = [
     "Implementation",
     "NeoCpuError",
     "Operator",
+    "SlowNetworkWarning",
     "__version__",
     "apply_history_best",
     "load",

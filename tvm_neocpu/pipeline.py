@@ -44,6 +44,7 @@ from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
+from tvm_neocpu.topi.cost.speed_check import warn_if_slow
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.shared_weights import sharing_schemes
@@ -61,7 +62,7 @@ def lower(
     """Everything before code generation: scheduled functions, and networks that call them.
 
     ``fallback`` says what happens where no template takes an arithmetic-heavy operation: a warning,
-    FallbackError, or nothing.
+    FallbackError, or nothing. A network that is slow by prediction gets a warning of its own.
     """
     return schedule_module(compute(plan_network(mod, cpu, history, fallback), cpu), cpu)
 
@@ -93,10 +94,13 @@ def plan_network(
     where the run is predicted to take at most ``sharing_may_cost`` times as long then.
     """
     folded = fold(mod, cpu)
-    tell(FindFallbacks(cpu)(folded), fallback)  # before the search, which may take seconds
+    coverage = FindFallbacks(cpu)(folded)
+    tell(coverage, fallback)  # before the search, which may take seconds
     graph = ExtractConvGraph(cpu)(folded)
     history = history or current_history(cpu)
     plan = choose_plan(graph, cpu, history)
+    if fallback != "ignore":
+        warn_if_slow(graph, plan, coverage, cpu)
     shared = sharing_plan(graph, models, cpu, history) if models else None
     if shared is not None and shared.seconds <= plan.seconds * sharing_may_cost:
         return PlannedNetwork(folded, graph, shared, shares=True)

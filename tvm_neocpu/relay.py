@@ -54,12 +54,15 @@ def build(
     compiled for, each a mapping from input to shape; -1 leaves the batch open. All share weights in
     one file. A shape that is not listed is compiled when it is first run, in this process alone.
 
-    Raises TargetError, ShapeError, FallbackError, NeoCpuError for an unknown ``fallback``.
+    Raises TargetError, ShapeError, FallbackError, NeoCpuError for an unknown ``fallback`` and for a
+    module whose ``main`` is no closed Relax function.
     """
     from tvm_neocpu.specialize import build_networks
     from tvm_neocpu.targets import parse_target
 
     check_choice(fallback)
+    if not isinstance(mod_name, str):
+        raise NeoCpuError(f"mod_name is the name in lib[name], not {mod_name!r}")
     compile_target = parse_target(target if target is not None else tvm.target.Target.current())
     if target_host is not None:
         parse_target(target_host)
@@ -93,11 +96,17 @@ def build(
 
 def _as_module(mod: tvm.IRModule | relax.Function) -> tvm.IRModule:
     if isinstance(mod, relax.Function):
-        return tvm.IRModule({"main": mod})
+        mod = tvm.IRModule({"main": mod})
     if not isinstance(mod, tvm.IRModule):
         raise NeoCpuError(f"relay.build takes an IRModule, not {type(mod).__name__}")
     if not any(var.name_hint == "main" for var in mod.get_global_vars()):
         raise NeoCpuError("the module to build has no function main")
+    if not isinstance(mod["main"], relax.Function):
+        kind = type(mod["main"]).__name__
+        raise NeoCpuError(f"main of the module to build is a {kind}, not a Relax function")
+    free = relax.analysis.free_vars(mod["main"])
+    if free:
+        raise NeoCpuError(f"main of the module reads {free[0].name!r}, which nothing makes")
     return mod
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -20,3 +21,11 @@ def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 def tiny_file(tiny_cnn: onnx.ModelProto, tmp_path: Path) -> str:
     onnx.save(tiny_cnn, tmp_path / "tiny.onnx")
     return "tiny.onnx"
+
+
+@pytest.fixture
+def volume_file(make_model: Callable[..., onnx.ModelProto], tmp_path: Path) -> str:
+    """A 3-D convolution, which no template takes."""
+    conv = onnx.helper.make_node("Conv", ["data", "w"], ["out"])
+    onnx.save(make_model([conv], (1, 2, 4, 5, 6), {"w": (3, 2, 1, 2, 2)}), tmp_path / "volume.onnx")
+    return "volume.onnx"

@@ -44,6 +44,16 @@ def test_bench_does_without_peers(
     assert network["absent"]["MNN"] == {"state": "not installed", "reason": "pip install MNN"}
 
 
+def test_bench_says_in_one_line_what_no_template_takes(
+    volume_file: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(table, "find_spec", lambda name: name == "tvm_neocpu" or None)
+    assert bench.main([volume_file, "--runs", "1"]) == 0
+    error = capfd.readouterr().err
+    assert error.startswith("warning: no template takes 1 operation of this network, 100.0% of its")
+    assert "conv3d 1x2x4x5x6" in error and error.count("\n") == 1
+
+
 def test_bench_wants_a_log_that_exists(tiny_file: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert bench.main([tiny_file, "--log", "missing.log"]) == cli.USER_ERROR
     assert "missing.log" in capfd.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -104,3 +105,14 @@ def test_an_interrupt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_folder_is_no_log() -> None:
     with pytest.raises(LogError, match="cannot write the log"):
         cli.prepare_log(Path("."))
+
+
+def test_a_warning_of_a_command_is_one_line() -> None:
+    def command(_: list[str]) -> int:
+        shown = warnings.formatwarning("two\nlines", UserWarning, "file.py", 3)
+        assert shown == "warning: two lines\n"
+        return 0
+
+    before = warnings.formatwarning
+    assert cli.guarded(command, []) == 0
+    assert warnings.formatwarning is before

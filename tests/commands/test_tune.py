@@ -12,6 +12,7 @@ from tvm.target import Target
 from tvm_neocpu.commands import cli, tune
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.fallback import FallbackWarning
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.local_search.budget import Limits
@@ -71,3 +72,12 @@ def test_code_for_another_machine_is_not_measured_here(capfd: pytest.CaptureFixt
     machine = "aarch64" if "x86" in os.uname().machine else "x86_64"
     assert tune.main(["lenet", "--target", f"llvm -mtriple={machine}-linux-gnu"]) == cli.USER_ERROR
     assert "cannot measure" in capfd.readouterr().err
+
+
+def test_tune_says_what_no_template_takes(
+    volume_file: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = TuneSummary(TuningResult((), 1.0), None, None)
+    monkeypatch.setattr(tune, "tune_graph", lambda *_, **__: summary)
+    with pytest.warns(FallbackWarning, match=r"1 operation of this network, 100.0% .*: conv3d"):
+        assert tune.main([volume_file, "--log", "x.log"]) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import tvm
@@ -73,17 +75,43 @@ def test_a_tvm_tensor_is_shared(module: GraphModule, data: np.ndarray, scores: n
     np.testing.assert_array_equal(module.get_output(0).numpy(), scores)
 
 
-@pytest.mark.parametrize("kind", ["misaligned", "strided", "read-only"])
+@pytest.mark.parametrize("kind", ["misaligned", "strided", "transposed", "read-only"])
 def test_memory_that_cannot_be_shared_is_refused(
     kind: str, module: GraphModule, data: np.ndarray
 ) -> None:
     array = aligned(data, offset=4) if kind == "misaligned" else aligned(data)
     if kind == "strided":
         array = np.zeros((*SHAPE[:3], 2 * SHAPE[3]), "float32")[..., ::2]
+    if kind == "transposed":
+        array = array.swapaxes(2, 3)
     if kind == "read-only":
         array.flags.writeable = False
     with pytest.raises(ShapeError, match="cannot share"):
         module.set_input_zero_copy("data", array)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, tvm.runtime.tensor], ids=["array", "tensor"])
+@pytest.mark.parametrize(
+    ("array", "words"),
+    [
+        (np.zeros((1, 8, 6, 7), "float32"), "is [1, 8, 6, 6], not [1, 8, 6, 7]"),
+        (np.zeros((8, 6, 6), "float32"), "is [1, 8, 6, 6], not [8, 6, 6]"),
+        (np.zeros(SHAPE, "float64"), "is float32, not float64"),
+        (np.zeros(SHAPE, "int32"), "is float32, not int32"),
+    ],
+)
+def test_other_shapes_and_types_are_not_shared(
+    array: np.ndarray, words: str, wrap: Callable[[np.ndarray], object], module: GraphModule
+) -> None:
+    with pytest.raises(ShapeError) as caught:
+        module.set_input_zero_copy("data", wrap(array))
+    assert words in str(caught.value)
+
+
+def test_a_byte_order_of_another_machine_is_refused(module: GraphModule) -> None:
+    for setter in (module.set_input, module.set_input_zero_copy):
+        with pytest.raises(ShapeError, match="is float32, not >f4"):
+            setter("data", np.zeros(SHAPE, ">f4"))
 
 
 @pytest.mark.parametrize(

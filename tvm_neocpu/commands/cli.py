@@ -20,6 +20,7 @@ from tvm_neocpu.core.errors import (
     ShapeError,
     UnknownModelError,
 )
+from tvm_neocpu.core.one_line import one_line_warnings
 
 if TYPE_CHECKING:
     import onnx
@@ -42,10 +43,12 @@ class Parser(argparse.ArgumentParser):
 def guarded(main: Callable[[list[str]], int], argv: Sequence[str] | None) -> int:
     """Run a command line and return its exit code.
 
-    A user's mistake (NeoCpuError) becomes one line and exit code 2, Ctrl-C exit code 130.
+    A user's mistake (NeoCpuError) becomes one line and exit code 2, Ctrl-C exit code 130. A warning
+    is one line too.
     """
     try:
-        return main(list(sys.argv[1:] if argv is None else argv))
+        with one_line_warnings():
+            return main(list(sys.argv[1:] if argv is None else argv))
     except NeoCpuError as error:
         text = error.on_command_line if isinstance(error, OpenShapeError) else str(error)
         print(f"error: {text}", file=sys.stderr)

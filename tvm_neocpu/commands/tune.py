@@ -13,10 +13,12 @@ from functools import partial
 
 from tvm_neocpu.commands import cli
 from tvm_neocpu.core.errors import TargetError
+from tvm_neocpu.core.fallback import tell
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import fold, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.log import TuningLog
@@ -48,7 +50,9 @@ def _tune(argv: list[str]) -> int:
     for (name, model), log in zip(networks, logs, strict=True):
         mod, _ = from_onnx(model, resolve_shapes(model.graph, shapes))
         print(f"{name} on {cpu.name}, {cpu.cores} threads -> {log}", flush=True)
-        graph = ExtractConvGraph(cpu)(fold(mod, cpu))
+        folded = fold(mod, cpu)
+        tell(FindFallbacks(cpu)(folded), "warn")  # no candidate is measured for these
+        graph = ExtractConvGraph(cpu)(folded)
         summary = tune_graph(
             graph,
             target.target,

@@ -98,11 +98,20 @@ def _constant_to_the_right(scope: Scope, call: Call) -> relax.Expr | None:
 
 
 def _multiply_by_reciprocal(scope: Scope, call: Call) -> relax.Expr | None:
-    """``x / c -> x * (1 / c)`` for a scalar or vector ``c``; a division is many times slower."""
+    """``x / c -> x * (1 / c)`` for a scalar or vector ``c``; a division is many times slower.
+
+    Where the reciprocal of a number is infinite or denormal, the quotient may be neither. By a
+    scalar 0, which TVM would divide by while compiling, the product with infinity is the quotient.
+    """
     divisor = _vector_operand(scope, call)
-    if divisor is None or not np.all(divisor):
+    if divisor is None:
         return None
-    return relax.op.multiply(call.args[0], constant_of(1 / divisor, dtype_of(call)))
+    limits, sizes = np.finfo(dtype_of(call)), np.abs(divisor)
+    normal = (sizes > 1 / float(limits.max)) & (sizes < 1 / float(limits.tiny))
+    if not np.all(normal) and (divisor.size > 1 or np.any(sizes)):
+        return None
+    with np.errstate(divide="ignore"):
+        return relax.op.multiply(call.args[0], constant_of(1 / divisor, dtype_of(call)))
 
 
 def _add_negated(scope: Scope, call: Call) -> relax.Expr | None:

@@ -33,7 +33,7 @@ class FuseFunctions:
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         legalize = relax.transform.LegalizeOps(
             {
-                **vector_legalization(),
+                **vector_legalization(ends=set(mod.get_global_vars())),
                 **POOLS,
                 RESIZE: legalize_resize,
                 MOVE: legalize_channel_move,

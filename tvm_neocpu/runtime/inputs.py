@@ -74,9 +74,12 @@ class Inputs:
     def share(self, index: int, value: Any) -> None:
         """Read the caller's memory from now on; raises ShapeError if it cannot be shared."""
         info = self.infos[index]
-        if not isinstance(value, tvm.runtime.Tensor):
-            value = _shared(info, value)
-        _check(info, tuple(value.shape), str(value.dtype))
+        if isinstance(value, tvm.runtime.Tensor):  # TVM makes none that is strided or misaligned
+            _check(info, tuple(value.shape), str(value.dtype))
+        else:
+            array = np.asarray(value)
+            _check(info, array.shape, str(array.dtype))
+            value = _shared(info, array)
         self._bind(index, value)
 
     def own(self, index: int, shape: Sequence[int] | None = None) -> NDArray[Any]:
@@ -137,9 +140,8 @@ def _check(info: TensorInfo, shape: tuple[int, ...], dtype: str) -> None:
         raise ShapeError(f"input {info.name!r} is {info.dtype}, not {dtype}")
 
 
-def _shared(info: TensorInfo, value: Any) -> tvm.runtime.Tensor:
+def _shared(info: TensorInfo, array: NDArray[Any]) -> tvm.runtime.Tensor:
     """The array as a TVM tensor over the same memory."""
-    array = np.asarray(value)
     aligned = array.ctypes.data % ALIGNMENT == 0
     if not (aligned and array.flags.c_contiguous and array.flags.writeable):
         raise ShapeError(

@@ -41,7 +41,7 @@ def unscheduled(workload: Workload, config: Config) -> tirx.PrimFunc:
     bias = te.placeholder(_bias_shape(result), result.dtype, "bias")
     biased = te.compute(result.shape, lambda *at: result(*at) + bias(*_of_bias(at)), name="T_add")
     zero = tirx.const(0, result.dtype)
-    output = te.compute(result.shape, lambda *at: te.max(biased(*at), zero), name="T_relu")
+    output = te.compute(result.shape, lambda *at: tirx.Max(zero, biased(*at)), name="T_relu")
     return te.create_prim_func([*tensors, bias, output])
 
 

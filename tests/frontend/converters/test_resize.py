@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_node import assert_same, check_node, image, node_model, ours
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.core.errors import ShapeError, UnsupportedOperatorError
 
 Array = NDArray[Any]
 
@@ -259,9 +259,9 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
         by_sizes(sizes(1, 3, 5, 5), coordinate_transformation_mode="tf_crop_and_resize"),
         "a roi of 8 values",
     ),
-    "negative": (by_scales(scales(1, 1, -2, 2)), "not a positive number"),
+    "negative": (by_scales(scales(1, 1, -2, 2)), "negative extent"),
     "nothing": (by_scales(scales(1, 1, 0.1, 1)), "axis 2 would have 0 elements"),
-    "absurd": (by_scales(scales(1, 1, 1e9, 1)), "axis 2 would have 7000000000 elements"),
+    "absurd": (by_scales(scales(1, 1, 1e9, 1)), "more than 2"),
     "integers": (by_scales(scales(1, 1, 2, 2), x=X.astype("int32"), mode="linear"), "cast"),
     "unknown": (
         node_model("Resize", [X, sizes(1, 1, 2, 2).astype("float32")], opset=10),
@@ -274,6 +274,6 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
 @pytest.mark.parametrize("kind", REFUSED)
 def test_what_cannot_be_right_is_refused_in_one_line(kind: str) -> None:
     model, reason = REFUSED[kind]
-    with pytest.raises(UnsupportedOperatorError, match=reason) as caught:
+    with pytest.raises((UnsupportedOperatorError, ShapeError), match=reason) as caught:
         relay.frontend.from_onnx(model)
     assert "\n" not in str(caught.value)

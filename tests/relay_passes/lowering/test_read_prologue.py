@@ -65,9 +65,9 @@ def test_scale_shift_relu_becomes_the_templates_first_stage() -> None:
             (data,), (s, t) = parts, operands
             first = te.compute(
                 SHAPE,
-                lambda n, c, h, v, i: te.max(
-                    data(n, c, h, v, i) * s(0, c, 0, 0, i) + t(0, c, 0, 0, i),
+                lambda n, c, h, v, i: tirx.Max(
                     tirx.const(0, "float32"),
+                    data(n, c, h, v, i) * s(0, c, 0, 0, i) + t(0, c, 0, 0, i),
                 ),
                 name="prologue",
                 attrs={"neocpu.prologue_parts": 1},

@@ -31,6 +31,18 @@ CALLS: dict[str, Callable[[relax.Expr], relax.Expr]] = {
     "relax.tanh": op.tanh,
 }
 
+# The same for those that are no arithmetic, and their answers by NumPy.
+COMPARISONS: dict[str, tuple[Callable[[relax.Expr], relax.Expr], Callable[..., np.ndarray]]] = {
+    "relax.clip": (lambda x: op.clip(x, -1, 2), lambda x: np.minimum(np.maximum(x, -1), 2)),
+    "relax.maximum": (lambda x: op.maximum(x, op.negative(x)), np.abs),
+    "relax.minimum": (
+        lambda x: op.minimum(relax.const(0.5, x.ty.dtype), x),
+        lambda x: np.minimum(x, 0.5),
+    ),
+    "relax.nn.relu": (op.nn.relu, lambda x: np.maximum(x, 0)),
+    "relax.sign": (op.sign, np.sign),
+}
+
 
 def module(call: Callable[[relax.Expr], relax.Expr], dtype: str = "float32") -> tvm.IRModule:
     builder = relax.BlockBuilder()
@@ -48,7 +60,16 @@ def run(mod: tvm.IRModule, x: np.ndarray) -> np.ndarray:
 
 
 def test_every_operator_of_the_table_is_tried() -> None:
-    assert set(CALLS) == set(vector_legalization())
+    assert {*CALLS, *COMPARISONS} == set(vector_legalization())
+
+
+@pytest.mark.parametrize("name", COMPARISONS)
+def test_comparisons_pass_nan(name: str) -> None:
+    call, expected = COMPARISONS[name]
+    x = np.random.default_rng(0).normal(size=SHAPE).astype("float32")
+    x[0, 0, 0, :6] = [np.nan, np.inf, -np.inf, 0.0, -0.0, -np.nan]
+    found = run(LegalizeOps(vector_legalization())(module(call)), x)
+    np.testing.assert_array_equal(found, expected(x))
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -350,7 +350,7 @@ def test_shipped_logs_are_found_by_the_cpus_name(tmp_path, monkeypatch, make_rec
     other = tmp_path / "extra" / "other" / "net.log"
     for number, path in enumerate((wheel, checkout, extra, other), 1):
         log_of(path, make_record(A, 1e-3 * number))
-    variable = os.pathsep.join(["", str(tmp_path / "extra"), str(tmp_path / "missing")])
+    variable = os.pathsep.join(["", str(tmp_path / "extra")])
     monkeypatch.setenv(history.LOGS_VARIABLE, variable)
     assert shipped_logs("testcpu") == (wheel, checkout, extra)
     with warnings.catch_warnings():
@@ -358,9 +358,16 @@ def test_shipped_logs_are_found_by_the_cpus_name(tmp_path, monkeypatch, make_rec
         assert current_history(CPU).best_records.best(conv).seconds == 3e-3
 
 
+def test_a_folder_of_logs_that_is_not_there_is_named(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "missing"))
+    with pytest.warns(TuningLogWarning, match="TVM_NEOCPU_LOGS names .*missing"):
+        shipped_logs("testcpu")
+
+
 @pytest.mark.parametrize("name", ["", "..", "a/b", "/etc"])
 def test_a_cpus_name_is_no_path(name, tmp_path, monkeypatch) -> None:
     (tmp_path / "x.log").write_text("")
+    (tmp_path / "folder").mkdir()
     monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "folder"))
     assert shipped_logs(name) == ()
 

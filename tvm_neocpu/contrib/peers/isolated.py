@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tvm_neocpu.contrib.peers.converter import ConversionError, silence_stdout
 from tvm_neocpu.contrib.peers.runner import Runner
 from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.core.one_line import one_line_warnings
 
 PATIENCE_SECONDS = 10.0
 FAILED = "failed"
@@ -90,7 +91,8 @@ def _serve(load: Callable[[], Runner], connection: Connection) -> None:
     """The process: load, say so, answer until nobody asks any more."""
     silence_stdout()
     try:
-        runner = load()
+        with one_line_warnings():
+            runner = load()
         connection.send((True, None))
         while True:
             name, *arguments = connection.recv()

@@ -139,7 +139,8 @@ def _read_negative(call: Call) -> Read:
 def _affine(call: Call, data: int, terms: Callable[[Array], tuple[Array, Array]]) -> Read:
     """The call as an affine operation on ``args[data]``; the other argument is constant.
 
-    ``None`` if the constant varies along two axes or broadcasts the tensor to a larger one.
+    ``None`` if the constant varies along two axes, broadcasts the tensor to a larger one, or makes
+    a scale or shift that is no normal number: it would spoil the weight that it is folded into.
     """
     x, constant = call.args[data], _folded_array(call.args[1 - data])
     if constant is None or array_of(x) is not None:
@@ -151,7 +152,14 @@ def _affine(call: Call, data: int, terms: Callable[[Array], tuple[Array, Array]]
         return None
     axis = axes[0] + call.ty.ndim - constant.ndim if axes else None
     vector = constant.astype("float64").reshape(-1 if axes else ())
-    return x, Affine(*terms(vector), axis)
+    with np.errstate(divide="ignore"):
+        scale, shift = terms(vector)
+    limits = np.finfo(dtype_of(call))
+    for term in (scale, shift):
+        sizes = np.abs(term)
+        if not np.all((sizes == 0) | ((sizes >= limits.tiny) & (sizes <= limits.max))):
+            return None
+    return x, Affine(scale, shift, axis)
 
 
 def _write_affine(scope: Scope, data: relax.Expr, op: Affine) -> relax.Expr:

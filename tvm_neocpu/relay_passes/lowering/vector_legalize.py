@@ -5,12 +5,15 @@ A table for ``relax.transform.LegalizeOps``. TVM legalises tensors that are not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container, Mapping
+from functools import partial
 
 import tvm
-from tvm import relax, te, tirx
+from tvm import relax, te, tirx, topi
+from tvm.ir import GenericConst, GlobalVar
 
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
+from tvm_neocpu.relay_passes.lowering.formula_chains import OPAQUE, FormulaChains
 from tvm_neocpu.topi.math import softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
@@ -24,35 +27,82 @@ FORMULAS: dict[str, Formula] = {
     "relax.nn.gelu_tanh": vector_math.gelu_tanh,
     "relax.nn.silu": vector_math.silu,
     "relax.sigmoid": vector_math.sigmoid,
+    "relax.sign": vector_math.sign,
     "relax.tanh": vector_math.tanh,
 }
 
 
-def vector_legalization() -> dict[str, Legalize]:
-    """Operator name -> the function that makes a PrimFunc call of its call."""
-    table: dict[str, Legalize] = {name: _elementwise(f) for name, f in FORMULAS.items()}
-    table["relax.nn.softplus"] = _softplus
+def vector_legalization(ends: Container[GlobalVar] = ()) -> dict[str, Legalize]:
+    """Operator name -> the function that makes a PrimFunc call of its call.
+
+    ``ends`` are functions that epilogues begin behind; the table is for one module.
+    """
+    chains = FormulaChains(ends)
+    table: dict[str, Legalize] = {name: _elementwise(f, chains) for name, f in FORMULAS.items()}
+    table["relax.nn.softplus"] = _softplus(chains)
+    table["relax.nn.relu"] = _relu
+    table["relax.clip"] = _clip
+    table["relax.maximum"] = _extreme(topi.maximum)
+    table["relax.minimum"] = _extreme(topi.minimum)
     table["relax.nn.softmax"] = _over_axis(softmax.softmax)
     table["relax.nn.log_softmax"] = _over_axis(softmax.log_softmax)
     return table
 
 
-def _elementwise(formula: Formula) -> Legalize:
+def _elementwise(formula: Formula, chains: FormulaChains) -> Legalize:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         if not _is_ours(call):
             return _as_tvm_does(builder, call)
-        return _emit(builder, call, lambda x: _mapped(formula, x))
+        return _emit_formula(builder, call, formula, chains)
 
     return legalize
 
 
-def _softplus(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-    if not _is_ours(call):
+def _softplus(chains: FormulaChains) -> Legalize:
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        if not _is_ours(call):
+            return _as_tvm_does(builder, call)
+        beta, threshold = float(call.attrs.beta), float(call.attrs.threshold)
+        formula = partial(vector_math.softplus, beta=beta, threshold=threshold)
+        return _emit_formula(builder, call, formula, chains)
+
+    return legalize
+
+
+def _relu(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    if not _is_float(call):
         return _as_tvm_does(builder, call)
-    beta, threshold = float(call.attrs.beta), float(call.attrs.threshold)
-    return _emit(
-        builder, call, lambda x: _mapped(lambda v: vector_math.softplus(v, beta, threshold), x)
-    )
+    return _emit(builder, call, lambda x: _mapped(vector_math.relu, x))
+
+
+def _clip(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """The bounds are attributes or scalars of any type: constants of the data's type here."""
+    bounds = [getattr(bound, "value", bound) for bound in call.args[1:]]
+    if not _is_float(call) or not all(isinstance(bound, int | float) for bound in bounds):
+        return _as_tvm_does(builder, call)
+    low, high = (tirx.const(float(bound), dtype_of(call)) for bound in bounds)
+    return _emit(builder, call, lambda x: _mapped(lambda v: vector_math.clip(v, low, high), x))
+
+
+def _extreme(combine: Callable[[te.Tensor, te.Tensor], te.Tensor]) -> Legalize:
+    """Max or min of two tensors. TVM's take the second operand if either is NaN."""
+
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        if not _is_float(call):
+            return _as_tvm_does(builder, call)
+        left, right = call.args
+        if isinstance(right, GenericConst):
+            left, right = right, left
+
+        def compute(one: te.Tensor, other: te.Tensor) -> te.Tensor:
+            if isinstance(left, GenericConst):
+                return combine(one, other)
+            return topi.where(topi.isnan(one), one, combine(one, other))
+
+        hint = op_name(call).removeprefix("relax.")
+        return builder.call_te(compute, left, right, primfunc_name_hint=hint)
+
+    return legalize
 
 
 def _over_axis(compute: Callable[[te.Tensor, int], te.Tensor]) -> Legalize:
@@ -68,11 +118,31 @@ def _mapped(formula: Formula, x: te.Tensor) -> te.Tensor:
     return te.compute(x.shape, lambda *index: formula(x(*index)), name="activation")
 
 
+def _emit_formula(
+    builder: relax.BlockBuilder, call: relax.Call, formula: Formula, chains: FormulaChains
+) -> relax.Expr:
+    cut = chains.is_full(builder, call.args[0])
+    attrs = {"op_pattern": OPAQUE} if cut else None
+    made = _emit(builder, call, lambda x: _mapped(formula, x), attrs)
+    chains.add(made, cut)
+    return made
+
+
 def _emit(
-    builder: relax.BlockBuilder, call: relax.Call, compute: Callable[[te.Tensor], te.Tensor]
+    builder: relax.BlockBuilder,
+    call: relax.Call,
+    compute: Callable[[te.Tensor], te.Tensor],
+    attrs: Mapping[str, int] | None = None,
 ) -> relax.Expr:
     hint = op_name(call).removeprefix("relax.").replace(".", "_")
-    return builder.call_te(compute, call.args[0], primfunc_name_hint=hint)
+    return builder.call_te(
+        compute, call.args[0], primfunc_name_hint=hint, primfunc_attrs=dict(attrs or {}) or None
+    )
+
+
+def _is_float(call: relax.Call) -> bool:
+    """Whether it is a tensor of floats, of known rank."""
+    return dtype_of(call) in ("float16", "float32", "float64") and call.ty.shape is not None
 
 
 def _is_ours(call: relax.Call) -> bool:

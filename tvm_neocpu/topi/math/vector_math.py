@@ -166,6 +166,23 @@ def gelu_tanh(x: Expr) -> Expr:
     return let.around(x / (_float(1.0) + _exp_fast(let, minus_2u)))
 
 
+def relu(x: Expr) -> Expr:
+    """max(x, 0) of any element type; NaN and -0 stay."""
+    return tirx.Max(tirx.const(0, x.ty.dtype), x)
+
+
+def clip(x: Expr, low: Expr, high: Expr) -> Expr:
+    """min(max(x, low), high) of any element type; NaN stays."""
+    return tirx.Min(high, tirx.Max(low, x))
+
+
+def sign(x: Expr) -> Expr:
+    """-1, 0 or 1; NaN stays."""
+    zero = _float(0.0)
+    positive = tirx.Select(x > zero, _float(1.0), tirx.Select(x < zero, _float(-1.0), x))
+    return tirx.Select(tirx.EQ(x, zero), zero, positive)
+
+
 def softplus(x: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
     """ln(1 + e^(beta x)) / beta within 4 ulp; x itself where beta x > threshold; 0 below -88.
 
@@ -237,7 +254,10 @@ def _power_of_two(k: Expr) -> Expr:
 
 
 def _clamped(let: _Lets, x: Expr, low: float, high: float) -> Expr:
-    """NaN passes: both comparisons are false for it, and the second operand is taken."""
+    """NaN passes: both comparisons are false for it, and the second operand is taken.
+
+    x86's max and min instructions do the same, so that NaN costs nothing.
+    """
     return let(tirx.Min(_float(high), tirx.Max(_float(low), x)))
 
 

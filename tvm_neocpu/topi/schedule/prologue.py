@@ -26,7 +26,8 @@ Operation = tuple[str, te.Tensor | None]
 _OPERATIONS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "multiply": lambda value, operand: value * operand,
     "add": lambda value, operand: value + operand,
-    "relu": lambda value, zero: te.max(value, zero),
+    # Of a NaN and another operand TVM's max takes the second one.
+    "relu": lambda value, zero: tirx.Max(zero, value),
 }
 
 

@@ -209,13 +209,16 @@ def current_history(cpu: Cpu) -> History:
 def shipped_logs(cpu_name: str) -> tuple[Path, ...]:
     """The logs for a CPU's name: those in the wheel, in a checkout, in ``TVM_NEOCPU_LOGS``.
 
-    Later ones take precedence.
+    Later ones take precedence. Warns of a folder that is not there.
     """
-    if not cpu_name or Path(cpu_name).name != cpu_name:
+    if cpu_name in ("", "..") or Path(cpu_name).name != cpu_name:
         return ()
-    extra = os.environ.get(LOGS_VARIABLE, "").split(os.pathsep)
-    roots = [_PACKAGE / "_tuning_logs", _PACKAGE.parent / "tuning_logs"]
-    roots += [Path(folder) for folder in extra if folder]
+    extra = [Path(each) for each in os.environ.get(LOGS_VARIABLE, "").split(os.pathsep) if each]
+    for folder in extra:
+        if not folder.is_dir():
+            text = f"{LOGS_VARIABLE} names {folder}, which is no folder: ignored"
+            warnings.warn(text, TuningLogWarning, stacklevel=3)
+    roots = [_PACKAGE / "_tuning_logs", _PACKAGE.parent / "tuning_logs", *extra]
     return tuple(path for root in roots for path in sorted((root / cpu_name).glob("*.log")))
 
 
