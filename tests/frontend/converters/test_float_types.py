@@ -64,7 +64,6 @@ NODES: list[tuple[str, list[str], dict[str, Any]]] = [
     ("LayerNormalization", ["line"], {"axis": 1, "epsilon": 1e-2}),
     ("RMSNormalization", ["plane"], {"axis": 2}),
     ("GroupNormalization", ["c", "c2"], {"num_groups": 2}),
-    ("LpNormalization", [], {"axis": 1, "p": 1}),
     ("LpNormalization", [], {"axis": 1, "p": 2}),
 ]
 
