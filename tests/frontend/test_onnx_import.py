@@ -13,7 +13,7 @@ import onnx
 import pytest
 import tvm
 from onnx import TensorProto, helper
-from onnx_node import check_node, image, node_model, onnx_runtime
+from onnx_node import check_node, image, node_model, onnx_runtime, ours
 from tvm.relax.frontend.onnx import onnx_frontend
 
 from tvm_neocpu import relay
@@ -72,10 +72,8 @@ def test_our_converters_win_in_a_branch_too() -> None:
     )
     opsets = [helper.make_opsetid("", 13)]
     model = helper.make_model(graph, opset_imports=opsets, ir_version=9)
-    mod, _ = relay.frontend.from_onnx(model)
-    vm = tvm.relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
     for choice in (np.array(True), np.array(False)):
-        found = vm["main"](tvm.runtime.tensor(choice), tvm.runtime.tensor(X)).numpy()
+        (found,) = ours(model, [choice, X])
         np.testing.assert_allclose(found, onnx_runtime(model, [choice, X])[0], atol=1e-5)
 
 
