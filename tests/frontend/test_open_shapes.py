@@ -89,3 +89,12 @@ def test_a_batch_that_cannot_be_open_is_refused_when_built(make_model: MakeModel
     with pytest.raises((ShapeError, UnsupportedOperatorError)) as caught:
         from_onnx(flat(make_model, [2, 8]))
     assert "\n" not in str(caught.value)
+
+
+def test_a_shape_that_does_not_fit_is_the_importers_own_error(make_model: MakeModel) -> None:
+    """Not a RuntimeError, although the import runs inside a call of TVM's."""
+    model = make_model([node("MatMul", ["data", "w"], ["out"])], ("N", "K"), {"w": (4, 3)})
+    mod, _ = from_onnx(model, {"data": ("N", "K")})
+    at_shapes(mod, {"data": (2, 4)})
+    with pytest.raises(UnsupportedOperatorError, match="cannot import operator MatMul"):
+        at_shapes(mod, {"data": (2, 5)})

@@ -19,7 +19,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.core.errors import NeoCpuError, ShapeError
 from tvm_neocpu.frontend.onnx_import import import_model
 from tvm_neocpu.frontend.onnx_model import (
     declared_shape,
@@ -101,12 +101,15 @@ def _for_given_shapes(
 ) -> tvm.IRModule:
     """A module whose one call stands for a network that is only known for given shapes."""
 
-    def at_shapes(text: str) -> tvm.IRModule:
+    def at_shapes(text: str) -> tvm.IRModule | str:
         given = {name: tuple(shape) for name, shape in json.loads(text).items()}
         merged = {name: given.get(name, shape) for name, shape in extents.items()}
-        if _is_batch(merged):
-            return import_open(model, merged, dtype, opset)
-        return import_model(model, merged, dtype, opset)[0]
+        try:
+            if _is_batch(merged):
+                return import_open(model, merged, dtype, opset)
+            return import_model(model, merged, dtype, opset)[0]
+        except NeoCpuError as error:  # TVM would make a RuntimeError of it
+            return f"{type(error).__name__}: {error}"
 
     symbols: dict[str, tirx.Var] = {}
     params = []

@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
+from tvm_neocpu.core import errors
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.relay_passes.batches.generalize import at_batch
 from tvm_neocpu.relay_passes.batches.independence import open_batch
@@ -29,8 +30,11 @@ def at_shapes(mod: tvm.IRModule, given: InputShapes) -> tvm.IRModule:
     attrs = mod.attrs or {}
     if AT_SHAPES in attrs:
         text = json.dumps({name: list(shape) for name, shape in shapes.items()})
-        imported: tvm.IRModule = attrs[AT_SHAPES](text)
-        return imported
+        imported = attrs[AT_SHAPES](text)
+        if isinstance(imported, tvm.IRModule):
+            return imported
+        kind, _, reason = str(imported).partition(": ")
+        raise getattr(errors, kind)(reason)
     values = _values(mod, shapes)
     batch = open_batch(mod)
     if batch is not None and len(values) == 1:

@@ -40,5 +40,7 @@ def test_names_that_do_not_fit_are_not_taken() -> None:
 def test_an_open_dimension() -> None:
     mod = network(tvm.tirx.Var("n", "int64"), 3)
     assert describe_outputs(mod)[0] == ("0", (-1, 3), "float32")
+    assert describe_inputs(mod)[0] == ("data", (-1, 3), "float32"), "a batch may be open"
+    mod = network(3, tvm.tirx.Var("n", "int64"))
     with pytest.raises(ShapeError, match="input 'data' has no static shape; give one"):
         describe_inputs(mod)

@@ -14,7 +14,7 @@ from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 OUTPUT_NAMES = "neocpu.output_names"
 
 # The attribute of a module in which an importer leaves a function from shapes to the network: its
-# argument is JSON, {"input": [1, 3, 224, 224]}.
+# argument is JSON, {"input": [1, 3, 224, 224]}. For a NeoCpuError it returns "ItsName: its text".
 AT_SHAPES = "neocpu.at_shapes"
 
 # Name, shape, NumPy dtype.
