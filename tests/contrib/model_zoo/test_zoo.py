@@ -92,7 +92,7 @@ def test_every_activation_is_of_order_one(case: Case) -> None:
     )
     sizes = {node.name: float(np.std(value)) for node, value in zip(nodes, values, strict=True)}
     # Averages of whole channels in squeeze-excite vary less than what they are made of.
-    lows = {name: 0.02 if ".se." in name else 0.1 for name in sizes}
+    lows = {name: 0.02 if ".se." in name else 0.09 for name in sizes}
     assert {name: size for name, size in sizes.items() if not lows[name] < size < 6} == {}
 
 
