@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .builder import GraphBuilder, Tensor
-from .movement import every_second, shift_by_one
+from .movement import shift_by_one
 
 EPSILON = 1e-3
 # Of a result that joins another: a cell adds two of them.
@@ -42,12 +42,13 @@ def separable(
 def factorised_reduction(g: GraphBuilder, x: Tensor, name: str, width: int) -> Tensor:
     """Half the image: half of the channels from its even pixels, half from its odd ones."""
     x = g.relu(x, f"{name}.relu")
-    even = every_second(g, x, f"{name}.even")
-    odd = every_second(g, shift_by_one(g, x, f"{name}.shift"), f"{name}.odd")
+    # The papers' code averages over one pixel at stride 2, then has a 1x1 convolution. One with the
+    # stride is the same; ONNX Runtime refuses the pool, into which it moves the padding.
+    images = x, shift_by_one(g, x, f"{name}.shift")
     widths = width // 2, width - width // 2
     halves = [
-        g.conv(half, f"{name}.conv{number}", share, 1)
-        for number, (half, share) in enumerate(zip((even, odd), widths, strict=True))
+        g.conv(image, f"{name}.conv{number}", share, 1, stride=2)
+        for number, (image, share) in enumerate(zip(images, widths, strict=True))
     ]
     return norm(g, g.concat(halves, f"{name}.concat"), name)
 

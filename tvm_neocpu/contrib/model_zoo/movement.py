@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from . import moments
 from .builder import GraphBuilder, Tensor
 from .window import Size
 
@@ -72,9 +70,3 @@ def shift_by_one(g: GraphBuilder, x: Tensor, name: str) -> Tensor:
     y = g.node("Slice", f"{name}.slice", [x.name, start, stop, axes], shape, x.moments)
     pads = g.constant(f"{name}.pads", (0, 0, 0, 0, 0, 0, 1, 1))
     return g.node("Pad", name, [y.name, pads], x.shape, x.moments)
-
-
-def every_second(g: GraphBuilder, x: Tensor, name: str) -> Tensor:
-    """Every second pixel: an average over one pixel, as the papers' code has it."""
-    y = g.average_pool(x, name, 1, 2)
-    return replace(y, moments=moments.after_average(x.moments, 1))
