@@ -479,6 +479,8 @@ def reshape(net: RandomNet, pick: Choices) -> str:
     """To 4 dimensions again, whatever it was."""
     x = net.pick(pick, rank=None)
     shape = net.shape_of(x)
+    if not shape:
+        raise Skip("a scalar")
     total = math.prod(shape[1:])
     channels = pick(*factors(total)[:8], total)
     rest = factors(total // channels)
