@@ -8,6 +8,7 @@ from types import MappingProxyType
 from tvm_neocpu.frontend.converters.celu import celu
 from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
 from tvm_neocpu.frontend.converters.deform_conv import deform_conv
+from tvm_neocpu.frontend.converters.instance_norm import instance_normalization
 from tvm_neocpu.frontend.converters.integer_arithmetic import (
     conv_integer,
     matmul_integer,
@@ -30,6 +31,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "ConvTranspose": conv_transpose,
         "DeformConv": deform_conv,
         "GRU": gru,
+        "InstanceNormalization": instance_normalization,
         "LSTM": lstm,
         "LpNormalization": lp_normalization,
         "LpPool": lp_pool,
