@@ -12,6 +12,10 @@ from tvm_neocpu.relay_passes.ir.dataflow import regions_to_dataflow
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE
 from tvm_neocpu.relay_passes.lowering.channel_move_legalize import legalize_channel_move
+from tvm_neocpu.relay_passes.lowering.norm_legalize import (
+    INSTANCE_NORM,
+    legalize_instance_norm,
+)
 from tvm_neocpu.relay_passes.lowering.pool_legalize import POOLS
 from tvm_neocpu.relay_passes.lowering.resize_legalize import RESIZE, legalize_resize
 from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
@@ -35,6 +39,7 @@ class FuseFunctions:
             {
                 **vector_legalization(ends=set(mod.get_global_vars())),
                 **POOLS,
+                INSTANCE_NORM: legalize_instance_norm,
                 RESIZE: legalize_resize,
                 MOVE: legalize_channel_move,
             }

@@ -20,6 +20,7 @@ from tvm_neocpu.frontend.converters.elementwise import (
     sign,
 )
 from tvm_neocpu.frontend.converters.hyperbolic import hyperbolic, in_float32
+from tvm_neocpu.frontend.converters.instance_norm import instance_normalization
 from tvm_neocpu.frontend.converters.integer_arithmetic import (
     conv_integer,
     matmul_integer,
@@ -107,6 +108,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "GroupNormalization": group_normalization,
         "IsInf": is_inf,
         "LRN": lrn,
+        "InstanceNormalization": instance_normalization,
         "LSTM": lstm,
         "LayerNormalization": layer_normalization,
         "LpNormalization": lp_normalization,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from tvm import relax
+from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.flow import (
     BOUNDARY,
     BlockedOperands,
     Flow,
     LayoutRule,
+    constant_in,
     follow_first,
     is_feature_map,
 )
@@ -62,6 +64,28 @@ def _reduction(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
     return relax.op.reshape(operands.emit(kept), static_shape(call))
 
 
+def _norm_flow(call: relax.Call) -> Flow:
+    """A normalisation of each image by itself, with a constant scale and bias for each channel."""
+    constant = all(isinstance(operand, GenericConst) for operand in call.args[1:])
+    axes = tuple(int(axis) for axis in call.attrs.axes)
+    over_image = is_feature_map(call.args[0]) and axes == SPATIAL_AXES
+    return follow_first(call) if constant and over_image else BOUNDARY
+
+
+def _norm(call: relax.Call, operands: BlockedOperands) -> relax.Expr:
+    """In elementary operations, which all follow: (x - mean) * (scale / deviation) + bias."""
+    emit, (data,) = operands.emit, operands.new
+    scale, bias = (constant_in(constant, operands.layout) for constant in call.args[1:])
+    epsilon = relax.const(float(call.attrs.epsilon), dtype_of(call))
+    mean = emit(relax.op.mean(data, list(SPATIAL_AXES), keepdims=True))
+    centred = emit(relax.op.subtract(data, mean))
+    squares = emit(relax.op.multiply(centred, centred))
+    variance = emit(relax.op.mean(squares, list(SPATIAL_AXES), keepdims=True))
+    deviation = emit(relax.op.sqrt(emit(relax.op.add(variance, epsilon))))
+    factor = emit(relax.op.divide(scale, deviation))
+    return relax.op.add(emit(relax.op.multiply(centred, factor)), bias)
+
+
 def _pad_flow(call: relax.Call) -> Flow:
     """Padding of the batch or the image with a constant."""
     widths = [int(width) for width in call.attrs.pad_width]
@@ -101,6 +125,7 @@ RULES = {
     **{f"relax.nn.{name}": LayoutRule(_pool_flow, _pool) for name in POOLS},
     "relax.nn.adaptive_avg_pool2d": LayoutRule(_pool_flow, _adaptive_pool),
     **{f"relax.{name}": LayoutRule(_reduction_flow, _reduction) for name in REDUCTIONS},
+    "relax.nn.instance_norm": LayoutRule(_norm_flow, _norm),
     "relax.nn.pad": LayoutRule(_pad_flow, _pad),
     "relax.image.resize2d": LayoutRule(_resize_flow, _resize),
 }

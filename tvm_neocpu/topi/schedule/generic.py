@@ -2,24 +2,25 @@
 
 In a blocked layout the innermost axis is a vector of channels, so one rule serves them all:
 elementwise producers are inlined into their consumer, outer axes run in parallel, the innermost one
-is vectorised, and a reduction keeps a row of results in registers. Sums of products have a rule of
-their own (:mod:`.contraction`).
+is vectorised, and a reduction keeps a row of results in registers. Rules of their own have sums of
+products (:mod:`.contraction`), transposes (:mod:`.transpose`), copies with borders
+(:mod:`.borders`) and stages that share a chunk (:mod:`.stages`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
-from tvm.tirx import BufferRegion, BufferStore, IterVar
+from tvm.tirx import BufferStore
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.borders import interior_of
 from tvm_neocpu.topi.schedule.contraction import is_contraction, tile_contraction
+from tvm_neocpu.topi.schedule.row_axes import run_of_reductions
 from tvm_neocpu.topi.schedule.stages import (
     has_rows,
     is_stage,
@@ -27,7 +28,6 @@ from tvm_neocpu.topi.schedule.stages import (
     vectorize_rows,
 )
 from tvm_neocpu.topi.schedule.transpose import tile_transpose
-from tvm_neocpu.topi.tir.affine import uses
 from tvm_neocpu.topi.tir.whole_vectors import LANES_KEY
 
 # Below this many innermost operations a fork costs more than the other cores save.
@@ -212,7 +212,7 @@ def _reduce_in_lanes(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> bool:
     reduced = [int(axis.iter_type) == steps.REDUCE_AXIS for axis in axes]
     outer = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if not is_reduced]
     inner = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced]
-    run = _run_of_reductions(sch, block)
+    run = run_of_reductions(sch, block)
     if math.prod(steps.loop_extent(sch, loop) for loop in inner[-run:]) < MIN_ROW * unit.lanes:
         return False
     work = _work(sch, loops)
@@ -223,29 +223,6 @@ def _reduce_in_lanes(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> bool:
     sch.decompose_reduction(block, inner[0])
     sch.annotate(inner[-1], LANES_KEY, unit.lanes)
     return True
-
-
-def _run_of_reductions(sch: Schedule, block: SBlockRV) -> int:
-    """How many of the last axes are reduced and read one behind the other, in whole rows."""
-    found = sch.get(block)
-    reduced = [axis for axis in found.iter_vars if int(axis.iter_type) == steps.REDUCE_AXIS]
-    written = found.writes[0].source
-    reads = [read for read in found.reads if not read.source.same_as(written)]
-    run = 1
-    while run < len(reduced) and all(_has_rows(read, reduced[-run - 1 :]) for read in reads):
-        run += 1
-    return run
-
-
-def _has_rows(read: BufferRegion, axes: Sequence[IterVar]) -> bool:
-    """Whether a read's last indices are these axes in full, or it moves with none of them."""
-    last = list(zip(read.region, read.source.shape, strict=True))[-len(axes) :]
-    if len(last) == len(axes) and all(
-        axis.var.same_as(place.min) and int(axis.dom.extent) == int(extent)
-        for axis, (place, extent) in zip(axes, last, strict=True)
-    ):
-        return True
-    return not any(uses(place.min, axis.var) for place in read.region for axis in axes)
 
 
 def _vectorize_last(sch: Schedule, loop: LoopRV, unit: VectorUnit) -> list[LoopRV]:

@@ -20,6 +20,7 @@ from tvm.tirx import BufferStore
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.schedule.row_axes import run_of_reductions
 from tvm_neocpu.topi.tir.whole_vectors import INTERIOR_KEY, LANES_KEY
 
 # Notes on a block: the outer axes that it shares; its columns whose value has no conditions.
@@ -91,7 +92,11 @@ def vectorize_rows(
 
 
 def _in_reduction(sch: Schedule, block: SBlockRV) -> LoopRV:
-    """The one loop of a reduction of a row, its start a statement of its own."""
-    *_, along = sch.get_loops(block)
-    sch.decompose_reduction(block, along)
-    return along
+    """The loop over the row of a reduction, its start a statement of its own."""
+    axes = sch.get(block).iter_vars
+    count = sum(int(axis.iter_type) == steps.REDUCE_AXIS for axis in axes)
+    inner = sch.get_loops(block)[-count:]
+    run = run_of_reductions(sch, block)
+    inner[-run:] = [sch.fuse(*inner[-run:])] if run > 1 else inner[-1:]
+    sch.decompose_reduction(block, inner[0])
+    return inner[-1]

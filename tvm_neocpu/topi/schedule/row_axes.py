@@ -1,0 +1,35 @@
+"""Which axes of a reduction are one row: those that are read one behind the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+from tvm.tirx import BufferRegion, IterVar
+
+from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.tir.affine import uses
+
+
+def run_of_reductions(sch: Schedule, block: SBlockRV) -> int:
+    """How many of the last axes are reduced and read one behind the other, in whole rows."""
+    found = sch.get(block)
+    reduced = [axis for axis in found.iter_vars if int(axis.iter_type) == steps.REDUCE_AXIS]
+    written = found.writes[0].source
+    reads = [read for read in found.reads if not read.source.same_as(written)]
+    run = 1
+    while run < len(reduced) and all(_has_rows(read, reduced[-run - 1 :]) for read in reads):
+        run += 1
+    return run
+
+
+def _has_rows(read: BufferRegion, axes: Sequence[IterVar]) -> bool:
+    """Whether a read's last indices are these axes in full, or it moves with none of them."""
+    last = list(zip(read.region, read.source.shape, strict=True))[-len(axes) :]
+    if len(last) == len(axes) and all(
+        axis.var.same_as(place.min) and int(axis.dom.extent) == int(extent)
+        for axis, (place, extent) in zip(axes, last, strict=True)
+    ):
+        return True
+    return not any(uses(place.min, axis.var) for place in read.region for axis in axes)
