@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections import deque
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,76 +32,21 @@ from tvm_neocpu.frontend.check_graph import stored_bytes
 from tvm_neocpu.frontend.inline_branch import inlined_branch
 from tvm_neocpu.frontend.inline_functions import function_nodes
 from tvm_neocpu.frontend.limits import Budget
+from tvm_neocpu.frontend.nodes import (
+    FOLDABLE,
+    SHAPE_READERS,
+    constant_node,
+    constant_of,
+    has_graph,
+    names_read,
+    static_shape,
+)
 from tvm_neocpu.frontend.unroll_loop import MAX_NODES, LoopRest, unrolled_loop, unrolled_scan
 
 Array = npt.NDArray[Any]
 
 # What is larger than this many elements is a weight, no shape.
 MAX_ELEMENTS = 2**16
-# These need the shape of their input only.
-_SHAPE_READERS = frozenset({"Shape", "Size"})
-# The operators that exporters compute shapes, scales, paddings and positions with.
-FOLDABLE = _SHAPE_READERS | frozenset(
-    [
-        "Abs",
-        "Add",
-        "And",
-        "Cast",
-        "CastLike",
-        "Ceil",
-        "Clip",
-        "Compress",
-        "Concat",
-        "ConstantOfShape",
-        "CumSum",
-        "Div",
-        "Equal",
-        "Expand",
-        "Flatten",
-        "Floor",
-        "Gather",
-        "GatherElements",
-        "GatherND",
-        "Greater",
-        "GreaterOrEqual",
-        "Identity",
-        "Less",
-        "LessOrEqual",
-        "Max",
-        "Min",
-        "Mod",
-        "Mul",
-        "Neg",
-        "NonZero",
-        "Not",
-        "Or",
-        "Pow",
-        "Range",
-        "ReduceMax",
-        "ReduceMin",
-        "ReduceProd",
-        "ReduceSum",
-        "Reshape",
-        "Round",
-        "ScatterElements",
-        "ScatterND",
-        "Sign",
-        "Size",
-        "Slice",
-        "Split",
-        "Sqrt",
-        "Squeeze",
-        "Sub",
-        "Sum",
-        "Tile",
-        "TopK",
-        "Transpose",
-        "Trilu",
-        "Unsqueeze",
-        "Where",
-        "Xor",
-    ]
-)
 # Their results are no larger than rank x elements of their input, though inference does not know.
 _BOUNDED = frozenset({"Compress", "NonZero"})
 _FLOATS = frozenset(
@@ -144,9 +89,9 @@ def fold_shapes(
     nodes, folded = folder.walk(graph.node)
     if not folded:
         return graph
-    wanted = {value.name for value in graph.output}.union(*map(_names_read, nodes))
+    wanted = {value.name for value in graph.output}.union(*map(names_read, nodes))
     constants = [
-        _constant_node(name, value) for name, value in folder.computed.items() if name in wanted
+        constant_node(name, value) for name, value in folder.computed.items() if name in wanted
     ]
     return Graph(graph.input, graph.output, graph.initializer, [*constants, *nodes])
 
@@ -218,7 +163,7 @@ class _Folder:
         """The iterations of a ``Loop`` or ``Scan``; ``None`` for what must stay."""
         opset = self._versions[""]
         if node.op_type == "Scan":
-            shapes = [_static_shape(self._types.get(name)) for name in node.input]
+            shapes = [static_shape(self._types.get(name)) for name in node.input]
             return unrolled_scan(node, shapes, opset)
         if node.op_type != "Loop":
             return None
@@ -243,7 +188,7 @@ class _Folder:
         return graphs[0] if graphs else None
 
     def _fold(self, node: onnx.NodeProto) -> bool:
-        tensor = _constant_of(node)
+        tensor = constant_of(node)
         if tensor is not None:
             self.know_tensor(node.output[0], tensor)
             if node.attribute[0].name == "value":
@@ -272,7 +217,7 @@ class _Folder:
         """The values that a foldable node reads; ``None`` where one is not known."""
         if node.op_type not in FOLDABLE or node.domain not in ("", "ai.onnx"):
             return None
-        read = self._stand_in if node.op_type in _SHAPE_READERS else self._value
+        read = self._stand_in if node.op_type in SHAPE_READERS else self._value
         values = {name: read(name) for name in node.input if name}
         known = {name: value for name, value in values.items() if value is not None}
         return known if len(known) == len(values) else None
@@ -285,7 +230,7 @@ class _Folder:
 
     def _stand_in(self, name: str) -> Array | None:
         """An array of the tensor's shape that takes no memory."""
-        shape = _static_shape(self._types.get(name))
+        shape = static_shape(self._types.get(name))
         return None if shape is None else np.broadcast_to(np.int8(0), shape)
 
     def _inferred(
@@ -295,7 +240,7 @@ class _Folder:
         types = {name: self._types[name] for name in node.input if name in self._types}
         version = self._versions.get(node.domain)
         # A nested graph reads tensors that are no inputs of the node.
-        if version is None or _has_graph(node) or len(types) < len(set(node.input) - {""}):
+        if version is None or has_graph(node) or len(types) < len(set(node.input) - {""}):
             return {}
         data = {name: self._tensors[name] for name in node.input if name in self._tensors}
         # Whatever inference raises, the types stay unknown.
@@ -321,51 +266,10 @@ def _opsets(model: onnx.ModelProto, opset: int) -> dict[str, int]:
     return {**domains, "": opset, "ai.onnx": opset}
 
 
-def _constant_of(node: onnx.NodeProto) -> onnx.TensorProto | None:
-    """The tensor of a Constant node, whichever attribute has it; ``None`` for another node."""
-    if node.op_type != "Constant" or len(node.attribute) != 1:
-        return None
-    attribute = node.attribute[0]
-    if attribute.name == "value":
-        return attribute.t
-    dtype = {"float": np.float32, "int": np.int64}.get(attribute.name[6:].removesuffix("s"))
-    if dtype is None:
-        return None
-    value = np.array(helper.get_attribute_value(attribute), dtype)
-    return numpy_helper.from_array(value, node.output[0])
-
-
 def _is_small(
     node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto], inputs: Mapping[str, Array]
 ) -> bool:
     if node.op_type in _BOUNDED:
         return all(value.ndim * value.size <= MAX_ELEMENTS for value in inputs.values())
-    shapes = [_static_shape(types.get(name)) for name in node.output if name]
+    shapes = [static_shape(types.get(name)) for name in node.output if name]
     return all(shape is not None and math.prod(shape) <= MAX_ELEMENTS for shape in shapes)
-
-
-def _static_shape(type_: onnx.TypeProto | None) -> tuple[int, ...] | None:
-    if type_ is None or not type_.tensor_type.HasField("shape"):
-        return None
-    dims = type_.tensor_type.shape.dim
-    if not all(dim.HasField("dim_value") for dim in dims):
-        return None
-    return tuple(dim.dim_value for dim in dims)
-
-
-def _constant_node(name: str, value: Array) -> onnx.NodeProto:
-    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name))
-
-
-def _names_read(node: onnx.NodeProto) -> Iterator[str]:
-    """Inputs of the node and of its nested graphs."""
-    yield from node.input
-    for attribute in node.attribute:
-        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-            yield from (value.name for value in graph.output)
-            for inner in graph.node:
-                yield from _names_read(inner)
-
-
-def _has_graph(node: onnx.NodeProto) -> bool:
-    return any(entry.HasField("g") or entry.graphs for entry in node.attribute)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import onnx
 
-from tvm_neocpu.frontend.fold_shapes import FOLDABLE
+from tvm_neocpu.frontend.nodes import FOLDABLE
 from tvm_neocpu.frontend.onnx_model import all_nodes, graph_inputs
 
 # Inputs of an operator, by place, whose values decide shapes, axes or numbers of elements.

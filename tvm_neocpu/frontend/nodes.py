@@ -1,0 +1,117 @@
+"""ONNX nodes: what computes shapes, what a node reads, what is constant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+# These need the shape of their input only.
+SHAPE_READERS = frozenset({"Shape", "Size"})
+# The operators that exporters compute shapes, scales, paddings and positions with.
+FOLDABLE = SHAPE_READERS | frozenset(
+    [
+        "Abs",
+        "Add",
+        "And",
+        "Cast",
+        "CastLike",
+        "Ceil",
+        "Clip",
+        "Compress",
+        "Concat",
+        "ConstantOfShape",
+        "CumSum",
+        "Div",
+        "Equal",
+        "Expand",
+        "Flatten",
+        "Floor",
+        "Gather",
+        "GatherElements",
+        "GatherND",
+        "Greater",
+        "GreaterOrEqual",
+        "Identity",
+        "Less",
+        "LessOrEqual",
+        "Max",
+        "Min",
+        "Mod",
+        "Mul",
+        "Neg",
+        "NonZero",
+        "Not",
+        "Or",
+        "Pow",
+        "Range",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceProd",
+        "ReduceSum",
+        "Reshape",
+        "Round",
+        "ScatterElements",
+        "ScatterND",
+        "Sign",
+        "Size",
+        "Slice",
+        "Split",
+        "Sqrt",
+        "Squeeze",
+        "Sub",
+        "Sum",
+        "Tile",
+        "TopK",
+        "Transpose",
+        "Trilu",
+        "Unsqueeze",
+        "Where",
+        "Xor",
+    ]
+)
+
+
+def constant_of(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    """The tensor of a Constant node, whichever attribute has it; ``None`` for another node."""
+    if node.op_type != "Constant" or len(node.attribute) != 1:
+        return None
+    attribute = node.attribute[0]
+    if attribute.name == "value":
+        return attribute.t
+    dtype = {"float": np.float32, "int": np.int64}.get(attribute.name[6:].removesuffix("s"))
+    if dtype is None:
+        return None
+    value = np.array(helper.get_attribute_value(attribute), dtype)
+    return numpy_helper.from_array(value, node.output[0])
+
+
+def static_shape(type_: onnx.TypeProto | None) -> tuple[int, ...] | None:
+    if type_ is None or not type_.tensor_type.HasField("shape"):
+        return None
+    dims = type_.tensor_type.shape.dim
+    if not all(dim.HasField("dim_value") for dim in dims):
+        return None
+    return tuple(dim.dim_value for dim in dims)
+
+
+def constant_node(name: str, value: npt.NDArray[Any]) -> onnx.NodeProto:
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name))
+
+
+def names_read(node: onnx.NodeProto) -> Iterator[str]:
+    """Inputs of the node and of its nested graphs."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
+            yield from (value.name for value in graph.output)
+            for inner in graph.node:
+                yield from names_read(inner)
+
+
+def has_graph(node: onnx.NodeProto) -> bool:
+    return any(entry.HasField("g") or entry.graphs for entry in node.attribute)
