@@ -134,7 +134,6 @@ UNTOUCHED = {
         [CONV.in_shape, CONV.weight_shape],
     ),
     "layouts that no template offers": (lambda emit, x: emit(conv(x, 0, 0)), [CONV.in_shape]),
-    "a product of matrices in a batch": (lambda emit, x: emit(dense(x)), [(3, 2, 16)]),
     "somebody else's transform": (
         lambda emit, x: emit(op.layout_transform(x, lambda n, c, h, w: (n, h, w, c))),
         [CONV.in_shape],

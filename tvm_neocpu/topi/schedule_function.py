@@ -22,6 +22,9 @@ from tvm_neocpu.topi.tir.narrow_indices import narrow_indices
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES, Rewrite
 
 _LOG = logging.getLogger("tvm_neocpu")
+# Templates whose stores are cut at the last panel. TVM's narrowing breaks a convolution's loops
+# where a prologue or blocks without vectors precede them, so that others keep their indices.
+_NARROWED = frozenset(("dense_gemm", "batch_matmul_pack"))
 
 
 def anchor_of(sch: Schedule) -> Anchor | None:
@@ -60,7 +63,7 @@ def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewr
     try:
         sch = Schedule(func)
         anchor = anchor_of(sch)
-        if anchor is not None:
+        if anchor is not None and anchor.template in _NARROWED:
             sch = Schedule(narrow_indices(func))
             anchor = anchor_of(sch)
     except ScheduleError as error:

@@ -2,7 +2,7 @@
 
 Shapes of Relax are of 64 bits, and so are the loops over them. TVM narrows them while it lowers: a
 hint to cut a loop (``pragma_loop_partition_hint``) then names a variable that is no more, and the
-loop stays whole. In a network, borders of plain images were tested for in every column.
+loop stays whole.
 """
 
 from __future__ import annotations
