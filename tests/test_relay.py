@@ -344,16 +344,15 @@ def test_the_modern_way_warns_of_code_for_any_cpu_and_still_compiles_it(
 
 
 def half_covered(make_model: MakeModel) -> onnx.ModelProto:
-    """A dense layer, and a convolution with its result: that weight is not constant."""
+    """A dense layer, and its result through a transposed convolution of three dimensions."""
     nodes = [
         node("MatMul", "data", "w", out="hidden"),
-        node("Reshape", "hidden", "kernel_shape", out="kernel"),
-        node("Reshape", "data", "image_shape", out="image"),
-        node("Conv", "image", "kernel"),
+        node("Reshape", "hidden", "volume", out="image"),
+        node("ConvTranspose", "image", "kernel", strides=[2, 2, 2]),
     ]
-    model = make_model(nodes, (4, 8), {"w": (8, 16)})
-    for name, shape in (("kernel_shape", [4, 4, 2, 2]), ("image_shape", [1, 4, 2, 4])):
-        model.graph.initializer.append(numpy_helper.from_array(np.array(shape), name))
+    model = make_model(nodes, (4, 8), {"w": (8, 16), "kernel": (4, 2, 2, 2, 2)})
+    shape = np.array([1, 4, 2, 2, 4])
+    model.graph.initializer.append(numpy_helper.from_array(shape, "volume"))
     return model
 
 
@@ -364,21 +363,21 @@ def test_one_warning_says_what_no_template_takes(make_model: MakeModel) -> None:
         lib = relay.build(mod, params=params)
     (warning,) = caught
     text = str(warning.message)
-    assert text.startswith("no template takes 1 operation of this network, 27.3%")
-    assert text.endswith("conv2d 1x4x2x4, 4x4x2x2 -> 1x4x1x3 (its weight is not constant)")
+    assert text.startswith("no template takes 1 operation of this network, 66.7%")
+    assert "conv3d_transpose 1x4x2x2x4, 4x2x2x2x2 -> 1x2x4x4x8" in text
     data = image(4, 8)
     np.testing.assert_allclose(run(lib, data), reference(model, data), rtol=1e-4, atol=1e-5)
 
 
 def test_the_pipeline_of_tvm_compile_warns_too(make_model: MakeModel) -> None:
     mod, _ = relay.frontend.from_onnx(half_covered(make_model))
-    with pytest.warns(tvm_neocpu.FallbackWarning, match="its weight is not constant"):
+    with pytest.warns(tvm_neocpu.FallbackWarning, match="conv3d_transpose"):
         tvm.compile(mod, tvm_neocpu.parse_target("llvm").target, relax_pipeline="neocpu")
 
 
 def test_a_fallback_can_be_refused_or_ignored(make_model: MakeModel) -> None:
     mod, _ = relay.frontend.from_onnx(half_covered(make_model))
-    with pytest.raises(NeoCpuError, match=r"conv2d .*\(its weight is not constant\)"):
+    with pytest.raises(NeoCpuError, match="conv3d_transpose"):
         relay.build(mod, fallback="error")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
