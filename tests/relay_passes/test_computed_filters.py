@@ -42,6 +42,13 @@ def test_numbers(case: str) -> None:
     check(network(weight, **attributes))
 
 
+def test_numbers_of_a_sequence() -> None:
+    net = Net((2, 8, 9))
+    mean = net("ReduceMean", "data", axes=[0, 1, 2], keepdims=1)
+    kernel = net("Add", net.weight(6, 4, 3), mean)
+    check(net.model(net("Conv", "data", kernel, pads=[1, 0], group=2)))
+
+
 @pytest.mark.parametrize(("case", "left"), [("everything", 0), ("depthwise", 1)])
 def test_templates_take_all_but_depthwise(case: str, left: int) -> None:
     weight, attributes = CASES[case]

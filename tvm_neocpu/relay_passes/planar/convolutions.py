@@ -40,7 +40,7 @@ def conv1d(views: Views, call: relax.Call) -> relax.Expr | None:
     before, after = _ints(attrs.padding)
     return relax.op.nn.conv2d(
         data,
-        _row_kernel(call.args[1], shape),
+        _row_kernel(views, call.args[1], shape),
         strides=[1, *_ints(attrs.strides)],
         padding=[0, before, 0, after],
         dilation=[1, *_ints(attrs.dilation)],
@@ -48,11 +48,11 @@ def conv1d(views: Views, call: relax.Call) -> relax.Expr | None:
     )
 
 
-def _row_kernel(weight: relax.Expr, shape: tuple[int, ...]) -> relax.Expr:
+def _row_kernel(views: Views, weight: relax.Expr, shape: tuple[int, ...]) -> relax.Expr:
     array = array_of(weight)
     if array is not None:
         return constant_of(np.expand_dims(array, 2), dtype_of(weight))
-    return relax.op.reshape(weight, (*shape[:2], 1, shape[2]))
+    return views.scope.emit(relax.op.reshape(weight, (*shape[:2], 1, shape[2])))
 
 
 def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
