@@ -25,7 +25,7 @@ def tiny_file(tiny_cnn: onnx.ModelProto, tmp_path: Path) -> str:
 
 @pytest.fixture
 def volume_file(make_model: Callable[..., onnx.ModelProto], tmp_path: Path) -> str:
-    """A 3-D convolution, which no template takes."""
-    conv = onnx.helper.make_node("Conv", ["data", "w"], ["out"])
-    onnx.save(make_model([conv], (1, 2, 4, 5, 6), {"w": (3, 2, 1, 2, 2)}), tmp_path / "volume.onnx")
+    """A transposed convolution of three dimensions, which no template takes."""
+    conv = onnx.helper.make_node("ConvTranspose", ["data", "w"], ["out"], strides=[2, 2, 2])
+    onnx.save(make_model([conv], (1, 2, 4, 5, 6), {"w": (2, 3, 2, 2, 2)}), tmp_path / "volume.onnx")
     return "volume.onnx"

@@ -49,13 +49,15 @@ def _bench_networks(argv: list[str]) -> int:
     text = cli.target_text(options.target, flags)
     target = parse_target(text)
     cli.check_writable(options.json)
-    for engine in ENGINES:
-        if not engine.installed:
-            print(f"warning: {engine.name} is {NOT_INSTALLED}: {_install(engine)}", file=sys.stderr)
     logs = (options.log,) if options.log else ()
     load_log(logs)  # a missing log is an error before anything is built
     settings = _Settings(cli.parse_shapes(options.shape), count, text, logs, options.runs)
-    comparisons = [_compare(spec, settings) for spec in options.models]
+    comparisons: list[Comparison] = []
+    for spec in options.models:
+        network = _network(spec, settings)
+        if not comparisons:  # only now, so that bad input is one line
+            _warn_of_missing_engines()
+        comparisons.append(_compare(network, settings.runs))
     show(comparisons, count, cli.console(width=120))
     cli.write_report(options.json, as_json(comparisons, count, target.cpu.name))
     return WRONG_OUTPUTS if any([_differs(comparison) for comparison in comparisons]) else 0
@@ -78,10 +80,20 @@ class _Settings:
     runs: int
 
 
-def _compare(spec: str, settings: _Settings) -> Comparison:
+def _network(spec: str, settings: _Settings) -> Network:
     name, model = cli.load_network(spec)
     shapes = resolve_shapes(model.graph, settings.shapes)
-    network = Network(name, model, shapes, settings.threads, settings.target, settings.logs)
+    return Network(name, model, shapes, settings.threads, settings.target, settings.logs)
+
+
+def _warn_of_missing_engines() -> None:
+    for engine in ENGINES:
+        if not engine.installed:
+            print(f"warning: {engine.name} is {NOT_INSTALLED}: {_install(engine)}", file=sys.stderr)
+
+
+def _compare(network: Network, runs: int) -> Comparison:
+    name = network.name
     runners: dict[str, Runner] = {}
     absent: dict[str, Absence] = {}
     with contextlib.ExitStack() as processes:
@@ -101,7 +113,7 @@ def _compare(spec: str, settings: _Settings) -> Comparison:
                 runners[engine.name] = runner
         # ONNX Runtime, the first peer, is the reference wherever it runs the network.
         reference = next((engine for engine in runners if engine != OURS), OURS)
-        return Comparison(name, compare(runners, settings.runs, reference), absent, reference)
+        return Comparison(name, compare(runners, runs, reference), absent, reference)
 
 
 def _install(engine: Engine) -> str:
