@@ -1,6 +1,7 @@
 """An operator that somebody brings from outside: one file, and every part of the package knows it.
 
-ONNX's one-dimensional Conv arrives as ``relax.nn.conv1d``, which no template of ours computes.
+ONNX's one-dimensional Conv arrives as ``relax.nn.conv1d``, which becomes a convolution over images
+unless somebody has an operator for it.
 """
 
 from __future__ import annotations

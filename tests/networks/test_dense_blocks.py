@@ -91,8 +91,9 @@ def test_what_two_convolutions_read_is_computed_once() -> None:
     net = Net((1, 16, 9, 7))
     x = net.conv("data", 16, 32)
     chain = normalised(net, x, 32)
-    both = net("Add", net.conv(chain, 32, 32), net.conv(chain, 32, 32, size=3))
-    model = net.model(net("Add", both, x))
+    # A sum of the two as they are would be one convolution.
+    one, other = (net("Relu", net.conv(chain, 32, 32, size=size)) for size in (1, 3))
+    model = net.model(net("Add", net("Add", one, other), x))
     assert len(standalone(functions(model))) == 1
     check(model)
 

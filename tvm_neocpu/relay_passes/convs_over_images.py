@@ -17,6 +17,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.operators.table import read_call
 from tvm_neocpu.relay_passes.planar import convolutions, operations
 from tvm_neocpu.relay_passes.planar.view import SEQUENCE, Views
 
@@ -32,9 +33,11 @@ class ConvsOverImages:
 
     So batch norms fold, layouts flow and epilogues fuse from one convolution to the next, as they
     do in networks of two axes. Views in between are made where something else reads a tensor.
+    Calls that an operator from outside reads are left to it.
 
     Needs: constants are folded.
-    Leaves: no conv1d of static shape, no conv3d of static shape with a constant weight.
+    Leaves: no conv1d of static shape, no conv3d of static shape with a constant weight, but those
+    that a registered form reads.
     """
 
     name: ClassVar[str] = "convs-over-images"
@@ -62,7 +65,7 @@ def _over_map(views: Views, value: relax.Expr) -> relax.Expr | None:
     """The feature map that stands for a value; ``None`` where it has none, or nobody made one."""
     name = op_name(value)
     if name in CONVOLUTIONS:
-        return CONVOLUTIONS[name](views, value)
+        return None if read_call(value) is not None else CONVOLUTIONS[name](views, value)
     if isinstance(value, relax.TupleGetItem):
         whole = views.maps.get(value.tuple_value)
         return None if whole is None or value.index else relax.TupleGetItem(whole, 0)
