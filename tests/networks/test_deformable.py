@@ -100,7 +100,7 @@ def test_its_epilogue_is_fused() -> None:
     lowered = lower(imported(block()), CPU)
     names = [name.name_hint for name, _ in lowered.functions_items()]
     (name,) = (each for each in names if "deform_conv2d" in each)
-    assert re.fullmatch(r"fused_deform_conv2d_multiply\d*_add\d*_relu\d*", name)
+    assert re.fullmatch(r"fused_deform_conv2d_multiply\d*_add\d*_nn_relu\d*", name)
 
 
 def test_tuned_logged_and_explained(
@@ -115,10 +115,10 @@ def test_tuned_logged_and_explained(
     (plan,) = contents.plans.values()
     (config,) = (each for each in plan.configs.values() if isinstance(each, DeformConfig))
 
-    mod = imported(model)
+    mod, cpu = imported(model), parse_target().cpu  # of as many threads as were tuned for
     with tvm_neocpu.apply_history_best(log):
-        graph = ExtractConvGraph(CPU)(fold(mod, CPU))
-        assert config in choose_plan(graph, CPU).configs.values()
+        graph = ExtractConvGraph(cpu)(fold(mod, cpu))
+        assert config in choose_plan(graph, cpu).configs.values()
         tuned = tvm_neocpu.relay.build(mod, target="llvm")
     assert_close(outputs(tuned, image), by_onnx_runtime(model, {"data": image}))
 
