@@ -32,7 +32,7 @@ def test_it_is_a_backend(two_results: onnx.ModelProto) -> None:
     assert not onnx_backend.supports_device("CUDA")
     assert onnx_backend.is_compatible(two_results)
     assert not onnx_backend.is_compatible(two_results, "CUDA:1")
-    assert not onnx_backend.is_compatible(node_model("Det", [image(3, 3)]))
+    assert not onnx_backend.is_compatible(node_model("Multinomial", [image(3, 3)]))
     with pytest.raises(UnsupportedOperatorError, match="no device 'CUDA'"):
         onnx_backend.prepare(two_results, "CUDA")
 

@@ -41,6 +41,8 @@ def in_single_precision(model: ModelProto) -> ModelProto:
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
+    if not _type_outputs(copy):
+        return model
     names = {name for graph in _graphs(copy.graph) for name in _names(graph)}
     renamed = {
         value.name: _fresh(value.name, names)
@@ -58,6 +60,19 @@ def in_single_precision(model: ModelProto) -> ModelProto:
     del copy.graph.node[:]
     copy.graph.node.extend([*entries, *inner, *exits])
     return copy
+
+
+def _type_outputs(model: ModelProto) -> bool:
+    """Give the outputs the element types that a file may omit; whether all have one then."""
+    untyped = [value for value in model.graph.output if not _element_type(value)]
+    if not untyped:
+        return True
+    inferred = onnx.shape_inference.infer_shapes(model).graph
+    types = {value.name: _element_type(value) for value in (*inferred.output, *_fed(inferred))}
+    types |= {tensor.name: tensor.data_type for tensor in inferred.initializer}
+    for value in untyped:
+        value.type.tensor_type.elem_type = types[value.name]
+    return all(map(_element_type, untyped))
 
 
 def _casts(graph: GraphProto, renamed: dict[str, str]) -> tuple[list[NodeProto], list[NodeProto]]:
