@@ -113,13 +113,13 @@ def test_fused_with_what_follows() -> None:
 
 
 def test_windows_of_minus_infinity_and_nan() -> None:
-    """A NaN is the maximum of the windows that end with it, as in ONNX Runtime."""
+    """As in ONNX Runtime: the lowest number for -inf alone, a NaN for windows that end with it."""
     x = np.full((2, 2, 9, 37), -np.inf, "float32")
     x[0, 0, 2, 9] = np.nan
     case: Case = (x.shape, "float32", lambda x: MAX(x, [3, 3]))
     (found,) = scheduled_results([case], [x], TARGETS[0])
-    wanted = np.full((2, 2, 7, 35), -np.inf, "float32")
-    wanted[0, 0, 0, 7] = np.nan
+    wanted = np.full((2, 2, 7, 35), np.finfo("float32").min, "float32")
+    wanted[0, 0, 0, 7:10] = np.nan, -np.inf, -np.inf  # what follows a NaN replaces it
     np.testing.assert_array_equal(found, wanted)
 
 

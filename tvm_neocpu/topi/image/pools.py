@@ -56,10 +56,11 @@ class Windows:
 
 
 def max_pool(data: te.Tensor, rows: Windows, columns: Windows) -> te.Tensor:
-    """The largest element of each window of (N, C, H, W[, x]); padding is no element."""
-    is_float = "float" in str(data.dtype)
-    nothing = tirx.const(float("-inf"), data.dtype) if is_float else te.min_value(data.dtype)
-    return _pooled(data, rows, columns, tirx.Max, nothing)
+    """The largest element of each window of (N, C, H, W[, x]); padding is no element.
+
+    Of -inf alone it is the lowest finite number, as in ONNX Runtime and in TVM's own pools.
+    """
+    return _pooled(data, rows, columns, tirx.Max, te.min_value(data.dtype))
 
 
 def average_pool(
@@ -102,7 +103,7 @@ def _pooled(
             height(n, c, y, x * columns.stride + k * columns.dilation, *lane)
             for k in range(columns.taps)
         )
-        return reduce(combine, taps)
+        return reduce(combine, taps, nothing)
 
     return te.compute((*outer, rows.count, columns.count, *lanes), along, name="pool")
 
