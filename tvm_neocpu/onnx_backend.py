@@ -22,7 +22,13 @@ from onnx import helper, numpy_helper
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.errors import NeoCpuError, OpenShapeError, ShapeError, UnsupportedOperatorError
+from tvm_neocpu.core.errors import (
+    NeoCpuError,
+    OpenShapeError,
+    ShapeError,
+    UnsupportedOperatorError,
+    first_line,
+)
 from tvm_neocpu.frontend.onnx_model import check_model, declared_shape, graph_inputs
 from tvm_neocpu.frontend.structural_inputs import structural_inputs
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
@@ -194,8 +200,7 @@ def _one_line(doing: str) -> Iterator[None]:
     except NeoCpuError:
         raise
     except Exception as error:
-        reason = next(filter(None, map(str.strip, str(error).splitlines())), type(error).__name__)
-        raise UnsupportedOperatorError(f"cannot {doing} the model: {reason}") from error
+        raise UnsupportedOperatorError(f"cannot {doing} the model: {first_line(error)}") from error
 
 
 def _check_tensors(what: str, values: Iterable[onnx.ValueInfoProto]) -> None:

@@ -7,6 +7,12 @@ class NeoCpuError(Exception):
     """Base of all: the text is one line that says what was wrong and what to do."""
 
 
+def first_line(error: BaseException) -> str:
+    """The first line with text of an error's message, which may be a stack; else its type."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__
+
+
 class UnknownModelError(NeoCpuError, KeyError):
     """A network name that the zoo does not have."""
 

@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 
 from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.frontend.limits import check_node_count, check_weight_bytes
+from tvm_neocpu.frontend.nodes import nested_graphs
 
 _TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 _FOUR_BITS = frozenset(getattr(TensorProto, name, -1) for name in ("INT4", "UINT4", "FLOAT4E2M1"))
@@ -87,9 +88,8 @@ def _graphs(roots: Iterable[Graph]) -> Iterator[Graph]:
     """The graphs and all that are nested in their nodes. Protobuf itself bounds the depth."""
     for root in roots:
         yield root
-        for attribute in chain.from_iterable(node.attribute for node in root.node):
-            nested = (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ()))
-            yield from _graphs(nested)
+        for node in root.node:
+            yield from _graphs(nested_graphs(node))
 
 
 def _inlined_nodes(model: onnx.ModelProto, name: str) -> int:

@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.onnx_model import all_nodes
+from tvm_neocpu.frontend.nodes import all_nodes
 
 _WHOLE = frozenset(
     {

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
+from tvm_neocpu.frontend.nodes import nested_graphs
 from tvm_neocpu.frontend.renamed_node import renamed
 
 _STANDARD = ("", "ai.onnx")
@@ -119,9 +120,8 @@ def _with_attributes(
         elif attribute.ref_attr_name in given:
             copy.attribute.append(given[attribute.ref_attr_name])
             copy.attribute[-1].name = attribute.name
-    for attribute in copy.attribute:
-        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-            nodes = [_with_attributes(each, given) for each in graph.node]
-            del graph.node[:]
-            graph.node.extend(nodes)
+    for graph in nested_graphs(copy):
+        nodes = [_with_attributes(each, given) for each in graph.node]
+        del graph.node[:]
+        graph.node.extend(nodes)
     return copy

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +76,13 @@ FOLDABLE = SHAPE_READERS | frozenset(
 )
 
 
+class HasNodes(Protocol):
+    """A graph, a function, or what stands for one."""
+
+    @property
+    def node(self) -> Iterable[onnx.NodeProto]: ...
+
+
 def constant_of(node: onnx.NodeProto) -> onnx.TensorProto | None:
     """The tensor of a Constant node, whichever attribute has it; ``None`` for another node."""
     if node.op_type != "Constant" or len(node.attribute) != 1:
@@ -103,15 +110,30 @@ def constant_node(name: str, value: npt.NDArray[Any]) -> onnx.NodeProto:
     return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name))
 
 
+def nested_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs in a node's attributes: branches, bodies."""
+    for attribute in node.attribute:
+        yield from attribute.graphs
+        if attribute.HasField("g"):
+            yield attribute.g
+
+
+def all_nodes(graph: HasNodes) -> Iterator[onnx.NodeProto]:
+    """The nodes of a graph, each before those of the graphs nested in it."""
+    for node in graph.node:
+        yield node
+        for inner in nested_graphs(node):
+            yield from all_nodes(inner)
+
+
 def names_read(node: onnx.NodeProto) -> Iterator[str]:
     """Inputs of the node and of its nested graphs."""
     yield from node.input
-    for attribute in node.attribute:
-        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-            yield from (value.name for value in graph.output)
-            for inner in graph.node:
-                yield from names_read(inner)
+    for graph in nested_graphs(node):
+        yield from (value.name for value in graph.output)
+        for inner in graph.node:
+            yield from names_read(inner)
 
 
 def has_graph(node: onnx.NodeProto) -> bool:
-    return any(entry.HasField("g") or entry.graphs for entry in node.attribute)
+    return next(nested_graphs(node), None) is not None

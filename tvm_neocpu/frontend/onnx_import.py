@@ -19,6 +19,7 @@ from tvm_neocpu.core.errors import (
     NeoCpuError,
     ShapeError,
     UnsupportedOperatorError,
+    first_line,
 )
 from tvm_neocpu.frontend.converters.node import Node, read_attributes
 from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
@@ -110,7 +111,7 @@ class _Importer(BranchingImporter):
         except Exception as error:  # a converter may raise anything at all
             name = attrs["tvm_custom"]["name"] or "without a name"
             raise _ConversionFailure(
-                f"cannot import operator {op_name} (node {name}): {_reason(error)}"
+                f"cannot import operator {op_name} (node {name}): {first_line(error)}"
             ) from error
 
     def _converted(
@@ -146,7 +147,9 @@ def _run_importer(importer: _Importer, graph: Graph | onnx.GraphProto, opset: in
         except KeyError as error:
             raise ModelFileError(f"the model is broken: nothing makes tensor {error}") from error
         except Exception as error:  # whatever else the importer does not foresee
-            raise UnsupportedOperatorError(f"cannot import the model: {_reason(error)}") from error
+            raise UnsupportedOperatorError(
+                f"cannot import the model: {first_line(error)}"
+            ) from error
 
 
 @contextlib.contextmanager
@@ -203,9 +206,3 @@ def _detach(mod: tvm.IRModule) -> tuple[tvm.IRModule, Params]:
     count = int(mod["main"].attrs["num_input"])
     names = [var.name for var in mod["main"].params[count:]]
     return mod, dict(zip(names, tensors, strict=True))
-
-
-def _reason(error: Exception) -> str:
-    """The first line that says something: TVM's checks start with a stack of their own."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__

@@ -5,17 +5,24 @@ Everything here is about the ONNX model alone; `onnx_import` makes a Relax modul
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError
 
-from tvm_neocpu.core.errors import ModelFileError, NeoCpuError, OpenShapeError, ShapeError
+from tvm_neocpu.core.errors import (
+    ModelFileError,
+    NeoCpuError,
+    OpenShapeError,
+    ShapeError,
+    first_line,
+)
 from tvm_neocpu.frontend.check_graph import check_sound, is_external, tensors_of
 from tvm_neocpu.frontend.external_data import load_external_data
 from tvm_neocpu.frontend.fold_shapes import Graph
 from tvm_neocpu.frontend.limits import check_elements, check_weight_bytes
+from tvm_neocpu.frontend.nodes import all_nodes
 from tvm_neocpu.targets.syntax import suggestion
 
 Shape = tuple[int, ...]
@@ -47,7 +54,7 @@ def load_model(path: str | Path) -> onnx.ModelProto:
     except DecodeError as error:
         raise ModelFileError(f"{path} is not an ONNX model, or is truncated") from error
     except Exception as error:  # each of onnx's formats has exceptions of its own
-        raise ModelFileError(f"cannot read {path}: {_first_line(error)}") from error
+        raise ModelFileError(f"cannot read {path}: {first_line(error)}") from error
     return model
 
 
@@ -191,16 +198,3 @@ def _whole_numbers(name: str, given: Sequence[int], empty: frozenset[int]) -> Sh
 def shape_text(declared: Sequence[int | None]) -> str:
     """``"[?, 3, 224, 224]"``"""
     return f"[{', '.join('?' if dim is None else str(dim) for dim in declared)}]"
-
-
-def all_nodes(graph: Graph | onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            for inner in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-                yield from all_nodes(inner)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__

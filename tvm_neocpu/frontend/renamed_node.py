@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import onnx
 
+from tvm_neocpu.frontend.nodes import nested_graphs
+
 
 def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     """A copy of the node. What a nested graph defines itself hides the names outside."""
@@ -13,9 +15,8 @@ def renamed(node: onnx.NodeProto, names: Mapping[str, str]) -> onnx.NodeProto:
     copy.CopyFrom(node)
     copy.input[:] = [names.get(name, name) for name in node.input]
     copy.output[:] = [names.get(name, name) for name in node.output]
-    for attribute in copy.attribute:
-        for graph in (*attribute.graphs, *([attribute.g] if attribute.HasField("g") else ())):
-            _rename_inside(graph, names)
+    for graph in nested_graphs(copy):
+        _rename_inside(graph, names)
     return copy
 
 

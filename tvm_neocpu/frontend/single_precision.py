@@ -25,6 +25,8 @@ from onnx import (
     numpy_helper,
 )
 
+from tvm_neocpu.frontend.nodes import nested_graphs
+
 HALF, SINGLE = TensorProto.FLOAT16, TensorProto.FLOAT
 # Operators whose arithmetic has templates in single precision; a file without them stays as it is.
 HEAVY = frozenset(("Conv", "ConvTranspose", "DeformConv", "Gemm", "MatMul", "LSTM", "GRU", "RNN"))
@@ -136,10 +138,8 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
     """A graph and those inside its nodes."""
     yield graph
     for node in graph.node:
-        for attribute in node.attribute:
-            inside = [attribute.g] if attribute.type == AttributeProto.GRAPH else attribute.graphs
-            for inner in inside:
-                yield from _graphs(inner)
+        for inner in nested_graphs(node):
+            yield from _graphs(inner)
 
 
 def _has_halves(graph: GraphProto) -> bool:

@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 import onnx
 
-from tvm_neocpu.frontend.nodes import FOLDABLE
-from tvm_neocpu.frontend.onnx_model import all_nodes, graph_inputs
+from tvm_neocpu.frontend.nodes import FOLDABLE, all_nodes
+from tvm_neocpu.frontend.onnx_model import graph_inputs
 
 # Inputs of an operator, by place, whose values decide shapes, axes or numbers of elements.
 _PLACES: Mapping[str, tuple[int, ...]] = MappingProxyType(

@@ -18,7 +18,7 @@ import tvm
 from tvm import relax
 from tvm.support import cc
 
-from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.binary import check_library, check_object
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
 from tvm_neocpu.runtime.quiet import silent_stderr
@@ -105,7 +105,7 @@ def _load_linked(library: Path, shown: Path) -> tvm.runtime.Module:
         with silent_stderr():
             return tvm.runtime.load_module(str(library))
     except (OSError, RuntimeError, ValueError) as error:
-        raise ModuleFileError(f"cannot load {shown}: {_first_line(error)}") from error
+        raise ModuleFileError(f"cannot load {shown}: {first_line(error)}") from error
 
 
 def _load_tar(path: Path) -> tvm.runtime.Module:
@@ -137,7 +137,7 @@ def _unpack(path: Path, folder: Path) -> list[Path]:
     except tarfile.TarError as error:
         raise ModuleFileError(f"cannot load {path}: it is no tar file, or truncated") from error
     except (OSError, EOFError) as error:
-        raise ModuleFileError(f"cannot load {path}: {_first_line(error)}") from error
+        raise ModuleFileError(f"cannot load {path}: {first_line(error)}") from error
     if not objects:
         raise ModuleFileError(f"cannot load {path}: not exported by tvm_neocpu, no objects in it")
     return objects
@@ -176,12 +176,7 @@ def _linker_line(error: Exception) -> str:
     """The compiler's own complaint: TVM puts a heading and the command line around it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "error" in line.lower() and len(lines) > 1]
-    return telling[-1] if telling else _first_line(error)
-
-
-def _first_line(error: Exception) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    return telling[-1] if telling else first_line(error)
 
 
 def _info_part(module: tvm.runtime.Module) -> tvm.runtime.Module | None:

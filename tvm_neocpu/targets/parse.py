@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from tvm.target import Target, TargetKind, list_tags
 
-from tvm_neocpu.core.errors import TargetError
+from tvm_neocpu.core.errors import TargetError, first_line
 from tvm_neocpu.runtime import host as host_cpu
 from tvm_neocpu.targets import checks, llvm
 from tvm_neocpu.targets.describe import CompileTarget, describe_target
@@ -115,8 +115,7 @@ def _build(config: Mapping[str, Any]) -> Target:
 
 
 def _refusal(config: Mapping[str, Any], error: Exception) -> str:
-    reason = str(error).strip().splitlines()[0]
-    return f"TVM refuses the target {dict(config)}: {reason}"
+    return f"TVM refuses the target {dict(config)}: {first_line(error)}"
 
 
 @cache

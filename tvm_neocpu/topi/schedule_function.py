@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.s_tir import Schedule, ScheduleError
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.errors import TemplateError
+from tvm_neocpu.core.errors import TemplateError, first_line
 from tvm_neocpu.topi.anchor import Anchor, find_anchor, forget_anchor
 from tvm_neocpu.topi.schedule.generic import (
     downstream,
@@ -92,10 +92,9 @@ def _by_template(sch: Schedule, anchor: Anchor, cpu: Cpu) -> tirx.PrimFunc:
         for block in rest[-1:]:
             schedule_block(sch, block, cpu)
     except ScheduleError as error:
-        reason = str(error).strip().splitlines()[0]
         raise TemplateError(
             f"template {anchor.template} cannot schedule {anchor.workload} as {anchor.config}: "
-            f"{reason}; this is a bug of the template"
+            f"{first_line(error)}; this is a bug of the template"
         ) from error
     forget_anchor(sch)
     return sch.mod["main"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from tvm import relax
 from tvm.ir import Call, Op
@@ -87,3 +88,8 @@ __all__ = [
     "static_shape",
     "variables",
 ]
+
+
+def ints(values: Iterable[Any]) -> tuple[int, ...]:
+    """TVM's integers (an attribute, a static shape) as Python's."""
+    return tuple(int(value) for value in values)

@@ -12,7 +12,7 @@ from tvm import relax
 from tvm.ir import Call, GenericConst
 
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, is_foldable, op_name
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, is_foldable, op_name
 from tvm_neocpu.relay_passes.ir.rewrite import Scope
 from tvm_neocpu.relay_passes.linear.ops import (
     Affine,
@@ -78,7 +78,7 @@ def _read_conv(call: Call) -> Read:
     layouts = (attrs.data_layout, attrs.kernel_layout, attrs.out_layout)
     if weight is None or layouts != ("NCHW", "OIHW", "NCHW"):
         return None
-    window = (_ints(attrs.strides), _ints(attrs.padding), _ints(attrs.dilation))
+    window = (ints(attrs.strides), ints(attrs.padding), ints(attrs.dilation))
     return call.args[0], Conv(weight, *window, int(attrs.groups), _pixels(call))
 
 
@@ -97,10 +97,10 @@ def _read_conv_transpose(call: Call) -> Read:
         return None
     op = ConvTranspose(
         weight,
-        _ints(attrs.strides),
-        _ints(attrs.padding),
-        _ints(attrs.output_padding),
-        _ints(attrs.dilation),
+        ints(attrs.strides),
+        ints(attrs.padding),
+        ints(attrs.output_padding),
+        ints(attrs.dilation),
         int(attrs.groups),
     )
     return call.args[0], op
@@ -200,10 +200,6 @@ def _has_shape(expr: relax.Expr) -> bool:
 
 def _folded_array(expr: relax.Expr) -> Array | None:
     return array_of(expr) if is_foldable(expr) else None
-
-
-def _ints(values: Any) -> tuple[Any, ...]:
-    return tuple(int(value) for value in values)
 
 
 READERS: dict[str, Callable[[Call], Read]] = {

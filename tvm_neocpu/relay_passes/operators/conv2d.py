@@ -8,7 +8,7 @@ from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import CallForm, Layouts
 from tvm_neocpu.relay_passes.operators.refusals import refused_operands
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -32,9 +32,9 @@ def conv_workload(call: relax.Expr) -> ConvWorkload | None:
         *layouts[0].logical_shape(shape),
         out_channels,
         tuple(kernel),
-        _ints(attrs.strides),
-        _ints(attrs.padding),
-        _ints(attrs.dilation),
+        ints(attrs.strides),
+        ints(attrs.padding),
+        ints(attrs.dilation),
         int(attrs.groups),
         uniform(dtype_of(data)),
     )
@@ -76,10 +76,6 @@ def _alter(
         kernel_layout="OIHW",
         out_layout=str(after),
     )
-
-
-def _ints(values: object) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)  # type: ignore[attr-defined]
 
 
 CONV2D_FORM = CallForm(

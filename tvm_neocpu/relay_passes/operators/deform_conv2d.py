@@ -11,7 +11,7 @@ from tvm.ir import GenericConst
 
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import OPAQUE, CallForm, Layouts, Shape
 from tvm_neocpu.relay_passes.operators.new_op import NewOp
 from tvm_neocpu.topi.deform_conv2d import definition
@@ -74,9 +74,9 @@ def _workload(call: relax.Call) -> DeformConvWorkload:
         *before.logical_shape(data),
         weight[0],
         (weight[2], weight[3]),
-        _ints(attrs["strides"]),
-        _ints(attrs["padding"]),
-        _ints(attrs["dilation"]),
+        ints(attrs["strides"]),
+        ints(attrs["padding"]),
+        ints(attrs["dilation"]),
         int(attrs["groups"]),
         int(attrs["offset_groups"]),
         len(moves) == 2,
@@ -102,7 +102,7 @@ def _alter(
 ) -> relax.Expr:
     """The weight stays OIHW until the template packs it."""
     attrs = call.attrs
-    window = (_ints(attrs[name]) for name in ("strides", "padding", "dilation"))
+    window = (ints(attrs[name]) for name in ("strides", "padding", "dilation"))
     groups = (int(attrs[name]) for name in ("groups", "offset_groups"))
     return deform_conv2d(tensors, *window, *groups, before, after)
 
@@ -131,10 +131,6 @@ def _multiply_adds(_: relax.Call, shapes: list[Shape]) -> int:
     """The products alone: the interpolation before them is small beside many filters."""
     weight, out = shapes[1], shapes[-1]
     return math.prod(out) * math.prod(weight[1:])
-
-
-def _ints(values: Sequence[int]) -> tuple[int, ...]:
-    return tuple(int(value) for value in values)
 
 
 _NEW_OP = NewOp(OP, infer=_infer, legalize=_legalize)

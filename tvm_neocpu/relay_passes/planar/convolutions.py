@@ -21,7 +21,7 @@ from tvm import relax
 
 from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, static_shape
 from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
 from tvm_neocpu.relay_passes.planar.view import Views
 
@@ -37,13 +37,13 @@ def conv1d(views: Views, call: relax.Call) -> relax.Expr | None:
     data, shape = views.map_of(call.args[0]), static_shape(call.args[1])
     if data is None or shape is None or static_shape(call) is None:
         return None
-    before, after = _ints(attrs.padding)
+    before, after = ints(attrs.padding)
     return relax.op.nn.conv2d(
         data,
         _row_kernel(views, call.args[1], shape),
-        strides=[1, *_ints(attrs.strides)],
+        strides=[1, *ints(attrs.strides)],
         padding=[0, before, 0, after],
-        dilation=[1, *_ints(attrs.dilation)],
+        dilation=[1, *ints(attrs.dilation)],
         groups=int(attrs.groups),
     )
 
@@ -65,7 +65,7 @@ def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
     shape = static_shape(call.args[0])
     if shape is None:
         return None
-    strides, padding = _ints(attrs.strides), _ints(attrs.padding)
+    strides, padding = ints(attrs.strides), ints(attrs.padding)
     source = call.args[0]
     if not any(padding) and weight[0, 0].size == 1 and not views.has(source):
         # What strides leave out is not worth a transpose.
@@ -75,7 +75,7 @@ def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
     if data is None or shape is None:
         return None
     front, top, left, _, bottom, right = padding
-    (stride, *strides), (dilation, *dilations) = strides, _ints(attrs.dilation)
+    (stride, *strides), (dilation, *dilations) = strides, ints(attrs.dilation)
     images = functools.partial(
         relax.op.nn.conv2d,
         strides=strides,
@@ -193,7 +193,3 @@ def _shifted(
         return cut
     cut = emit(cut)
     return relax.op.reshape(cut, (depth.batch * depth.outputs, *static_shape(cut)[2:]))
-
-
-def _ints(values: object) -> list[int]:
-    return [int(value) for value in values]  # type: ignore[attr-defined]

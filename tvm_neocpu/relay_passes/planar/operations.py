@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import ints, op_name, static_shape
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
 from tvm_neocpu.relay_passes.layouts.slices import Range, read_slice, slice_of
 from tvm_neocpu.relay_passes.planar.view import SEQUENCE, Views, constant_map, map_axis
@@ -51,8 +51,8 @@ def _pool(views: Views, call: relax.Call) -> relax.Expr | None:
     operand, shape, attrs = views.map_of(call.args[0]), static_shape(call.args[0]), call.attrs
     if operand is None or shape is None or str(attrs.layout) not in ("NCW", "NCDHW"):
         return None
-    window = [_ints(values) for values in (attrs.pool_size, attrs.strides, attrs.dilation)]
-    padding = _ints(attrs.padding)
+    window = [ints(values) for values in (attrs.pool_size, attrs.strides, attrs.dilation)]
+    padding = ints(attrs.padding)
     if len(shape) == SEQUENCE:
         window = [[1, *values] for values in window]
         padding = [0, padding[0], 0, padding[1]]
@@ -80,7 +80,7 @@ def _pad(views: Views, call: relax.Call) -> relax.Expr | None:
     operand, shape = views.map_of(call.args[0]), static_shape(call.args[0])
     if operand is None or shape is None or len(shape) != SEQUENCE:
         return None
-    widths = _ints(call.attrs.pad_width)
+    widths = ints(call.attrs.pad_width)
     return relax.op.nn.pad(
         operand, [*widths[:4], 0, 0, *widths[4:]], str(call.attrs.pad_mode), call.attrs.pad_value
     )
@@ -108,10 +108,6 @@ def _slice(views: Views, call: relax.Call) -> relax.Expr | None:
         Range(map_axis(part.axis, rank) or 0, part.begin, part.end, part.stride) for part in ranges
     ]
     return slice_of(operand, moved)
-
-
-def _ints(values: object) -> list[int]:
-    return [int(value) for value in values]  # type: ignore[attr-defined]
 
 
 RULES: dict[str, Rule] = {

@@ -8,8 +8,9 @@ from tvm import tirx
 from tvm.ir import Expr, Range
 from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
-from tvm.tirx import BufferRegion, Evaluate, For, SeqStmt, Stmt
-from tvm.tirx.analysis import undefined_vars
+from tvm.tirx import BufferRegion, For, SeqStmt, Stmt
+
+from tvm_neocpu.topi.tir.affine import uses
 
 REDUCE_AXIS = 2  # tirx.IterVar.CommReduce
 
@@ -76,8 +77,3 @@ def _reads(update: SBlockRealize, by_lane: bool) -> list[BufferRegion]:
 
 def _uses(read: BufferRegion, var: tirx.Var) -> bool:
     return any(uses(extent.min, var) for extent in read.region)
-
-
-def uses(index: Expr, var: tirx.Var) -> bool:
-    """Whether a variable is part of an index."""
-    return any(var.same_as(found) for found in undefined_vars(Evaluate(index)))

@@ -23,11 +23,11 @@ from tvm.tirx import Buffer, BufferRegion, For, Stmt
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.cost.roofline import MIN_PREFETCHED_BYTES
+from tvm_neocpu.topi.tir.affine import uses
 from tvm_neocpu.topi.tir.loop_nests import (
     REDUCE_AXIS,
     innermost_block,
     position,
-    uses,
     weight_read,
 )
 from tvm_neocpu.topi.tir.requests import MAX_PER_STEP, buffer_bytes, line_of, request
