@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import tvm
 from nests import nest
+from samples import Epilogue, check
+from tvm import topi
 
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.types import uniform
@@ -61,3 +63,15 @@ def test_a_statement_takes_so_many_registers_of_its_type() -> None:
     assert nest(wide, TransformConfig(), "layout_transform").endswith("unroll 2, vector 128")
     doubles = replace(wide, types=uniform("float64"))
     assert nest(doubles, TransformConfig(), "layout_transform").endswith("unroll 4, vector 64")
+
+
+@pytest.mark.parametrize(("before", "after"), [(0, 16), (16, 0), (0, 13), (13, 0)])
+def test_an_epilogue_may_read_its_element_twice(before: int, after: int) -> None:
+    channels = 2 * max(before, after)
+    squared = Epilogue(
+        lambda shape: [],
+        lambda y: topi.multiply(y, topi.nn.relu(y)),
+        lambda y: y * np.maximum(y, 0),
+    )
+    move = TransformWorkload(1, channels, 6, 7, before, after)
+    check(move, TransformConfig(), SKYLAKE, squared)

@@ -20,6 +20,12 @@ def turned(*axes: int) -> Build:
     return lambda x: op.permute_dims(x, list(axes))
 
 
+def squared_above_zero(x: relax.Expr) -> relax.Expr:
+    """Its fused stage reads the turned element twice."""
+    image = op.permute_dims(x, [0, 2, 3, 1])
+    return op.multiply(image, op.nn.relu(image))
+
+
 # (shape, dtype, computation): images that tiles divide, images that the last tile overlaps, images
 # smaller than a tile, axes that lie side by side in both tensors, an epilogue, a prologue.
 CASES: list[Case] = [
@@ -49,6 +55,7 @@ CASES: list[Case] = [
         lambda x: op.permute_dims(op.nn.pad(x, [0, 0, 0, 0, 9, 9, 9, 9]), [0, 2, 3, 1]),
     ),
     ((20, 24), "float32", lambda x: op.permute_dims(op.flip(x, 0), [1, 0])),
+    ((2, 24, 9, 9), "float32", squared_above_zero),
     ((2, 12, 12), "float32", lambda x: op.add(x, op.permute_dims(x, [0, 2, 1]))),
     ((2, 12, 12), "int32", lambda x: op.astype(op.permute_dims(x, [0, 2, 1]), "float32")),
 ]
@@ -73,6 +80,10 @@ def test_tiles_are_shuffled_in_registers() -> None:
     assert "T.Shuffle(" in text
     assert "T.let[T.float32x16]" in text
     assert "in T.parallel(" in text
+
+
+def test_an_element_that_is_read_twice_is_turned_too() -> None:
+    assert "T.let[T.float32x16]" in scheduled((1, 64, 20, 20), squared_above_zero)
 
 
 def test_a_7x7_image_is_a_row_of_49_pixels() -> None:

@@ -57,14 +57,7 @@ def compress(node: Node) -> relax.Expr:
 
     A condition shorter than the axis drops the rest.
     """
-    data, condition = node.data, node.required(1)
-    axis = node.attributes.get("axis")
-    if axis is None:
-        data, axis = node.emit(relax.op.reshape(data, [-1])), 0
-    shape = _static(node, data)
-    if not -len(shape) <= axis < len(shape):
-        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {len(shape)}")
-    axis %= len(shape)
+    (data, shape, axis), condition = _along(node), node.required(1)
     (length,) = _static(node, condition)
     length = min(length, shape[axis])
 
@@ -85,14 +78,7 @@ def unique(node: Node) -> relax.Expr:
 
     ``sorted`` 0 keeps the order of first places.
     """
-    axis = node.attributes.get("axis")
-    data = node.data
-    if axis is None:
-        data, axis = node.emit(relax.op.reshape(data, [-1])), 0
-    shape = _static(node, data)
-    if not -len(shape) <= axis < len(shape):
-        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {len(shape)}")
-    axis %= len(shape)
+    data, shape, axis = _along(node)
     number, width = shape[axis], math.prod(shape) // max(shape[axis], 1)
     if number == 0:
         raise UnsupportedOperatorError("no element")
@@ -106,6 +92,17 @@ def unique(node: Node) -> relax.Expr:
         return values
     counts = head(node, found.counts, 0, extent)
     return relax.Tuple([values, first, found.inverse, counts][: node.outputs])
+
+
+def _along(node: Node) -> tuple[relax.Expr, tuple[int, ...], int]:
+    """The data, its shape and the axis; without the attribute all elements in a row."""
+    data, axis = node.data, node.attributes.get("axis")
+    if axis is None:
+        data, axis = node.emit(relax.op.reshape(data, [-1])), 0
+    shape = _static(node, data)
+    if not -len(shape) <= axis < len(shape):
+        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {len(shape)}")
+    return data, shape, axis % len(shape)
 
 
 def _static(node: Node, value: relax.Expr) -> tuple[int, ...]:

@@ -19,22 +19,14 @@ from tvm.tirx import AttrStmt, Buffer, BufferStore, For, ForKind, SeqStmt, Stmt
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.schedule.steps import LOCAL
 from tvm_neocpu.topi.tir.outline_chunks import COMPUTE_SCOPE
-from tvm_neocpu.topi.tir.rewrite_loops import opaque, over_body, run_passes
+from tvm_neocpu.topi.tir.rewrite_loops import opaque, over_body, run_passes, with_small_buffers
 
 
 def forget_locals(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """# for tile: (acc; ..)  ->  for tile: (acc; ..); acc = 0, where parts were outlined."""
     if not any(buffer.scope() == LOCAL for buffer in _allocated(func)):
         return func
-    compacted = run_passes(
-        func,
-        s_tir.transform.LowerInitBlock(),
-        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
-        s_tir.transform.ConvertBlocksToOpaque(),
-        # Buffers as large as what is used of them at once.
-        s_tir.transform.CompactBufferAllocation(),
-        s_tir.transform.StmtSimplify(),
-    )
+    compacted = with_small_buffers(func)
     forgetful = compacted.with_body(_forgetful(compacted.body, outlined=False))
     # Allocated where they are cleared, too.
     return run_passes(forgetful, s_tir.transform.PlanAndUpdateBufferAllocationLocation())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm
-from tvm import tirx
+from tvm import s_tir, tirx
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import AttrStmt, Buffer, For, SeqStmt, Stmt
 
@@ -77,6 +77,21 @@ def opaque(name: str, stmt: Stmt) -> SBlockRealize:
 def run_passes(func: tirx.PrimFunc, *passes: tvm.transform.Pass) -> tirx.PrimFunc:
     """One function through passes that want a module."""
     return tvm.transform.Sequential(passes)(tvm.IRModule({"main": func}))["main"]
+
+
+def with_small_buffers(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """Buffers where they are used, as large as what is used of them at once.
+
+    What stages of one chunk hand to each other then stays in a near cache.
+    """
+    return run_passes(
+        func,
+        s_tir.transform.LowerInitBlock(),
+        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
+        s_tir.transform.ConvertBlocksToOpaque(),
+        s_tir.transform.CompactBufferAllocation(),
+        s_tir.transform.StmtSimplify(),
+    )
 
 
 def _rewritten(stmt: Stmt, rule: Rule, outer: tuple[For, ...]) -> Stmt:

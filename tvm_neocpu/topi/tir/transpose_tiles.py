@@ -37,16 +37,12 @@ LANE_BYTES = 16
 
 
 def transpose_tiles(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
-    """Rewrite the marked nests, each of two loops around one block.
-
-    A nest whose epilogue reads the element twice stays as it is.
-    """
+    """Rewrite the marked nests, each of two loops around one block."""
 
     def rule(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
         if TILE_KEY not in loop.annotations:
             return with_body(loop, body)
-        tiled = _tiled(loop, body, outer)
-        return with_body(loop, body, {}) if tiled is None else opaque("transposed", tiled)
+        return opaque("transposed", _tiled(loop, body, outer))
 
     return rewrite_loops(func, rule)
 
@@ -66,14 +62,13 @@ class _Nest:
         return replaced(expr, values)
 
 
-def _tiled(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt | None:
+def _tiled(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt:
     side = int(i_loop.annotations[TILE_KEY])
     kind = ForKind.PARALLEL if PARALLEL_KEY in i_loop.annotations else ForKind.SERIAL
     store = store_of(j_loop.body)
     extents = {loop.loop_var: int(loop.extent) for loop in (*outer, i_loop, j_loop)}
     load = strided_load(store, i_loop.loop_var, j_loop.loop_var, extents)
-    if load is None:
-        return None
+    assert load is not None
     nest = _Nest(i_loop, j_loop, store, load)
     tiles = -(-int(i_loop.extent) // side)
     groups = -(-tiles // TILES_IN_A_ROW)
@@ -128,7 +123,7 @@ def _finished(nest: _Nest, i: Expr, j: Expr, side: int) -> list[Stmt]:
     own = nest.store.buffer[tuple(nest.store.indices)]
 
     def of_own(load: TensorLoad) -> Expr:
-        return own if load.same_as(nest.load) else load
+        return own if tvm_ffi.structural_equal(load, nest.load) else load
 
     value = tvm_ffi.structural_map(nest.store.value, (TensorLoad, of_own))
     row, lane = tirx.Var("row", "int64"), tirx.Var("lane", "int64")
@@ -210,10 +205,10 @@ def _ramp(start: Expr, lanes: int) -> Expr:
 def strided_load(
     store: BufferStore, i: tirx.Var, j: tirx.Var, extents: Mapping[tirx.Var, int]
 ) -> TensorLoad | None:
-    """The one load that reads along ``i`` what is stored along ``j``.
+    """The one element that is read along ``i`` and stored along ``j``, however often it is read.
 
-    ``extents`` are those of the loops. ``None`` if there are several such loads, and for any other
-    store. Other loads stand still along ``j`` or follow it.
+    ``extents`` are those of the loops. ``None`` if there are several such elements, and for any
+    other store. Other loads stand still along ``j`` or follow it.
     """
     analyzer = Analyzer()
     for var, extent in extents.items():
@@ -223,7 +218,8 @@ def strided_load(
     found: list[TensorLoad] = []
 
     def visit(load: TensorLoad) -> None:
-        if stride(analyzer, load.source, load.indices, j) not in (0, 1):
+        is_known = any(tvm_ffi.structural_equal(load, other) for other in found)
+        if not is_known and stride(analyzer, load.source, load.indices, j) not in (0, 1):
             found.append(load)
 
     tvm_ffi.structural_walk(store.value, (TensorLoad, visit))

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import tvm_ffi
-from tvm import s_tir, tirx
+from tvm import tirx
 from tvm.ir import Expr, Range
 from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
@@ -26,7 +26,7 @@ from tvm.tirx import BufferStore, For, SeqStmt, Stmt
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.tir.affine import replaced, store_of
 from tvm_neocpu.topi.tir.reduce_row import reduced_row
-from tvm_neocpu.topi.tir.rewrite_loops import opaque, rewrite_loops, run_passes, with_body
+from tvm_neocpu.topi.tir.rewrite_loops import opaque, rewrite_loops, with_body, with_small_buffers
 from tvm_neocpu.topi.tir.vectors import serial_loop, vector_store
 
 # Notes on a loop: the lanes of a vector; [first, behind the last] iteration without conditions.
@@ -49,21 +49,6 @@ def whole_vectors(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     if not _has_marks(func):
         return func
     return rewrite_loops(with_small_buffers(func), rule)
-
-
-def with_small_buffers(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """Buffers where they are used, as large as what is used of them at once.
-
-    What stages of one chunk hand to each other then stays in a near cache.
-    """
-    return run_passes(
-        func,
-        s_tir.transform.LowerInitBlock(),
-        s_tir.transform.PlanAndUpdateBufferAllocationLocation(),
-        s_tir.transform.ConvertBlocksToOpaque(),
-        s_tir.transform.CompactBufferAllocation(),
-        s_tir.transform.StmtSimplify(),
-    )
 
 
 def _has_marks(func: tirx.PrimFunc) -> bool:
