@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Set
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnx.backend.test
 import pytest
 import tvm
+from every_time import slow_but
 from onnx import numpy_helper
 from onnx_net import assert_close, reference, run
 
@@ -39,12 +38,6 @@ LIGHT_MODELS = sorted(LIGHT.glob("*.onnx"))
 @lru_cache(maxsize=1)
 def zoo_model(name: str) -> onnx.ModelProto:
     return model_zoo.build(name)
-
-
-def slow_but(names: Iterable[str], every_time: Set[str]) -> list[Any]:
-    """The names as parameters, all slow but those that are tested every time."""
-    assert every_time <= set(names)
-    return [n if n in every_time else pytest.param(n, marks=pytest.mark.slow) for n in names]
 
 
 @pytest.mark.compiler

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 import tvm
+from every_time import slow_but
 from tvm import relax, tirx, topi
 
 from tvm_neocpu.contrib import model_zoo
@@ -200,16 +200,9 @@ def test_branches_and_other_functions_count() -> None:
 
 # What the nightly run alone builds: every other network of the zoo.
 EVERY_TIME = {"resnet18", "resnet50", "densenet121", "inception_v3", "mobilenet_v2", "lenet"}
-NO_TEMPLATE_YET = pytest.mark.xfail(reason="a MatMul of rank 4 has no template", strict=False)
 
 
-def zoo_params() -> list[Any]:
-    marks = {name: [] if name in EVERY_TIME else [pytest.mark.slow] for name in model_zoo.names()}
-    marks["convnext_tiny"].append(NO_TEMPLATE_YET)
-    return [pytest.param(name, marks=marked) for name, marked in marks.items()]
-
-
-@pytest.mark.parametrize("name", zoo_params())
+@pytest.mark.parametrize("name", slow_but(model_zoo.names(), EVERY_TIME))
 def test_no_network_of_the_zoo_has_any(name: str) -> None:
     mod, _ = from_onnx(model_zoo.build(name))
     coverage = FindFallbacks(CPU)(fold(mod, CPU))

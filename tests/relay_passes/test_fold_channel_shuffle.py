@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 import tvm
+from one_function import Build, const, module_of
 from tvm import relax
 from tvm.relax.op import add, multiply, strided_slice
 from tvm.relax.op.nn import conv2d, max_pool2d, relu, softmax
@@ -14,30 +15,15 @@ from tvm.relax.op.nn import conv2d, max_pool2d, relu, softmax
 from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle, shuffled_order
 from tvm_neocpu.relay_passes.layouts.channel_moves import Shuffle, channel_move
 
-Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
-
 IMAGE = (1, 6, 4, 4)
+module = partial(module_of, IMAGE)
 # Of channels (0 1 2 3 4 5), in two groups of three.
 ORDER = [0, 3, 1, 4, 2, 5]
 BACK = [0, 2, 4, 1, 3, 5]
 
 
-def module(build: Build) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(IMAGE, "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder, x))
-        builder.emit_func_output(result)
-    return builder.get()
-
-
 def numbers(*shape: int) -> np.ndarray:
     return np.arange(np.prod(shape)).reshape(shape).astype("float32")
-
-
-def const(array: np.ndarray) -> relax.Expr:
-    return relax.const(np.ascontiguousarray(array, "float32"))
 
 
 def shuffle(x: relax.Expr) -> relax.Expr:

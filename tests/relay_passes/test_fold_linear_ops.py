@@ -2,55 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import tvm
+from one_function import Build, channels, const, module_of, normalized, whole
 from tvm import relax
 from tvm.relax.op import add, divide, matmul, multiply, negative, subtract
-from tvm.relax.op.nn import batch_norm, conv2d, conv2d_transpose, relu
+from tvm.relax.op.nn import conv2d, conv2d_transpose, relu
 
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 
-Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
-
-
-def module(shape: tuple[int, ...], build: Build) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(shape, "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder, x))
-        builder.emit_func_output(result)
-    return builder.get()
-
-
-def whole(*shape: int, seed: int = 0) -> np.ndarray:
-    """Small whole numbers without zero: products and sums of them are exact in fp32."""
-    rng = np.random.default_rng(seed)
-    return (rng.integers(1, 5, shape) * rng.choice([-1, 1], shape)).astype("float32")
-
-
-def const(array: np.ndarray) -> relax.Expr:
-    return relax.const(np.ascontiguousarray(array, "float32"))
-
-
-def channels(vector: np.ndarray) -> relax.Expr:
-    return const(vector.reshape(1, -1, 1, 1))
-
-
-def normalized(x: relax.Expr, gamma: np.ndarray, beta: np.ndarray) -> relax.Expr:
-    """A batch norm with mean 2 and variance 4: ``gamma / 2 * (x - 2) + beta``."""
-    mean, variance = np.full_like(gamma, 2), np.full_like(gamma, 4)
-    params = map(const, (gamma, beta, mean, variance))
-    return relax.TupleGetItem(batch_norm(x, *params, axis=1, epsilon=0.0, training=False), 0)
-
 
 def assert_folds(shape: tuple[int, ...], before: Build, expected: Build) -> None:
-    mod = module(shape, before)
+    mod = module_of(shape, before)
     fingerprint = mod.script()
-    tvm.ir.assert_structural_equal(FoldLinearOps()(mod), module(shape, expected))
+    tvm.ir.assert_structural_equal(FoldLinearOps()(mod), module_of(shape, expected))
     assert mod.script() == fingerprint, "the pass changed its argument"
 
 
@@ -273,8 +239,8 @@ def test_batch_size_may_be_unknown() -> None:
     shape = (tvm.tirx.Var("n", "int64"), 4, 6, 6)
     second = whole(2, 6, 1, 1)
     merged = np.einsum("om,mikl->oikl", second[..., 0, 0], W3)
-    before = module(shape, lambda b, x: conv2d(conv2d(x, const(W3)), const(second)))
-    expected = module(shape, lambda b, x: conv2d(x, const(merged)))
+    before = module_of(shape, lambda b, x: conv2d(conv2d(x, const(W3)), const(second)))
+    expected = module_of(shape, lambda b, x: conv2d(x, const(merged)))
     tvm.ir.assert_structural_equal(FoldLinearOps()(before), expected)
 
 

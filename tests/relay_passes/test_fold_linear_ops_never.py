@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import tvm
+from one_function import Build, channels, const, module_of, whole
 from tvm import relax
 from tvm.relax.op import add, matmul, multiply, subtract
 from tvm.relax.op.nn import batch_norm, conv2d, conv2d_transpose, relu
 
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 
-Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
-
-
-def module(shape: tuple[int, ...], build: Build, dtype: str = "float32") -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(shape, dtype))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder, x))
-        builder.emit_func_output(result)
-    return builder.get()
-
-
-def whole(*shape: int, seed: int = 0) -> np.ndarray:
-    """Small whole numbers without zero: products and sums of them are exact in fp32."""
-    rng = np.random.default_rng(seed)
-    return (rng.integers(1, 5, shape) * rng.choice([-1, 1], shape)).astype("float32")
-
-
-def const(array: np.ndarray) -> relax.Expr:
-    return relax.const(np.ascontiguousarray(array, "float32"))
-
-
-def channels(vector: np.ndarray) -> relax.Expr:
-    return const(vector.reshape(1, -1, 1, 1))
-
 
 def assert_stays(shape: tuple[int, ...], build: Build) -> None:
-    mod = module(shape, build)
+    mod = module_of(shape, build)
     tvm.ir.assert_structural_equal(FoldLinearOps()(mod), mod)
 
 
@@ -165,7 +138,7 @@ def test_batch_norm_whose_mean_is_read_stays() -> None:
 def test_half_precision_stays() -> None:
     weight = relax.const(W3.astype("float16"))
     scale = relax.const(SCALE.reshape(1, 6, 1, 1).astype("float16"))
-    mod = module(IMAGE, lambda b, x: multiply(conv2d(x, weight), scale), "float16")
+    mod = module_of(IMAGE, lambda b, x: multiply(conv2d(x, weight), scale), "float16")
     tvm.ir.assert_structural_equal(FoldLinearOps()(mod), mod)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_function import const, module_of
 from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 from tvm.relax.op import add, divide, matmul, multiply, negative, subtract
@@ -23,23 +23,7 @@ from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.ir.constants import array_of
 
-Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
-
 LIGHT_MODELS = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-
-
-def module(shape: tuple[int, ...], build: Build) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(shape, "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder, x))
-        builder.emit_func_output(result)
-    return builder.get()
-
-
-def const(array: np.ndarray) -> relax.Expr:
-    return relax.const(np.ascontiguousarray(array, "float32"))
 
 
 def evaluate(mod: tvm.IRModule, x: np.ndarray) -> np.ndarray:
@@ -180,7 +164,7 @@ def chains(draw: st.DrawFn) -> tvm.IRModule:
                 x = b.emit(add(x, b.emit(random_affine(draw, x, rng))))
         return x
 
-    return module((2, 4, 7, 7) if is_image else (2, 4), build)
+    return module_of((2, 4, 7, 7) if is_image else (2, 4), build)
 
 
 def count(mod: tvm.IRModule) -> Counter[str]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import tvm
+from one_function import Build, channels, const, module_of, normalized, whole
 from onnx_net import Net, assert_close, check
 from tvm import relax
 from tvm.relax.op import add, multiply
-from tvm.relax.op.nn import batch_norm, conv2d, relu
+from tvm.relax.op.nn import conv2d, relu
 
 from tvm_neocpu import pipeline, relay
 from tvm_neocpu.contrib.model_zoo import build
@@ -20,41 +20,12 @@ from tvm_neocpu.relay_passes.fold_parallel_branches import FoldParallelBranches
 from tvm_neocpu.relay_passes.ir.rewrite import tidy
 from tvm_neocpu.targets import parse_target
 
-Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
-
 CPU = parse_target().cpu
 IMAGE = (1, 4, 6, 7)
 
 
 def module(build: Build, shape: tuple[int, ...] = IMAGE) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(shape, "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder, x))
-        builder.emit_func_output(result)
-    return builder.get()
-
-
-def whole(*shape: int, seed: int = 0) -> np.ndarray:
-    """Small whole numbers without zero: sums of their products are exact in fp32."""
-    rng = np.random.default_rng(seed)
-    return (rng.integers(1, 5, shape) * rng.choice([-1, 1], shape)).astype("float32")
-
-
-def const(array: np.ndarray) -> relax.Expr:
-    return relax.const(np.ascontiguousarray(array, "float32"))
-
-
-def channels(vector: np.ndarray) -> relax.Expr:
-    return const(vector.reshape(1, -1, 1, 1))
-
-
-def normalized(x: relax.Expr, gamma: np.ndarray, beta: np.ndarray) -> relax.Expr:
-    """A batch norm with mean 2 and variance 4: ``gamma / 2 * (x - 2) + beta``."""
-    mean, variance = np.full_like(gamma, 2), np.full_like(gamma, 4)
-    params = map(const, (gamma, beta, mean, variance))
-    return relax.TupleGetItem(batch_norm(x, *params, axis=1, epsilon=0.0, training=False), 0)
+    return module_of(shape, build)
 
 
 def assert_folds(before: Build, expected: Build, shape: tuple[int, ...] = IMAGE) -> None:

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import pytest
 import tvm
+from one_function import Build, module_of
 from tvm import relax
 
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
 
 op = relax.op
-Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
 
 IMAGE = (2, 12, 3, 5)
-
-
-def module(build: Build, shape: tuple[int, ...] = IMAGE) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(shape, "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder, x))
-        builder.emit_func_output(result)
-    return builder.get()
+module = partial(module_of, IMAGE)
 
 
 def chain(middle: tuple[int, ...], axes: list[int], after: tuple[int, ...]) -> Build:

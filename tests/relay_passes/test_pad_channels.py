@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 import tvm
+from one_function import Build, const, module_of
 from tvm import relax
 from tvm.relax.op import add, concat, divide, multiply, sigmoid, strided_slice
 from tvm.relax.op.nn import conv2d, max_pool2d, relu, softmax
@@ -15,29 +16,14 @@ from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.pad_channels import PadChannels, padded_channels
 from tvm_neocpu.relay_passes.widen_groups import block_diagonal
 
-Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
-
 CPU = Cpu("test", AVX512, 2)
 IMAGE = (1, 3, 4, 4)
+module = partial(module_of, IMAGE)
 WIDE, DEAD = 20, 12
-
-
-def module(build: Build) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(IMAGE, "float32"))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder, x))
-        builder.emit_func_output(result)
-    return builder.get()
 
 
 def numbers(*shape: int) -> np.ndarray:
     return (np.arange(np.prod(shape)).reshape(shape) + 1).astype("float32")
-
-
-def const(array: np.ndarray) -> relax.Expr:
-    return relax.const(np.ascontiguousarray(array, "float32"))
 
 
 def longer(array: np.ndarray, axis: int, fill: float = 0) -> np.ndarray:

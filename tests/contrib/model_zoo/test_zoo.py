@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime as ort  # type: ignore[import-untyped]  # it ships no types
 import pytest
+from every_time import slow_but
 from numpy.typing import NDArray
 
 from tvm_neocpu.contrib.model_zoo import Network, build, find, input_shape, names
 from tvm_neocpu.core.errors import ShapeError, UnknownModelError
 
 # What the nightly run alone builds: the others stand for their families.
-FAST = ("resnet18", "vgg16", "densenet121", "inception_v3", "mobilenet_v2", "lenet")
+FAST = {"resnet18", "vgg16", "densenet121", "inception_v3", "mobilenet_v2", "lenet"}
 PROBABILITIES = {"lenet"}  # these end in a softmax
 # Gates are small where the averages that they are made of are; probabilities are small.
 SMALL = ("Constant", "Identity", "Sigmoid", "HardSigmoid", "Softmax")
@@ -39,13 +39,7 @@ class Case:
         return self.outputs[0]
 
 
-def _params() -> list[Any]:
-    return [
-        name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in names()
-    ]
-
-
-@pytest.fixture(scope="module", params=_params())
+@pytest.fixture(scope="module", params=slow_but(names(), FAST))
 def case(request: pytest.FixtureRequest) -> Case:
     network = find(request.param)
     model = network.build()
