@@ -15,7 +15,8 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.dense.geometry import DenseConfig, DenseGeometry
 from tvm_neocpu.topi.dense.workload import DenseWorkload
-from tvm_neocpu.topi.gemm.schedule import flat_index, unflat_index
+from tvm_neocpu.topi.gemm.schedule import rows_as_stored, unflat_index
+from tvm_neocpu.topi.gemm.tiles import packed_panels
 from tvm_neocpu.topi.schedule import steps
 
 ACCUMULATE, STORE = "dense_acc", "dense_store"
@@ -45,11 +46,7 @@ def compute(
         attrs=anchor_attrs(dense, config),
     )
 
-    def stored(*at):
-        row = flat_index(at[:-1], outside)
-        return acc[row, at[-1] // config.oc_bn, at[-1] % config.oc_bn].astype(types.output)
-
-    return te.compute((*outside, dense.out_features), stored, name=STORE)
+    return rows_as_stored(acc, outside, dense.out_features, types.output, STORE)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
@@ -72,12 +69,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
 
 def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: DenseConfig) -> np.ndarray:
     """(K, O), as ``matmul`` takes it, -> (ceil(O/x), K, x), zeros behind the last output."""
-    in_features, out_features = weight.shape
-    blocks = DenseGeometry(dense, config).out_blocks
-    spare = blocks * config.oc_bn - out_features
-    padded = np.pad(weight, ((0, 0), (0, spare))) if spare else weight
-    blocked = padded.reshape(in_features, blocks, config.oc_bn)
-    return np.ascontiguousarray(blocked.transpose(1, 0, 2))
+    return packed_panels(weight, config.oc_bn)
 
 
 def packed_shape(dense: DenseWorkload, config: DenseConfig) -> tuple[int, ...]:

@@ -17,13 +17,14 @@ from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig, GemmGeometry
 from tvm_neocpu.topi.gemm.schedule import (
     copied_rows,
-    flat_index,
     flatten_output,
     place_copied_rows,
+    rows_as_stored,
     split_rows,
     store_tile,
     unflat_index,
 )
+from tvm_neocpu.topi.gemm.tiles import packed_panels
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
@@ -57,11 +58,7 @@ def compute(
         attrs=anchor_attrs(dense, config),
     )
 
-    def stored(*at):
-        row = flat_index(at[:-1], outside)
-        return acc[row, at[-1] // config.oc_bn, at[-1] % config.oc_bn].astype(types.output)
-
-    return te.compute((*outside, dense.out_features), stored, name=STORE)
+    return rows_as_stored(acc, outside, dense.out_features, types.output, STORE)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
@@ -85,10 +82,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
 
 def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: GemmConfig) -> np.ndarray:
     """(K, O), as ``matmul`` takes it, -> (ceil(O/oc_bn), K, oc_bn); zeros fill the last block."""
-    blocks, in_features, oc_bn = packed_shape(dense, config)
-    padded = np.zeros((in_features, blocks * oc_bn), weight.dtype)
-    padded[:, : dense.out_features] = weight
-    return np.ascontiguousarray(padded.reshape(in_features, blocks, oc_bn).transpose(1, 0, 2))
+    return packed_panels(weight, config.oc_bn)
 
 
 def packed_shape(dense: DenseWorkload, config: GemmConfig) -> tuple[int, ...]:

@@ -36,6 +36,22 @@ def unflat_index(position: tirx.Expr, shape: Sequence[int]) -> tuple[tirx.Expr, 
     return tuple(index)
 
 
+def rows_as_stored(
+    acc: te.Tensor, outside: Sequence[int], columns: int, dtype: str, name: str
+) -> te.Tensor:
+    """``acc`` (rows, blocks, oc_bn) as (*outside, columns): what a template stores.
+
+    Rows and columns behind those of the result are dropped.
+    """
+    oc_bn = int(acc.shape[-1])
+
+    def stored(*at: tirx.Var) -> tirx.Expr:
+        row = flat_index(at[:-1], outside)
+        return acc[row, at[-1] // oc_bn, at[-1] % oc_bn].astype(dtype)
+
+    return te.compute((*outside, columns), stored, name=name)
+
+
 def flatten_output(sch: Schedule, output: SBlockRV, split: int = 0) -> None:
     """Make the loops of a store three, or two where ``split`` is 0, as the product's are.
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.cost.roofline import PANEL_SHARE, tile_step_cycles
 
@@ -59,6 +61,14 @@ class Tiles:
     def is_filled(self) -> bool:
         """Whether the last panel has columns that nobody stores."""
         return self.columns % self.oc_bn > 0
+
+
+def packed_panels(matrix: np.ndarray, oc_bn: int) -> np.ndarray:
+    """(K, columns) -> (ceil(columns/oc_bn), K, oc_bn), zeros behind the last column."""
+    inner, columns = matrix.shape
+    spare = -columns % oc_bn
+    padded = np.pad(matrix, ((0, 0), (0, spare))) if spare else matrix
+    return np.ascontiguousarray(padded.reshape(inner, -1, oc_bn).transpose(1, 0, 2))
 
 
 def misfit_of_tiles(*sizes: int) -> str | None:
