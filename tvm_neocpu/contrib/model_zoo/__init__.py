@@ -5,8 +5,8 @@
 Layers and parameter counts are the published ones. The weights are random and scaled so that the
 signal stays near 1 from the first layer to the last. The networks serve to measure speed and to
 compare implementations; they recognise nothing (`pretrained.py` takes trained ones from torchvision
-where torch is installed). To add a network, write one file like `vgg.py` and
-one line in the table of `zoo.py`.
+where torch is installed). To add a network, write one file like `families/vgg.py`
+and one line in the table of `zoo.py`.
 """
 
 from .network import Network

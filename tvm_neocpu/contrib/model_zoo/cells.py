@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .builder import GraphBuilder, Tensor
 from .movement import shift_by_one
 
 EPSILON = 1e-3
 # Of a result that joins another: a cell adds two of them.
 GAIN = 0.7
+
+
+@dataclass(frozen=True)
+class Size:
+    """Filters of the stem and of the first stage's cells, and cells in each of three stages."""
+
+    stem: int
+    filters: int
+    cells: int
 
 
 def norm(g: GraphBuilder, x: Tensor, name: str) -> Tensor:

@@ -6,32 +6,32 @@ import onnx
 
 from tvm_neocpu.core.errors import UnknownModelError
 
-from .alexnet import ALEXNET
-from .convnext import CONVNEXT_TINY
-from .deeplab import DEEPLABV3_RESNET50
-from .densenet import densenet
-from .efficientnet import EFFICIENTNET_B0
-from .faster_rcnn import FASTER_RCNN_BOX_HEAD, FASTER_RCNN_RPN
-from .googlenet import GOOGLENET
-from .inception_v3 import INCEPTION_V3
-from .lenet import LENET
-from .mnasnet import MNASNET
-from .mobilenet_v1 import MOBILENET_V1
-from .mobilenet_v2 import MOBILENET_V2
-from .mobilenet_v3 import MOBILENET_V3_LARGE, MOBILENET_V3_SMALL
-from .nasnet import NASNET_A_LARGE, NASNET_A_MOBILE
+from .families.alexnet import ALEXNET
+from .families.convnext import CONVNEXT_TINY
+from .families.deeplab import DEEPLABV3_RESNET50
+from .families.densenet import densenet
+from .families.efficientnet import EFFICIENTNET_B0
+from .families.faster_rcnn import FASTER_RCNN_BOX_HEAD, FASTER_RCNN_RPN
+from .families.googlenet import GOOGLENET
+from .families.inception_v3 import INCEPTION_V3
+from .families.lenet import LENET
+from .families.mnasnet import MNASNET
+from .families.mobilenet_v1 import MOBILENET_V1
+from .families.mobilenet_v2 import MOBILENET_V2
+from .families.mobilenet_v3 import MOBILENET_V3_LARGE, MOBILENET_V3_SMALL
+from .families.nasnet import NASNET_A_LARGE, NASNET_A_MOBILE
+from .families.parallel import ACNET_RESNET18, REPVGG_A0
+from .families.pnasnet import PNASNET_5_LARGE, PNASNET_5_MOBILE
+from .families.randwire import RANDWIRE_SMALL
+from .families.regnet import REGNET_Y_400MF
+from .families.resnet import resnet, resnext50
+from .families.shufflenet_v2 import SHUFFLENET_V2
+from .families.squeezenet import squeezenet
+from .families.ssd import SSD_RESNET50
+from .families.unet import UNET
+from .families.vgg import vgg
+from .families.yolo import TINY_YOLOV2, YOLOV2
 from .network import Network
-from .parallel import ACNET_RESNET18, REPVGG_A0
-from .pnasnet import PNASNET_5_LARGE, PNASNET_5_MOBILE
-from .randwire import RANDWIRE_SMALL
-from .regnet import REGNET_Y_400MF
-from .resnet import resnet, resnext50
-from .shufflenet_v2 import SHUFFLENET_V2
-from .squeezenet import squeezenet
-from .ssd import SSD_RESNET50
-from .unet import UNET
-from .vgg import vgg
-from .yolo import TINY_YOLOV2, YOLOV2
 
 NETWORKS: tuple[Network, ...] = (
     *(resnet(depth) for depth in (18, 34, 50, 101, 152)),

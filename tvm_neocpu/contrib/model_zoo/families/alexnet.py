@@ -5,8 +5,8 @@ Krizhevsky 2014, "One weird trick for parallelizing convolutional neural network
 
 from __future__ import annotations
 
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 # Filters, kernel, stride, padding, and whether a max pool follows.
 LAYERS = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 
 @dataclass(frozen=True)

@@ -6,28 +6,17 @@ appendix A.4. A cell reads the outputs of the two cells before it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
-from . import cells
-from .blocks import pooled_classifier
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from .. import cells
+from ..blocks import pooled_classifier
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
+
+LARGE, MOBILE = cells.Size(96, 168, 6), cells.Size(32, 44, 4)
 
 
-@dataclass(frozen=True)
-class Size:
-    """Filters of the stem and of the first stage's cells, and cells in each of three stages."""
-
-    stem: int
-    filters: int
-    cells: int
-
-
-LARGE, MOBILE = Size(96, 168, 6), Size(32, 44, 4)
-
-
-def _body(size: Size, g: GraphBuilder, x: Tensor) -> Tensor:
+def _body(size: cells.Size, g: GraphBuilder, x: Tensor) -> Tensor:
     stem = g.conv(x, "conv0", size.stem, 3, stride=2)
     stem = g.batch_norm(stem, "conv0.norm", epsilon=cells.EPSILON)
     before = _stem0(g, stem, "stem0", size.filters // 4)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .blocks import conv_norm, pooled_classifier
-from .builder import GraphBuilder, Tensor
-from .movement import shuffle, take
-from .network import Network
+from ..blocks import conv_norm, pooled_classifier
+from ..builder import GraphBuilder, Tensor
+from ..movement import shuffle, take
+from ..network import Network
 
 # Output channels and units of each stage.
 STAGES = ((116, 4), (232, 8), (464, 4))

@@ -6,10 +6,10 @@ classifier is left out: only training uses it.
 
 from __future__ import annotations
 
-from .blocks import conv_norm
-from .builder import GraphBuilder, Tensor
-from .movement import enlarge
-from .network import Network
+from ..blocks import conv_norm
+from ..builder import GraphBuilder, Tensor
+from ..movement import enlarge
+from ..network import Network
 from .resnet import Variant, stages
 
 WIDTH = 256

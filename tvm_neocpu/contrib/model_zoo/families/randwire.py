@@ -11,9 +11,9 @@ from functools import reduce
 
 import numpy as np
 
-from .blocks import conv_norm, pooled_classifier
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..blocks import conv_norm, pooled_classifier
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 NODES = 32
 NEIGHBOURS = 4

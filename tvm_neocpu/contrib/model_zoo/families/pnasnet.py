@@ -5,28 +5,17 @@ Liu et al. 2017, "Progressive Neural Architecture Search", figure 1 (right) and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
-from . import cells
-from .blocks import pooled_classifier
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from .. import cells
+from ..blocks import pooled_classifier
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
+
+LARGE, MOBILE = cells.Size(96, 216, 4), cells.Size(32, 54, 3)
 
 
-@dataclass(frozen=True)
-class Size:
-    """Filters of the stem and of the first stage's cells, and cells in each of three stages."""
-
-    stem: int
-    filters: int
-    cells: int
-
-
-LARGE, MOBILE = Size(96, 216, 4), Size(32, 54, 3)
-
-
-def _body(size: Size, g: GraphBuilder, x: Tensor) -> Tensor:
+def _body(size: cells.Size, g: GraphBuilder, x: Tensor) -> Tensor:
     before = g.conv(x, "conv0", size.stem, 3, stride=2)
     before = g.batch_norm(before, "conv0.norm", epsilon=cells.EPSILON)
     x = _stem(g, before, "stem0", size.filters // 4)

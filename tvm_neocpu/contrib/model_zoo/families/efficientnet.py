@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from math import sqrt
 
-from .activations import swish
-from .blocks import conv_norm, pooled_classifier
-from .builder import GraphBuilder, Tensor
-from .inverted import Inverted, inverted
-from .network import Network
+from ..activations import swish
+from ..blocks import conv_norm, pooled_classifier
+from ..builder import GraphBuilder, Tensor
+from ..inverted import Inverted, inverted
+from ..network import Network
 
 # Expansion, kernel, stride of the first block, output channels, blocks.
 STAGES = (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .blocks import conv_norm, pooled_classifier
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..blocks import conv_norm, pooled_classifier
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 # Output channels and stride of each depthwise-separable layer.
 LAYERS = (

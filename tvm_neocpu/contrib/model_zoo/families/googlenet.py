@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from .blocks import conv_norm, pooled_classifier
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..blocks import conv_norm, pooled_classifier
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 # Channels: 1x1; 3x3 after its reduction; 5x5 after its reduction; pool. A single number is the
 # kernel of a max pool.

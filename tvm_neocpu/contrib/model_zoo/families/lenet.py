@@ -6,8 +6,8 @@ second convolution sees all channels, and softmax replaces the Gaussian outputs.
 
 from __future__ import annotations
 
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 
 def _body(g: GraphBuilder, x: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 # Convolutions in each of the five stages.
 STAGES = {

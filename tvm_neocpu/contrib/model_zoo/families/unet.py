@@ -5,9 +5,9 @@ Built as the widely used https://github.com/milesial/Pytorch-UNet: 3 channels in
 
 from __future__ import annotations
 
-from .blocks import conv_norm
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..blocks import conv_norm
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 WIDTHS = (64, 128, 256, 512, 1024)
 CLASSES = 2

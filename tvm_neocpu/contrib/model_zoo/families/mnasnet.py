@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import sqrt
 
-from .blocks import conv_norm, pooled_classifier
-from .builder import GraphBuilder, Tensor
-from .inverted import Inverted, inverted
-from .network import Network
+from ..blocks import conv_norm, pooled_classifier
+from ..builder import GraphBuilder, Tensor
+from ..inverted import Inverted, inverted
+from ..network import Network
 
 # Kernel, stride of the first block, expansion, output channels, blocks.
 STAGES = (

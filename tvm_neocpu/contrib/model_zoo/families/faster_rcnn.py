@@ -13,9 +13,9 @@ boxes are decoded and suppressed once more.
 
 from __future__ import annotations
 
-from .builder import GraphBuilder, Tensor
-from .movement import enlarge
-from .network import Network
+from ..builder import GraphBuilder, Tensor
+from ..movement import enlarge
+from ..network import Network
 from .resnet import PLAIN, stages
 
 WIDTH = 256

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from math import sqrt
 
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 # Expansion, output channels, blocks, stride of the first block.
 STAGES = (

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from math import sqrt
 
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 # Blocks in each of the four stages.
 BASIC_STAGES = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}

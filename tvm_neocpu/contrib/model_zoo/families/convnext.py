@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from math import sqrt
 
-from .activations import gelu
-from .builder import GraphBuilder, Tensor
-from .movement import transpose
-from .network import Network
+from ..activations import gelu
+from ..builder import GraphBuilder, Tensor
+from ..movement import transpose
+from ..network import Network
 
 # Width and blocks of each stage.
 STAGES = ((96, 3), (192, 3), (384, 9), (768, 3))

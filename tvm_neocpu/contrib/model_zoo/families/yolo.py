@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from .activations import leaky_relu
-from .blocks import conv_norm
-from .builder import GraphBuilder, Tensor
-from .movement import space_to_depth
-from .network import Network
+from ..activations import leaky_relu
+from ..blocks import conv_norm
+from ..builder import GraphBuilder, Tensor
+from ..movement import space_to_depth
+from ..network import Network
 
 ANCHORS = 5
 COCO, VOC = 80, 20

@@ -7,10 +7,10 @@ number of boxes that they leave depends on the image.
 
 from __future__ import annotations
 
-from .blocks import conv_norm
-from .builder import GraphBuilder, Tensor
-from .movement import reshape, transpose
-from .network import Network
+from ..blocks import conv_norm
+from ..builder import GraphBuilder, Tensor
+from ..movement import reshape, transpose
+from ..network import Network
 from .resnet import PLAIN, stages
 
 CLASSES = 21  # 20 and the background

@@ -9,11 +9,11 @@ from __future__ import annotations
 from functools import reduce
 from math import sqrt
 
-from .blocks import conv_norm, pooled_classifier
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..blocks import conv_norm, pooled_classifier
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
+from ..window import Size
 from .resnet import BASIC_STAGES, WIDTHS
-from .window import Size
 
 # RepVGG-A0: output channels and blocks of each stage.
 REPVGG_STAGES = ((48, 1), (48, 2), (96, 4), (192, 14), (1280, 1))

@@ -6,9 +6,9 @@ uses it.
 
 from __future__ import annotations
 
-from .builder import GraphBuilder, Tensor
-from .network import Network
-from .window import Size
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
+from ..window import Size
 
 BATCH_NORM_EPSILON = 1e-3
 

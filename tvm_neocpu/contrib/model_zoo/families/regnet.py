@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import sqrt
 
-from .blocks import conv_norm, pooled_classifier, squeeze_excite
-from .builder import GraphBuilder, Tensor
-from .network import Network
+from ..blocks import conv_norm, pooled_classifier, squeeze_excite
+from ..builder import GraphBuilder, Tensor
+from ..network import Network
 
 # RegNetY-400MF: width and blocks of each stage, and the width of a group.
 STAGES = ((48, 1), (104, 3), (208, 6), (440, 6))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from .activations import hard_sigmoid, hard_swish
-from .blocks import conv_norm, relu
-from .builder import GraphBuilder, Tensor
-from .inverted import Inverted, inverted
-from .network import Network
+from ..activations import hard_sigmoid, hard_swish
+from ..blocks import conv_norm, relu
+from ..builder import GraphBuilder, Tensor
+from ..inverted import Inverted, inverted
+from ..network import Network
 
 Row = tuple[int, int, int, bool, bool, int]
 

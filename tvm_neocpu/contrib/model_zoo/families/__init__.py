@@ -1,0 +1,1 @@
+"""One file a family of networks: its layers, and nothing else."""
