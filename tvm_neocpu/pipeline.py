@@ -179,14 +179,20 @@ def lower_altered(
 
 
 def compute_templates(
-    altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
+    altered: tvm.IRModule,
+    configs: Mapping[LayoutKey, Config],
+    cpu: Cpu,
+    only_sizes: bool = False,
 ) -> tvm.IRModule:
     """Fused functions before their schedules: each still says which workload it computes.
+
+    With ``only_sizes`` the weights have any values: for timing.
 
     Concats are joins of the plan until their layouts are altered. A flat one becomes part of the
     convolution that LowerToTemplates lowers. FuseFunctions lowers and fuses what is left.
     """
-    return run_passes(altered, FlattenConcats(), LowerToTemplates(cpu, configs), FuseFunctions())
+    lower = LowerToTemplates(cpu, configs, only_sizes)
+    return run_passes(altered, FlattenConcats(), lower, FuseFunctions())
 
 
 def schedule_module(computed: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
 import tvm
 from tvm import relax, te
 
@@ -42,13 +43,16 @@ def layout_key(workload: Workload, config: Config) -> LayoutKey:
 class LowerToTemplates:
     """Every call that an implementation takes becomes a call of its function.
 
-    ``configs`` decides; the cost model stands in for what it does not name. Needs: layouts given to
-    all calls (:class:`AlterOpLayout`). Leaves: PrimFuncs with an anchor each, not yet scheduled.
+    ``configs`` decides; the cost model stands in for what it does not name. With ``only_sizes``
+    packed weights have the right sizes and any values, for timing: Winograd's transforms take half
+    of a lowering. Needs: layouts given to all calls (:class:`AlterOpLayout`). Leaves: PrimFuncs
+    with an anchor each, not yet scheduled.
     """
 
     name: ClassVar[str] = "lower-to-templates"
     cpu: Cpu
     configs: Mapping[LayoutKey, Config] = field(default_factory=dict)
+    only_sizes: bool = False
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         lower = partial(self._lower, count_module_uses(mod))
@@ -72,7 +76,7 @@ class LowerToTemplates:
         read = read_prologue(data, builder.lookup_binding, uses) if entry.takes_prologue else None
         before = read or Prologue((data,), ())
         arguments = [
-            _argument(operand, tensor, entry, workload, config)
+            self._argument(operand, tensor, entry, workload, config)
             for operand, tensor in zip(workload.operands[1:], others, strict=True)
         ]
 
@@ -90,14 +94,22 @@ class LowerToTemplates:
             primfunc_attrs={"op_pattern": form.pattern},
         )
 
-
-def _argument(
-    operand: Operand, tensor: relax.Expr, entry: Implementation, workload: Workload, config: Config
-) -> relax.Expr:
-    """The tensor itself, or the weight as the implementation packs it."""
-    if operand.role is not Role.WEIGHT or entry.pack_weight is None:
-        return tensor
-    return constant_of(entry.pack_weight(tensor.value.numpy(), workload, config))
+    def _argument(
+        self,
+        operand: Operand,
+        tensor: relax.Expr,
+        entry: Implementation,
+        workload: Workload,
+        config: Config,
+    ) -> relax.Expr:
+        """The tensor itself, or the weight as the implementation packs it."""
+        if operand.role is not Role.WEIGHT or entry.pack_weight is None:
+            return tensor
+        values = tensor.value.numpy()
+        if self.only_sizes:
+            assert entry.packed_shape is not None
+            return constant_of(np.resize(values, entry.packed_shape(workload, config)))
+        return constant_of(entry.pack_weight(values, workload, config))
 
 
 def _all_but(legalized: Mapping[str, object]) -> list[str]:

@@ -6,12 +6,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
 
 from tvm_neocpu.contrib.peers.runner import Runner
+from tvm_neocpu.core.largest_error import largest_error
 
 # Timed runs in a turn.
 BURST = 5
@@ -57,25 +54,3 @@ def compare(
         name: Timing(tuple(seconds[name][:runs]), largest_error(runner.outputs(), wanted))
         for name, runner in runners.items()
     }
-
-
-def largest_error(found: list[NDArray[Any]], reference: list[NDArray[Any]]) -> float:
-    """The largest difference over the largest value, of all outputs.
-
-    Infinite if shapes differ, or if one side has a NaN or an infinity that the other has not.
-    """
-    if [array.shape for array in found] != [array.shape for array in reference]:
-        return float("inf")
-    pairs = zip(found, reference, strict=True)
-    return max((_relative(one, other) for one, other in pairs), default=0.0)
-
-
-def _relative(found: NDArray[Any], reference: NDArray[Any]) -> float:
-    one, other = found.astype(np.float64), reference.astype(np.float64)
-    finite = np.isfinite(one) & np.isfinite(other)
-    if not np.array_equal(one[~finite], other[~finite], equal_nan=True):
-        return float("inf")
-    if not finite.any():
-        return 0.0
-    scale = float(np.max(np.abs(other[finite]))) or 1.0
-    return float(np.max(np.abs(one[finite] - other[finite]))) / scale

@@ -5,19 +5,17 @@ In one process they slow each other down: MobileNet-v2 took 4.6 ms where it take
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
-from multiprocessing.connection import Connection
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
 
 from tvm_neocpu.contrib.peers.converter import ConversionError, silence_stdout
 from tvm_neocpu.contrib.peers.runner import Runner
+from tvm_neocpu.core.child_process import ChildDied, ChildError, ChildProcess
 from tvm_neocpu.core.errors import NeoCpuError
-from tvm_neocpu.core.one_line import one_line_warnings
 
-PATIENCE_SECONDS = 10.0
 FAILED = "failed"
 CANNOT_CONVERT = "cannot convert"
 
@@ -41,29 +39,24 @@ class IsolatedRunner:
     """
 
     def __init__(self, load: Callable[[], Runner]) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(load, theirs), daemon=True)
-        self._process.start()
-        theirs.close()
-        self._answer()
+        try:
+            self._process = ChildProcess(partial(_load_in_silence, load))
+        except ChildError as error:
+            raise _engine_error(error) from None
 
     def burst(self, count: int) -> list[float]:
         """Seconds of ``count`` runs in a row, after one that is not counted."""
-        seconds: list[float] = self._ask(("burst", count))
+        seconds: list[float] = self._ask("burst", count)
         return seconds
 
     def outputs(self) -> list[NDArray[Any]]:
         """The outputs of the last run."""
-        arrays: list[NDArray[Any]] = self._ask(("outputs",))
+        arrays: list[NDArray[Any]] = self._ask("outputs")
         return arrays
 
     def close(self) -> None:
         """End the process; harmless when done twice."""
-        self._connection.close()
-        self._process.join(PATIENCE_SECONDS)
-        if self._process.is_alive():
-            self._process.kill()
+        self._process.close()
 
     def __enter__(self) -> IsolatedRunner:
         return self
@@ -71,36 +64,22 @@ class IsolatedRunner:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, request: tuple[Any, ...]) -> Any:
-        self._connection.send(request)
-        return self._answer()
-
-    def _answer(self) -> Any:
+    def _ask(self, name: str, *arguments: Any) -> Any:
         try:
-            ok, value = self._connection.recv()
-        except EOFError:
+            return self._process.ask(name, *arguments)
+        except ChildError as error:
             self.close()
-            raise EngineError(f"its process ended with code {self._process.exitcode}") from None
-        if not ok:
-            self.close()
-            raise EngineError(*value)
-        return value
+            raise _engine_error(error) from None
 
 
-def _serve(load: Callable[[], Runner], connection: Connection) -> None:
-    """The process: load, say so, answer until nobody asks any more."""
+def _load_in_silence(load: Callable[[], Runner]) -> Runner:
     silence_stdout()
-    try:
-        with one_line_warnings():
-            runner = load()
-        connection.send((True, None))
-        while True:
-            name, *arguments = connection.recv()
-            connection.send((True, getattr(runner, name)(*arguments)))
-    except EOFError:
-        return
-    except ConversionError as error:
-        connection.send((False, (str(error), CANNOT_CONVERT)))
-    except Exception as error:  # whatever an engine raises is its answer
-        text = (str(error).strip() or "no text").splitlines()[0]
-        connection.send((False, (f"{type(error).__name__}: {text}", FAILED)))
+    return load()
+
+
+def _engine_error(error: ChildError) -> EngineError:
+    if isinstance(error, ChildDied):
+        return EngineError(str(error))
+    if error.kind == ConversionError.__name__:
+        return EngineError(str(error), CANNOT_CONVERT)
+    return EngineError(f"{error.kind}: {str(error) or 'no text'}")

@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 import onnx
 from numpy.typing import NDArray
+
+from tvm_neocpu.frontend.sample_inputs import sample_inputs
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -68,13 +69,4 @@ class Network:
     @cached_property
     def inputs(self) -> dict[str, NDArray[Any]]:
         """Seeded data for every input: normal values, or small whole numbers."""
-        rng = np.random.default_rng(0)
-        types = {value.name: value.type.tensor_type.elem_type for value in self.model.graph.input}
-        return {name: _data(rng, types[name], shape) for name, shape in self.shapes.items()}
-
-
-def _data(rng: np.random.Generator, element: int, shape: tuple[int, ...]) -> NDArray[Any]:
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(element)
-    if np.issubdtype(dtype, np.floating):
-        return rng.standard_normal(shape, dtype=np.float32).astype(dtype)
-    return rng.integers(0, 2, shape).astype(dtype)
+        return sample_inputs(self.model, self.shapes)

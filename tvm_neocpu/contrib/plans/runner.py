@@ -156,11 +156,11 @@ class IsolatedPlan(IsolatedRunner):
         super().__init__(partial(PlanRunner, network, plan))
 
     def call_times(self, runs: int) -> list[CallTime]:
-        times: list[CallTime] = self._ask(("call_times", runs))
+        times: list[CallTime] = self._ask("call_times", runs)
         return times
 
     def core_share(self) -> float:
-        share: float = self._ask(("core_share",))
+        share: float = self._ask("core_share")
         return share
 
 

@@ -9,23 +9,32 @@ from typing import Protocol
 
 from tvm_neocpu.core.config import Config
 
+# What an untried config may save at first, as a share of the workload's time, and what is left of
+# that hope after each observation that brought nothing.
+FIRST_HOPE = 0.05
+FADING = 0.85
+# A new best is an improvement if it takes less than this share of the old best; else it is noise.
+IMPROVED = 0.99
+
 
 class Tuner(Protocol):
     """Decides what to measure next; its caller measures and reports the result.
 
-    A tuner proposes no config twice, and none after it was observed (as when a session resumes).
-    In the end it has proposed the whole space.
+    A config that was observed is not proposed again. In the end every config was proposed.
     """
 
     def propose(self, count: int) -> list[Config]:
-        """At most ``count`` configs to measure; none once the space is exhausted."""
+        """At most ``count`` untried configs, the most promising first; they stay untried."""
 
     def observe(self, config: Config, seconds: float) -> None:
         """Take in a measurement; infinite seconds for a candidate that failed."""
 
+    def promise(self) -> float:
+        """The share of the workload's time that measuring the next proposal may save."""
+
 
 class Untried:
-    """The configs not yet proposed or observed, in order."""
+    """The configs not yet observed, in order."""
 
     def __init__(self, configs: Iterable[Config]) -> None:
         self._left = dict.fromkeys(configs)
@@ -39,12 +48,28 @@ class Untried:
     def discard(self, config: Config) -> None:
         self._left.pop(config, None)
 
-    def take(self, count: int) -> list[Config]:
-        """Remove and return the first ``count``."""
-        taken = list(islice(self._left, max(0, count)))
-        for config in taken:
-            del self._left[config]
-        return taken
+    def first(self, count: int) -> list[Config]:
+        """The first ``count``."""
+        return list(islice(self._left, max(0, count)))
+
+
+class Hope:
+    """The promise of tuners that predict none: it fades while nothing better is found."""
+
+    def __init__(self) -> None:
+        self._best = math.inf
+        self._hope = FIRST_HOPE
+
+    def observe(self, seconds: float) -> None:
+        """Take in a measurement."""
+        if seconds < IMPROVED * self._best:
+            self._hope = FIRST_HOPE
+        else:
+            self._hope *= FADING
+        self._best = min(self._best, seconds)
+
+    def __float__(self) -> float:
+        return self._hope
 
 
 def in_predicted_order(

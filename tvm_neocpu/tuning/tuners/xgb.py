@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tvm_neocpu.core.config import Config, knobs
-from tvm_neocpu.tuning.tuners.base import Untried, in_predicted_order
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.tuning.tuners.base import Hope, Untried, in_predicted_order
+from tvm_neocpu.tuning.tuners.features import feature_names, feature_vector
 
 # With fewer observations than this the cost model's own order is the better guess.
 WARM_UP = 12
@@ -40,6 +41,7 @@ class XGBTuner:
         self._epsilon = epsilon
         self._random = random.Random(seed)
         self._observed: dict[Config, float] = {}
+        self._hope = Hope()
 
     def propose(self, count: int) -> list[Config]:
         if not self._untried or count < 1:
@@ -48,14 +50,15 @@ class XGBTuner:
         explored = min(sum(self._random.random() < self._epsilon for _ in range(count)), count - 1)
         chosen = ranked[: count - explored]
         rest = ranked[count - explored :]
-        chosen += self._random.sample(rest, min(explored, len(rest)))
-        for config in chosen:
-            self._untried.discard(config)
-        return chosen
+        return chosen + self._random.sample(rest, min(explored, len(rest)))
 
     def observe(self, config: Config, seconds: float) -> None:
         self._untried.discard(config)
         self._observed[config] = seconds if seconds > 0 else math.inf
+        self._hope.observe(seconds)
+
+    def promise(self) -> float:
+        return float(self._hope) if self._untried else 0.0
 
     def _ranked(self) -> list[Config]:
         """The untried configs, the fastest estimate first."""
@@ -85,21 +88,3 @@ class XGBTuner:
         """Log of the predicted seconds; 1000 s where the prediction is not a positive time."""
         seconds = [self._predicted(config) for config in configs]
         return np.log([s if 0 < s < math.inf else 1e3 for s in seconds])
-
-
-def feature_names(space: Iterable[Config]) -> tuple[str, ...]:
-    """The columns of :func:`feature_vector`: one for each template, one for each knob."""
-    kinds = {type(config): config for config in space}
-    templates = sorted(f"is:{config.template}" for config in kinds.values())
-    names = sorted({name for config in kinds.values() for name in knobs(config)})
-    return (*templates, *names)
-
-
-def feature_vector(config: Config, names: Sequence[str]) -> list[float]:
-    """The config's knobs as log2(1 + value), since tile sizes matter by their ratios.
-
-    A knob that the config's template lacks is NaN; ``is:<template>`` is 1 or 0.
-    """
-    values = {name: math.log2(1 + int(value)) for name, value in knobs(config).items()}
-    values[f"is:{config.template}"] = 1.0
-    return [values.get(name, 0.0 if name.startswith("is:") else math.nan) for name in names]

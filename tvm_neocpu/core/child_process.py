@@ -1,0 +1,126 @@
+"""An object in a process of its own: its methods called over a pipe, its death survived."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any
+
+from tvm_neocpu.core.errors import NeoCpuError, first_line
+from tvm_neocpu.core.one_line import one_line_warnings
+
+PATIENCE_SECONDS = 10.0
+
+
+class ChildError(NeoCpuError):
+    """The object raised; the text is its first line, ``kind`` the name of the exception's type."""
+
+    def __init__(self, text: str, kind: str = "") -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+class ChildDied(ChildError):
+    """The process ended by itself, or was killed because it did not answer in time.
+
+    ``hung`` says which.
+    """
+
+    def __init__(self, text: str, hung: bool = False) -> None:
+        super().__init__(text, "ChildDied")
+        self.hung = hung
+
+
+class ChildProcess:
+    """The object that ``load`` makes, in a fresh process; ``ask`` calls its methods.
+
+    ``load`` is pickled: a module-level function, or a partial of one, over plain data. Close it, or
+    use it in a ``with``, to end the process. Ctrl-C does not reach the process; its owner does.
+    """
+
+    def __init__(self, load: Callable[[], Any], timeout: float | None = None) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(load, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+        self._answer(timeout)
+
+    def ask(self, name: str, *arguments: Any, timeout: float | None = None) -> Any:
+        """The result of a method. ``timeout`` is in seconds.
+
+        Raises ChildError for what the method raised, after which the process goes on, and
+        ChildDied if there was no answer.
+        """
+        try:
+            self._connection.send((name, arguments))
+        except OSError:
+            raise self._died() from None
+        return self._answer(timeout)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can still be asked."""
+        return self._process.is_alive() and not self._connection.closed
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        self.close()
+
+    def close(self) -> None:
+        """End the process; harmless when done twice."""
+        self._connection.close()
+        self._process.join(PATIENCE_SECONDS)
+        if self._process.is_alive():
+            self._process.kill()
+
+    def __enter__(self) -> ChildProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _answer(self, timeout: float | None) -> Any:
+        try:
+            if not self._connection.poll(timeout):
+                self.kill()
+                raise ChildDied(f"no answer within {timeout:.0f} s", hung=True)
+            ok, value = self._connection.recv()
+        except (EOFError, ConnectionError):
+            raise self._died() from None
+        if not ok:
+            raise ChildError(*value)
+        return value
+
+    def _died(self) -> ChildDied:
+        self.close()
+        return ChildDied(f"its process ended with code {self._process.exitcode}")
+
+
+def _serve(load: Callable[[], Any], connection: Connection) -> None:
+    """The process: load, say so, answer until nobody asks any more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(EOFError, ConnectionError):
+        try:
+            with one_line_warnings():
+                served = load()
+        except Exception as error:  # whatever it raises is its answer
+            connection.send((False, _as_arguments(error)))
+            return
+        connection.send((True, None))
+        while True:
+            name, arguments = connection.recv()
+            try:
+                answer = (True, getattr(served, name)(*arguments))
+            except Exception as error:
+                answer = (False, _as_arguments(error))
+            connection.send(answer)
+
+
+def _as_arguments(error: Exception) -> tuple[str, str]:
+    """What makes a ChildError of it on the other side."""
+    return first_line(error), type(error).__name__

@@ -1,0 +1,80 @@
+"""A network read and folded once, then lowered under any plan: what tuning and plan reports time.
+
+    open_onnx(content, shapes, "llvm").lower(plan, views=False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+import tvm
+from numpy.typing import NDArray
+from tvm import tirx
+from tvm.s_tir import Schedule
+from tvm.target import Target
+
+from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.frontend.sample_inputs import sample_inputs
+from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, schedule_module
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.ir.run_passes import run_passes
+from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.schedule_function import anchor_of
+from tvm_neocpu.tuning.in_network.machine import Lowered, Scheme
+
+
+@dataclass(frozen=True)
+class FoldedNetwork:
+    """``module`` is folded, its weights are constants; ``inputs`` are data for it, in order."""
+
+    module: tvm.IRModule
+    graph: ConvGraph
+    cpu: Cpu
+    target: Target
+    inputs: Sequence[NDArray[Any]]
+
+    def lower(self, plan: Plan, views: bool = False) -> Lowered:
+        """The network under ``plan``; with ``views``, for timing, layout transforms are views.
+
+        Raises PlanError for the plan of another network.
+        """
+        altered = apply_plan(self.module, plan, self.cpu)
+        if views:
+            altered = run_passes(altered, ViewTransforms())
+        configs = plan.by_layout(self.graph)
+        computed = compute_templates(altered, configs, self.cpu, only_sizes=views)
+        schemes = {
+            str(var.name_hint): scheme
+            for var, func in computed.functions.items()
+            if isinstance(func, tirx.PrimFunc) and (scheme := _scheme_of(func)) is not None
+        }
+        return Lowered(schedule_module(computed, self.cpu), schemes)
+
+
+def open_onnx(
+    content: bytes, shapes: Mapping[str, tuple[int, ...]], target: str
+) -> FoldedNetwork:
+    """The network of an ONNX file's content at static input shapes; ``target`` as users write it.
+
+    Raises what :func:`from_onnx` and :func:`parse_target` raise.
+    """
+    model = onnx.load_from_string(content)
+    chosen = parse_target(target)
+    mod, _ = from_onnx(model, shapes)
+    arrays = sample_inputs(model, shapes)
+    inputs = [arrays[str(parameter.name)] for parameter in mod["main"].params]
+    folded = fold(mod, chosen.cpu)
+    graph = ExtractConvGraph(chosen.cpu)(folded)
+    return FoldedNetwork(folded, graph, chosen.cpu, chosen.target, inputs)
+
+
+def _scheme_of(func: tirx.PrimFunc) -> Scheme | None:
+    anchor = anchor_of(Schedule(func))
+    return None if anchor is None else (anchor.workload, anchor.config)

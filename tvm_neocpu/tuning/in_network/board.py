@@ -1,0 +1,176 @@
+"""What a tuning session knows: for each workload of the network its candidates and their ratios.
+
+A candidate counts by its ratio to the incumbent, both timed in turns in the network. The first
+ratio of a candidate is what made it look good: the best of many noisy readings is too good to be
+true. So it is only the ticket to be measured again, and the later readings alone count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tvm_neocpu.core.candidate import layouts_of
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.tuning.in_network.ratios import Ratio, combined
+from tvm_neocpu.tuning.task import Task
+from tvm_neocpu.tuning.tuners import Tuner
+
+# A candidate that is this much below the best known is worth a second look.
+WORTH_CONFIRMING = 0.005
+# Readings after which a candidate is known well enough, and the log-error that is well enough.
+MAX_READINGS, SURE = 5, 0.004
+# A workload is settled when the next candidate is expected to save less than this share of the
+# network's time.
+SETTLED_SHARE = 0.0005
+
+
+@dataclass
+class Estimate:
+    """A candidate's ratios to the incumbent, in the order in which they were taken.
+
+    ``resumed`` is a ratio that an earlier session had confirmed.
+    """
+
+    readings: list[Ratio] = field(default_factory=list)
+    resumed: bool = False
+
+    @property
+    def confirmed(self) -> bool:
+        return self.resumed or len(self.readings) > 1
+
+    @property
+    def ratio(self) -> Ratio:
+        """The readings after the first; the first while it is the only one."""
+        return combined(self.readings[0 if self.resumed else 1 :] or self.readings)
+
+    @property
+    def settled(self) -> bool:
+        """Whether more readings would tell nothing new."""
+        known = self.ratio
+        clear = known.low > 1 or known.error <= SURE
+        return self.confirmed and (clear or len(self.readings) >= MAX_READINGS)
+
+
+@dataclass
+class Seat:
+    """One workload in the session.
+
+    ``incumbent`` holds its configs in the network as it is; ``seconds`` is what one of its calls
+    takes there, and ``weight`` the share of the network's time that all its calls take.
+    """
+
+    task: Task
+    tuner: Tuner
+    incumbent: frozenset[Config]
+    seconds: float
+    weight: float
+    estimates: dict[Config, Estimate] = field(default_factory=dict)
+    failed: dict[Config, str] = field(default_factory=dict)
+
+    @property
+    def workload(self) -> Workload:
+        return self.task.workload
+
+    @property
+    def best(self) -> float:
+        """The lowest ratio that is confirmed; 1 for the incumbent."""
+        found = (e.ratio.value for e in self.estimates.values() if e.confirmed)
+        return min(found, default=1.0) if self.estimates else 1.0
+
+    def contender(self) -> Config | None:
+        """The most promising config that was measured and deserves another reading."""
+        best = min(1.0, self.best)
+        open_ = {
+            config: estimate.ratio.value
+            for config, estimate in self.estimates.items()
+            if not estimate.settled
+            and config not in self.incumbent
+            and estimate.ratio.value < best * (1 - WORTH_CONFIRMING * (not estimate.confirmed))
+        }
+        return min(open_, key=lambda config: open_[config], default=None)
+
+    def hope(self) -> float:
+        """Expected saving of the next measurement, as a share of the network's time."""
+        contender = self.contender()
+        promised = self.tuner.promise()
+        if contender is not None:
+            # Half of what the first reading shows is noise, by experience and by selection.
+            gain = min(1.0, self.best) - self.estimates[contender].ratio.value
+            promised = max(promised, gain / 2)
+        return self.weight * promised
+
+    def wishes(self, count: int) -> list[Config]:
+        """Configs to measure next, the most wanted first."""
+        contender = self.contender()
+        first = [] if contender is None else [contender]
+        return [*first, *self.tuner.propose(count)]
+
+    def spares(self, fallback: Sequence[Config]) -> list[Config]:
+        """Configs for rounds that are not about this workload: known ones before ``fallback``."""
+        known = sorted(self.estimates, key=lambda config: self.estimates[config].ratio.value)
+        spares = dict.fromkeys([*self.incumbent, *known, *fallback])
+        return [config for config in spares if config not in self.failed]
+
+    def hear(self, config: Config, ratio: Ratio) -> None:
+        """Take in a ratio to the incumbent."""
+        first = config not in self.estimates
+        estimate = self.estimates.setdefault(config, Estimate())
+        estimate.readings.append(ratio)
+        if first and config not in self.incumbent:
+            self.tuner.observe(config, self.seconds * ratio.value)
+
+    def fail(self, config: Config, why: str) -> None:
+        """A config that cannot be built or run, or that computes something else."""
+        self.failed[config] = why
+        self.estimates.pop(config, None)
+        self.tuner.observe(config, math.inf)
+
+    @property
+    def settled(self) -> bool:
+        return self.hope() < SETTLED_SHARE
+
+    def leaders(self) -> Mapping[tuple[Layout, Layout], Config]:
+        """The best confirmed config of each layout pair."""
+        best: dict[tuple[Layout, Layout], Config] = {}
+        ordered = sorted(self.estimates.items(), key=lambda item: item[1].ratio.value)
+        for config, estimate in ordered:
+            if estimate.confirmed or config in self.incumbent:
+                best.setdefault(layouts_of(config), config)
+        return best
+
+
+@dataclass
+class Board:
+    """All seats of a session, and the network's own time."""
+
+    seats: dict[Workload, Seat]
+    network_seconds: float
+
+    @property
+    def open(self) -> list[Seat]:
+        """Seats with something to gain, the most hopeful first."""
+        hopeful = [seat for seat in self.seats.values() if not seat.settled]
+        return sorted(hopeful, key=lambda seat: -seat.hope())
+
+    @property
+    def measured(self) -> int:
+        """Candidates with at least one reading, incumbents not counted."""
+        return sum(
+            config not in seat.incumbent
+            for seat in self.seats.values()
+            for config, estimate in seat.estimates.items()
+            if not estimate.resumed
+        )
+
+    @property
+    def failed(self) -> int:
+        return sum(len(seat.failed) for seat in self.seats.values())
+
+    @property
+    def gain(self) -> float:
+        """Confirmed gain so far, as a share of the network's time, before layouts are reconciled."""
+        return sum(seat.weight * (1 - min(1.0, seat.best)) for seat in self.seats.values())

@@ -1,0 +1,130 @@
+"""One process of the tuner: networks under several plans, compiled and timed in turns.
+
+Plans are compiled into *slots*. All slots read the same inputs; a run of one is followed by a run
+of the next, so that whatever slows the machine slows all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import tvm
+from numpy.typing import NDArray
+from tvm.target import Target
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.tuning.in_network.kernel_cache import KernelCache
+from tvm_neocpu.tuning.in_network.watch import WatchedNetwork
+
+# What a function computes; ``None`` for one without a template.
+Scheme = tuple[Workload, Config]
+# Seconds of one inference, by what the functions compute; ``None`` is everything else.
+Run = dict[Scheme | None, float]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A scheduled module, and what the templates in it compute, by the functions' names."""
+
+    module: tvm.IRModule
+    schemes: Mapping[str, Scheme]
+
+
+class Lowering(Protocol):
+    """A network that was read and folded once, ready to be lowered under any plan."""
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def inputs(self) -> Sequence[NDArray[Any]]:
+        """Data for ``main``, in order."""
+
+    def lower(self, plan: Plan, views: bool) -> Lowered:
+        """The network under a plan; with ``views``, layout transforms are views (stand-ins)."""
+
+
+@dataclass
+class _Slot:
+    network: WatchedNetwork
+    schemes: Mapping[str, Scheme]
+
+
+class NetworkMachine:
+    """What :class:`~tvm_neocpu.core.child_process.ChildProcess` serves."""
+
+    def __init__(self, open_network: Callable[[], Lowering]) -> None:
+        self._lowering = open_network()
+        self._cache = KernelCache(self._lowering.target)
+        self._inputs = [tvm.runtime.tensor(array) for array in self._lowering.inputs]
+        self._slots: dict[str, _Slot] = {}
+
+    def build(self, slot: str, plan: Plan, views: bool = False) -> int:
+        """Compile the network under ``plan`` into a slot; how many kernels LLVM compiled for it."""
+        self._slots.pop(slot, None)
+        lowered = self._lowering.lower(plan, views)
+        before = self._cache.compiled
+        network = WatchedNetwork(self._cache.load(lowered.module).mod, self._inputs)
+        self._slots[slot] = _Slot(network, lowered.schemes)
+        return self._cache.compiled - before
+
+    def drop(self, slot: str) -> None:
+        """Forget a slot and the memory of its weights."""
+        self._slots.pop(slot, None)
+
+    def seconds(self, slot: str) -> float:
+        """The faster of two inferences, after one that wakes threads."""
+        return min(self.burst(slot, 2))
+
+    def times(self, slots: Sequence[str], runs: int) -> dict[str, list[Run]]:
+        """Every function's seconds in ``runs`` inferences of each slot, taken in turns."""
+        for slot in slots:  # wakes threads and fills caches
+            self._slots[slot].network.timed()
+        found: dict[str, list[Run]] = {slot: [] for slot in slots}
+        for turn in range(runs):
+            # Each slot follows each other one equally often: caches are as the one before left them.
+            for slot in slots if turn % 2 else reversed(slots):
+                found[slot].append(self._run(self._slots[slot]))
+        return found
+
+    def burst(self, slot: str, count: int) -> list[float]:
+        """Seconds of ``count`` whole inferences in a row, after one that is not counted."""
+        network = self._slots[slot].network
+        network.run()
+        seconds = []
+        for _ in range(count):
+            start = time.perf_counter()
+            network.run()
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    def calls(self, slot: str) -> dict[Scheme, int]:
+        """How often one inference runs each scheme."""
+        held = self._slots[slot]
+        held.network.timed()
+        found: dict[Scheme, int] = {}
+        for name, count in held.network.calls.items():
+            scheme = held.schemes.get(name)
+            if scheme is not None:
+                found[scheme] = found.get(scheme, 0) + count
+        return found
+
+    def outputs(self, slot: str) -> list[NDArray[Any]]:
+        """The results of one inference."""
+        network = self._slots[slot].network
+        network.run()
+        several = not isinstance(network.result, tvm.runtime.Tensor)
+        return [np.array(x.numpy()) for x in (network.result if several else [network.result])]
+
+    def _run(self, slot: _Slot) -> Run:
+        found: Run = {}
+        for name, seconds in slot.network.timed().items():
+            scheme = slot.schemes.get(name)
+            found[scheme] = found.get(scheme, 0.0) + seconds
+        return found

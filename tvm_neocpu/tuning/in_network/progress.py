@@ -1,0 +1,125 @@
+"""What a session shows while it runs: lines for a pipe, one live line for a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import Protocol, TextIO
+
+from rich.console import Console
+from rich.status import Status
+
+# A line every so often, where nobody watches.
+QUIET_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class State:
+    """Where a session stands; all times in seconds.
+
+    ``gain`` is the share of ``network`` that confirmed candidates save, before the layouts of
+    neighbours are reconciled. ``about`` are the layers being measured, the most hopeful first.
+    """
+
+    network: float
+    gain: float
+    measured: int
+    failed: int
+    open: int
+    settled: int
+    spent: float
+    left: float | None
+    about: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        milliseconds = 1e3 * self.network
+        gain = f"{milliseconds * self.gain:.2f} ms of {milliseconds:.2f} found"
+        failed = f", {self.failed} failed" if self.failed else ""
+        left = "" if self.left is None else f", {clock_text(self.left)} left"
+        pace = self.measured / self.spent if self.spent else 0.0
+        return (
+            f"{gain}; {self.measured} candidates ({pace:.1f}/s){failed}; "
+            f"{self.settled} of {self.settled + self.open} layers settled{left}"
+        )
+
+
+class Progress(Protocol):
+    """Is told what a session does; all calls come from one thread."""
+
+    def say(self, text: str) -> None:
+        """One line that stays."""
+
+    def update(self, state: State) -> None:
+        """The session has gone on."""
+
+    def close(self) -> None:
+        """The session is over, for whatever reason."""
+
+
+class NoProgress:
+    """Says nothing."""
+
+    def say(self, text: str) -> None:
+        pass
+
+    def update(self, state: State) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class PlainProgress:
+    """Lines without control characters, for files and pipes."""
+
+    def __init__(self, stream: TextIO, every: float = QUIET_SECONDS) -> None:
+        self._stream = stream
+        self._every = every
+        self._spoke = time.monotonic()
+
+    def say(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+        self._spoke = time.monotonic()
+
+    def update(self, state: State) -> None:
+        if time.monotonic() - self._spoke >= self._every:
+            self.say(f"  {state}")
+
+    def close(self) -> None:
+        pass
+
+
+class TerminalProgress:
+    """A live line with what is being measured below it; rich draws it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        # Drawing occupies a core for some milliseconds and would disturb the timing if it came often.
+        self._status = Status("", console=console, refresh_per_second=1)
+
+    def say(self, text: str) -> None:
+        self._console.print(text, highlight=False, markup=False)
+
+    def update(self, state: State) -> None:
+        about = f"\n  measuring {', '.join(state.about[:3])}" if state.about else ""
+        self._status.update(f"{state}{about}")
+        self._status.start()
+
+    def close(self) -> None:
+        self._status.stop()
+
+
+def progress_for(stream: TextIO | None = None) -> Progress:
+    """A live line if the stream (default: stderr) is a terminal, else plain lines."""
+    stream = stream or sys.stderr
+    console = Console(file=stream)
+    return TerminalProgress(console) if console.is_terminal else PlainProgress(stream)
+
+
+def clock_text(seconds: float) -> str:
+    """``75.2`` -> ``"1:15"``, ``3723`` -> ``"1:02:03"``."""
+    minutes, rest = divmod(int(max(0.0, seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

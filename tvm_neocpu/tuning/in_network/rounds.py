@@ -1,0 +1,160 @@
+"""Rounds of stand-ins: one candidate of each open workload in each process, built, then timed.
+
+A round that fails as a whole is tried again in halves, until the candidate that crashes, hangs or
+cannot be compiled stands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tvm_neocpu.core.child_process import ChildDied, ChildError
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.tuning.in_network.board import Board, Seat
+from tvm_neocpu.tuning.in_network.machine import Run
+from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
+from tvm_neocpu.tuning.in_network.stand_ins import StandIns
+from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN, Workers
+from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
+
+# Proposals of a tuner among which one must fit the layouts of the round.
+CHOICES = 32
+# A round's timing takes about this long, and between these numbers of paired runs.
+TURN_SECONDS, MIN_PAIRS, MAX_PAIRS = 0.5, 5, 15
+
+Keep = Callable[[Record], None]
+# Workload -> the configs to try, the most wanted first.
+Wishes = Mapping[Workload, Sequence[Config]]
+
+
+@dataclass
+class Rounds:
+    """Plays rounds on a board; ``keep`` is given a record of every candidate measured or failed.
+
+    ``spares`` are configs of each workload for rounds that are not about it, at least one for every
+    layout pair.
+    """
+
+    board: Board
+    workers: Workers
+    stand_ins: StandIns
+    incumbent: Plan
+    spares: Wishes
+    keep: Keep
+    stamp: Callable[[Workload, Config, Sequence[float], int], Record]
+    _retry: list[dict[Workload, list[Config]]] = field(default_factory=list)
+
+    def play(self) -> int:
+        """One round in all processes; how many candidates it measured. 0: there is none left."""
+        plans, granted = self._plans()
+        if not plans:
+            return 0
+        problems = self.workers.build(plans, views=True)
+        measured = 0
+        for index, (plan, about, problem) in enumerate(zip(plans, granted, problems, strict=True)):
+            try:
+                if problem is not None:
+                    raise problem
+                runs = self.workers.times(index, self._pairs())
+            except ChildError as error:
+                measured += self._blame(plan, about, error)
+                continue
+            measured += self._hear(plan, about, runs[STAND_IN], runs[INCUMBENT])
+        return measured
+
+    def _plans(self) -> tuple[list[Plan], list[dict[Workload, Config]]]:
+        """One plan for each process, and the candidates that each is about."""
+        plans: list[Plan] = []
+        granted: list[dict[Workload, Config]] = []
+        taken: set[Config] = set()
+        spares = {
+            workload: seat.spares(self.spares[workload])
+            for workload, seat in self.board.seats.items()
+        }
+        while len(plans) < len(self.workers):
+            wishes = self._retry.pop() if self._retry else self._wishes(taken)
+            if not wishes:
+                break
+            plan, about = self.stand_ins.plan(self.incumbent, wishes, spares)
+            configs = {node.workload: plan.configs[node.id] for node in self.stand_ins.convs}
+            chosen = {w: configs[w] for w in about}
+            if not chosen:
+                break
+            taken |= set(chosen.values())
+            plans.append(plan)
+            granted.append(chosen)
+        return plans, granted
+
+    def _wishes(self, taken: set[Config]) -> dict[Workload, list[Config]]:
+        wishes = {}
+        for seat in self.board.open:
+            wanted = [config for config in seat.wishes(CHOICES) if config not in taken]
+            if wanted:
+                wishes[seat.workload] = wanted
+        return wishes
+
+    def _pairs(self) -> int:
+        return max(MIN_PAIRS, min(MAX_PAIRS, int(TURN_SECONDS / 2 / self.workers.baseline)))
+
+    def _hear(
+        self,
+        plan: Plan,
+        about: Mapping[Workload, Config],
+        ours: Sequence[Run],
+        theirs: Sequence[Run],
+    ) -> int:
+        """Take in the ratios of a round, of the spares too; how many candidates it was about."""
+        configs = {node.workload: plan.configs[node.id] for node in self.stand_ins.convs}
+        for workload, seat in self.board.seats.items():
+            ratio = workload_ratio(workload, ours, theirs)
+            if ratio is None or configs[workload] in seat.failed:
+                continue
+            seat.hear(configs[workload], ratio)
+            if configs[workload] not in seat.incumbent:
+                self._record(seat, configs[workload])
+        return len(about)
+
+    def _record(self, seat: Seat, config: Config) -> None:
+        ratio = seat.estimates[config].ratio
+        costs = [seat.seconds * value for value in (ratio.low, ratio.value, ratio.high)]
+        self.keep(self.stamp(seat.workload, config, costs, MeasureErrorNo.NO_ERROR))
+
+    def _blame(self, plan: Plan, about: Mapping[Workload, Config], error: ChildError) -> int:
+        """Halve a round that failed; give up the candidate that fails alone."""
+        suspects = list(about.items())
+        if len(suspects) > 1:
+            middle = len(suspects) // 2
+            for half in (suspects[:middle], suspects[middle:]):
+                self._retry.append({workload: [config] for workload, config in half})
+            return 0
+        ((workload, config),) = suspects
+        self.board.seats[workload].fail(config, str(error))
+        self.keep(self.stamp(workload, config, (), error_number(error)))
+        return 1
+
+
+def workload_ratio(
+    workload: Workload, ours: Sequence[Run], theirs: Sequence[Run]
+) -> Ratio | None:
+    """The time of a workload's calls in one network over that in another, run by run."""
+    mine = [_seconds_of(workload, run) for run in ours]
+    other = [_seconds_of(workload, run) for run in theirs]
+    if not all(mine) or not all(other):
+        return None
+    return paired(mine, other)
+
+
+def error_number(error: ChildError) -> MeasureErrorNo:
+    """AutoTVM's number for what happened to a candidate."""
+    if isinstance(error, ChildDied):
+        return MeasureErrorNo.RUN_TIMEOUT if error.hung else MeasureErrorNo.RUNTIME_DEVICE
+    built = error.kind in ("TemplateError", "ScheduleError", "ConfigError", "PlanError")
+    return MeasureErrorNo.INSTANTIATION_ERROR if built else MeasureErrorNo.COMPILE_HOST
+
+
+def _seconds_of(workload: Workload, run: Run) -> float:
+    return sum(seconds for scheme, seconds in run.items() if scheme and scheme[0] == workload)

@@ -1,0 +1,130 @@
+"""One model of where the cost model errs, learned across workloads and networks of a CPU.
+
+Boosted trees (XGBoost) over the knobs, the workload's sizes and the predicted time give the log of
+measured over predicted seconds. What all configs of a workload have in common says nothing about
+which is best, so it is taken out before training and added again from the workload's own
+measurements. So a network that was never tuned starts with what others taught.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.tuning.tuners.features import (
+    feature_names,
+    feature_vector,
+    workload_names,
+    workload_vector,
+)
+
+# Fewer rows than this teach nothing; the trees are grown again when a tenth of the rows is new.
+ENOUGH, NEWS = 24, 0.1
+# The typical error of a log-time before anything is known of it, and the bounds of what is learned.
+FIRST_SIGMA, MIN_SIGMA, MAX_SIGMA = 0.10, 0.015, 0.30
+# As many latest errors say how far the next prediction may be off.
+MEMORY = 120
+ROUNDS = 80
+_TREES = {"max_depth": 6, "eta": 0.15, "subsample": 0.9, "nthread": 1, "verbosity": 0, "seed": 7}
+
+Floats = NDArray[Any]
+
+
+@dataclass
+class _Row:
+    features: Floats
+    error: float  # log(measured / predicted)
+
+
+@dataclass
+class Ranker:
+    """Learns from :meth:`learn`; :meth:`errors` are its guesses for configs of one workload.
+
+    ``space`` are samples of what it will meet, for the columns of its table: (workload, configs).
+    """
+
+    space: Sequence[tuple[Workload, Sequence[Config]]]
+    _rows: dict[Workload, list[_Row]] = field(default_factory=dict)
+    _misses: list[float] = field(default_factory=list)
+    _model: Any = None
+    _count: int = 0
+    _trained: int = 0
+
+    def __post_init__(self) -> None:
+        configs: Iterable[Config] = (config for _, found in self.space for config in found)
+        self._knobs = feature_names(configs)
+        self._sizes = workload_names(workload for workload, _ in self.space)
+
+    @property
+    def version(self) -> int:
+        """Changes whenever guesses do."""
+        return self._trained
+
+    @property
+    def sigma(self) -> float:
+        """The typical error of a guessed log-time."""
+        if len(self._misses) < ENOUGH // 2:
+            return FIRST_SIGMA
+        latest = self._misses[-MEMORY:]
+        # Robust: a few candidates that spill registers are off by a factor of two.
+        return min(MAX_SIGMA, max(MIN_SIGMA, 1.4826 * median(map(abs, latest))))
+
+    def features(
+        self, workload: Workload, configs: Sequence[Config], predicted: Sequence[float]
+    ) -> Floats:
+        """One row for each config; ``predicted`` are positive seconds."""
+        sizes = workload_vector(workload, self._sizes)
+        rows = [
+            [*feature_vector(config, self._knobs), *sizes, math.log(seconds)]
+            for config, seconds in zip(configs, predicted, strict=True)
+        ]
+        return np.array(rows, np.float32).reshape(len(rows), -1)
+
+    def learn(self, workload: Workload, config: Config, predicted: float, seconds: float) -> None:
+        """Take in a measurement that worked; both times in seconds."""
+        if not (0 < predicted < math.inf and 0 < seconds < math.inf):
+            return
+        features = self.features(workload, [config], [predicted])
+        error = math.log(seconds / predicted)
+        if workload in self._rows:
+            self._misses.append(error - float(self.errors(workload, features)[0]))
+        self._rows.setdefault(workload, []).append(_Row(features[0], error))
+        self._count += 1
+        if self._count >= max(ENOUGH, self._trained * (1 + NEWS)):
+            self._train()
+
+    def errors(self, workload: Workload, features: Floats) -> Floats:
+        """The log of true over predicted seconds, guessed, for rows of :meth:`features`."""
+        alike = self._rows.get(workload, [])
+        if self._model is None:
+            return np.full(len(features), fmean(row.error for row in alike) if alike else 0.0)
+        guesses = self._guess(features)
+        if alike:
+            mine = self._guess(np.array([row.features for row in alike]))
+            guesses += fmean(row.error - guess for row, guess in zip(alike, mine, strict=True))
+        return guesses
+
+    def _train(self) -> None:
+        # Imported here: it is slow to import, and most commands never tune.
+        import xgboost
+
+        rows: list[Floats] = []
+        labels: list[float] = []
+        for alike in self._rows.values():
+            common = median(row.error for row in alike)
+            rows += [row.features for row in alike]
+            labels += [row.error - common for row in alike]
+        data = xgboost.DMatrix(np.array(rows), label=np.array(labels))
+        self._model = xgboost.train(_TREES, data, num_boost_round=ROUNDS)
+        self._trained = self._count
+
+    def _guess(self, features: Floats) -> Floats:
+        return np.asarray(self._model.inplace_predict(features), np.float64)
