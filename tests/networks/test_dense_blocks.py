@@ -13,7 +13,8 @@ from tvm_neocpu import pipeline, relay
 from tvm_neocpu.contrib.model_zoo import build
 from tvm_neocpu.targets import parse_target
 
-TARGET = parse_target()
+# Which functions there are depends on the plan, and the plan on the CPU.
+TARGET = parse_target("llvm -mcpu=skylake-avx512")
 
 
 def normalised(net: Net, x: str, channels: int) -> str:

@@ -10,6 +10,7 @@ import onnx
 import pytest
 import tvm
 from numpy.typing import NDArray
+from onnx.reference import ReferenceEvaluator
 
 from tvm_neocpu import relay
 
@@ -33,6 +34,14 @@ def peers(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
     options = ort.SessionOptions()
     options.log_severity_level = 3  # errors alone
     return ort.InferenceSession(model.SerializeToString(), options).run(None, dict(inputs))
+
+
+def exact(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
+    """What ONNX's reference evaluator computes.
+
+    The oracle for products of uint8 and int8: on a CPU without VNNI, ONNX Runtime's saturate.
+    """
+    return ReferenceEvaluator(model).run(None, dict(inputs))
 
 
 def ours(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
