@@ -94,6 +94,15 @@ class IndexedLog:
                 self._read[workload] = tuple(r for r in found if r.workload == workload)
             return self._read[workload]
 
+    def counts(self) -> dict[tuple[Workload, str, int], int]:
+        """(workload, CPU, thread count) -> its lines of records; none of them is parsed."""
+        lines = np.bincount(self._index.about, minlength=len(self._index.texts))
+        found: dict[tuple[Workload, str, int], int] = {}
+        for place, subject in self._subjects.items():
+            key = (subject.workload, *subject.machine)
+            found[key] = found.get(key, 0) + int(lines[place])
+        return found
+
     @property
     def records(self) -> tuple[Record, ...]:
         """All of them, by workload."""

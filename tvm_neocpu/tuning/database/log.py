@@ -7,15 +7,17 @@ read their part of it (:mod:`.indexed_log`).
 from __future__ import annotations
 
 import os
+import stat
 import sys
+import tempfile
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -138,6 +140,30 @@ class TuningLog:
     def append_settled(self, settled: Settled) -> None:
         """Write that a workload needs no more measurements."""
         self._write([encode_settled(self._with_features(settled))])
+
+    def append_lines(self, lines: Sequence[str]) -> None:
+        """Write lines of another log as they are."""
+        if lines:
+            self._write(list(lines))
+
+    def rewrite(self, kept: Callable[[BinaryIO], Iterable[bytes]]) -> None:
+        """Replace the log by the lines that ``kept`` yields of it, all or nothing.
+
+        Writers wait meanwhile, readers see the old file or the new one. Raises LogError.
+        """
+        with self._opened() as handle, open(os.dup(handle), "rb") as old:
+            unfinished, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
+            try:
+                with open(unfinished, "wb") as new:
+                    os.fchmod(unfinished, stat.S_IMODE(os.fstat(handle).st_mode))
+                    old.seek(0)
+                    new.writelines(kept(old))
+                    new.flush()
+                    os.fsync(unfinished)
+                Path(name).replace(self.path)
+            except BaseException:
+                Path(name).unlink(missing_ok=True)
+                raise
 
     def load(self) -> LogContents:
         """The log's contents; empty if the file does not exist yet."""

@@ -51,6 +51,18 @@ def encode_record(record: Record) -> str:
     return json.dumps(row)
 
 
+def encode_hint(record: Record, origin: str) -> str:
+    """The line of a candidate that ``import`` took from a log of the CPU ``origin``."""
+    row = json.loads(encode_record(record))
+    row["neocpu"]["hint"] = origin
+    return json.dumps(row)
+
+
+def is_hint_row(row: Row) -> bool:
+    """Whether a record's line is a candidate that somebody imported, kept though it is stale."""
+    return "hint" in ours_of(row)
+
+
 def decode_record(row: Row) -> Record:
     """The inverse of :func:`encode_record` on a parsed line; also reads AutoTVM's own lines.
 
