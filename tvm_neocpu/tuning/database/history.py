@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Protocol
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
@@ -31,38 +30,17 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.table import all_implementations
-from tvm_neocpu.tuning.database import places
+from tvm_neocpu.tuning.database import places, unused_logs
 from tvm_neocpu.tuning.database.best_records import (
     UNKNOWN_THREADS,
     BestRecords,
-    RecordSource,
     is_for,
 )
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
 from tvm_neocpu.tuning.database.log import PathLike, TuningLogWarning
+from tvm_neocpu.tuning.database.log_protocol import Log
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
 from tvm_neocpu.tuning.database.staleness import is_current
-
-
-class Log(RecordSource, Protocol):
-    """What a history asks of a log: :class:`LogContents` in memory, :class:`IndexedLog` of a file.
-
-    ``machines`` are the (CPU, thread count) pairs of its records, ``plan_keys`` what it may have
-    plans for.
-    """
-
-    @property
-    def paths(self) -> tuple[Path, ...]: ...
-    @property
-    def machines(self) -> frozenset[tuple[str, int]]: ...
-    @property
-    def plan_keys(self) -> frozenset[PlanKey]: ...
-    @property
-    def verdicts(self) -> Sequence[Verdict]: ...
-    @property
-    def settled(self) -> Sequence[Settled]: ...
-    def plan(self, key: PlanKey) -> Plan | None: ...
-
 
 _APPLIED: ContextVar[tuple[Log, ...]] = ContextVar("applied_logs", default=())
 
@@ -101,7 +79,8 @@ class History:
         for log in reversed(self.logs):
             plan = log.plan(key)
             if plan is not None and needed <= plan.configs.keys() | plan.joins.keys():
-                self._warn_of_passed(passed, log)
+                if passed:
+                    self._warn(unused_logs.only_records(passed, log))
                 return plan
             if not any(log is named for named in self.applied):
                 continue
@@ -111,7 +90,7 @@ class History:
                 passed.append(log)
         # An applied log with records and no plan asks for a search: no plan of others is missed.
         if needed and stale and not passed:
-            self._warn_of_stale(stale, graph.hash)
+            self._warn(unused_logs.other_networks(stale, graph.hash))
         return None
 
     def planned_threads(self, graph: ConvGraph) -> tuple[int, ...]:
@@ -172,7 +151,8 @@ class History:
     def best_records(self) -> BestRecords:
         """The records of this CPU and thread count; warns once of logs with other CPUs' records."""
         for log in self.logs:
-            self._warn_of_foreign(log)
+            if unused_logs.foreign_cpus(log, self.cpu):
+                self._warn(unused_logs.other_cpus(log, self.cpu))
         return BestRecords.of_sources(self.logs, self.cpu, self.threads, self.features)
 
     @cached_property
@@ -206,34 +186,22 @@ class History:
             key.graph for key in log.plan_keys if (key.cpu, key.threads) == (self.cpu, self.threads)
         }
 
-    def _warn_of_stale(self, stale: Iterable[tuple[Log, str]], wanted: str) -> None:
-        paths = _paths_text(log for log, _ in stale)
-        hashes = ", ".join(dict.fromkeys(found for _, found in stale))
-        text = f"the log's plan is for another network (hash {hashes}, this one is {wanted})"
-        self._warn(f"{paths}: {text}: searching over what is known")
-
     def _warn_of_useless(self, workloads: tuple[Workload, ...]) -> None:
         """Warn if no applied log has a record for the workloads, nor a plan of any network.
 
-        :meth:`plan` warns of plans of other networks, :meth:`_warn_of_foreign` of other CPUs.
+        :meth:`plan` warns of plans of other networks, :attr:`best_records` of other CPUs' records.
         """
         if not workloads:
             return
         for log in self.applied:
             if self._planned_graphs(log) or any(self._answers(log, workloads)):
                 return
-        useless = [log for log in self.applied if not self._foreign_cpus(log)]
-        if not useless:
-            return
+        useless = [log for log in self.applied if not unused_logs.foreign_cpus(log, self.cpu)]
         old = [log for log in useless if self._has_hints(log, workloads)]
         if old:
-            what = f"only stale records for this network on {self.cpu}, of other versions"
-            self._warn(f"{_paths_text(old)} holds {what}: hints for tune, ignored here")
-            return
-        counts = sorted({count for log in useless for count in self._other_thread_counts(log)})
-        only = f", only at {', '.join(map(str, counts))}" if counts else ""
-        what = f"nothing for this network on {self.cpu} at thread count {self.threads}{only}"
-        self._warn(f"{_paths_text(useless)} holds {what}: ignored")
+            self._warn(unused_logs.only_stale(old, self.cpu))
+        elif useless:
+            self._warn(unused_logs.nothing(useless, self.cpu, self.threads))
 
     def _has_hints(self, log: Log, workloads: Iterable[Workload]) -> bool:
         """Whether the log has stale records of the workloads that could be of this machine."""
@@ -243,38 +211,11 @@ class History:
             for record in log.of(workload)
         )
 
-    def _warn_of_passed(self, passed: list[Log], planned: Log) -> None:
-        if passed:
-            text = f"has no plan for this network: the plan of {_paths_text([planned])} is taken"
-            self._warn(f"{_paths_text(passed)} {text}, not its records")
-
-    def _warn_of_foreign(self, log: Log) -> None:
-        others = self._foreign_cpus(log)
-        if not others:
-            return
-        cpus = ", ".join(cpu or "an unnamed CPU (no -mcpu)" for cpu in others)
-        self._warn(
-            f"{_paths_text([log])} was measured on {cpus}, this target is {self.cpu}: ignored"
-        )
-
-    def _foreign_cpus(self, log: Log) -> list[str]:
-        return sorted({cpu for cpu, _ in log.machines} - {self.cpu})
-
-    def _other_thread_counts(self, log: Log) -> set[int]:
-        of_records = {threads for cpu, threads in log.machines if cpu == self.cpu}
-        of_plans = {key.threads for key in log.plan_keys if key.cpu == self.cpu}
-        return (of_records | of_plans) - {self.threads, UNKNOWN_THREADS}
-
     def _warn(self, text: str) -> None:
         """Warn once for each text: a build asks a history several times."""
         if text not in self._warned:
             self._warned.add(text)
             warnings.warn(text, TuningLogWarning, stacklevel=5)
-
-
-def _paths_text(logs: Iterable[Log]) -> str:
-    """The logs' files, comma-separated; ``"the log"`` for contents that no file holds."""
-    return ", ".join(dict.fromkeys(str(path) for log in logs for path in log.paths)) or "the log"
 
 
 @contextmanager

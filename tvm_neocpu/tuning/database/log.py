@@ -7,13 +7,11 @@ read their part of it (:mod:`.indexed_log`).
 from __future__ import annotations
 
 import os
-import stat
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +26,7 @@ from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.verdict import Settled, Verdict
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.database.best_records import RecordTable
+from tvm_neocpu.tuning.database.file_lines import append_lines, replace_lines
 from tvm_neocpu.tuning.database.index.lines import TOO_LONG, read_lines
 from tvm_neocpu.tuning.database.plan_lines import PlanAssembler, PlanKey, encode_plan, is_plan_row
 from tvm_neocpu.tuning.database.record_lines import (
@@ -151,19 +150,8 @@ class TuningLog:
 
         Writers wait meanwhile, readers see the old file or the new one. Raises LogError.
         """
-        with self._opened() as handle, open(os.dup(handle), "rb") as old:
-            unfinished, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
-            try:
-                with open(unfinished, "wb") as new:
-                    os.fchmod(unfinished, stat.S_IMODE(os.fstat(handle).st_mode))
-                    old.seek(0)
-                    new.writelines(kept(old))
-                    new.flush()
-                    os.fsync(unfinished)
-                Path(name).replace(self.path)
-            except BaseException:
-                Path(name).unlink(missing_ok=True)
-                raise
+        with self._opened() as handle:
+            replace_lines(self.path, handle, kept)
 
     def load(self) -> LogContents:
         """The log's contents; empty if the file does not exist yet."""
@@ -175,9 +163,7 @@ class TuningLog:
     def _write(self, lines: list[str]) -> None:
         data = "".join(f"{line}\n" for line in lines).encode()
         with self._opened() as handle:
-            if _is_torn(handle):
-                data = b"\n" + data
-            _append(handle, data)
+            append_lines(handle, data)
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
@@ -282,24 +268,3 @@ def _level_outside() -> int:
     while frame.f_back is not None and frame.f_globals["__name__"].startswith(_OURS):
         level, frame = level + 1, frame.f_back
     return level
-
-
-def _append(handle: int, data: bytes) -> None:
-    """Write all of it or nothing: what a full disk cut off is taken back. Raises OSError."""
-    size = os.fstat(handle).st_size
-    try:
-        # A single write to a file opened for appending: a reader sees all of it or nothing.
-        while data:
-            data = data[os.write(handle, data) :]
-    except OSError:
-        with suppress(OSError):
-            os.ftruncate(handle, size)
-        raise
-
-
-def _is_torn(handle: int) -> bool:
-    """Whether the last line lacks its end, because its writer died."""
-    if os.fstat(handle).st_size == 0:
-        return False
-    os.lseek(handle, -1, os.SEEK_END)
-    return os.read(handle, 1) != b"\n"
