@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,14 +13,30 @@ import pytest
 from hypothesis import HealthCheck, settings
 from onnx import TensorProto, helper, numpy_helper
 
-# Before any module of tests asks for a target: what a user measured must not decide a test.
+# Before any module of tests asks for a target: what a user measured must not decide a test, and no
+# test writes into what the user keeps.
 os.environ["TVM_NEOCPU_CALIBRATION"] = "off"
+os.environ["TVM_NEOCPU_DATA"] = "off"
 
 # `HYPOTHESIS_PROFILE=nightly pytest tests/networks/test_fuzz.py`
 settings.register_profile(
     "nightly", max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck)
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True)
+def user_data(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Path:
+    """A database of the test's own; its folder exists once something is written."""
+    name = hashlib.sha256(request.node.nodeid.encode()).hexdigest()[:16]
+    folder = tmp_path_factory.getbasetemp() / "user-data" / name
+    monkeypatch.setenv("TVM_NEOCPU_DATA", str(folder))
+    return folder
+
 
 MakeModel = Callable[..., onnx.ModelProto]
 

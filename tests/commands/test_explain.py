@@ -20,7 +20,7 @@ from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold, known_costs, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.tuning.database import history
+from tvm_neocpu.tuning.database import places
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 
@@ -29,8 +29,8 @@ TARGET = ["--target", "llvm", "-mcpu=skylake-avx512", "--threads", "2"]
 
 @pytest.fixture(autouse=True)
 def without_shipped_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history, "_PACKAGE", tmp_path / "package")
-    monkeypatch.delenv(history.LOGS_VARIABLE, raising=False)
+    monkeypatch.setattr(places, "_PACKAGE", tmp_path / "package")
+    monkeypatch.delenv(places.LOGS_VARIABLE, raising=False)
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +96,30 @@ def test_a_logs_plan_is_explained_and_its_records_are_no_guesses(
     assert f"chosen by the log's plan ({plan.method})" in printed
     assert "| ~" not in printed
     assert "proven optimal" in printed
+
+
+def test_times_of_another_thread_count_are_never_used(
+    graph: ConvGraph,
+    cpu: Cpu,
+    plan: Plan,
+    user_data: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    log = TuningLog(places.user_log(cpu.name), cpu.features)
+    for node in graph.convs:
+        log.append(Record(node.workload, plan.configs[node.id], (1e-9,), cpu.name, 2))
+    log.append_plan(replace(plan, seconds=1e-9), graph, cpu.name, 2)
+    alone = [*TARGET[:-1], "1"]
+    assert explain.main(["lenet", *alone]) == 0
+    found = capsys.readouterr().out
+    with pytest.warns(TuningLogWarning, match="holds nothing for this network .* only at 2"):
+        assert explain.main(["lenet", *alone, "--log", str(log.path)]) == 0
+    named = capsys.readouterr().out
+    log.path.unlink()
+    assert explain.main(["lenet", *alone]) == 0
+    said = "; the logs have plans of it for 2 threads only"
+    assert said in found and found == named
+    assert found.replace(said, "") == capsys.readouterr().out
 
 
 def test_a_stale_plan_is_warned_of(

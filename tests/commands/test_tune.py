@@ -33,7 +33,7 @@ def test_an_unwritable_log_is_said_before_tuning(
 
 
 def test_tune_passes_its_options_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], user_data: Path
 ) -> None:
     calls: list[dict[str, Any]] = []
 
@@ -54,9 +54,19 @@ def test_tune_passes_its_options_on(
     assert call["resume"] is False
     assert os.environ["TVM_NUM_THREADS"] == "1"
     assert cpu.cores == 1
-    assert log == Path("tuning_logs") / cpu.name / "lenet.log"
+    assert log == user_data / "logs" / f"{cpu.name}.log"
     assert log.exists()
     assert "lenet: done: 0 measured" in capsys.readouterr().out
+
+
+def test_without_a_database_a_checkout_finds_the_log(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = TuneSummary(TuningResult((), 1.0), None, None)
+    monkeypatch.setattr(tune, "tune_graph", lambda *_, **__: summary)
+    monkeypatch.setenv("TVM_NEOCPU_DATA", "off")
+    assert tune.main(["lenet"]) == 0
+    assert list(Path("tuning_logs").glob("*/lenet.log"))
 
 
 def test_an_interrupted_search_says_so(

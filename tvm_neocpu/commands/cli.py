@@ -206,8 +206,15 @@ def console(width: int) -> Console:
 
 
 def default_log(target: CompileTarget, model: str) -> Path:
-    """``tuning_logs/<cpu>/<model>.log``: builds of a source checkout find it there."""
-    return Path("tuning_logs") / target.cpu.name / f"{model}.log"
+    """This user's log for the target's CPU, which every build of this user finds.
+
+    Where the database is switched off it is ``tuning_logs/<cpu>/<model>.log``: builds of a source
+    checkout find that.
+    """
+    from tvm_neocpu.tuning.database.places import find_user_log
+
+    found = find_user_log(target.cpu.name)
+    return found or Path("tuning_logs") / target.cpu.name / f"{model}.log"
 
 
 def _is_target_flag(word: str) -> bool:

@@ -82,7 +82,7 @@ def _tune(mod: tvm.IRModule, target: CompileTarget, log: Path, seconds: float) -
         target.target,
         target.cpu,
         partial(pipeline.search_plan, graph, target.cpu),
-        TuningLog(log),
+        TuningLog(log, target.cpu.features),
         limits=Limits(seconds=seconds),
         progress=progress_for(sys.stdout),
     )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -68,7 +70,8 @@ class VectorUnit:
 class Cpu:
     """What templates and the cost model may know of a machine; sizes in bytes.
 
-    ``name`` is LLVM's CPU name (``-mcpu``) and keys the tuning log. ``line`` is a cache line.
+    ``name`` is LLVM's CPU name (``-mcpu``) and keys the tuning log, with ``features``: the
+    :func:`feature_hash` of what LLVM may use, empty if unknown. ``line`` is a cache line.
     ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. Bandwidths
     are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
     memory.
@@ -89,6 +92,7 @@ class Cpu:
     l3_bytes_per_cycle: float = 10.0
     dram_bytes_per_cycle: float = 4.0
     dram_total_bytes_per_cycle: float = 16.0
+    features: str = ""
 
     def unit(self, dtype: str) -> VectorUnit:
         """The vector registers as they are for elements of one type."""
@@ -110,6 +114,16 @@ class Cpu:
 
     def with_cores(self, cores: int) -> Cpu:
         return replace(self, cores=cores)
+
+
+def feature_hash(features: Iterable[str]) -> str:
+    """Eight hexadecimal digits for a set of LLVM's feature names; empty for no names.
+
+    A CPU's name alone does not say what code for it uses: a hypervisor hides features, ``-mattr``
+    switches them.
+    """
+    names = ",".join(sorted(set(features)))
+    return hashlib.sha256(names.encode()).hexdigest()[:8] if names else ""
 
 
 def isa_of(features: frozenset[str]) -> Isa:

@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.workload import Workload
+
+# How a time was taken (:attr:`Stamp.protocol`): the kernel alone between flushed caches, or in its
+# place in a network. Times of two protocols do not compare.
+ISOLATED, IN_NETWORK = 1, 2
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a time depends on beside the record's key; a record with another stamp is stale.
+
+    ``template`` is a hash of the sources that generated the code, ``tvm`` TVM's version,
+    ``protocol`` how the time was taken. The defaults say nothing, as the lines of AutoTVM do.
+    """
+
+    template: str = ""
+    tvm: str = ""
+    protocol: int = 0
 
 
 @dataclass(frozen=True)
 class Record:
     """A candidate's measurement; ``costs`` are seconds per run, empty when it failed.
 
-    ``cpu`` is LLVM's CPU name and ``threads`` the pool's size; with the workload they are the key.
+    ``cpu`` is LLVM's CPU name, ``features`` a hash of its features (:attr:`Cpu.features`, empty if
+    the writer did not say) and ``threads`` the pool's size; with the workload they are the key.
     ``threads == 0`` marks a record of the AutoTVM era, which did not write it down.
     ``error_no`` follows AutoTVM's ``MeasureErrorNo`` (0 is success).
+
+    ``stamp`` says whether the time may be believed, not what was measured, so it does not count
+    when records are compared. ``None``: this process measured it, in isolation.
     """
 
     workload: Workload
@@ -26,6 +47,13 @@ class Record:
     error_no: int = 0
     all_cost: float = 0.0
     timestamp: float = 0.0
+    features: str = ""
+    stamp: Stamp | None = field(default=None, compare=False)
+
+    @property
+    def protocol(self) -> int:
+        """How the time was taken: :data:`ISOLATED` or :data:`IN_NETWORK`, 0 if nobody said."""
+        return ISOLATED if self.stamp is None else self.stamp.protocol
 
     @property
     def ok(self) -> bool:

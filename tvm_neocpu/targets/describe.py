@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tvm.target import Target
 
-from tvm_neocpu.core.cpu import Cpu, cache_sizes, isa_of
+from tvm_neocpu.core.cpu import Cpu, cache_sizes, feature_hash, isa_of
 from tvm_neocpu.runtime import host as host_cpu
 from tvm_neocpu.runtime.threads import thread_count
 from tvm_neocpu.targets import llvm
@@ -46,7 +46,8 @@ def describe_target(target: Target, *, measured: bool = True) -> CompileTarget:
     cpu = with_family(Cpu(canonical_name(mcpu), isa_of(features), cores))
     if not missing:
         cpu = _with_reported_caches(cpu)
-    cpu = replace(cpu, name=_log_name(cpu, mcpu, triple))
+    name = _log_name(cpu, mcpu, triple)
+    cpu = replace(cpu, name=name, features=feature_hash(features))
     if measured and not missing and is_host_cpu(mcpu):
         cpu = calibrated(cpu)
     return CompileTarget(target, cpu, features, missing)

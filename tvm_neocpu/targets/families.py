@@ -15,7 +15,7 @@ Guesses:
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import fields, replace
 from typing import TypeAlias
 
 from tvm_neocpu.core.cpu import KIB, MIB, Cpu
@@ -23,7 +23,7 @@ from tvm_neocpu.core.cpu import KIB, MIB, Cpu
 # Field of `Cpu` -> value: bytes, GHz, vector instructions or bytes per cycle, cycles.
 Family: TypeAlias = Mapping[str, float]
 
-_FIGURES = frozenset(field.name for field in fields(Cpu) if field.default is not MISSING)
+_FIGURES = frozenset(field.name for field in fields(Cpu) if type(field.default) in (int, float))
 
 
 def family(base: Family | None = None, /, **changes: float) -> Family:

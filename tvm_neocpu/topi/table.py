@@ -118,6 +118,11 @@ def operator_of(workload: Workload) -> Operator:
     raise ConfigError(f"no operator has workloads of type {type(workload).__name__}")
 
 
+def find_operator(name: str) -> Operator | None:
+    """The operator of that name."""
+    return _OPERATORS.get(name)
+
+
 def operator_of_template(template: str) -> Operator | None:
     """The operator that an implementation of this name computes; ``None`` for an unknown name."""
     for name, entries in _IMPLEMENTATIONS.items():

@@ -13,10 +13,11 @@ from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.record import Stamp
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.tuning.database import history
-from tvm_neocpu.tuning.database.history import apply_history_best, current_history, shipped_logs
+from tvm_neocpu.tuning.database import places
+from tvm_neocpu.tuning.database.history import apply_history_best, current_history
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 
 CPU = Cpu("testcpu", AVX2, 2)
@@ -26,8 +27,8 @@ CONV = ConvWorkload(1, 64, 56, 56, 64, (3, 3), padding=(1, 1, 1, 1))
 
 @pytest.fixture(autouse=True)
 def no_shipped_logs(monkeypatch, tmp_path) -> None:
-    monkeypatch.setattr(history, "_PACKAGE", tmp_path / "nowhere")
-    monkeypatch.delenv(history.LOGS_VARIABLE, raising=False)
+    monkeypatch.setattr(places, "_PACKAGE", tmp_path / "nowhere")
+    monkeypatch.delenv(places.LOGS_VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_a_shipped_log_of_another_network_hides_no_plan(
     tmp_path, monkeypatch, graph, plan, make_record
 ) -> None:
     """ResNet-50's log has records of layers that ResNet-18 has too."""
-    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path))
     plan_log(tmp_path / "testcpu" / "resnet18.log", plan, graph)
     another = plan_log(tmp_path / "testcpu" / "resnet50.log", *reversed(other_network()))
     log_of(another, make_record(B))
@@ -155,7 +156,7 @@ def test_a_shipped_log_of_another_network_hides_no_plan(
 
 
 def test_of_shipped_plans_for_one_graph_the_last_counts(tmp_path, monkeypatch, graph, plan) -> None:
-    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path))
     newer = replace(plan, configs={"a": B})
     plan_log(tmp_path / "testcpu" / "1.log", plan, graph)
     plan_log(tmp_path / "testcpu" / "2.log", newer, graph)
@@ -165,13 +166,11 @@ def test_of_shipped_plans_for_one_graph_the_last_counts(tmp_path, monkeypatch, g
 def test_an_applied_log_wins_over_shipped_ones(
     tmp_path, monkeypatch, graph, plan, make_record
 ) -> None:
-    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "shipped"))
+    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path / "shipped"))
     plan_log(tmp_path / "shipped" / "testcpu" / "x.log", plan, graph)
     mine = replace(plan, configs={"a": B})
     with apply_history_best(plan_log(tmp_path / "plan.log", mine, graph)):
         assert current_history(CPU).plan(graph) == mine
-    with apply_history_best(log_of(tmp_path / "records.log", make_record(B))):
-        assert current_history(CPU).plan(graph) is None
 
 
 def test_an_applied_log_of_another_network_hides_no_plan(
@@ -197,17 +196,20 @@ def test_records_of_another_thread_count_or_cpu_hide_no_plan(
         assert current_history(CPU).plan(graph) == plan
 
 
-def test_newer_records_overrule_an_outer_logs_plan(tmp_path, graph, plan, make_record) -> None:
-    outer = TuningLog(tmp_path / "outer.log")
-    outer.append_plan(plan, graph, "testcpu", 2)
+def test_plans_of_all_logs_come_before_records_of_any(
+    tmp_path, monkeypatch, graph, plan, make_record
+) -> None:
+    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path / "shipped"))
+    planned = plan_log(tmp_path / "shipped" / "testcpu" / "x.log", plan, graph)
     related = log_of(tmp_path / "related.log", make_record(B))
     other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=32))
     unrelated = log_of(tmp_path / "unrelated.log", other)
-    with apply_history_best(outer.path):
-        with apply_history_best(related):
-            assert current_history(CPU).plan(graph) is None
-        with apply_history_best(unrelated):
-            assert current_history(CPU).plan(graph) == plan
+    with apply_history_best([related, unrelated]), pytest.warns(TuningLogWarning) as caught:
+        assert current_history(CPU).plan(graph) == plan
+    (warning,) = caught
+    assert str(warning.message) == (
+        f"{related} has no plan for this network: the plan of {planned} is taken, not its records"
+    )
 
 
 @pytest.fixture
@@ -246,7 +248,7 @@ def test_what_is_no_stale_plan_is_not_warned_of(
     records_only = log_of(tmp_path / "records.log", make_record(A))
     shipped = tmp_path / "shipped" / "testcpu" / "net.log"
     plan_log(shipped, plan, graph)
-    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "shipped"))
+    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path / "shipped"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert current_history(CPU).plan(changed) is None
@@ -323,18 +325,17 @@ def test_a_log_of_another_cpu_is_named_once(tmp_path, graph, make_record) -> Non
 def test_what_holds_something_is_not_warned_of(
     tmp_path, monkeypatch, graph, plan, make_record
 ) -> None:
-    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "shipped"))
+    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path / "shipped"))
     log_of(tmp_path / "shipped" / "testcpu" / "x.log", make_record(A, threads=8))
     other = make_record(B, workload=replace(graph.convs[0].workload, out_channels=32))
     of_other_layers = log_of(tmp_path / "other.log", other)
     both_counts = log_of(tmp_path / "both.log", make_record(A), make_record(A, threads=8))
     plan_only = plan_log(tmp_path / "plan.log", plan, graph)
     failed = log_of(tmp_path / "failed.log", make_record(A, costs=(), error_no=4))
-    unsaid = log_of(tmp_path / "autotvm.log", make_record(A, threads=0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert current_history(CPU).tried(graph.workloads) == {}
-        for path in (both_counts, plan_only, failed, unsaid):
+        for path in (both_counts, plan_only, failed):
             # Another log, applied for another network, holds nothing here.
             with apply_history_best(of_other_layers), apply_history_best(path):
                 current_history(CPU).tried(graph.workloads)
@@ -342,8 +343,21 @@ def test_what_holds_something_is_not_warned_of(
             assert current_history(CPU).tried(()) == {}
 
 
+@pytest.mark.parametrize("threads", [0, 2])
+def test_a_log_of_stale_records_says_so(tmp_path, graph, make_record, threads) -> None:
+    path = log_of(tmp_path / "x.log", make_record(A, threads=threads, stamp=Stamp()))
+    with apply_history_best(path):
+        known = current_history(CPU)
+        text = only_warning(known, graph.workloads)
+    assert text == (
+        f"{path} holds only stale records for this network on testcpu, of other versions: "
+        "hints for tune, ignored here"
+    )
+    assert known.hints(CONV) == (A,)
+
+
 def test_shipped_logs_are_found_by_the_cpus_name(tmp_path, monkeypatch, make_record, conv) -> None:
-    monkeypatch.setattr(history, "_PACKAGE", tmp_path / "src" / "tvm_neocpu")
+    monkeypatch.setattr(places, "_PACKAGE", tmp_path / "src" / "tvm_neocpu")
     wheel = tmp_path / "src" / "tvm_neocpu" / "_tuning_logs" / "testcpu" / "net.log"
     checkout = tmp_path / "src" / "tuning_logs" / "testcpu" / "net.log"
     extra = tmp_path / "extra" / "testcpu" / "net.log"
@@ -351,29 +365,31 @@ def test_shipped_logs_are_found_by_the_cpus_name(tmp_path, monkeypatch, make_rec
     for number, path in enumerate((wheel, checkout, extra, other), 1):
         log_of(path, make_record(A, 1e-3 * number))
     variable = os.pathsep.join(["", str(tmp_path / "extra")])
-    monkeypatch.setenv(history.LOGS_VARIABLE, variable)
-    assert shipped_logs("testcpu") == (wheel, checkout, extra)
+    monkeypatch.setenv(places.LOGS_VARIABLE, variable)
+    assert places.shipped_logs("testcpu") == (wheel, checkout)
+    assert places.named_logs("testcpu") == (extra,)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert current_history(CPU).best_records.best(conv).seconds == 3e-3
 
 
 def test_a_folder_of_logs_that_is_not_there_is_named(tmp_path, monkeypatch) -> None:
-    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "missing"))
+    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path / "missing"))
     with pytest.warns(TuningLogWarning, match="TVM_NEOCPU_LOGS names .*missing"):
-        shipped_logs("testcpu")
+        places.named_logs("testcpu")
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "/etc"])
 def test_a_cpus_name_is_no_path(name, tmp_path, monkeypatch) -> None:
     (tmp_path / "x.log").write_text("")
     (tmp_path / "folder").mkdir()
-    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path / "folder"))
-    assert shipped_logs(name) == ()
+    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path / "folder"))
+    assert places.named_logs(name) == places.shipped_logs(name) == ()
+    assert places.find_user_log(name) is None
 
 
 def test_a_shipped_log_that_changes_is_read_again(tmp_path, monkeypatch, make_record, conv) -> None:
-    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path))
     path = log_of(tmp_path / "testcpu" / "x.log", make_record(A, 2e-3))
     assert current_history(CPU).best_records.best(conv).config == A
     log_of(path, make_record(B, 1e-3))
@@ -383,7 +399,7 @@ def test_a_shipped_log_that_changes_is_read_again(tmp_path, monkeypatch, make_re
 def test_a_shipped_log_is_read_again_when_its_template_is_registered(
     tmp_path, monkeypatch, make_record, conv, fancy, registered
 ) -> None:
-    monkeypatch.setenv(history.LOGS_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path))
     config = fancy.config_type(8, 16)
     with registered(fancy):
         log_of(tmp_path / "testcpu" / "x.log", make_record(A, 2e-3), make_record(config, 1e-3))

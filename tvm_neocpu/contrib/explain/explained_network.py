@@ -43,7 +43,7 @@ def explain_network(
     candidates, transform_seconds = known_costs(graph, cpu, history)
     layout_graph = build_layout_graph(graph, candidates, transform_seconds)
     solution = solve(layout_graph.problem)
-    origin = f"a search over what is known ({solution.method})"
+    origin = f"a search over what is known ({solution.method}){_other_plans(graph, history)}"
     logged = usable_plan(history.plan(graph), graph, cpu)
     if logged is not None:
         planned = solution_of(layout_graph, logged, solution)
@@ -56,3 +56,9 @@ def explain_network(
     measured = {(r.workload, r.config) for found in records.values() for r in found}
     explanation = explain(layout_graph, solution, measured)
     return ExplainedNetwork(name, cpu.name, cpu.cores, origin, explanation, coverage)
+
+
+def _other_plans(graph: ConvGraph, history: History) -> str:
+    """Says that the network was tuned, but not for this thread count."""
+    others = [str(count) for count in history.planned_threads(graph) if count != history.threads]
+    return f"; the logs have plans of it for {' and '.join(others)} threads only" if others else ""

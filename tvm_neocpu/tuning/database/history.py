@@ -1,9 +1,12 @@
-"""Which logs a build reads: those shipped for the CPU, then those that the user applies.
+"""Which logs a build reads, and what it takes from them.
 
     with apply_history_best("resnet50.log"):
         lib = relay.build(...)
 
-Of several applied logs the innermost takes precedence.
+The order is: logs shipped for the CPU, this user's database, the folders of ``TVM_NEOCPU_LOGS``
+(all in :mod:`.places`), logs that the user applies, the innermost last. Later ones take precedence.
+Plans come before records: whatever log has a plan for the network, it is taken. What of a log still
+holds is said in :mod:`.staleness`.
 """
 
 from __future__ import annotations
@@ -17,27 +20,29 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.verdict import Settled, Verdict
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.table import all_implementations
+from tvm_neocpu.tuning.database import places, unused_logs
 from tvm_neocpu.tuning.database.best_records import (
     UNKNOWN_THREADS,
     BestRecords,
-    answers_for,
+    is_for,
 )
-from tvm_neocpu.tuning.database.log import LogContents, PathLike, TuningLogWarning, load_log
+from tvm_neocpu.tuning.database.indexed_log import IndexedLog
+from tvm_neocpu.tuning.database.log import PathLike, TuningLogWarning
+from tvm_neocpu.tuning.database.log_protocol import Log
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
+from tvm_neocpu.tuning.database.staleness import is_current
 
-# The variable lists folders, separated as in PATH; each has files <cpu>/*.log, as tuning_logs/ has.
-LOGS_VARIABLE = "TVM_NEOCPU_LOGS"
-
-_PACKAGE = Path(__file__).resolve().parents[2]
-_APPLIED: ContextVar[tuple[LogContents, ...]] = ContextVar("applied_logs", default=())
+_APPLIED: ContextVar[tuple[Log, ...]] = ContextVar("applied_logs", default=())
 
 
 @dataclass(frozen=True)
@@ -51,38 +56,72 @@ class History:
 
     cpu: str
     threads: int
-    logs: tuple[LogContents, ...] = ()
-    applied: tuple[LogContents, ...] = ()
+    logs: tuple[Log, ...] = ()
+    applied: tuple[Log, ...] = ()
+    features: str = ""
     _warned: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def plan(self, graph: ConvGraph) -> Plan | None:
         """The plan logged for exactly this graph, CPU and thread count.
 
         Plans come before records: a plan knows the network, a record only a layer that other
-        networks have too (ResNet-50's log has records of layers of ResNet-18). So all logs are
-        asked for the plan, the last log first, with one exception: an applied log that has records
-        of the graph's layers and no plan of any network asks for a search over its records. The
-        user tuned or measured after the plans of the logs before it, so these do not count.
+        networks have too, and a plan is written only if the network is faster with it. So all logs
+        are asked for the plan, the last log first, before anybody looks at a record.
 
-        If there is no plan, it warns of applied logs whose plans are for other graphs only: the
-        network has changed since, or the log is another network's.
+        It warns of applied logs that are not used: those that have records of the network's layers
+        and no plan, while a log before them has a plan; and, if there is no plan, those whose plans
+        are for other graphs only. The network has changed since, or the log is another network's.
         """
         key = PlanKey(graph.hash, self.cpu, self.threads)
         needed = {node.id for node in graph.convs} | graph.joins
-        stale: list[tuple[LogContents, str]] = []
+        stale: list[tuple[Log, str]] = []
+        passed: list[Log] = []
         for log in reversed(self.logs):
-            plan = log.plans.get(key)
+            plan = log.plan(key)
             if plan is not None and needed <= plan.configs.keys() | plan.joins.keys():
+                if passed:
+                    self._warn(unused_logs.only_records(passed, log))
                 return plan
             if not any(log is named for named in self.applied):
                 continue
             others = self._planned_graphs(log) - {graph.hash}
             stale += [(log, other) for other in sorted(others)]
             if not others and any(record.ok for record in self._answers(log, graph.workloads)):
-                break
-        if needed and stale:
-            self._warn_of_stale(stale, graph.hash)
+                passed.append(log)
+        # An applied log with records and no plan asks for a search: no plan of others is missed.
+        if needed and stale and not passed:
+            self._warn(unused_logs.other_networks(stale, graph.hash))
         return None
+
+    def planned_threads(self, graph: ConvGraph) -> tuple[int, ...]:
+        """The thread counts that some log has a plan of this graph for, on this CPU."""
+        keys = {key for log in self.logs for key in log.plan_keys}
+        return tuple(
+            sorted({k.threads for k in keys if (k.graph, k.cpu) == (graph.hash, self.cpu)})
+        )
+
+    def verdict(self, graph: ConvGraph) -> Verdict | None:
+        """The last verdict on this graph, CPU and thread count; ``None`` if it is stale."""
+        key = PlanKey(graph.hash, self.cpu, self.threads)
+        last = None
+        for log in self.logs:
+            for verdict in log.verdicts:
+                same = (verdict.graph, verdict.cpu, verdict.threads) == key
+                if same and self._has_features(verdict):
+                    last = verdict
+        return last if last is not None and is_current(last) else None
+
+    def settled(self, workload: Workload) -> bool:
+        """Whether no candidate is worth another measurement, in whatever network it was settled."""
+        return self.noise(workload) is not None
+
+    def noise(self, workload: Workload) -> float | None:
+        """The noise within which a workload is settled, as a share of its time; else ``None``."""
+        return self._noises.get(workload)
+
+    def hints(self, workload: Workload) -> tuple[Config, ...]:
+        """Configs to try first: good ones of stale records and of other thread counts."""
+        return self.best_records.hints(workload)
 
     def schemes(self, workloads: Iterable[Workload]) -> dict[Workload, tuple[Record, ...]]:
         """One record for each layout pair, ascending, of each of the workloads that has any."""
@@ -104,72 +143,73 @@ class History:
         shapes = {edge.shape for edge in graph.edges}
         return self.schemes(
             workload
-            for workload in self.best_records.attempted
+            for workload in self.best_records.recorded
             if isinstance(workload, TransformWorkload) and workload.in_shape in shapes
         )
 
     @cached_property
     def best_records(self) -> BestRecords:
         """The records of this CPU and thread count; warns once of logs with other CPUs' records."""
-        records = (record for log in self.logs for record in log.records)
-        best = BestRecords(records, self.cpu, self.threads)
         for log in self.logs:
-            self._warn_of_foreign(log)
-        return best
+            if unused_logs.foreign_cpus(log, self.cpu):
+                self._warn(unused_logs.other_cpus(log, self.cpu))
+        return BestRecords.of_sources(self.logs, self.cpu, self.threads, self.features)
 
-    def _answers(self, log: LogContents, workloads: Iterable[Workload]) -> Iterator[Record]:
-        """The log's records of these workloads that count for this CPU and thread count."""
-        wanted = set(workloads)
-        for record in log.records:
-            if record.workload in wanted and answers_for(record, self.cpu, self.threads):
-                yield record
-
-    def _planned_graphs(self, log: LogContents) -> set[str]:
-        """Hashes of the graphs that the log has plans for, on this CPU and thread count."""
+    @cached_property
+    def _noises(self) -> dict[Workload, float]:
         return {
-            key.graph for key in log.plans if (key.cpu, key.threads) == (self.cpu, self.threads)
+            settled.workload: settled.noise
+            for log in self.logs
+            for settled in log.settled
+            if (settled.cpu, settled.threads) == (self.cpu, self.threads)
+            and self._has_features(settled)
+            and is_current(settled)
         }
 
-    def _warn_of_stale(self, stale: Iterable[tuple[LogContents, str]], wanted: str) -> None:
-        paths = _paths_text(log for log, _ in stale)
-        hashes = ", ".join(dict.fromkeys(found for _, found in stale))
-        text = f"the log's plan is for another network (hash {hashes}, this one is {wanted})"
-        self._warn(f"{paths}: {text}: searching over what is known")
+    def _has_features(self, line: Verdict | Settled) -> bool:
+        return not (line.features and self.features) or line.features == self.features
+
+    def _records_in(self, log: Log, workloads: Iterable[Workload]) -> Iterator[Record]:
+        """The log's records of these workloads with this CPU and thread count, stale ones too."""
+        for workload in dict.fromkeys(workloads):
+            for record in log.of(workload):
+                if is_for(record, self.cpu, self.threads, self.features):
+                    yield record
+
+    def _answers(self, log: Log, workloads: Iterable[Workload]) -> Iterator[Record]:
+        """Those of them that are measurements."""
+        return filter(is_current, self._records_in(log, workloads))
+
+    def _planned_graphs(self, log: Log) -> set[str]:
+        """Hashes of the graphs that the log has plans for, on this CPU and thread count."""
+        return {
+            key.graph for key in log.plan_keys if (key.cpu, key.threads) == (self.cpu, self.threads)
+        }
 
     def _warn_of_useless(self, workloads: tuple[Workload, ...]) -> None:
         """Warn if no applied log has a record for the workloads, nor a plan of any network.
 
-        :meth:`plan` warns of plans of other networks, :meth:`_warn_of_foreign` of other CPUs.
+        :meth:`plan` warns of plans of other networks, :attr:`best_records` of other CPUs' records.
         """
         if not workloads:
             return
         for log in self.applied:
             if self._planned_graphs(log) or any(self._answers(log, workloads)):
                 return
-        useless = [log for log in self.applied if not self._foreign_cpus(log)]
-        if not useless:
-            return
-        counts = sorted({count for log in useless for count in self._other_thread_counts(log)})
-        only = f", only at {', '.join(map(str, counts))}" if counts else ""
-        what = f"nothing for this network on {self.cpu} at thread count {self.threads}{only}"
-        self._warn(f"{_paths_text(useless)} holds {what}: ignored")
+        useless = [log for log in self.applied if not unused_logs.foreign_cpus(log, self.cpu)]
+        old = [log for log in useless if self._has_hints(log, workloads)]
+        if old:
+            self._warn(unused_logs.only_stale(old, self.cpu))
+        elif useless:
+            self._warn(unused_logs.nothing(useless, self.cpu, self.threads))
 
-    def _warn_of_foreign(self, log: LogContents) -> None:
-        others = self._foreign_cpus(log)
-        if not others:
-            return
-        cpus = ", ".join(cpu or "an unnamed CPU (no -mcpu)" for cpu in others)
-        self._warn(
-            f"{_paths_text([log])} was measured on {cpus}, this target is {self.cpu}: ignored"
+    def _has_hints(self, log: Log, workloads: Iterable[Workload]) -> bool:
+        """Whether the log has stale records of the workloads that could be of this machine."""
+        return any(
+            record.cpu == self.cpu and record.threads in (self.threads, UNKNOWN_THREADS)
+            for workload in workloads
+            for record in log.of(workload)
         )
-
-    def _foreign_cpus(self, log: LogContents) -> list[str]:
-        return sorted({record.cpu for record in log.records} - {self.cpu})
-
-    def _other_thread_counts(self, log: LogContents) -> set[int]:
-        of_records = {record.threads for record in log.records if record.cpu == self.cpu}
-        of_plans = {key.threads for key in log.plans if key.cpu == self.cpu}
-        return (of_records | of_plans) - {self.threads, UNKNOWN_THREADS}
 
     def _warn(self, text: str) -> None:
         """Warn once for each text: a build asks a history several times."""
@@ -178,48 +218,35 @@ class History:
             warnings.warn(text, TuningLogWarning, stacklevel=5)
 
 
-def _paths_text(logs: Iterable[LogContents]) -> str:
-    """The logs' files, comma-separated; ``"the log"`` for contents that no file holds."""
-    return ", ".join(dict.fromkeys(str(path) for log in logs for path in log.paths)) or "the log"
-
-
 @contextmanager
-def apply_history_best(paths: PathLike | Iterable[PathLike]) -> Iterator[LogContents]:
+def apply_history_best(paths: PathLike | Iterable[PathLike]) -> Iterator[tuple[IndexedLog, ...]]:
     """Builds inside the ``with`` read these logs; an inner ``with`` takes precedence.
 
     It holds for the current thread or asyncio task. Raises LogError for a file that is missing or
     cannot be read; warns of the lines that it skips.
     """
-    contents = load_log(paths)
-    token = _APPLIED.set((*_APPLIED.get(), contents))
+    files = [paths] if isinstance(paths, str | os.PathLike) else paths
+    logs = tuple(IndexedLog(path) for path in files)
+    token = _APPLIED.set((*_APPLIED.get(), *logs))
     try:
-        yield contents
+        yield logs
     finally:
         _APPLIED.reset(token)
 
 
 def current_history(cpu: Cpu) -> History:
     """What a build for this CPU on ``cpu.cores`` threads reads now."""
+    shipped, named = places.shipped_logs(cpu.name), places.named_logs(cpu.name)
+    found = (*shipped, *_user_logs(cpu.name), *named)
     known = all_implementations()
-    shipped = tuple(_load_once(path, *_stamp(path), known) for path in shipped_logs(cpu.name))
+    logs = tuple(_load_once(path, *_stamp(path), known) for path in found)
     applied = _APPLIED.get()
-    return History(cpu.name, cpu.cores, (*shipped, *applied), applied)
+    return History(cpu.name, cpu.cores, (*logs, *applied), applied, cpu.features)
 
 
-def shipped_logs(cpu_name: str) -> tuple[Path, ...]:
-    """The logs for a CPU's name: those in the wheel, in a checkout, in ``TVM_NEOCPU_LOGS``.
-
-    Later ones take precedence. Warns of a folder that is not there.
-    """
-    if cpu_name in ("", "..") or Path(cpu_name).name != cpu_name:
-        return ()
-    extra = [Path(each) for each in os.environ.get(LOGS_VARIABLE, "").split(os.pathsep) if each]
-    for folder in extra:
-        if not folder.is_dir():
-            text = f"{LOGS_VARIABLE} names {folder}, which is no folder: ignored"
-            warnings.warn(text, TuningLogWarning, stacklevel=3)
-    roots = [_PACKAGE / "_tuning_logs", _PACKAGE.parent / "tuning_logs", *extra]
-    return tuple(path for root in roots for path in sorted((root / cpu_name).glob("*.log")))
+def _user_logs(cpu_name: str) -> tuple[Path, ...]:
+    path = places.find_user_log(cpu_name)
+    return (path,) if path is not None and os.access(path, os.R_OK) else ()
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -230,6 +257,6 @@ def _stamp(path: Path) -> tuple[int, int]:
 @lru_cache(maxsize=64)
 def _load_once(
     path: Path, modified: int, size: int, known: tuple[Implementation, ...]
-) -> LogContents:
+) -> IndexedLog:
     """The log, read again when the file changes or when other implementations can read it."""
-    return load_log(path)
+    return IndexedLog(path)

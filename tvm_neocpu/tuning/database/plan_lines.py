@@ -25,6 +25,7 @@ from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.database.record_lines import (
     FAILED_COST,
+    NOT_MEASURED,
     Row,
     blank_row,
     config_of,
@@ -37,8 +38,6 @@ from tvm_neocpu.tuning.database.record_lines import (
 )
 
 _TASK = "neocpu_plan"
-# AutoTVM's MeasureErrorNo.UNKNOWN_ERROR: the line holds no measurement.
-_NOT_MEASURED = 8
 
 
 class PlanKey(NamedTuple):
@@ -56,8 +55,8 @@ def encode_plan(
     workloads = {node.id: node.workload for node in graph.nodes}
     if plan.graph != graph.hash or not plan.configs.keys() | plan.joins.keys() <= workloads.keys():
         raise PlanError(f"the plan is for graph {plan.graph}, not for {graph.hash}: not written")
-    tag = {"graph": plan.graph, "id": _digest(plan, cpu, threads)}
-    result = [[FAILED_COST], _NOT_MEASURED, 0.0, timestamp]
+    tag = {"graph": plan.graph, "id": plan_digest(plan, cpu, threads)}
+    result = [[FAILED_COST], NOT_MEASURED, 0.0, timestamp]
 
     def line(row: Row, **what: Any) -> str:
         row["neocpu"]["plan"] = tag | what
@@ -85,6 +84,16 @@ def encode_plan(
 
 def is_plan_row(row: Row) -> bool:
     return "plan" in ours_of(row)
+
+
+def plan_key(row: Row) -> PlanKey:
+    """What a line of a plan is for; raises LineError if it does not say."""
+    ours = ours_of(row)
+    tag = ours["plan"]
+    if not (isinstance(tag, dict) and isinstance(tag.get("graph"), str) and "id" in tag):
+        raise LineError("a plan line without graph and id")
+    target, _, _, _ = list_of(row, "input", 4)
+    return PlanKey(tag["graph"], cpu_of(target, ours), threads_of(ours))
 
 
 @dataclass
@@ -124,15 +133,10 @@ class PlanAssembler:
 
     def add(self, row: Row, where: str) -> None:
         """Take in one line of a plan; raises LineError if it is malformed."""
-        ours = ours_of(row)
-        tag = ours["plan"]
-        if not (isinstance(tag, dict) and isinstance(tag.get("graph"), str) and "id" in tag):
-            raise LineError("a plan line without graph and id")
-        target, task, _, _ = list_of(row, "input", 4)
-        key = PlanKey(tag["graph"], cpu_of(target, ours), threads_of(ours))
+        key, tag = plan_key(row), ours_of(row)["plan"]
         name = (key, str(tag["id"]))
         parts = self._parts.get(name) or _Parts(key, where)
-        _read_into(parts, tag, row, task)
+        _read_into(parts, tag, row, list_of(row, "input", 4)[1])
         if "lines" in tag:
             # The plan whose head comes last is the newest, so it moves to the end.
             self._parts.pop(name, None)
@@ -184,7 +188,8 @@ def _have(parts: _Parts) -> str:
     return f"{parts.count} of {parts.head['lines']} lines" if parts.head else "without its head"
 
 
-def _digest(plan: Plan, cpu: str, threads: int) -> str:
+def plan_digest(plan: Plan, cpu: str, threads: int) -> str:
+    """The ``id`` of a plan's lines: twelve hexadecimal digits that its content decides."""
     content = [
         [plan.graph, cpu, threads, plan.seconds, plan.lower_bound, plan.method],
         sorted([node, c.template, list(knobs(c).values())] for node, c in plan.configs.items()),

@@ -4,9 +4,11 @@
      "config": {"index": -1, "code_hash": null, "entity": [...]},
      "result": [[seconds, ...], error_no, all_cost, timestamp],
      "version": 0.2, "tvm_version": "0.27.0",
-     "neocpu": {"cpu": "skylake-avx512", "threads": 2, "version": "0.1.0"}}
+     "neocpu": {"cpu": "skylake-avx512", "threads": 2, "version": "0.1.0",
+                "features": "83f1c0de", "template": "4a4b1a1d", "protocol": 1}}
 
-The ``"neocpu"`` key says what AutoTVM left out of a record's key; its reader ignores ours.
+The ``"neocpu"`` key says what AutoTVM left out of a record's key, and with ``tvm_version`` what its
+time depends on (:mod:`.staleness`); AutoTVM's reader ignores ours.
 """
 
 from __future__ import annotations
@@ -14,16 +16,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.errors import LineError, first_line
+from tvm_neocpu.core.record import Record, Stamp
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.tuning.database.entities import decode_config, encode_config
+from tvm_neocpu.tuning.database.staleness import record_stamp, tvm_version
 from tvm_neocpu.tuning.database.task_args import decode_workload
 from tvm_neocpu.version import __version__
 
@@ -32,17 +33,34 @@ FORMAT_VERSION = 0.2
 TASK_SUFFIX = ".x86"
 # What AutoTVM wrote for the cost of a candidate that failed.
 FAILED_COST = 1e9
+# AutoTVM's MeasureErrorNo.UNKNOWN_ERROR: the line holds no measurement.
+NOT_MEASURED = 8
+# A hostile line may quote itself in what is wrong with it.
+_MAX_REASON = 200
 _MCPU = re.compile(r"-mcpu[= ](\S+)")
 
 Row = dict[str, Any]
 
 
 def encode_record(record: Record) -> str:
-    """The record's line, without the newline."""
+    """The record's line, without the newline; a record without a stamp gets today's."""
     costs = record.costs or ((FAILED_COST,) if record.error_no else ())
     result = [list(costs), record.error_no, record.all_cost, record.timestamp]
     row = row_of(record.workload, record.config, result, record.cpu, record.threads)
+    stamp_row(row, record.stamp or record_stamp(record.config), record.features)
     return json.dumps(row)
+
+
+def encode_hint(record: Record, origin: str) -> str:
+    """The line of a candidate that ``import`` took from a log of the CPU ``origin``."""
+    row = json.loads(encode_record(record))
+    row["neocpu"]["hint"] = origin
+    return json.dumps(row)
+
+
+def is_hint_row(row: Row) -> bool:
+    """Whether a record's line is a candidate that somebody imported, kept though it is stale."""
+    return "hint" in ours_of(row)
 
 
 def decode_record(row: Row) -> Record:
@@ -58,7 +76,7 @@ def decode_record(row: Row) -> Record:
     reason = implementation_of(config).misfit(workload, config)
     if reason is not None:
         raise LineError(f"its config does not fit {workload}: {reason}")
-    error = _whole(error_no, "error number")
+    error = whole(error_no, "error number")
     return Record(
         workload=workload,
         config=config,
@@ -66,9 +84,31 @@ def decode_record(row: Row) -> Record:
         cpu=cpu_of(target, ours),
         threads=threads_of(ours),
         error_no=error,
-        all_cost=_number(all_cost),
-        timestamp=_number(timestamp),
+        all_cost=number(all_cost),
+        timestamp=number(timestamp),
+        features=features_of(ours),
+        stamp=stamp_of(row, ours),
     )
+
+
+def reason_of(error: LineError) -> str:
+    """Why a line was skipped, as one short line."""
+    return first_line(error)[:_MAX_REASON]
+
+
+def parse_line(line: bytes) -> Row | None:
+    """A line of the file as a dictionary, ``None`` for a blank one or a comment.
+
+    Raises LineError, as :func:`parse_row` does.
+    """
+    line = line.strip()
+    if not line or line.startswith(b"#"):
+        return None
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        raise LineError("not UTF-8 text") from None
+    return parse_row(text)
 
 
 def parse_row(text: str) -> Row:
@@ -81,7 +121,7 @@ def parse_row(text: str) -> Row:
         raise LineError("not a JSON object")
     if "v" in row or "input" not in row:
         raise LineError("not an AutoTVM record of version 0.2")
-    if not _number(row.get("version", FORMAT_VERSION)) <= FORMAT_VERSION:
+    if not number(row.get("version", FORMAT_VERSION)) <= FORMAT_VERSION:
         raise LineError(f"format version {row['version']!r} is newer than {FORMAT_VERSION}")
     return row
 
@@ -102,9 +142,32 @@ def blank_row(
         "config": {"index": -1, "code_hash": None, "entity": entity},
         "result": result,
         "version": FORMAT_VERSION,
-        "tvm_version": _tvm_version(),
+        "tvm_version": tvm_version(),
         "neocpu": {"cpu": cpu, "threads": threads, "version": __version__},
     }
+
+
+def stamp_row(row: Row, stamp: Stamp, features: str) -> None:
+    """Write a stamp and the CPU's features into a line; what is empty stays unsaid."""
+    row["tvm_version"] = stamp.tvm
+    said = {"features": features, "template": stamp.template, "protocol": stamp.protocol}
+    row["neocpu"] |= {key: value for key, value in said.items() if value}
+
+
+def stamp_of(row: Row, ours: Row) -> Stamp:
+    """The stamp of a line, empty where it says nothing."""
+    template, tvm = ours.get("template", ""), row.get("tvm_version", "")
+    if not (isinstance(template, str) and isinstance(tvm, str)):
+        raise LineError("its versions are not texts")
+    return Stamp(template, tvm, whole(ours.get("protocol", 0), "protocol"))
+
+
+def features_of(ours: Row) -> str:
+    """The hash of the CPU's features, empty where it was not written down."""
+    features = ours.get("features", "")
+    if not isinstance(features, str):
+        raise LineError("its features are not a text")
+    return features
 
 
 def template_of(task: Any) -> str:
@@ -138,7 +201,7 @@ def cpu_of(target: Any, ours: Row) -> str:
 
 def threads_of(ours: Row) -> int:
     """The thread count, 0 where it was not written down."""
-    return _whole(ours.get("threads", 0), "thread count")
+    return whole(ours.get("threads", 0), "thread count")
 
 
 def _costs(costs: Any, error_no: int) -> tuple[float, ...]:
@@ -146,8 +209,8 @@ def _costs(costs: Any, error_no: int) -> tuple[float, ...]:
         raise LineError("its costs are not a list")
     if error_no and costs == [FAILED_COST]:
         return ()
-    numbers = tuple(_number(cost) for cost in costs)
-    if not all(0 < cost < math.inf for cost in numbers):
+    numbers = tuple(number(cost) for cost in costs)
+    if not all(cost > 0 for cost in numbers):
         raise LineError("its costs are not positive seconds")
     return numbers
 
@@ -160,24 +223,21 @@ def list_of(row: Row, key: str, length: int) -> list[Any]:
     return value
 
 
-def _whole(value: Any, what: str) -> int:
+def whole(value: Any, what: str) -> int:
+    """A value of a line that counts something."""
     if type(value) is not int or value < 0:
         raise LineError(f"{what} {value!r} is not a whole number")
     return value
 
 
-def _number(value: Any) -> float:
+def number(value: Any) -> float:
+    """A finite number of a line."""
     if type(value) not in (int, float):
         raise LineError(f"{value!r} is not a number")
     try:
-        return float(value)
+        found = float(value)
     except OverflowError:
         raise LineError("a number is too large") from None
-
-
-@cache
-def _tvm_version() -> str:
-    try:
-        return version("apache-tvm")
-    except PackageNotFoundError:
-        return "unknown"
+    if not math.isfinite(found):
+        raise LineError(f"{value!r} is not a number")
+    return found

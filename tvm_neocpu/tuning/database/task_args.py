@@ -1,4 +1,7 @@
-"""A workload from the argument list of an AutoTVM task (``Workload.args`` writes it)."""
+"""A workload from the argument list of an AutoTVM task (``Workload.args`` writes it).
+
+A line that is about all implementations of an operator names the operator in the template's place.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +10,16 @@ from typing import Any
 
 from tvm_neocpu.core.errors import LineError
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.topi.table import operator_of_template
+from tvm_neocpu.topi.table import find_operator, operator_of_template
 
 
 def decode_workload(template: str, args: Any, extras: Mapping[str, Any]) -> Workload:
-    """The workload of a task of this template; its operator reads the arguments.
+    """The workload of a task of this template or operator; the operator reads the arguments.
 
     ``extras`` is the line's ``"neocpu"`` key. Raises LineError for an unknown template and for
     arguments that are none of its operator's: other layouts, mixed types, impossible shapes.
     """
-    operator = operator_of_template(template)
+    operator = operator_of_template(template) or find_operator(template)
     if operator is None:
         raise LineError(f"unknown template {template!r}")
     if not isinstance(args, list):

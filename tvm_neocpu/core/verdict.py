@@ -1,0 +1,66 @@
+"""What a tuning session found out beside times: the network compared, workloads that are settled.
+
+Both keep a later session from searching for what is not there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tvm_neocpu.core.record import Stamp
+from tvm_neocpu.core.workload import Workload
+
+# In place of a plan's digest: no new plan was shown to be faster, what was there stays.
+KEPT = "kept"
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A workload whose best known config is beaten by no candidate by more than the noise.
+
+    ``noise`` is the share of the time up to which the comparison could not tell candidates apart
+    (0.01 is 1 %). ``candidates`` counts those that were measured. The key is a record's:
+    workload, CPU, features, threads. ``stamp`` is a :class:`Stamp` of the operator's whole space;
+    ``None``: this process settled it.
+    """
+
+    workload: Workload
+    cpu: str
+    threads: int
+    noise: float
+    candidates: int = 0
+    timestamp: float = 0.0
+    features: str = ""
+    stamp: Stamp | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A network built with a new plan against the network as it was, interleaved.
+
+    ``graph`` is the :class:`ConvGraph`'s hash. ``plan`` is the digest of the plan that won
+    (``plan_lines.plan_digest``), or :data:`KEPT`. ``ratio`` is the time before over the time with
+    the new plan, above 1 where the new one is faster; ``low`` and ``high`` bound its confidence
+    interval. ``candidates`` counts what was measured on the way, ``settled`` are the workloads that
+    need no more. ``network`` is its name for people. ``stamp`` is one of all templates; ``None``:
+    this process made it.
+    """
+
+    graph: str
+    cpu: str
+    threads: int
+    plan: str
+    ratio: float
+    low: float
+    high: float
+    candidates: int
+    settled: tuple[Settled, ...] = ()
+    timestamp: float = 0.0
+    network: str = ""
+    features: str = ""
+    stamp: Stamp | None = field(default=None, compare=False)
+
+    @property
+    def kept(self) -> bool:
+        """Whether the network stays as it was."""
+        return self.plan == KEPT

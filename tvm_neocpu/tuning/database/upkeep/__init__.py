@@ -1,0 +1,1 @@
+"""What people do with whole logs: merge them, prune them, take hints from AutoTVM's."""
