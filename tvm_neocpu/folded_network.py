@@ -1,6 +1,6 @@
 """A network read and folded once, then lowered under any plan: what tuning and plan reports time.
 
-    open_onnx(content, shapes, "llvm").lower(plan, views=False)
+open_onnx(content, shapes, "llvm").lower(plan, views=False)
 """
 
 from __future__ import annotations
@@ -58,9 +58,7 @@ class FoldedNetwork:
         return Lowered(schedule_module(computed, self.cpu), schemes)
 
 
-def open_onnx(
-    content: bytes, shapes: Mapping[str, tuple[int, ...]], target: str
-) -> FoldedNetwork:
+def open_onnx(content: bytes, shapes: Mapping[str, tuple[int, ...]], target: str) -> FoldedNetwork:
     """The network of an ONNX file's content at static input shapes; ``target`` as users write it.
 
     Raises what :func:`from_onnx` and :func:`parse_target` raise.

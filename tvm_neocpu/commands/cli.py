@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -58,11 +59,11 @@ def guarded(main: Callable[[list[str]], int], argv: Sequence[str] | None) -> int
         return INTERRUPTED
 
 
-def add_common_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for models, target, threads, log and shapes."""
+def add_common_options(parser: argparse.ArgumentParser, models: str = "+") -> None:
+    """Add the options for models (as many as ``nargs`` says), target, threads, log and shapes."""
     parser.add_argument(
         "models",
-        nargs="+",
+        nargs=models,
         metavar="MODEL",
         help="a network of the zoo, torchvision:NAME, or an ONNX file",
     )
@@ -118,7 +119,16 @@ def positive(text: str) -> int:
     return count
 
 
-positive.__name__ = "positive number"  # argparse's error message names the type by it
+def positive_seconds(text: str) -> float:
+    """A command line's text as seconds above 0. Raises ValueError."""
+    seconds = float(text)
+    if not 0 < seconds < math.inf:
+        raise ValueError
+    return seconds
+
+
+# argparse's error message names the type by it.
+positive.__name__ = positive_seconds.__name__ = "positive number"
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:

@@ -1,30 +1,41 @@
 """Tune networks for a CPU: `python -m tvm_neocpu.tune resnet50 --target llvm -mcpu=skylake-avx512`.
 
-Writes one log per network, which `relay.build` reads. After an interrupt the same command goes on
-where it stopped.
+Candidates are timed inside the network; a new plan counts only if the network was seen to be faster
+with it. Everything goes to this user's log for the CPU, which every build reads. After an interrupt
+the same command goes on where it stopped; on a network that is tuned it ends at once.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
+
+import onnx
 
 from tvm_neocpu.commands import cli
-from tvm_neocpu.core.errors import TargetError
+from tvm_neocpu.commands.tune_workload import tune_workload
+from tvm_neocpu.core.child_process import ChildError
+from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.core.fallback import tell
-from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.core.verdict import Verdict
+from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.pipeline import fold, search_plan
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets import parse_target
+from tvm_neocpu.targets import CompileTarget, parse_target
+from tvm_neocpu.tuning.database.history import apply_history_best, current_history
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.local_search.budget import Limits
-from tvm_neocpu.tuning.local_search.terminal_progress import progress_for
-from tvm_neocpu.tuning.tune_graph import tune_graph
+from tvm_neocpu.tuning.database.places import find_user_log
+from tvm_neocpu.tuning.in_network.outcome import Outcome
+from tvm_neocpu.tuning.in_network.progress import progress_for
+from tvm_neocpu.tuning.tune_network import Limits, TuningSession
 from tvm_neocpu.tuning.tuners import TUNERS
 
 
@@ -33,54 +44,144 @@ def main(argv: Sequence[str] | None = None) -> int:
     return cli.guarded(_tune, argv)
 
 
+@dataclass(frozen=True)
+class _Request:
+    """What the options ask for, and where it is written; ``text`` is the target's."""
+
+    options: argparse.Namespace
+    target: CompileTarget
+    text: str
+    log: Path
+
+
 def _tune(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
-    options = _parser().parse_args(words)
+    parser = _parser()
+    options = parser.parse_args(words)
+    if bool(options.models) == bool(options.workload):
+        parser.error("name networks, or one --workload")
     if options.threads:
         threads.use_threads(options.threads)
-    target = parse_target(cli.target_text(options.target, flags))
+    text = cli.target_text(options.target, flags)
+    target = parse_target(text)
     if not target.runs_here:
         lacks = ", ".join(target.missing)
         raise TargetError(f"cannot measure code for {target.cpu.name} here: no {lacks}")
-    cpu = target.cpu
-    threads.use_threads(cpu.cores)  # records are keyed by the threads, which -num-cores may set
+    # Records are keyed by the threads, which -num-cores may set.
+    threads.use_threads(target.cpu.cores)
+    cli.check_writable(options.json)
+    if options.workload:
+        log = cli.prepare_log(options.log or cli.default_log(target, "workloads"))
+        return tune_workload(options, target, TuningLog(log, target.cpu.features))
     shapes = cli.parse_shapes(options.shape)
     networks = [cli.load_network(spec) for spec in options.models]
     logs = [cli.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
+    reports = []
     for (name, model), log in zip(networks, logs, strict=True):
-        mod, _ = from_onnx(model, resolve_shapes(model.graph, shapes))
-        print(f"{name} on {cpu.name}, {cpu.cores} threads -> {log}", flush=True)
-        folded = fold(mod, cpu)
-        tell(FindFallbacks(cpu)(folded), "warn")  # no candidate is measured for these
-        graph = ExtractConvGraph(cpu)(folded)
-        summary = tune_graph(
-            graph,
-            target.target,
-            cpu,
-            partial(search_plan, graph, cpu),
-            TuningLog(log),
-            limits=Limits(trials=options.trials, seconds=options.time_budget),
-            tuner=lambda task: TUNERS[options.tuner](task, options.seed),
-            resume=options.resume,
-            progress=progress_for(sys.stdout),
-        )
-        print(f"{name}: {summary}", flush=True)
-        if summary.interrupted:
-            return cli.INTERRUPTED
-    return 0
+        request = _Request(options, target, text, log)
+        report = _tune_network(request, name, model, resolve_shapes(model.graph, shapes))
+        reports.append(report)
+        if report.get("interrupted"):
+            break
+    cli.write_report(options.json, {"networks": reports})
+    return cli.INTERRUPTED if any(report.get("interrupted") for report in reports) else 0
+
+
+def _tune_network(
+    request: _Request, name: str, model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]
+) -> dict[str, Any]:
+    """One network: a session, unless an earlier one has said all; its report as JSON."""
+    options, cpu = request.options, request.target.cpu
+    print(f"{name} on {cpu.name}, {cpu.cores} threads -> {request.log}", flush=True)
+    open_network = partial(open_onnx, model.SerializeToString(), shapes, request.text)
+    network = open_network()
+    tell(FindFallbacks(cpu)(network.module), "warn")  # no candidate is measured for these
+    named = request.log != find_user_log(cpu.name)
+    with apply_history_best(request.log) if named else contextlib.nullcontext():
+        known = current_history(cpu)
+    verdict = known.verdict(network.graph) if options.resume and not options.exhaustive else None
+    if verdict is not None and _is_enough(verdict, options.time_budget):
+        print(f"{name}: {_old_news(verdict)}", flush=True)
+        return {"network": name, "tuned_before": True, "ratio": verdict.ratio}
+    session = TuningSession(
+        network.graph,
+        cpu,
+        open_network,
+        partial(search_plan, network.graph, cpu),
+        choose_plan(network.graph, cpu, known),
+        known,
+        TuningLog(request.log, cpu.features),
+        limits=Limits(options.time_budget, options.trials),
+        tuner=options.tuner,
+        seed=options.seed,
+        resume=options.resume,
+        exhaustive=options.exhaustive,
+        progress=progress_for(sys.stdout),
+        name=name,
+    )
+    try:
+        outcome = session.run()
+    except ChildError as error:
+        raise NeoCpuError(f"{name} does not run as it is: {error}") from error
+    print(f"{name}: {outcome}", flush=True)
+    return {"network": name, **as_json(outcome)}
+
+
+def _is_enough(verdict: Verdict, budget: float | None) -> bool:
+    """Whether a verdict says all that a session of this budget could find out."""
+    return verdict.complete or (budget is not None and budget <= verdict.seconds)
+
+
+def _old_news(verdict: Verdict) -> str:
+    """The last line for a network that was tuned before."""
+    found = f"{verdict.ratio:.2f}x faster" if not verdict.kept else "nothing faster was found"
+    why = "every layer is settled" if verdict.complete else f"in {verdict.seconds:.0f} s"
+    more = "--no-resume measures again"
+    if not verdict.complete:
+        more += ", a larger --time-budget goes on"
+    return f"tuned before, {found} ({why}, {verdict.candidates} candidates); {more}"
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """An outcome for machines; times in milliseconds, ``ratio`` above 1 where tuning helped."""
+    proof = outcome.proof
+    report: dict[str, Any] = {
+        "verdict": str(outcome),
+        "improved": outcome.improved,
+        "interrupted": outcome.interrupted,
+        "settled": outcome.settled,
+        "measured": outcome.measured,
+        "failed": outcome.failed,
+        "seconds": outcome.seconds,
+    }
+    if proof is not None:
+        report |= {
+            "ratio": 1 / proof.ratio.value,
+            "low": 1 / proof.ratio.high,
+            "high": 1 / proof.ratio.low,
+            "before_ms": 1e3 * proof.incumbent_seconds,
+            "after_ms": 1e3 * proof.contender_seconds,
+            "largest_error": proof.error,
+        }
+    return report
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu.tune", description=__doc__)
-    cli.add_common_options(parser)
+    cli.add_common_options(parser, models="*")
     parser.add_argument(
-        "--trials", type=cli.positive, help="max candidates to measure per workload (default: all)"
+        "--workload",
+        metavar="TEXT",
+        help="one layer instead of networks, as `tune` prints it; timed alone, in cold caches",
+    )
+    parser.add_argument(
+        "--trials", type=cli.positive, help="max candidates to measure per layer (default: all)"
     )
     parser.add_argument(
         "--time-budget",
-        type=_seconds,
+        type=cli.positive_seconds,
         metavar="S",
-        help="seconds for each network (default: no limit)",
+        help="seconds for each network (default: until every layer is settled)",
     )
     parser.add_argument(
         "--resume",
@@ -89,15 +190,9 @@ def _parser() -> argparse.ArgumentParser:
         help="keep what the log holds already (default), or measure everything again",
     )
     parser.add_argument("--tuner", choices=TUNERS, default=next(iter(TUNERS)))
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random and xgb tuners")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the tuners that draw lots")
+    parser.add_argument(
+        "--exhaustive", action="store_true", help="measure every candidate (the paper's search)"
+    )
+    parser.add_argument("--json", type=Path, metavar="F", help="write the outcome to this file")
     return parser
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not seconds > 0:
-        raise ValueError
-    return seconds
-
-
-_seconds.__name__ = "positive number"

@@ -42,8 +42,9 @@ class Verdict:
     (``plan_lines.plan_digest``), or :data:`KEPT`. ``ratio`` is the time before over the time with
     the new plan, above 1 where the new one is faster; ``low`` and ``high`` bound its confidence
     interval. ``candidates`` counts what was measured on the way, ``settled`` are the workloads that
-    need no more. ``network`` is its name for people. ``stamp`` is one of all templates; ``None``:
-    this process made it.
+    need no more; ``complete``: all of the network's are settled. ``network`` is its name for
+    people, ``seconds`` the budget that the session had (without one, the time that it took).
+    ``stamp`` is one of all templates; ``None``: this process made it.
     """
 
     graph: str
@@ -58,6 +59,8 @@ class Verdict:
     timestamp: float = 0.0
     network: str = ""
     features: str = ""
+    seconds: float = 0.0
+    complete: bool = False
     stamp: Stamp | None = field(default=None, compare=False)
 
     @property

@@ -1,12 +1,12 @@
-"""Tuning as a library; :func:`tvm_neocpu.tuning.tune_graph.tune_graph` tunes a whole network.
+"""Tuning as a library; :class:`tvm_neocpu.tuning.tune_network.TuningSession` tunes a network.
 
 The command ``python -m tvm_neocpu.tune`` is ``tvm_neocpu/tune.py``, three lines that call
-``tvm_neocpu/commands/tune.py``: it reads the options, imports the model and calls ``tune_graph``.
+``tvm_neocpu/commands/tune.py``: it reads the options, imports the model and runs a session.
 
-    tune_graph       one network: local search, transforms, global search, plan logged
-    plan_rounds      search, measure what the plan takes unmeasured, search again
-    local_search/    a session: tasks, tuners, budget, progress; records go to the log
-    measuring/       builds and times candidates in worker processes
+    tune_network     a session: candidates in the network, contenders, the proof, the log
+    in_network/      stand-ins, kernels compiled once, processes, ratios, the board of a session
+    local_search/    one layer without a network: tasks, budget, progress
+    measuring/       builds and times candidates alone, in worker processes
     tuners/          propose what to measure next
     database/        the log, and which records and plans a build takes from it
     tasks            conv graph -> tasks (``task``)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -15,7 +14,6 @@ from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
-from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.table import Brought, bring, brought, space_of
 from tvm_neocpu.tuning.task import Task
 
@@ -23,15 +21,11 @@ from tvm_neocpu.tuning.task import Task
 def tasks_of(graph: ConvGraph, cpu: Cpu) -> tuple[Task, ...]:
     """The graph's workloads with their whole spaces and how often each occurs."""
     occurrences = Counter(node.workload for node in graph.convs if node.workload is not None)
-    return tuple(_task(workload, cpu, count) for workload, count in occurrences.items())
+    return tuple(task_of(workload, cpu, count) for workload, count in occurrences.items())
 
 
-def transform_tasks(moves: Iterable[TransformWorkload], cpu: Cpu) -> tuple[Task, ...]:
-    """One task for each layout transform; its only config is measured once."""
-    return tuple(_task(move, cpu, 1) for move in moves)
-
-
-def _task(workload: Workload, cpu: Cpu, occurrences: int) -> Task:
+def task_of(workload: Workload, cpu: Cpu, occurrences: int = 1) -> Task:
+    """The task of one workload: its whole space."""
     return Task(
         name=str(workload),
         workload=workload,

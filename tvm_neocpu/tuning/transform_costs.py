@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import product
 from math import log
 from statistics import fmean
 from typing import TypeAlias
@@ -13,11 +12,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.candidate import Candidate, layouts_of
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
+from tvm_neocpu.core.conv_graph import Shape4
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
@@ -80,61 +77,6 @@ class TransformCosts:
 
     def _predicted(self, move: TransformWorkload) -> float:
         return predict_seconds(move, TransformConfig(), self.cpu)
-
-
-def transforms_of(
-    graph: ConvGraph, candidates: Mapping[Workload, Sequence[Candidate]]
-) -> tuple[TransformWorkload, ...]:
-    """The transforms that plausible schemes on both ends of some edge would ask for, once each."""
-    layouts = {node.id: _plausible(node, candidates) for node in graph.nodes}
-    for join in graph.joins:
-        near = [layouts[id] for id in graph.neighbours[join] if id not in graph.joins]
-        around = {layout for reads, writes in near for layout in reads | writes}
-        layouts[join] = (around, around)
-    found: dict[TransformWorkload, None] = {}
-    for edge in graph.edges:
-        _, writes = layouts[edge.src]
-        reads, _ = layouts[edge.dst]
-        for before, after in sorted(product(writes, reads)):
-            found[TransformWorkload(*edge.shape, before.block, after.block)] = None
-    return tuple(move for move in found if not move.is_free and _fits(move))
-
-
-def transforms_in(graph: ConvGraph, plan: Plan) -> tuple[TransformWorkload, ...]:
-    """The transforms that a plan pays for, once each."""
-    shapes: dict[tuple[str, str], Shape4] = {}
-    found: dict[TransformWorkload, None] = {}
-    for edge in graph.edges:
-        # Consumers of one tensor share its transforms, which sit where the first one reads it.
-        shape = shapes.setdefault((edge.src, edge.tensor), edge.shape)
-        _, before = _layouts_in(graph.by_id[edge.src], plan)
-        after, _ = _layouts_in(graph.by_id[edge.dst], plan)
-        found[TransformWorkload(*shape, before.block, after.block)] = None
-    # A single channel fits no block: it broadcasts over any just as it is stored.
-    return tuple(move for move in found if not move.is_free and _fits(move))
-
-
-def _layouts_in(node: GraphNode, plan: Plan) -> tuple[Layout, Layout]:
-    """(layout that a node reads, layout that it writes) under a plan."""
-    if node.id in plan.joins:
-        return plan.joins[node.id], plan.joins[node.id]
-    return layouts_of(plan.configs[node.id]) if node.id in plan.configs else (NCHW, NCHW)
-
-
-def _plausible(
-    node: GraphNode, candidates: Mapping[Workload, Sequence[Candidate]]
-) -> tuple[set[Layout], set[Layout]]:
-    """(layouts that good schemes read, layouts that they write); plain for a boundary."""
-    if node.workload is None:
-        return {NCHW}, {NCHW}
-    schemes = candidates[node.workload]
-    limit = PLAUSIBLE * min(scheme.seconds for scheme in schemes)
-    good = [scheme for scheme in schemes if scheme.seconds <= limit]
-    return {scheme.reads for scheme in good}, {scheme.writes for scheme in good}
-
-
-def _fits(move: TransformWorkload) -> bool:
-    return all(Layout(block).fits(move.channels) for block in (move.before, move.after))
 
 
 def _kind(move: TransformWorkload) -> Kind:

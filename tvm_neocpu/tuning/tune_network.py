@@ -1,4 +1,4 @@
-"""Tune one network: candidates timed inside it, a plan from what they take, a proof before it counts.
+"""Tune one network: candidates timed inside it, a plan from what they take, then a proof.
 
     board      a seat for each workload, with its tuner and the ratios of its candidates
     rounds     stand-ins: one candidate of every open workload, compiled and timed in the network
@@ -16,46 +16,52 @@ import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from statistics import median
 
-from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.child_process import ChildError
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.record import IN_NETWORK, Record
+from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import LogContents, TuningLog
+from tvm_neocpu.tuning.database.plan_lines import plan_digest
+from tvm_neocpu.tuning.database.staleness import record_stamp
+from tvm_neocpu.tuning.database.turns import measuring_turn
 from tvm_neocpu.tuning.in_network.board import Board, Estimate, Seat
+from tvm_neocpu.tuning.in_network.contenders import Contenders
 from tvm_neocpu.tuning.in_network.machine import Lowering, Run, Scheme
+from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.in_network.progress import NoProgress, Progress, State
-from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
-from tvm_neocpu.tuning.in_network.rounds import Rounds
+from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
+from tvm_neocpu.tuning.in_network.rounds import Rounds, seconds_of
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.verify import Proof, prove
-from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN, Workers
+from tvm_neocpu.tuning.in_network.workers import INCUMBENT, Workers
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tasks import tasks_of
-from tvm_neocpu.tuning.tuners import TUNERS, Ranker, TunerFactory, learned
+from tvm_neocpu.tuning.tuners import TUNERS, Ranker, Tuner, TunerFactory, learned
 
 # What is known so far -> a plan for the graph.
 Search = Callable[[History], Plan]
 
-# Timed inferences of the incumbent that say what its layers take, and of each contender.
-REFERENCE_RUNS, CONTENDER_RUNS = 10, 12
-# Searches, each with the transforms timed that the one before it asked for.
-SEARCHES = 3
+# Timed inferences of the incumbent that say what its layers take.
+REFERENCE_RUNS = 10
 # The proof needs two builds and some seconds of turns; contenders need about two builds as well.
 PROOF_BUILDS, CONTENDER_BUILDS, PROOF_SECONDS = 1.5, 2.0, 12.0
 # The log-error of a ratio that another session confirmed: its clock and its incumbent were others.
 RESUMED_ERROR = 0.01
-# Records of other networks that teach the ranker, the latest ones.
-LESSONS = 4000
+# Workloads of other networks that teach the ranker, the latest ones, and records of each.
+LESSONS, RECORDS_OF_LESSON = 120, 40
+# Configs of a space that say which knobs there are.
+SAMPLE = 50
 
 
 @dataclass(frozen=True)
@@ -64,37 +70,6 @@ class Limits:
 
     seconds: float | None = None
     trials: int | None = None
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a session ended with. ``plan`` is what builds take now; ``None`` after an interrupt."""
-
-    plan: Plan | None
-    measured: int
-    failed: int
-    seconds: float
-    proof: Proof | None = None
-    settled: bool = False
-    interrupted: bool = False
-
-    @property
-    def improved(self) -> bool:
-        return self.proof is not None and self.proof.faster
-
-    def __str__(self) -> str:
-        if self.interrupted:
-            return f"interrupted after {self.measured} candidates; run again to go on"
-        if self.proof is not None and self.proof.faster:
-            ratio = self.proof.ratio
-            gain = f"{1 / ratio.value:.2f}x faster ({1 / ratio.high:.2f}-{1 / ratio.low:.2f})"
-            return f"{gain} after {self.measured} candidates"
-        how = "already at its best" if self.settled else "no better plan found"
-        near = ""
-        if self.proof is not None:
-            ratio = self.proof.ratio
-            near = f": the best other plan takes {ratio.value:.3f} ({ratio.low:.3f}-{ratio.high:.3f})"
-        return f"{how}{near} after {self.measured} candidates"
 
 
 @dataclass
@@ -118,17 +93,18 @@ class TuningSession:
     resume: bool = True
     exhaustive: bool = False
     progress: Progress = field(default_factory=NoProgress)
+    name: str = ""
 
     def run(self) -> Outcome:
         """Tune, prove, log the plan. Raises LogError if the log cannot be written, ChildError if
         the network as it is does not build or run."""
         self.log.check_writable()
-        self._start = time.monotonic()
+        self._start, self._began = time.monotonic(), time.time()
         self._interrupts = Interrupts()
-        self._transforms: dict[Workload, Record] = {}
         self._board = Board({}, 0.0)
         try:
-            with self._interrupts:
+            with self._interrupts, measuring_turn(self._say_waiting):
+                self._start = time.monotonic()
                 return self._tuned()
         except KeyboardInterrupt:
             return self._outcome(None, None, interrupted=True)
@@ -138,39 +114,56 @@ class TuningSession:
     def _tuned(self) -> Outcome:
         with Workers(self.open_network, _processes(), self.cpu.cores) as workers:
             self.progress.say("building the network as it is")
-            workers.start(self.incumbent)
+            tasks = [task for task in tasks_of(self.graph, self.cpu) if task.space]
+            with ThreadPoolExecutor(1) as pool:
+                starting = pool.submit(workers.start, self.incumbent)
+                make_tuner = self._tuners(tasks)
+                tuners = {task.workload: make_tuner(task) for task in tasks}
+                starting.result()
             self._startup = time.monotonic() - self._start
-            self._board = self._seated(workers)
+            self._board = self._seated(workers, tasks, tuners)
             self._search_candidates(workers)
             self.progress.say(f"  {self._state()}")
-            contenders = self._contenders(workers)
+            contenders = Contenders(
+                self.graph,
+                self._board,
+                self.incumbent,
+                workers,
+                self._search_records,
+                self._record,
+                self._keep,
+                self.progress,
+            ).find(lambda: self._left() > self._proof_seconds())
         proof, plan = self._proven(contenders)
         with self._interrupts.held():
             self.log.append_plan(plan, self.graph, self.cpu.name, self.cpu.cores)
+            self.log.append_verdict(self._verdict(plan, proof))
         return self._outcome(plan, proof)
 
     # -- the board ------------------------------------------------------------------------------
 
-    def _seated(self, workers: Workers) -> Board:
+    def _seated(
+        self, workers: Workers, tasks: Sequence[Task], tuners: Mapping[Workload, Tuner]
+    ) -> Board:
         """A seat for each workload, with what its calls take in the network as it is."""
         runs: list[Run] = workers.ask(0, "times", (INCUMBENT,), REFERENCE_RUNS)[INCUMBENT]
         calls: dict[Scheme, int] = workers.ask(0, "calls", INCUMBENT)
-        network = _median([sum(run.values()) for run in runs])
-        tasks = [task for task in tasks_of(self.graph, self.cpu) if task.space]
-        make_tuner = self._tuners(tasks)
+        network = median([sum(run.values()) for run in runs])
         seats = {}
         for task in tasks:
             count = sum(n for scheme, n in calls.items() if scheme[0] == task.workload)
             if not count:  # nothing of the network is computed by this workload's templates
                 continue
-            total = _median([_seconds_of(task.workload, run) for run in runs])
+            total = median([seconds_of(task.workload, run) for run in runs])
             configs = frozenset(
                 self.incumbent.configs[node.id]
                 for node in self.graph.convs
                 if node.workload == task.workload
             )
-            seat = Seat(task, make_tuner(task), configs, total / count, total / network)
-            self._resume_seat(seat)
+            tuner = tuners[task.workload]
+            seat = Seat(task, tuner, configs, total / count, total / network)
+            if self.resume:
+                self._resume_seat(seat)
             seats[task.workload] = seat
             self._keep_incumbent(seat)
         return Board(seats, network)
@@ -180,24 +173,21 @@ class TuningSession:
             return TUNERS["grid"](tasks, self.seed)
         if self.tuner != "learned":
             return TUNERS[self.tuner](tasks, self.seed)
-        ranker = Ranker([(task.workload, task.space) for task in tasks])
+        ranker = Ranker([(task.workload, task.space[:SAMPLE]) for task in tasks])
         own = {task.workload for task in tasks}
-        lessons = [r for log in self.known.logs for r in log.records if self._teaches(r, own)]
-        for record in lessons[-LESSONS:]:
-            predicted = predict_seconds(record.workload, record.config, self.cpu)
-            ranker.learn(record.workload, record.config, predicted, record.seconds)
+        others = [w for w in self.known.best_records.recorded if w not in own]
+        for workload in others[-LESSONS:]:
+            if isinstance(workload, TransformWorkload):
+                continue
+            for record in self.known.best_records.ascending(workload)[:RECORDS_OF_LESSON]:
+                predicted = predict_seconds(workload, record.config, self.cpu)
+                ranker.learn(workload, record.config, predicted, record.seconds)
         return learned(tasks, self.seed, ranker)
-
-    def _teaches(self, record: Record, own: set[Workload]) -> bool:
-        """Whether a record is of another network's workload, on this machine."""
-        same = (record.cpu, record.threads) == (self.cpu.name, self.cpu.cores)
-        moved = isinstance(record.workload, TransformWorkload)
-        return same and record.ok and not moved and record.workload not in own
 
     def _resume_seat(self, seat: Seat) -> None:
         """Ratios that logs know count as confirmed, against their own record of the incumbent."""
-        if not self.resume:
-            return
+        seat.closed = self.known.settled(seat.workload) and not self.exhaustive
+        seat.hints = self.known.hints(seat.workload)
         records = {r.config: r for r in self.known.tried((seat.workload,)).get(seat.workload, ())}
         before = [records[c].seconds for c in seat.incumbent if c in records and records[c].ok]
         space = set(seat.task.space)
@@ -244,102 +234,23 @@ class TuningSession:
 
     def _time_for_rounds(self) -> float:
         """Seconds left before contenders must be built."""
-        reserve = self._startup * (PROOF_BUILDS + CONTENDER_BUILDS) + PROOF_SECONDS
-        return self._left() - reserve
+        return self._left() - self._startup * CONTENDER_BUILDS - self._proof_seconds()
+
+    def _proof_seconds(self) -> float:
+        """What a proof takes at least."""
+        return self._startup * PROOF_BUILDS + PROOF_SECONDS
 
     def _left(self) -> float:
         if self.limits.seconds is None:
             return math.inf
         return self.limits.seconds - (time.monotonic() - self._start)
 
-    # -- contenders -----------------------------------------------------------------------------
-
-    def _contenders(self, workers: Workers) -> list[tuple[Ratio, Plan]]:
-        """Plans that ran faster than the incumbent beside it, the fastest first."""
-        tried: dict[str, Plan] = {}
-        found: list[tuple[Ratio, Plan]] = []
-        for attempt in range(SEARCHES):
-            wanted = [self.search(self._confirmed())]
-            wanted += [self._replaced()] * (attempt == 0)
-            plans = [plan for plan in wanted if self._is_new(plan, tried)]
-            if not plans or self._left() < self._startup * PROOF_BUILDS + PROOF_SECONDS:
-                break
-            for first in range(0, len(plans), len(workers)):
-                found += self._timed(workers, plans[first : first + len(workers)])
-        faster = [(ratio, plan) for ratio, plan in found if ratio.value < 1]
-        return sorted(faster, key=lambda pair: pair[0].value)
-
-    def _is_new(self, plan: Plan, tried: dict[str, Plan]) -> bool:
-        """Whether a plan differs from the incumbent and from those before it."""
-        if not tried:
-            tried[_text(self.incumbent)] = self.incumbent
-        return tried.setdefault(_text(plan), plan) is plan
-
-    def _timed(self, workers: Workers, plans: list[Plan]) -> list[tuple[Ratio, Plan]]:
-        """Each plan's network beside the incumbent's; its transforms go to the log."""
-        found = []
-        problems = workers.build(plans, views=False)
-        for index, (plan, problem) in enumerate(zip(plans, problems, strict=True)):
-            if problem is not None:
-                self.progress.say(f"  a plan could not be built: {problem}")
-                continue
-            try:
-                runs = workers.times(index, CONTENDER_RUNS)
-                calls = workers.ask(index, "calls", STAND_IN)
-            except ChildError as error:
-                self.progress.say(f"  a plan could not be run: {error}")
-                continue
-            ours, theirs = runs[STAND_IN], runs[INCUMBENT]
-            whole = [[sum(run.values()) for run in each] for each in (ours, theirs)]
-            drift = self._board.network_seconds / _median(whole[1])
-            self._keep_transforms(ours, calls, drift)
-            found.append((paired(whole[0], whole[1]), plan))
-        return found
-
-    def _keep_transforms(
-        self, runs: Sequence[Run], calls: Mapping[Scheme, int], drift: float
-    ) -> None:
-        for (workload, config), count in calls.items():
-            if isinstance(workload, TransformWorkload):
-                seconds = drift * _median([_seconds_of(workload, run) for run in runs]) / count
-                record = self._record(workload, config, (seconds,), 0)
-                self._transforms[workload] = record
-                self._keep(record)
-
-    def _confirmed(self) -> History:
-        """What the search may believe: confirmed ratios; others at no less than the best of these."""
-        records = list(self._transforms.values())
-        records += [
-            record
-            for found in self.known.transforms(self.graph).values()
-            for record in found
-            if record.workload not in self._transforms
-        ]
-        for seat in self._board.seats.values():
-            best = min(1.0, seat.best)
-            for config, estimate in seat.estimates.items():
-                ratio = estimate.ratio.value if estimate.confirmed else estimate.ratio.high
-                seconds = seat.seconds * max(ratio, best)
-                records.append(self._record(seat.workload, config, (seconds,), 0))
-            for config in seat.failed:
-                records.append(self._record(seat.workload, config, (), 1))
-            for config in seat.incumbent:
-                records.append(self._record(seat.workload, config, (seat.seconds,), 0))
-        return History(self.cpu.name, self.cpu.cores, (LogContents(records=tuple(records)),))
-
-    def _replaced(self) -> Plan:
-        """The incumbent's layouts, with the best confirmed config that has them at each node."""
-        configs: dict[str, Config] = {}
-        for node in self.graph.convs:
-            mine = self.incumbent.configs[node.id]
-            seat = None if node.workload is None else self._board.seats.get(node.workload)
-            leader = None if seat is None else seat.leaders().get(layouts_of(mine))
-            if seat is not None and leader is not None:
-                known = seat.estimates.get(leader)
-                if known is not None and known.ratio.high < 1:
-                    mine = leader
-            configs[node.id] = mine
-        return replace(self.incumbent, configs=configs, method="replaced")
+    def _search_records(self, records: Sequence[Record]) -> Plan:
+        """The global search over these records, and over the transforms that logs know."""
+        known = [r for found in self.known.transforms(self.graph).values() for r in found]
+        log = LogContents((*known, *records))
+        features = self.cpu.features
+        return self.search(History(self.cpu.name, self.cpu.cores, (log,), features=features))
 
     # -- the end --------------------------------------------------------------------------------
 
@@ -356,11 +267,13 @@ class TuningSession:
                 return proof, replace(plan, seconds=seconds)
             if not proof.right:
                 self.progress.say(f"  its outputs are off by {proof.error:.1e}: not used")
-            if self._left() < self._startup * PROOF_BUILDS + PROOF_SECONDS:
+            if self._left() < self._proof_seconds():
                 break
         return proof, self.incumbent
 
-    def _outcome(self, plan: Plan | None, proof: Proof | None, interrupted: bool = False) -> Outcome:
+    def _outcome(
+        self, plan: Plan | None, proof: Proof | None, interrupted: bool = False
+    ) -> Outcome:
         board = self._board
         seconds = time.monotonic() - self._start
         settled = bool(board.seats) and not board.open
@@ -396,23 +309,43 @@ class TuningSession:
             self.cpu.cores,
             error_no=int(error_no),
             timestamp=time.time(),
+            features=self.cpu.features,
+            stamp=record_stamp(config, IN_NETWORK),
         )
+
+    def _verdict(self, plan: Plan, proof: Proof | None) -> Verdict:
+        """What the session found out, for the log: nobody need search for it again."""
+        cpu, now = self.cpu, time.time()
+        won = proof is not None and proof.faster
+        before = proof.ratio if proof is not None else Ratio(0.0, SURE)
+        settled = tuple(
+            Settled(
+                seat.workload, cpu.name, cpu.cores, SURE, len(seat.estimates), now, cpu.features
+            )
+            for seat in self._board.seats.values()
+            if seat.settled
+        )
+        return Verdict(
+            graph=self.graph.hash,
+            cpu=cpu.name,
+            threads=cpu.cores,
+            plan=plan_digest(plan, cpu.name, cpu.cores) if won else KEPT,
+            ratio=1 / before.value,
+            low=1 / before.high,
+            high=1 / before.low,
+            candidates=self._board.measured,
+            settled=settled,
+            timestamp=now,
+            network=self.name,
+            features=cpu.features,
+            seconds=self.limits.seconds or now - self._began,
+            complete=all(seat.settled for seat in self._board.seats.values()),
+        )
+
+    def _say_waiting(self, holder: str) -> None:
+        self.progress.say(f"waiting for {holder}, which measures on this machine")
 
 
 def _processes() -> int:
     """Builds run in parallel, one on each core that the process may use; more than four wait."""
     return max(1, min(4, len(os.sched_getaffinity(0))))
-
-
-def _seconds_of(workload: Workload, run: Run) -> float:
-    return sum(seconds for scheme, seconds in run.items() if scheme and scheme[0] == workload)
-
-
-def _median(values: Sequence[float]) -> float:
-    return sorted(values)[len(values) // 2]
-
-
-def _text(plan: Plan) -> str:
-    """Equal for plans that decide alike."""
-    configs = sorted((id, str(config)) for id, config in plan.configs.items())
-    return repr((configs, sorted((id, str(layout)) for id, layout in plan.joins.items())))

@@ -50,6 +50,8 @@ def encode_verdict(verdict: Verdict) -> str:
         "high": verdict.high,
         "candidates": verdict.candidates,
         "network": verdict.network,
+        "seconds": verdict.seconds,
+        "complete": verdict.complete,
         "protocol": stamp.protocol,
         "template": stamp.template,
     }
@@ -99,6 +101,8 @@ def decode_verdict(row: Row) -> Verdict | None:
         timestamp=timestamp,
         network=_text(found, "network"),
         features=features_of(ours),
+        seconds=number(found.get("seconds", 0.0)),
+        complete=found.get("complete") is True,
         stamp=_stamp(row, found),
     )
 

@@ -15,14 +15,14 @@ from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.tuning.in_network.ratios import Ratio, combined
+from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio, combined
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tuners import Tuner
 
 # A candidate that is this much below the best known is worth a second look.
 WORTH_CONFIRMING = 0.005
-# Readings after which a candidate is known well enough, and the log-error that is well enough.
-MAX_READINGS, SURE = 5, 0.004
+# Readings after which a candidate is known well enough.
+MAX_READINGS = 5
 # A workload is settled when the next candidate is expected to save less than this share of the
 # network's time.
 SETTLED_SHARE = 0.0005
@@ -60,7 +60,8 @@ class Seat:
     """One workload in the session.
 
     ``incumbent`` holds its configs in the network as it is; ``seconds`` is what one of its calls
-    takes there, and ``weight`` the share of the network's time that all its calls take.
+    takes there, and ``weight`` the share of the network's time that all its calls take. ``hints``
+    are configs to try first. A ``closed`` seat was settled in an earlier session.
     """
 
     task: Task
@@ -70,6 +71,8 @@ class Seat:
     weight: float
     estimates: dict[Config, Estimate] = field(default_factory=dict)
     failed: dict[Config, str] = field(default_factory=dict)
+    hints: Sequence[Config] = ()
+    closed: bool = False
 
     @property
     def workload(self) -> Workload:
@@ -95,6 +98,8 @@ class Seat:
 
     def hope(self) -> float:
         """Expected saving of the next measurement, as a share of the network's time."""
+        if self.closed:
+            return 0.0
         contender = self.contender()
         promised = self.tuner.promise()
         if contender is not None:
@@ -106,8 +111,10 @@ class Seat:
     def wishes(self, count: int) -> list[Config]:
         """Configs to measure next, the most wanted first."""
         contender = self.contender()
+        tried = self.estimates.keys() | self.failed.keys() | self.incumbent
         first = [] if contender is None else [contender]
-        return [*first, *self.tuner.propose(count)]
+        first += [hint for hint in self.hints if hint not in tried]
+        return list(dict.fromkeys([*first, *self.tuner.propose(count)]))
 
     def spares(self, fallback: Sequence[Config]) -> list[Config]:
         """Configs for rounds that are not about this workload: known ones before ``fallback``."""
@@ -172,5 +179,5 @@ class Board:
 
     @property
     def gain(self) -> float:
-        """Confirmed gain so far, as a share of the network's time, before layouts are reconciled."""
+        """Confirmed gain, as a share of the network's time, before layouts are reconciled."""
         return sum(seat.weight * (1 - min(1.0, seat.best)) for seat in self.seats.values())

@@ -88,7 +88,7 @@ class NetworkMachine:
             self._slots[slot].network.timed()
         found: dict[str, list[Run]] = {slot: [] for slot in slots}
         for turn in range(runs):
-            # Each slot follows each other one equally often: caches are as the one before left them.
+            # The order changes: a slot finds the caches as the one before left them.
             for slot in slots if turn % 2 else reversed(slots):
                 found[slot].append(self._run(self._slots[slot]))
         return found

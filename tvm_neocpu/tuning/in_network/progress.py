@@ -96,7 +96,7 @@ class TerminalProgress:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        # Drawing occupies a core for some milliseconds and would disturb the timing if it came often.
+        # Drawing takes a core for some milliseconds: often, it would disturb the timing.
         self._status = Status("", console=console, refresh_per_second=1)
 
     def say(self, text: str) -> None:

@@ -9,6 +9,8 @@ from statistics import median
 
 # Of a log-ratio: however alike its samples are, code is placed anew in each process.
 FLOOR = 0.0015
+# A log-ratio with this error is known well enough: more readings would decide nothing.
+SURE = 0.004
 # Quantile of the normal distribution for an interval of 95 %, and the factors that make a standard
 # error of the median from the median absolute deviation.
 _Z, _MAD_TO_SIGMA, _MEDIAN = 1.96, 1.4826, 1.2533

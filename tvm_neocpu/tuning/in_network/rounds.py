@@ -27,6 +27,8 @@ CHOICES = 32
 TURN_SECONDS, MIN_PAIRS, MAX_PAIRS = 0.5, 5, 15
 
 Keep = Callable[[Record], None]
+# (workload, config, seconds, AutoTVM's error number) -> the record of a measurement made now.
+MakeRecord = Callable[[Workload, Config, Sequence[float], int], Record]
 # Workload -> the configs to try, the most wanted first.
 Wishes = Mapping[Workload, Sequence[Config]]
 
@@ -45,7 +47,7 @@ class Rounds:
     incumbent: Plan
     spares: Wishes
     keep: Keep
-    stamp: Callable[[Workload, Config, Sequence[float], int], Record]
+    make_record: MakeRecord
     _retry: list[dict[Workload, list[Config]]] = field(default_factory=list)
 
     def play(self) -> int:
@@ -121,7 +123,7 @@ class Rounds:
     def _record(self, seat: Seat, config: Config) -> None:
         ratio = seat.estimates[config].ratio
         costs = [seat.seconds * value for value in (ratio.low, ratio.value, ratio.high)]
-        self.keep(self.stamp(seat.workload, config, costs, MeasureErrorNo.NO_ERROR))
+        self.keep(self.make_record(seat.workload, config, costs, MeasureErrorNo.NO_ERROR))
 
     def _blame(self, plan: Plan, about: Mapping[Workload, Config], error: ChildError) -> int:
         """Halve a round that failed; give up the candidate that fails alone."""
@@ -133,16 +135,14 @@ class Rounds:
             return 0
         ((workload, config),) = suspects
         self.board.seats[workload].fail(config, str(error))
-        self.keep(self.stamp(workload, config, (), error_number(error)))
+        self.keep(self.make_record(workload, config, (), error_number(error)))
         return 1
 
 
-def workload_ratio(
-    workload: Workload, ours: Sequence[Run], theirs: Sequence[Run]
-) -> Ratio | None:
+def workload_ratio(workload: Workload, ours: Sequence[Run], theirs: Sequence[Run]) -> Ratio | None:
     """The time of a workload's calls in one network over that in another, run by run."""
-    mine = [_seconds_of(workload, run) for run in ours]
-    other = [_seconds_of(workload, run) for run in theirs]
+    mine = [seconds_of(workload, run) for run in ours]
+    other = [seconds_of(workload, run) for run in theirs]
     if not all(mine) or not all(other):
         return None
     return paired(mine, other)
@@ -156,5 +156,6 @@ def error_number(error: ChildError) -> MeasureErrorNo:
     return MeasureErrorNo.INSTANTIATION_ERROR if built else MeasureErrorNo.COMPILE_HOST
 
 
-def _seconds_of(workload: Workload, run: Run) -> float:
+def seconds_of(workload: Workload, run: Run) -> float:
+    """Seconds of all calls of a workload in one run."""
     return sum(seconds for scheme, seconds in run.items() if scheme and scheme[0] == workload)

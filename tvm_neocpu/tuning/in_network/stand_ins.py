@@ -2,7 +2,8 @@
 
 A layout changes in which order bytes are read, not how many there are. So the network of such a
 plan takes a view where a real one would transform, computes nonsense, and every layer in it runs
-with its true neighbours, caches, residuals and threads. One run times a candidate of every workload.
+with its true neighbours, caches, residuals and threads: one run times a candidate of every
+workload.
 
 A view between a convolution and what is fused with it would end the fusion, so those are *tied*: a
 join and the convolutions that read it have one layout, the first convolution that a join adds up
@@ -74,13 +75,13 @@ class StandIns:
             if workload in chosen or self._take(workload, spares[workload], layouts, chosen):
                 continue
             chosen[workload] = spares[workload][0]
-        configs = {n.id: chosen[n.workload] for n in self._graph.convs if n.workload is not None}
+        at_nodes = {n.id: chosen[n.workload] for n in self._graph.convs if n.workload is not None}
         joins = {
             node.id: layouts.get(self._ties.of_join(node), incumbent.joins.get(node.id, Layout(0)))
             for node in self._graph.nodes
             if node.kind is NodeKind.JOIN
         }
-        return replace(incumbent, configs=configs, joins=joins, method="stand-ins"), granted
+        return replace(incumbent, configs=at_nodes, joins=joins, method="stand-ins"), granted
 
     def _take(
         self,
@@ -92,10 +93,12 @@ class StandIns:
         """Choose the first config whose layouts agree with the tied sets; whether there is one."""
         for config in configs:
             asked = self._asked(workload, config)
-            if asked is not None and all(layouts.get(key, fit) == fit for key, fit in asked.items()):
+            if asked is not None and all(
+                layouts.get(key, fit) == fit for key, fit in asked.items()
+            ):
                 layouts |= asked
-                chosen[workload] = config
-                return True
+            chosen[workload] = config
+            return True
         return False
 
     def _asked(self, workload: Workload, config: Config) -> dict[int, Layout] | None:

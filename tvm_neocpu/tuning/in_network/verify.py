@@ -1,4 +1,4 @@
-"""The proof: two plans of one network, each in a fresh process, timed in turns until it is clear."""
+"""The proof: two plans of one network in fresh processes, timed in turns until it is clear."""
 
 from __future__ import annotations
 

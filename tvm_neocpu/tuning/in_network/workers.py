@@ -26,8 +26,8 @@ INCUMBENT, STAND_IN = "incumbent", "stand-in"
 class Workers:
     """``count`` processes that hold the network; each compiles the incumbent when it starts.
 
-    ``open_network`` is pickled: a partial of a module-level function over plain data. A process that
-    died is started again when it is needed. Close it, or use it in a ``with``.
+    ``open_network`` is pickled: a partial of a module-level function over plain data. A process
+    that died is started again when it is needed. Close it, or use it in a ``with``.
     """
 
     def __init__(self, open_network: Callable[[], Lowering], count: int, threads: int) -> None:
@@ -60,11 +60,14 @@ class Workers:
 
     def times(self, index: int, runs: int) -> dict[str, list[Run]]:
         """The incumbent and the stand-in of one process, timed in turns; raises ChildError."""
-        return self._turn(index, "times", (INCUMBENT, STAND_IN), runs, runs=2 * runs)
+        slots = (INCUMBENT, STAND_IN)
+        found: dict[str, list[Run]] = self._turn(index, "times", slots, runs, runs=2 * runs)
+        return found
 
     def burst(self, index: int, slot: str, count: int) -> list[float]:
         """Seconds of whole inferences of one process; raises ChildError."""
-        return self._turn(index, "burst", slot, count, runs=count)
+        seconds: list[float] = self._turn(index, "burst", slot, count, runs=count)
+        return seconds
 
     def ask(self, index: int, name: str, *arguments: Any) -> Any:
         """Any other question to one process; raises ChildError."""

@@ -18,14 +18,12 @@ from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 from tvm_neocpu.tuning.local_search.progress import NoProgress, Progress, TaskResult, TuningResult
 from tvm_neocpu.tuning.measuring.measurer import Measured, Measurer
 from tvm_neocpu.tuning.task import Task
-from tvm_neocpu.tuning.tuners import TUNERS, Tuner
-
-TunerFactory = Callable[[Task], Tuner]
+from tvm_neocpu.tuning.tuners import TUNERS, Tuner, TunerFactory
 
 
 def grid(task: Task) -> Tuner:
     """The default tuner factory: configs in the cost model's order."""
-    return TUNERS["grid"](task, 0)
+    return TUNERS["grid"]([task], 0)(task)
 
 
 def tune_tasks(

@@ -18,7 +18,6 @@ import tvm
 from tvm import te
 from tvm.s_tir import Schedule
 
-from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import MIB, cache_sizes
 from tvm_neocpu.core.types import item_bytes
 
@@ -28,12 +27,6 @@ ENOUGH = 1.25
 DEFAULT_L3 = 32 * MIB
 # The sweep adds words up, a cache line at a time; what the bytes mean does not matter to it.
 WORD, LINE = "int64", 64
-
-
-def touched_bytes(graph: ConvGraph) -> int:
-    """Bytes of all weights and of every convolution's output: what a run leaves in the caches."""
-    workloads = [node.workload for node in graph.convs if node.workload is not None]
-    return sum(workload.weight_bytes + workload.out_bytes for workload in workloads)
 
 
 def evicted_bytes(touched: int) -> int:

@@ -1,0 +1,128 @@
+"""Plans that may beat the incumbent: of confirmed ratios, built as they are, timed beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+from tvm_neocpu.core.candidate import layouts_of
+from tvm_neocpu.core.child_process import ChildError
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.tuning.in_network.board import Board
+from tvm_neocpu.tuning.in_network.machine import Run, Scheme
+from tvm_neocpu.tuning.in_network.progress import Progress
+from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
+from tvm_neocpu.tuning.in_network.rounds import Keep, MakeRecord, seconds_of
+from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN, Workers
+
+# Timed inferences of each contender.
+RUNS = 12
+# Searches, each with the transforms timed that the one before it asked for.
+SEARCHES = 3
+
+# The records that count -> a plan for the graph.
+SearchRecords = Callable[[Sequence[Record]], Plan]
+
+
+@dataclass
+class Contenders:
+    """Finds plans by searching over the board; ``transforms`` are the transforms timed so far."""
+
+    graph: ConvGraph
+    board: Board
+    incumbent: Plan
+    workers: Workers
+    search: SearchRecords
+    make_record: MakeRecord
+    keep: Keep
+    progress: Progress
+    transforms: dict[Workload, Record] = field(default_factory=dict)
+
+    def find(self, time_left: Callable[[], bool]) -> list[tuple[Ratio, Plan]]:
+        """Plans that ran faster than the incumbent beside it, the fastest first."""
+        tried = {_text(self.incumbent)}
+        found: list[tuple[Ratio, Plan]] = []
+        for attempt in range(SEARCHES):
+            wanted = [self.search(self._confirmed()), *([] if attempt else [self._replaced()])]
+            plans = {_text(plan): plan for plan in wanted if _text(plan) not in tried}
+            if not plans or not time_left():
+                break
+            tried |= plans.keys()
+            new = list(plans.values())
+            for first in range(0, len(new), len(self.workers)):
+                found += self._timed(new[first : first + len(self.workers)])
+        faster = [(ratio, plan) for ratio, plan in found if ratio.value < 1]
+        return sorted(faster, key=lambda pair: pair[0].value)
+
+    def _timed(self, plans: list[Plan]) -> list[tuple[Ratio, Plan]]:
+        """Each plan's network beside the incumbent's; its transforms go to the log."""
+        found = []
+        problems = self.workers.build(plans, views=False)
+        for index, (plan, problem) in enumerate(zip(plans, problems, strict=True)):
+            try:
+                if problem is not None:
+                    raise problem
+                runs = self.workers.times(index, RUNS)
+                calls = self.workers.ask(index, "calls", STAND_IN)
+            except ChildError as error:
+                self.progress.say(f"  a plan does not build or run: {error}")
+                continue
+            ours, theirs = runs[STAND_IN], runs[INCUMBENT]
+            mine, other = ([sum(run.values()) for run in each] for each in (ours, theirs))
+            self._keep_transforms(ours, calls, self.board.network_seconds / median(other))
+            found.append((paired(mine, other), plan))
+        return found
+
+    def _keep_transforms(
+        self, runs: Sequence[Run], calls: Mapping[Scheme, int], drift: float
+    ) -> None:
+        for (workload, config), count in calls.items():
+            if isinstance(workload, TransformWorkload):
+                seconds = drift * median(seconds_of(workload, run) for run in runs) / count
+                self.transforms[workload] = self.make_record(workload, config, (seconds,), 0)
+                self.keep(self.transforms[workload])
+
+    def _confirmed(self) -> list[Record]:
+        """What the search may believe: confirmed ratios, others at no less than the best of these.
+
+        The first reading of a candidate is too good where it is good.
+        """
+        records = list(self.transforms.values())
+        for seat in self.board.seats.values():
+            best = min(1.0, seat.best)
+            seconds = {
+                config: estimate.ratio.value if estimate.confirmed else estimate.ratio.high
+                for config, estimate in seat.estimates.items()
+            }
+            seconds = {config: max(ratio, best) for config, ratio in seconds.items()}
+            seconds |= dict.fromkeys(seat.incumbent, 1.0)
+            for config, ratio in seconds.items():
+                cost = (seat.seconds * ratio,)
+                records.append(self.make_record(seat.workload, config, cost, 0))
+            records += [self.make_record(seat.workload, config, (), 1) for config in seat.failed]
+        return records
+
+    def _replaced(self) -> Plan:
+        """The incumbent's layouts, with the best confirmed config that has them at each node."""
+        configs: dict[str, Config] = {}
+        for node in self.graph.convs:
+            mine = self.incumbent.configs[node.id]
+            seat = None if node.workload is None else self.board.seats.get(node.workload)
+            leader = None if seat is None else seat.leaders().get(layouts_of(mine))
+            if seat is not None and leader in seat.estimates:
+                assert leader is not None
+                mine = leader if seat.estimates[leader].ratio.high < 1 else mine
+            configs[node.id] = mine
+        return replace(self.incumbent, configs=configs, method="replaced")
+
+
+def _text(plan: Plan) -> str:
+    """Equal for plans that decide alike."""
+    configs = sorted((id, str(config)) for id, config in plan.configs.items())
+    return repr((configs, sorted((id, str(layout)) for id, layout in plan.joins.items())))

@@ -1,0 +1,43 @@
+"""What a tuning session ends with, for people and for the log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.tuning.in_network.verify import Proof
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``plan`` is what builds take now; ``None`` after an interrupt. ``settled``: nothing is left.
+
+    ``measured`` and ``failed`` count candidates, ``seconds`` the time of the whole session.
+    """
+
+    plan: Plan | None
+    measured: int
+    failed: int
+    seconds: float
+    proof: Proof | None = None
+    settled: bool = False
+    interrupted: bool = False
+
+    @property
+    def improved(self) -> bool:
+        """Whether a new plan was proven to be faster."""
+        return self.proof is not None and self.proof.faster
+
+    def __str__(self) -> str:
+        after = f"after {self.measured} candidates"
+        if self.interrupted:
+            return f"interrupted {after}; run again to go on"
+        if self.proof is not None and self.proof.faster:
+            ratio = self.proof.ratio
+            return (
+                f"{1 / ratio.value:.2f}x faster ({1 / ratio.high:.2f}-{1 / ratio.low:.2f}) {after}"
+            )
+        how = "already at its best" if self.settled else "no faster plan found"
+        if self.proof is None:
+            return f"{how} {after}"
+        return f"{how}: the best other plan takes {self.proof.ratio} of its time, {after}"
