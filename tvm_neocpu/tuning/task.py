@@ -18,7 +18,7 @@ class Task:
     ``tvm.tirx.PrimFunc`` (or an IRModule with one ``main``) over the blocked layouts. It is called
     in a worker process, so it must survive cloudpickle and must not hold TVM objects (see
     :mod:`tvm_neocpu.tuning.measuring.build_candidate`). ``occurrences`` says how often the workload
-    occurs in the network.
+    occurs in the network. ``favoured`` are configs of the space to look at first; empty: all.
     """
 
     name: str
@@ -27,3 +27,4 @@ class Task:
     predicted: Callable[[Config], float]
     build: Callable[[Config], Any]
     occurrences: int = 1
+    favoured: tuple[Config, ...] = ()

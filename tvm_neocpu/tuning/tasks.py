@@ -13,7 +13,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.topi.cost.ranking import predict_seconds
+from tvm_neocpu.topi.cost.ranking import favoured_of, predict_seconds
 from tvm_neocpu.topi.table import Brought, bring, brought, space_of
 from tvm_neocpu.tuning.task import Task
 
@@ -26,10 +26,12 @@ def tasks_of(graph: ConvGraph, cpu: Cpu) -> tuple[Task, ...]:
 
 def task_of(workload: Workload, cpu: Cpu, occurrences: int = 1) -> Task:
     """The task of one workload: its whole space."""
+    space = space_of(workload, cpu)
     return Task(
         name=str(workload),
         workload=workload,
-        space=space_of(workload, cpu),
+        space=space,
+        favoured=tuple(favoured_of(workload, space, cpu)),
         predicted=partial(_predict, workload, cpu),
         build=partial(build_kernel, workload, cpu, _sent_by_value(brought())),
         occurrences=occurrences,

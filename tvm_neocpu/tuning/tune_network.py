@@ -54,8 +54,8 @@ Search = Callable[[History], Plan]
 
 # Timed inferences of the incumbent that say what its layers take.
 REFERENCE_RUNS = 10
-# The proof needs two builds and some seconds of turns; contenders need about two builds as well.
-PROOF_BUILDS, CONTENDER_BUILDS, PROOF_SECONDS = 1.5, 2.0, 12.0
+# In builds of the start: the proof begins anew, contenders are made of kernels that are there.
+PROOF_BUILDS, CONTENDER_BUILDS, PROOF_SECONDS = 1.1, 0.5, 8.0
 # The log-error of a ratio that another session confirmed: its clock and its incumbent were others.
 RESUMED_ERROR = 0.01
 # Workloads of other networks that teach the ranker, the latest ones, and records of each.

@@ -48,7 +48,7 @@ def _best_per_layout(
 ) -> tuple[Candidate, ...]:
     """Remembered for as long as the same implementations are registered, under equal settings."""
     space = tuple(config for entry in entries for config in entry.space(workload, cpu))
-    favoured = _favoured(space, cpu.lanes(workload.types.accumulator))
+    favoured = favoured_of(workload, space, cpu)
     tried = [config for config in favoured if config not in without]
     best: dict[tuple[Layout, Layout], Candidate] = {}
     for candidate in _sorted(workload, tried, cpu):
@@ -67,8 +67,9 @@ def _sorted(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[Candi
     return sorted(candidates, key=lambda candidate: candidate.seconds)
 
 
-def _favoured(space: tuple[Config, ...], lanes: int) -> list[Config]:
+def favoured_of(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[Config]:
     """Configs whose blocks fill whole vectors; all of those that have no blocks."""
+    lanes = cpu.lanes(workload.types.accumulator)
     blocked: list[Any] = [config for config in space if has_blocks(config)]
     plain = [config for config in space if not has_blocks(config)]
     reads = _whole_vectors({config.ic_bn for config in blocked}, lanes)

@@ -26,6 +26,8 @@ MAX_READINGS = 5
 # A workload is settled when the next candidate is expected to save less than this share of the
 # network's time.
 SETTLED_SHARE = 0.0005
+# A layer is not expected to get faster than by this share: below it nobody looks for candidates.
+MOST = 0.15
 
 
 @dataclass
@@ -98,7 +100,7 @@ class Seat:
 
     def hope(self) -> float:
         """Expected saving of the next measurement, as a share of the network's time."""
-        if self.closed:
+        if self.closed or self.weight * MOST < SETTLED_SHARE:
             return 0.0
         contender = self.contender()
         promised = self.tuner.promise()

@@ -45,7 +45,7 @@ class Proof:
     @property
     def faster(self) -> bool:
         """Whether the contender is right, and clearly faster."""
-        return self.right and self.ratio.high < 1
+        return self.right and self.ratio.is_below_one
 
 
 def prove(
@@ -82,7 +82,8 @@ def prove(
 
 def is_clear(ratio: Ratio) -> bool:
     """Whether more turns would change nothing: clear of 1, or as good as 1."""
-    return ratio.high < 1 or ratio.low > 1 or (ratio.low > 1 - EQUAL and ratio.high < 1 + EQUAL)
+    equal = ratio.low > 1 - EQUAL and ratio.high < 1 + EQUAL
+    return ratio.is_below_one or ratio.is_above_one or equal
 
 
 def _built(open_network: Callable[[], Lowering], plan: Plan) -> ChildProcess:

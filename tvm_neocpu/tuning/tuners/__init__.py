@@ -20,7 +20,9 @@ TunerFactory = Callable[[Task], Tuner]
 def learned(tasks: Sequence[Task], seed: int, ranker: Ranker | None = None) -> TunerFactory:
     """Tuners that share a ranker: what one task teaches, the others know."""
     shared = ranker or Ranker([(task.workload, task.space) for task in tasks])
-    return lambda task: LearnedTuner(task.workload, task.space, task.predicted, shared)
+    return lambda task: LearnedTuner(
+        task.workload, task.space, task.predicted, shared, task.favoured
+    )
 
 
 # Name -> a function of a session's tasks and a seed. The first is the default.
