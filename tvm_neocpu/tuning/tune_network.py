@@ -56,6 +56,8 @@ Search = Callable[[History], Plan]
 REFERENCE_RUNS = 10
 # In builds of the start: the proof begins anew, contenders are made of kernels that are there.
 PROOF_BUILDS, CONTENDER_BUILDS, PROOF_SECONDS = 1.1, 0.5, 8.0
+# How often the search may ask for what its plan takes unmeasured.
+QUESTIONS = 12
 # The log-error of a ratio that another session confirmed: its clock and its incumbent were others.
 RESUMED_ERROR = 0.01
 # Workloads of other networks that teach the ranker, the latest ones, and records of each.
@@ -122,8 +124,6 @@ class TuningSession:
                 starting.result()
             self._startup = time.monotonic() - self._start
             self._board = self._seated(workers, tasks, tuners)
-            self._search_candidates(workers)
-            self.progress.say(f"  {self._state()}")
             contenders = Contenders(
                 self.graph,
                 self._board,
@@ -133,8 +133,11 @@ class TuningSession:
                 self._record,
                 self._keep,
                 self.progress,
-            ).find(lambda: self._left() > self._proof_seconds())
-        proof, plan = self._proven(contenders)
+            )
+            self._search_candidates(workers, contenders)
+            self.progress.say(f"  {self._state()}")
+            found = contenders.find(lambda: self._left() > self._proof_seconds())
+        proof, plan = self._proven(found)
         with self._interrupts.held():
             self.log.append_plan(plan, self.graph, self.cpu.name, self.cpu.cores)
             self.log.append_verdict(self._verdict(plan, proof))
@@ -209,7 +212,7 @@ class TuningSession:
 
     # -- the rounds -----------------------------------------------------------------------------
 
-    def _search_candidates(self, workers: Workers) -> None:
+    def _search_candidates(self, workers: Workers, contenders: Contenders) -> None:
         rounds = Rounds(
             self._board,
             workers,
@@ -221,10 +224,11 @@ class TuningSession:
         )
         about = len(self._board.seats)
         self.progress.say(f"tuning {about} layers of {1e3 * self._board.network_seconds:.2f} ms")
-        while self._time_for_rounds() > 0 and self._open():
-            if not rounds.play():
+        for _ in range(QUESTIONS):
+            while self._time_for_rounds() > 0 and self._open() and rounds.play():
+                self.progress.update(self._state())
+            if self._time_for_rounds() <= 0 or not contenders.ask():
                 break
-            self.progress.update(self._state())
 
     def _open(self) -> list[Seat]:
         limit = self.limits.trials

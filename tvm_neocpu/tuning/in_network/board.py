@@ -63,7 +63,8 @@ class Seat:
 
     ``incumbent`` holds its configs in the network as it is; ``seconds`` is what one of its calls
     takes there, and ``weight`` the share of the network's time that all its calls take. ``hints``
-    are configs to try first. A ``closed`` seat was settled in an earlier session.
+    are configs to try first. The search has ``asked`` for configs that its plan takes unmeasured.
+    A ``closed`` seat was settled in an earlier session.
     """
 
     task: Task
@@ -74,6 +75,7 @@ class Seat:
     estimates: dict[Config, Estimate] = field(default_factory=dict)
     failed: dict[Config, str] = field(default_factory=dict)
     hints: Sequence[Config] = ()
+    asked: list[Config] = field(default_factory=list)
     closed: bool = False
 
     @property
@@ -100,6 +102,8 @@ class Seat:
 
     def hope(self) -> float:
         """Expected saving of the next measurement, as a share of the network's time."""
+        if self.asked:
+            return self.weight
         if self.closed or self.weight * MOST < SETTLED_SHARE:
             return 0.0
         contender = self.contender()
@@ -114,7 +118,7 @@ class Seat:
         """Configs to measure next, the most wanted first."""
         contender = self.contender()
         tried = self.estimates.keys() | self.failed.keys() | self.incumbent
-        first = [] if contender is None else [contender]
+        first = [*self.asked, *([] if contender is None else [contender])]
         first += [hint for hint in self.hints if hint not in tried]
         return list(dict.fromkeys([*first, *self.tuner.propose(count)]))
 
@@ -127,6 +131,8 @@ class Seat:
     def hear(self, config: Config, ratio: Ratio) -> None:
         """Take in a ratio to the incumbent."""
         first = config not in self.estimates
+        if config in self.asked:
+            self.asked.remove(config)
         estimate = self.estimates.setdefault(config, Estimate())
         estimate.readings.append(ratio)
         if first and config not in self.incumbent:
@@ -135,12 +141,17 @@ class Seat:
     def fail(self, config: Config, why: str) -> None:
         """A config that cannot be built or run, or that computes something else."""
         self.failed[config] = why
+        self.asked = [asked for asked in self.asked if asked != config]
         self.estimates.pop(config, None)
         self.tuner.observe(config, math.inf)
 
     @property
     def settled(self) -> bool:
         return self.hope() < SETTLED_SHARE
+
+    def knows(self, config: Config) -> bool:
+        """Whether a config was measured, or is what the network has."""
+        return config in self.estimates or config in self.incumbent or config in self.failed
 
     def leaders(self) -> Mapping[tuple[Layout, Layout], Config]:
         """The best confirmed config of each layout pair."""

@@ -44,6 +44,21 @@ class Contenders:
     progress: Progress
     transforms: dict[Workload, Record] = field(default_factory=dict)
 
+    def ask(self) -> int:
+        """Search, and ask the board for what the plan takes unmeasured; how many configs these are.
+
+        The search picks just those whose price is most below their true time.
+        """
+        plan = self.search(self._confirmed())
+        count = 0
+        for node in self.graph.convs:
+            seat = None if node.workload is None else self.board.seats.get(node.workload)
+            config = plan.configs[node.id]
+            if seat is not None and not seat.knows(config) and config not in seat.asked:
+                seat.asked.append(config)
+                count += 1
+        return count
+
     def find(self, time_left: Callable[[], bool]) -> list[tuple[Ratio, Plan]]:
         """Plans that ran faster than the incumbent beside it, the fastest first."""
         tried = {_text(self.incumbent)}
@@ -76,6 +91,7 @@ class Contenders:
             ours, theirs = runs[STAND_IN], runs[INCUMBENT]
             mine, other = ([sum(run.values()) for run in each] for each in (ours, theirs))
             self._keep_transforms(ours, calls, self.board.network_seconds / median(other))
+            self._hear(ours, theirs, calls)
             ratio = paired(mine, other)
             self.progress.say(f"  a plan ({plan.method}) takes {ratio} of the time")
             found.append((ratio, plan))
@@ -89,6 +105,18 @@ class Contenders:
                 seconds = drift * median(seconds_of(workload, run) for run in runs) / count
                 self.transforms[workload] = self.make_record(workload, config, (seconds,), 0)
                 self.keep(self.transforms[workload])
+
+    def _hear(
+        self, ours: Sequence[Run], theirs: Sequence[Run], calls: Mapping[Scheme, int]
+    ) -> None:
+        """What the layers took in a real build is as good a reading as in a stand-in."""
+        for (workload, config), count in calls.items():
+            seat = self.board.seats.get(workload)
+            if seat is None or config in seat.incumbent:
+                continue
+            mine = [run[workload, config] / count for run in ours]
+            other = [seconds_of(workload, run) / seat.task.occurrences for run in theirs]
+            seat.hear(config, paired(mine, other))
 
     def _confirmed(self) -> list[Record]:
         """What the search may believe: confirmed ratios, others at no less than the best of these.

@@ -22,7 +22,7 @@ class LearnedTuner:
 
     Guesses err by the ranker's ``sigma`` (log-normal); the improvement counts against the best
     measured config. ``favoured`` configs come before the rest of the space. Nothing is predicted
-    before it is asked for: a prediction takes 50 us, and DenseNet-121's spaces have 344,000 configs.
+    before it is asked for: a prediction takes 50 us, DenseNet-121 has 344,000 configs.
     """
 
     def __init__(
