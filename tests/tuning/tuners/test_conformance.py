@@ -16,7 +16,7 @@ def make_tuner(request, make_task):
 
     def make(space=None, seed=7):
         task: Task = make_task() if space is None else make_task(space=space)
-        return TUNERS[request.param](task, seed)
+        return TUNERS[request.param]([task], seed)(task)
 
     return make
 
@@ -43,11 +43,28 @@ def test_it_proposes_the_whole_space_each_config_once(make_tuner, space, batch) 
     assert set(proposed) == set(space)
 
 
-def test_unobserved_proposals_do_not_come_again(make_tuner, space) -> None:
+def test_proposals_stay_until_they_are_observed(make_tuner, space) -> None:
     tuner = make_tuner()
-    first, second = tuner.propose(10), tuner.propose(100)
-    assert set(first) | set(second) == set(space)
-    assert not set(first) & set(second)
+    first = tuner.propose(100)
+    assert set(first) == set(space)
+    tuner.observe(first[0], true_seconds(first[0]))
+    assert set(tuner.propose(100)) == set(space) - {first[0]}
+
+
+def test_asking_twice_gives_one_answer(make_tuner, space) -> None:
+    tuner = make_tuner()
+    for config in space[:8]:
+        tuner.observe(config, true_seconds(config))
+    assert len(set(tuner.propose(5))) == 5
+    promise = tuner.promise()
+    assert tuner.promise() == promise >= 0
+
+
+def test_nothing_left_promises_nothing(make_tuner) -> None:
+    tuner = make_tuner()
+    assert tuner.promise() > 0
+    drain(tuner, 7)
+    assert tuner.promise() == 0
 
 
 def test_observed_configs_are_not_proposed(make_tuner, space) -> None:

@@ -1,8 +1,8 @@
-"""The default tuner."""
+"""The cost model's order."""
 
 from __future__ import annotations
 
-from tvm_neocpu.tuning.tuners import GridTuner
+from tvm_neocpu.tuning.tuners.grid import GridTuner
 
 
 def test_it_follows_the_cost_model(space, predicted) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
-from tvm_neocpu.tuning.tuners import GridTuner, XGBTuner
-from tvm_neocpu.tuning.tuners.xgb import WARM_UP, feature_names, feature_vector
+from tvm_neocpu.tuning.tuners.features import feature_names, feature_vector
+from tvm_neocpu.tuning.tuners.grid import GridTuner
+from tvm_neocpu.tuning.tuners.xgb import WARM_UP, XGBTuner
 
 SPACE = tuple(
     ConvConfig(ic_bn, oc_bn, reg_n, unroll)

@@ -86,7 +86,8 @@ class Ranker:
             [*feature_vector(config, self._knobs), *sizes, math.log(seconds)]
             for config, seconds in zip(configs, predicted, strict=True)
         ]
-        return np.array(rows, np.float32).reshape(len(rows), -1)
+        width = len(self._knobs) + len(sizes) + 1
+        return np.array(rows, np.float32).reshape(len(rows), width)
 
     def learn(self, workload: Workload, config: Config, predicted: float, seconds: float) -> None:
         """Take in a measurement that worked; both times in seconds."""
@@ -106,6 +107,8 @@ class Ranker:
         alike = self._rows.get(workload, [])
         if self._model is None:
             return np.full(len(features), fmean(row.error for row in alike) if alike else 0.0)
+        if not len(features):
+            return np.zeros(0)
         guesses = self._guess(features)
         if alike:
             mine = self._guess(np.array([row.features for row in alike]))

@@ -1,0 +1,137 @@
+"""Rounds with scripted processes: ratios reach the board, failures are narrowed down to one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from tvm_neocpu.core.child_process import ChildDied, ChildError
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.record import Record
+from tvm_neocpu.tuning.in_network.board import Board, Seat
+from tvm_neocpu.tuning.in_network.rounds import Rounds, error_number
+from tvm_neocpu.tuning.in_network.stand_ins import StandIns
+from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
+from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
+from tvm_neocpu.tuning.tuners.grid import GridTuner
+
+CHANNELS = (32, 64, 96, 128)
+
+
+class ScriptedWorkers:
+    """Answers with ``true_ratio`` of the config; configs in ``broken`` do not build."""
+
+    baseline = 5e-3
+
+    def __init__(self, graph: ConvGraph, incumbent: Plan, true_ratio, broken=()) -> None:
+        self._graph, self._incumbent = graph, incumbent
+        self._ratio, self._broken = true_ratio, set(broken)
+        self._plans: list[Plan] = []
+        self.builds = 0
+
+    def __len__(self) -> int:
+        return 1
+
+    def build(self, plans: Sequence[Plan], views: bool) -> list[ChildError | None]:
+        assert views
+        self._plans = list(plans)
+        self.builds += len(plans)
+        return [
+            ChildDied("its process ended with code -11")
+            if self._broken & set(plan.configs.values())
+            else None
+            for plan in plans
+        ]
+
+    def times(self, index: int, runs: int):
+        def run(plan: Plan):
+            return {
+                (n.workload, plan.configs[n.id]): 1e-3 * self._ratio(plan.configs[n.id])
+                for n in self._graph.convs
+            }
+
+        plans = {STAND_IN: self._plans[index], INCUMBENT: self._incumbent}
+        return {slot: [run(plan)] * runs for slot, plan in plans.items()}
+
+
+@pytest.fixture
+def play(make_task, space):
+    """Plays rounds over four layers until nothing is left; returns board, records and workers."""
+
+    def run(true_ratio, broken=(), rounds: int = 400):
+        tasks = [make_task(str(c), c) for c in CHANNELS]
+        nodes = [
+            GraphNode(str(n), NodeKind.CONV, str(n), (1, 64, 56, 56), task.workload)
+            for n, task in enumerate(tasks)
+        ]
+        graph = ConvGraph(tuple(nodes), ())
+        incumbent = Plan(graph.hash, {node.id: space[0] for node in nodes})
+        seats = {}
+        for task in tasks:
+            tuner = GridTuner(task.space, task.predicted)
+            tuner.observe(space[0], 1e-3)
+            seats[task.workload] = Seat(task, tuner, frozenset(space[:1]), 1e-3, 0.25)
+        board, records = Board(seats, 4e-3), []
+        workers = ScriptedWorkers(graph, incumbent, true_ratio, broken)
+
+        def record(workload, config, costs, error_no) -> Record:
+            return Record(workload, config, tuple(costs), "testcpu", 2, error_no=int(error_no))
+
+        rounds_ = Rounds(
+            board,
+            workers,
+            StandIns(graph),
+            incumbent,
+            {task.workload: list(space) for task in tasks},
+            records.append,
+            record,
+        )
+        for _ in range(rounds):
+            if not board.open or not (rounds_.play() or rounds_._retry):
+                break
+        return board, records, workers
+
+    return run
+
+
+def test_the_best_candidate_is_found_and_confirmed(play, space) -> None:
+    board, records, _ = play(lambda config: 0.8 if config == space[5] else 1.1)
+    for seat in board.seats.values():
+        assert seat.best == pytest.approx(0.8 / 1.1, rel=1e-3)
+        assert len(seat.estimates[space[5]].readings) > 1
+    worked = [record for record in records if record.config == space[5]]
+    assert all(record.seconds == pytest.approx(1e-3 * 0.8 / 1.1, rel=1e-3) for record in worked)
+
+
+def test_one_candidate_that_crashes_is_found_and_costs_nothing_else(play, space) -> None:
+    bad = space[-1]
+    board, records, workers = play(lambda config: 1.1, broken=[bad])
+    for seat in board.seats.values():
+        assert set(seat.failed) == {bad}
+    failed = [record for record in records if not record.ok]
+    assert {record.config for record in failed} == {bad}
+    assert len(failed) == len(CHANNELS)
+    assert failed[0].error_no == MeasureErrorNo.RUNTIME_DEVICE
+    assert failed[0].seconds == math.inf
+
+
+def test_every_measurement_is_a_record(play) -> None:
+    board, records, _ = play(lambda config: 1.1)
+    measured = {(r.workload, r.config) for r in records if r.ok}
+    assert len(measured) == board.measured
+
+
+@pytest.mark.parametrize(
+    ("error", "number"),
+    [
+        (ChildDied("", hung=True), MeasureErrorNo.RUN_TIMEOUT),
+        (ChildDied("", hung=False), MeasureErrorNo.RUNTIME_DEVICE),
+        (ChildError("", "TemplateError"), MeasureErrorNo.INSTANTIATION_ERROR),
+        (ChildError("", "InternalError"), MeasureErrorNo.COMPILE_HOST),
+    ],
+)
+def test_errors_have_the_numbers_of_autotvm(error: ChildError, number: MeasureErrorNo) -> None:
+    assert error_number(error) == number
