@@ -34,7 +34,7 @@ from tvm_neocpu.tuning.database.record_lines import (
     threads_of,
 )
 from tvm_neocpu.tuning.database.task_args import decode_workload
-from tvm_neocpu.tuning.database.verdict_lines import decode_settled, decode_verdict
+from tvm_neocpu.tuning.database.verdict_lines import decode_verdict
 
 _Value = TypeVar("_Value")
 
@@ -123,17 +123,19 @@ class IndexedLog:
                 self._plans[key] = assembler.plans().get(key)
             return self._plans[key]
 
-    @cached_property
+    @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """In the log's order."""
-        found = self._each(self._of_verdicts, lambda row, _: decode_verdict(row))
-        return tuple(verdict for verdict in found if verdict is not None)
+        return tuple(verdict for verdict, _ in self._judged if verdict is not None)
 
-    @cached_property
+    @property
     def settled(self) -> tuple[Settled, ...]:
         """Settled workloads, alone and of verdicts, in the log's order."""
-        found = self._each(self._of_verdicts, lambda row, _: decode_settled(row))
-        return tuple(settled for each in found for settled in each)
+        return tuple(each for _, settled in self._judged for each in settled)
+
+    @cached_property
+    def _judged(self) -> list[tuple[Verdict | None, tuple[Settled, ...]]]:
+        return self._each(self._of_verdicts, lambda row, _: decode_verdict(row))
 
     @cached_property
     def _of_records(self) -> dict[Workload, list[int]]:

@@ -36,7 +36,6 @@ from tvm_neocpu.tuning.database.record_lines import (
     reason_of,
 )
 from tvm_neocpu.tuning.database.verdict_lines import (
-    decode_settled,
     decode_verdict,
     encode_settled,
     encode_verdict,
@@ -245,7 +244,7 @@ class _Reader:
         if is_plan_row(row):
             assembler.add(row, where)
         elif is_verdict_row(row):
-            verdict, settled = decode_verdict(row), decode_settled(row)
+            verdict, settled = decode_verdict(row)
             self.verdicts += [verdict] if verdict else []
             self.settled += settled
         else:
