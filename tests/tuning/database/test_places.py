@@ -29,7 +29,7 @@ def test_the_folder_is_the_systems_place_for_such_data(monkeypatch, tmp_path) ->
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     assert find_user_log("znver3") == tmp_path / "tvm_neocpu" / "logs" / "znver3.log"
     monkeypatch.setenv("XDG_DATA_HOME", "relative")
-    assert data_folder() is None
+    assert data_folder() != Path("relative") / "tvm_neocpu"
 
 
 def test_tilde_is_the_home_directory(monkeypatch, tmp_path) -> None:
@@ -42,7 +42,7 @@ def test_tilde_is_the_home_directory(monkeypatch, tmp_path) -> None:
 def test_switched_off_there_is_none(monkeypatch, text) -> None:
     monkeypatch.setenv(places.DATA_VARIABLE, text)
     assert data_folder() is find_user_log("znver3") is None
-    with pytest.raises(LogError, match="TVM_NEOCPU_DATA.* is off: name a log with --log"):
+    with pytest.raises(LogError, match=r"TVM_NEOCPU_DATA.* is off: name a log with --log"):
         user_log("znver3")
     assert current_history(CPU).logs == ()
 

@@ -11,7 +11,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.errors import LineError
 from tvm_neocpu.core.record import IN_NETWORK, Stamp
 from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
-from tvm_neocpu.topi.batch_matmul.workload import BatchMatmulWorkload
+from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
@@ -28,7 +28,7 @@ WORKLOADS = [
     replace(CONV, groups=64),
     DenseWorkload(1, 64, 32),
     TransformWorkload(1, 64, 56, 56, 0, 16),
-    BatchMatmulWorkload(2, 8, 16, 4),
+    MatmulWorkload((2, 8, 16), (2, 16, 4), (0, 1, 2), (0, 1, 2)),
 ]
 
 
