@@ -19,12 +19,12 @@ from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
-from tvm_neocpu.tuning.database import indexed_log
 from tvm_neocpu.tuning.database.index import index_file
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
 from tvm_neocpu.tuning.database.record_lines import encode_record
+from tvm_neocpu.tuning.database.record_reader import RecordReader
 
 A, B = ConvConfig(8, 16, 7), ConvConfig(16, 16, 14)
 DENSE = DenseWorkload(1, 64, 64)
@@ -113,8 +113,8 @@ def test_only_what_is_asked_for_is_parsed(tmp_path, make_record, conv, monkeypat
     )
     path.write_text(many)
     parsed = []
-    decode = indexed_log.decode_record
-    monkeypatch.setattr(indexed_log, "decode_record", lambda row: parsed.append(1) or decode(row))
+    read = RecordReader.read
+    monkeypatch.setattr(RecordReader, "read", lambda *all: parsed.append(1) or read(*all))
     opened = IndexedLog(path)
     assert len(opened.workloads()) == 30 and sum(opened.counts().values()) == 3000
     assert not parsed
