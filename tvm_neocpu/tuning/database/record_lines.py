@@ -226,6 +226,12 @@ def _costs(costs: Any, error_no: int) -> tuple[float, ...]:
         raise LineError("its costs are not a list")
     if error_no and costs == [FAILED_COST]:
         return ()
+    # One loop, since logs have millions of costs; what is no float here is looked at closely.
+    for cost in costs:
+        if not (type(cost) is float and 0 < cost < math.inf):
+            break
+    else:
+        return tuple(costs)
     numbers = tuple(number(cost) for cost in costs)
     if not all(cost > 0 for cost in numbers):
         raise LineError("its costs are not positive seconds")

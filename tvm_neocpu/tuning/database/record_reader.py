@@ -31,6 +31,7 @@ from tvm_neocpu.tuning.database.record_lines import (
 from tvm_neocpu.tuning.database.verdict_lines import is_verdict_row
 
 _CONFIG, _RESULT, _TVM = b', "config": ', b', "result": ', b', "tvm_version": '
+_decode = json.JSONDecoder().decode
 # Between `_RESULT` and `_TVM` of a line of ours.
 _RESULT_KEYS = {"result", "version"}
 
@@ -90,7 +91,7 @@ def _whole(line: bytes) -> Record | Row | None:
 def _object(members: bytes) -> dict[str, Any]:
     """The members of an object, without its braces, parsed."""
     try:
-        found: dict[str, Any] = json.loads(b"{" + members + b"}")
+        found: dict[str, Any] = _decode(f"{{{members.decode()}}}")
     except (ValueError, RecursionError):
         raise LineError("not JSON, perhaps torn") from None
     return found
