@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import multiprocessing
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -21,6 +23,7 @@ import tvm
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.record import Record, Stamp
+from tvm_neocpu.core.verdict import Settled
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
@@ -32,6 +35,8 @@ from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.database.indexed_log import IndexedLog
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
 from tvm_neocpu.tuning.database.record_lines import encode_record
@@ -142,6 +147,39 @@ def test_a_writer_killed_in_the_middle_of_a_line_costs_that_line(tmp_path, make_
     assert [record.config for record in contents.records] == [ConvConfig(8, 8, 7), second.config]
     (warning,) = caught
     assert str(warning.message) == f"skipped {path}:2: not JSON, perhaps torn"
+
+
+def _write_for_ever(path: Path, record, settled, told: int) -> None:
+    log = TuningLog(path)
+    for number in itertools.count():
+        log.append(replace(record, timestamp=float(number)))
+        log.append_settled(replace(settled, timestamp=float(number)))
+        os.write(told, number.to_bytes(4, "little"))  # from now on it must be there
+
+
+def test_killed_at_any_moment_nothing_that_was_written_is_lost(tmp_path, make_record, conv) -> None:
+    path = tmp_path / "x.log"
+    record, settled = make_record(ConvConfig(8, 8, 7)), Settled(conv, "testcpu", 2, 0.01)
+    rng, promised = random.Random(7), 0
+    for _ in range(20):
+        reader, writer = os.pipe()
+        context = multiprocessing.get_context("fork")
+        child = context.Process(target=_write_for_ever, args=(path, record, settled, writer))
+        child.start()
+        os.close(writer)
+        os.read(reader, 4)
+        time.sleep(rng.uniform(0, 0.01))
+        child.kill()
+        child.join()
+        promised += 1 + len(os.read(reader, 1 << 16)) // 4
+        os.close(reader)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TuningLogWarning)
+        found = load_log(path)
+    assert len(found.skipped) <= 20
+    assert min(len(found.records), len(found.settled)) >= promised > 20
+    TuningLog(path).append(record)
+    assert History("testcpu", 2, (IndexedLog(path),)).settled(conv)
 
 
 def test_a_full_disk_takes_back_what_it_cut_off(tmp_path, make_record, monkeypatch) -> None:
