@@ -117,7 +117,7 @@ def test_times_of_another_thread_count_are_never_used(
     named = capsys.readouterr().out
     log.path.unlink()
     assert explain.main(["lenet", *alone]) == 0
-    said = "; the logs have plans of it for 2 threads only"
+    said = "; the logs have plans of it at thread count 2 only"
     assert said in found and found == named
     assert found.replace(said, "") == capsys.readouterr().out
 

@@ -102,13 +102,10 @@ def _check(options: Options, cpu: Cpu) -> int:
         warnings.simplefilter("ignore", TuningLogWarning)  # each line is told below
         contents = load_log(paths)
     _tell(contents.skipped)
-    read = len(contents.records), len(contents.plans), len(contents.verdicts)
-    print("{} records, {} plans, {} verdicts".format(*read), end="; ")
-    print(f"{len(contents.skipped)} skipped")
-    names = ("records", "plans", "verdicts")
-    cli.write_report(
-        options.json, dict(zip(names, read, strict=True)) | {"skipped": contents.skipped}
-    )
+    counts = {name: len(getattr(contents, name)) for name in ("records", "plans", "verdicts")}
+    told = ", ".join(f"{count} {name}" for name, count in counts.items())
+    print(f"{told}; {len(contents.skipped)} lines skipped")
+    cli.write_report(options.json, {**counts, "skipped": contents.skipped})
     return FOUND_BAD_LINES if contents.skipped else 0
 
 

@@ -8,7 +8,7 @@ The command ``python -m tvm_neocpu.tune`` is ``tvm_neocpu/tune.py``, three lines
     local_search/    one layer without a network: tasks, budget, progress
     measuring/       builds and times candidates alone, in worker processes
     tuners/          propose what to measure next
-    database/        the log, and which records and plans a build takes from it
+    database/        logs: where they are, what of them holds, what a build takes from them
     tasks            conv graph -> tasks (``task``)
     candidates       records -> what the global search may choose among
     transform_costs  records -> the price of every layout transform

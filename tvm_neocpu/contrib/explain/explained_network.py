@@ -61,4 +61,5 @@ def explain_network(
 def _other_plans(graph: ConvGraph, history: History) -> str:
     """Says that the network was tuned, but not for this thread count."""
     others = [str(count) for count in history.planned_threads(graph) if count != history.threads]
-    return f"; the logs have plans of it for {' and '.join(others)} threads only" if others else ""
+    counts = " and ".join(others)
+    return f"; the logs have plans of it at thread count {counts} only" if others else ""

@@ -1,1 +1,12 @@
-"""The tuning log: its file, its lines, and which records and plans a build takes from it."""
+"""Tuning logs: where they are, what stands in them, what of it still holds, what a build takes.
+
+history          what a build takes: plans, then records; hints, verdicts for the search
+places           where logs lie: shipped, this user's, named
+staleness        what makes a line stale, and what a stale line is good for
+best_records     the best of the records of one machine
+log              writing; reading whole logs
+indexed_log      reading what is asked for (``index/``)
+*_lines          a value as a line and back: records, plans, verdicts
+turns            one tuner measures at a time
+upkeep/          merge, prune, import: ``python -m tvm_neocpu.records``
+"""

@@ -25,7 +25,6 @@ from tvm_neocpu.tuning.database.plan_lines import PlanAssembler, PlanKey
 from tvm_neocpu.tuning.database.record_lines import (
     Row,
     cpu_of,
-    decode_record,
     list_of,
     ours_of,
     parse_line,
@@ -33,8 +32,9 @@ from tvm_neocpu.tuning.database.record_lines import (
     template_of,
     threads_of,
 )
+from tvm_neocpu.tuning.database.record_reader import RecordReader
 from tvm_neocpu.tuning.database.task_args import decode_workload
-from tvm_neocpu.tuning.database.verdict_lines import decode_settled, decode_verdict
+from tvm_neocpu.tuning.database.verdict_lines import decode_verdict
 
 _Value = TypeVar("_Value")
 
@@ -60,6 +60,7 @@ class IndexedLog:
         self.paths = (self.path,)
         self.skipped: list[Skipped] = []
         self._lock = RLock()
+        self._reader = RecordReader()
         self._read: dict[Workload, tuple[Record, ...]] = {}
         self._plans: dict[PlanKey, Plan | None] = {}
         # The places in the index's texts of each kind of line.
@@ -90,8 +91,9 @@ class IndexedLog:
         with self._lock:
             if workload not in self._read:
                 places = self._of_records.get(workload, [])
-                found = self._each(places, lambda row, _: decode_record(row))
-                self._read[workload] = tuple(r for r in found if r.workload == workload)
+                found = self._each(places, lambda line, _: self._reader.read(line))
+                records = (record for record in found if isinstance(record, Record))
+                self._read[workload] = tuple(r for r in records if r.workload == workload)
             return self._read[workload]
 
     def counts(self) -> dict[tuple[Workload, str, int], int]:
@@ -118,22 +120,27 @@ class IndexedLog:
         with self._lock:
             if key not in self._plans:
                 assembler = PlanAssembler()
-                self._each(self._of_plans.get(key, []), assembler.add)
+                self._each(
+                    self._of_plans.get(key, []),
+                    lambda line, where: assembler.add(_row(line), where),
+                )
                 self._skip(assembler.torn())
                 self._plans[key] = assembler.plans().get(key)
             return self._plans[key]
 
-    @cached_property
+    @property
     def verdicts(self) -> tuple[Verdict, ...]:
         """In the log's order."""
-        found = self._each(self._of_verdicts, lambda row, _: decode_verdict(row))
-        return tuple(verdict for verdict in found if verdict is not None)
+        return tuple(verdict for verdict, _ in self._judged if verdict is not None)
 
-    @cached_property
+    @property
     def settled(self) -> tuple[Settled, ...]:
         """Settled workloads, alone and of verdicts, in the log's order."""
-        found = self._each(self._of_verdicts, lambda row, _: decode_settled(row))
-        return tuple(settled for each in found for settled in each)
+        return tuple(each for _, settled in self._judged for each in settled)
+
+    @cached_property
+    def _judged(self) -> list[tuple[Verdict | None, tuple[Settled, ...]]]:
+        return self._each(self._of_verdicts, lambda line, _: decode_verdict(_row(line)))
 
     @cached_property
     def _of_records(self) -> dict[Workload, list[int]]:
@@ -169,16 +176,14 @@ class IndexedLog:
             machine = (cpu_of(target, ours), threads_of(ours))
             self._subjects[place] = _Subject(workload, machine)
 
-    def _each(self, places: Iterable[int], read: Callable[[Row, str], _Value]) -> list[_Value]:
-        """``read(row, where)`` of each line about these texts, in order; bad lines are skipped."""
+    def _each(self, places: Iterable[int], read: Callable[[bytes, str], _Value]) -> list[_Value]:
+        """``read(line, where)`` of each line about these texts, in order; bad lines are skipped."""
         values: list[_Value] = []
         skipped: list[Skipped] = []
         for number in self._numbers(places):
             where = self._where(number)
             try:
-                row = parse_line(self._line(number))
-                if row is not None:
-                    values.append(read(row, where))
+                values.append(read(self._line(number), where))
             except LineError as error:
                 skipped.append((where, reason_of(error)))
         self._skip(skipped)
@@ -207,3 +212,10 @@ class IndexedLog:
     def _skip(self, lines: list[Skipped]) -> None:
         self.skipped += lines
         warn_of_skipped(lines)
+
+
+def _row(line: bytes) -> Row:
+    row = parse_line(line)
+    if row is None:
+        raise LineError("it is blank")
+    return row

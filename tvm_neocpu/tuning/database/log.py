@@ -29,18 +29,12 @@ from tvm_neocpu.tuning.database.best_records import RecordTable
 from tvm_neocpu.tuning.database.file_lines import append_lines, replace_lines
 from tvm_neocpu.tuning.database.index.lines import TOO_LONG, read_lines
 from tvm_neocpu.tuning.database.plan_lines import PlanAssembler, PlanKey, encode_plan, is_plan_row
-from tvm_neocpu.tuning.database.record_lines import (
-    decode_record,
-    encode_record,
-    parse_line,
-    reason_of,
-)
+from tvm_neocpu.tuning.database.record_lines import encode_record, reason_of
+from tvm_neocpu.tuning.database.record_reader import RecordReader
 from tvm_neocpu.tuning.database.verdict_lines import (
-    decode_settled,
     decode_verdict,
     encode_settled,
     encode_verdict,
-    is_verdict_row,
 )
 
 PathLike = str | os.PathLike[str]
@@ -214,6 +208,7 @@ class _Reader:
         self.verdicts: list[Verdict] = []
         self.settled: list[Settled] = []
         self.skipped: list[Skipped] = []
+        self._lines = RecordReader()
 
     def read(self, path: Path) -> list[Skipped]:
         """Take in a file; returns what it skips of it. Raises LogError."""
@@ -239,17 +234,15 @@ class _Reader:
     def _read_line(self, line: bytes, where: str, assembler: PlanAssembler) -> None:
         if not line:
             raise LineError(TOO_LONG)
-        row = parse_line(line)
-        if row is None:
-            return
-        if is_plan_row(row):
-            assembler.add(row, where)
-        elif is_verdict_row(row):
-            verdict, settled = decode_verdict(row), decode_settled(row)
+        found = self._lines.read(line)
+        if isinstance(found, Record):
+            self.records.append(found)
+        elif found is not None and is_plan_row(found):
+            assembler.add(found, where)
+        elif found is not None:
+            verdict, settled = decode_verdict(found)
             self.verdicts += [verdict] if verdict else []
             self.settled += settled
-        else:
-            self.records.append(decode_record(row))
 
 
 def warn_of_skipped(lines: Sequence[Skipped]) -> None:

@@ -71,24 +71,36 @@ def decode_record(row: Row) -> Record:
     target, task, args, _ = list_of(row, "input", 4)
     template = template_of(task)
     ours = ours_of(row)
-    costs, error_no, all_cost, timestamp = list_of(row, "result", 4)
     workload, config = decode_workload(template, args, ours), config_of(row, template)
-    reason = implementation_of(config).misfit(workload, config)
-    if reason is not None:
-        raise LineError(f"its config does not fit {workload}: {reason}")
-    error = whole(error_no, "error number")
+    check_fit(workload, config)
     return Record(
         workload=workload,
         config=config,
-        costs=_costs(costs, error),
         cpu=cpu_of(target, ours),
         threads=threads_of(ours),
-        error_no=error,
-        all_cost=number(all_cost),
-        timestamp=number(timestamp),
         features=features_of(ours),
         stamp=stamp_of(row, ours),
+        **decode_result(row),
     )
+
+
+def decode_result(row: Row) -> dict[str, Any]:
+    """The fields of a record that its ``result`` says; raises LineError."""
+    costs, error_no, all_cost, timestamp = list_of(row, "result", 4)
+    error = whole(error_no, "error number")
+    return {
+        "costs": _costs(costs, error),
+        "error_no": error,
+        "all_cost": number(all_cost),
+        "timestamp": number(timestamp),
+    }
+
+
+def check_fit(workload: Workload, config: Config) -> None:
+    """Raise LineError for a config that cannot compute its workload."""
+    reason = implementation_of(config).misfit(workload, config)
+    if reason is not None:
+        raise LineError(f"its config does not fit {workload}: {reason}")
 
 
 def reason_of(error: LineError) -> str:
@@ -121,9 +133,14 @@ def parse_row(text: str) -> Row:
         raise LineError("not a JSON object")
     if "v" in row or "input" not in row:
         raise LineError("not an AutoTVM record of version 0.2")
+    check_version(row)
+    return row
+
+
+def check_version(row: Row) -> None:
+    """Raise LineError for a format that is newer than ours."""
     if not number(row.get("version", FORMAT_VERSION)) <= FORMAT_VERSION:
         raise LineError(f"format version {row['version']!r} is newer than {FORMAT_VERSION}")
-    return row
 
 
 def row_of(workload: Workload, config: Config, result: list[Any], cpu: str, threads: int) -> Row:
@@ -209,6 +226,12 @@ def _costs(costs: Any, error_no: int) -> tuple[float, ...]:
         raise LineError("its costs are not a list")
     if error_no and costs == [FAILED_COST]:
         return ()
+    # One loop, since logs have millions of costs; what is no float here is looked at closely.
+    for cost in costs:
+        if not (type(cost) is float and 0 < cost < math.inf):
+            break
+    else:
+        return tuple(costs)
     numbers = tuple(number(cost) for cost in costs)
     if not all(cost > 0 for cost in numbers):
         raise LineError("its costs are not positive seconds")

@@ -73,22 +73,18 @@ def is_verdict_row(row: Row) -> bool:
     return "verdict" in ours or "settled" in ours
 
 
-def decode_settled(row: Row) -> tuple[Settled, ...]:
-    """The settled workloads of a line; raises LineError for anything that is none."""
-    items = ours_of(row).get("settled", [])
+def decode_verdict(row: Row) -> tuple[Verdict | None, tuple[Settled, ...]]:
+    """A line's verdict, ``None`` if it has settled workloads only, and these. Raises LineError."""
+    ours = ours_of(row)
+    items = ours.get("settled", [])
     if not isinstance(items, list):
         raise LineError("its settled workloads are no list")
-    return tuple(_read_item(row, item) for item in items)
-
-
-def decode_verdict(row: Row) -> Verdict | None:
-    """The verdict of a line, ``None`` if it has settled workloads only. Raises LineError."""
-    ours = ours_of(row)
+    settled = tuple(_read_item(row, item) for item in items)
     if "verdict" not in ours:
-        return None
+        return None, settled
     found = _object(ours["verdict"], "verdict")
     cpu, timestamp = _machine(row)
-    return Verdict(
+    verdict = Verdict(
         graph=_text(found, "graph"),
         cpu=cpu,
         threads=threads_of(ours),
@@ -97,7 +93,7 @@ def decode_verdict(row: Row) -> Verdict | None:
         low=number(found.get("low")),
         high=number(found.get("high")),
         candidates=whole(found.get("candidates"), "candidate count"),
-        settled=decode_settled(row),
+        settled=settled,
         timestamp=timestamp,
         network=_text(found, "network"),
         features=features_of(ours),
@@ -105,6 +101,7 @@ def decode_verdict(row: Row) -> Verdict | None:
         complete=found.get("complete") is True,
         stamp=_stamp(row, found),
     )
+    return verdict, settled
 
 
 def _blank(task: str, about: Verdict | Settled) -> Row:

@@ -1,6 +1,7 @@
 """The index beside a log, ``<log>.idx``: read where it fits, extended where the log has grown.
 
-    {"format": 1, "end": 91000000, "modified": ..., "ends": hash, "lines": 100000, "texts": 48211, "crc": ...}
+    CRC-32 of all that follows
+    {"format": 1, "end": 91000000, "modified": ..., "ends": hash, "lines": 100000, "texts": 48211}
     the texts, as one JSON list
     offsets (int64) and places in the texts (int32), little-endian
 
@@ -8,7 +9,7 @@ An index fits a log of the same size and modification time, or a longer one, if 
 bytes that it covers are the same: a log is appended to, or replaced as a whole. One that does not
 fit, that is damaged or of another format, is made again; the log alone decides. Where nobody may
 write beside the log, each process scans it. A short log has no index: scanning it is as quick.
-"""  # noqa: E501  (the sketch is one line of the file)
+"""
 
 from __future__ import annotations
 
@@ -57,13 +58,16 @@ def _load(log: Path, file: BinaryIO, status: os.stat_result) -> LogIndex | None:
         content = index_path(log).read_bytes()
     except OSError:
         return None
-    first, _, rest = content.partition(b"\n")
+    checksum, _, checked = content.partition(b"\n")
+    if checksum != _checksum(checked):
+        return None
+    first, _, rest = checked.partition(b"\n")
     try:
         header = json.loads(first)
-        if header["format"] != FORMAT or header["crc"] != zlib.crc32(rest):
+        if header["format"] != FORMAT:
             return None
         index = _unpack(header, rest)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (LookupError, OverflowError, RecursionError, TypeError, ValueError):
         return None
     if index.end == status.st_size and header["modified"] != status.st_mtime_ns:
         return None
@@ -82,14 +86,14 @@ def _save(log: Path, file: BinaryIO, index: LogIndex, status: os.stat_result) ->
         "ends": _hash_of_ends(file, index.end),
         "lines": len(index.about),
         "texts": len(texts),
-        "crc": zlib.crc32(rest),
     }
+    checked = json.dumps(header).encode() + b"\n" + rest
     path = index_path(log)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as unfinished:
             os.fchmod(handle, 0o644)  # whoever may read the log may read its index
-            unfinished.write(json.dumps(header).encode() + b"\n" + rest)
+            unfinished.write(_checksum(checked) + b"\n" + checked)
         # The rename is atomic: another process sees the old index or the new one.
         Path(name).replace(path)
     except OSError:
@@ -108,6 +112,10 @@ def _unpack(header: dict[str, Any], rest: bytes) -> LogIndex:
     if count and not 0 <= about.min() <= about.max() < len(texts):
         raise ValueError("its lines are about nothing")
     return LogIndex(offsets, about, tuple(map(str, texts)))
+
+
+def _checksum(content: bytes) -> bytes:
+    return f"{zlib.crc32(content):08x}".encode()
 
 
 def _whole_lines(index: LogIndex, file: BinaryIO) -> LogIndex:
