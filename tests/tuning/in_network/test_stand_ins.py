@@ -35,7 +35,7 @@ GRAPH = ConvGraph(
         GraphEdge("add", "c", SHAPE, "add"),
     ),
 )
-INCUMBENT = Plan(GRAPH.hash, {n: EIGHT for n in "abc"}, {"add": Layout(8)})
+INCUMBENT = Plan(GRAPH.hash, dict.fromkeys("abc", EIGHT), {"add": Layout(8)})
 SPARES = {workload: [EIGHT, SIXTEEN, config(8, 16), config(16, 8)] for workload in (A, B, C)}
 
 
@@ -73,8 +73,9 @@ def test_joins_that_read_each_other_have_one_layout() -> None:
             GraphEdge("sum", "d", SHAPE, "sum"),
         ),
     )
-    incumbent = Plan(graph.hash, {n: EIGHT for n in "abcd"}, {j: Layout(8) for j in ("add", "sum")})
-    # The workload of a and d reads "sum" and writes "add": both are one set, so 8 -> 16 is refused.
+    joins = {join: Layout(8) for join in ("add", "sum")}
+    incumbent = Plan(graph.hash, dict.fromkeys("abcd", EIGHT), joins)
+    # The workload of a and d writes "add" and reads "sum", which are one set: 8 -> 16 is refused.
     plan, granted = StandIns(graph).plan(incumbent, {A: [config(8, 16), SIXTEEN]}, SPARES)
     assert granted == {A}
     assert plan.configs["a"] == plan.configs["d"] == SIXTEEN

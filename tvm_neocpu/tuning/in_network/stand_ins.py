@@ -93,10 +93,9 @@ class StandIns:
         """Choose the first config whose layouts agree with the tied sets; whether there is one."""
         for config in configs:
             asked = self._asked(workload, config)
-            if asked is not None and all(
-                layouts.get(key, fit) == fit for key, fit in asked.items()
-            ):
-                layouts |= asked
+            if asked is None or any(layouts.get(key, fit) != fit for key, fit in asked.items()):
+                continue
+            layouts |= asked
             chosen[workload] = config
             return True
         return False
