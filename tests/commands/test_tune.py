@@ -146,8 +146,8 @@ def test_tune_says_what_no_template_takes(volume_file: str, sessions) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        ("", "name networks, or one --workload"),
-        ("lenet --workload x", "name networks, or one --workload"),
+        ("", "required: MODEL, or --workload"),
+        ("lenet --workload x", "MODEL or --workload, not both"),
         ("lenet --time-budget 0", "--time-budget"),
         ("lenet --time-budget -3", "--time-budget"),
         ("lenet --time-budget nan", "--time-budget"),

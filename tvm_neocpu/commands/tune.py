@@ -58,8 +58,10 @@ def _tune(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
-    if bool(options.models) == bool(options.workload):
-        parser.error("name networks, or one --workload")
+    if options.models and options.workload:
+        parser.error("MODEL or --workload, not both")
+    if not options.models and not options.workload:
+        parser.error("the following arguments are required: MODEL, or --workload")
     if options.threads:
         threads.use_threads(options.threads)
     text = cli.target_text(options.target, flags)
