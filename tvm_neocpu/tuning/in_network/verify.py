@@ -86,7 +86,7 @@ def prove(
 def find_wrong(
     open_network: Callable[[], Lowering], graph: ConvGraph, right: Plan, wrong: Plan
 ) -> list[tuple[Workload, Config]]:
-    """The candidate of ``wrong`` that makes the outputs differ, by halving; empty if none does alone.
+    """The candidate of ``wrong`` that makes the outputs differ; empty if none does alone.
 
     Each step builds the network with half of the suspects and ``right``'s configs elsewhere.
     """
