@@ -42,13 +42,8 @@ def keep_rolled(sch: Schedule, step: LoopRV, pixels: int, vectors: int, unit: Ve
 
     :func:`plant_fake_uses` acts once all is scheduled.
     """
-    if spills_unrolled(pixels, vectors, unit):
+    if unit.spills_unrolled(pixels, vectors):
         sch.annotate(step, ROLLED_KEY, 1)
-
-
-def spills_unrolled(pixels: int, vectors: int, unit: VectorUnit) -> bool:
-    """Whether accumulators, a weight, and a pixel for each of them exceed the registers."""
-    return vectors == 1 and 2 * pixels + 1 > unit.registers
 
 
 def plant_fake_uses(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
