@@ -1,13 +1,17 @@
-"""What `import tvm_neocpu` does to TVM: three steps, each safe to repeat."""
+"""What `import tvm_neocpu` does to TVM: three steps, each safe to repeat.
+
+TVM itself is not imported. A process that only runs compiled networks never needs it; in any other
+the steps that need TVM are taken once it has been imported.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
-
-import tvm
-from tvm.relax import pipeline as relax_pipelines
 
 from tvm_neocpu.runtime.threads import size_thread_pool
 
@@ -17,16 +21,62 @@ PIPELINE = "neocpu"
 def install() -> None:
     """Size the thread pool, register the pipeline, provide ``tvm.relay``."""
     size_thread_pool()
+    if "tvm" in sys.modules:
+        extend_tvm()
+    elif not any(isinstance(finder, _TvmFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _TvmFinder())
+
+
+def extend_tvm() -> None:
+    """The steps that need TVM. A TVM without its compiler stays as it is."""
+    from tvm.base import _RUNTIME_ONLY
+
+    if _RUNTIME_ONLY:
+        return
     _register_pipeline()
     _provide_relay()
 
 
+class _TvmFinder(MetaPathFinder):
+    """Finds TVM's package as the other finders do, and has `extend_tvm` called after its import."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        if name != "tvm":
+            return None
+        for finder in sys.meta_path:
+            spec = finder.find_spec(name, path, target) if finder is not self else None
+            if spec is not None and spec.loader is not None:
+                spec.loader = _TvmLoader(spec.loader, self)
+                return spec
+        return None
+
+
+class _TvmLoader(Loader):
+    def __init__(self, loader: Loader, finder: _TvmFinder) -> None:
+        self._loader = loader
+        self._finder = finder
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__loader__ = self._loader
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        self._loader.exec_module(module)
+        if self._finder in sys.meta_path:
+            sys.meta_path.remove(self._finder)
+        extend_tvm()
+
+
 def _register_pipeline() -> None:
+    from tvm.relax import pipeline as relax_pipelines
+
     if PIPELINE not in relax_pipelines.PIPELINE_MAP:
         relax_pipelines.register_pipeline(PIPELINE)(_neocpu_pipeline)
 
 
-def _neocpu_pipeline(**options: Any) -> tvm.transform.Pass:
+def _neocpu_pipeline(**options: Any) -> Any:
     """The pipeline, imported at its first use."""
     from tvm_neocpu.specialize import neocpu_pipeline
 
@@ -40,6 +90,8 @@ def _provide_relay() -> None:
     """
     if "tvm.relay" in sys.modules or importlib.util.find_spec("tvm.relay") is not None:
         return
+    import tvm
+
     from tvm_neocpu import relay
     from tvm_neocpu.relay import frontend
 

@@ -84,7 +84,7 @@ def _checked(path: Path, shown: Path) -> Binary | None:
         raise ModuleFileError(
             f"cannot load {shown}: it is truncated ({size} bytes of {found.size} are there)"
         )
-    here = host_cpu.arch_of(host_cpu.triple())
+    here = host_cpu.arch()
     if found.arch != here:
         raise ModuleFileError(
             f"cannot load {shown}: it has code for {found.arch}, and this machine is {here}"

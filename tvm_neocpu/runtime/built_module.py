@@ -7,18 +7,23 @@ module.set_input("data", image); module.run(); scores = module.get_output("score
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import tvm
+import tvm_ffi
 
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
 from tvm_neocpu.runtime.functions import Functions, Library, OnDemand
 from tvm_neocpu.runtime.graph_module import GraphModule
-from tvm_neocpu.runtime.module_file import export_module, read_module
+from tvm_neocpu.runtime.module_file import read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo
+from tvm_neocpu.runtime.tensors import cpu
 
+# Writes a module: itself, its description, the file, and the options of TVM's `export_library`.
+Write = Callable[
+    [tvm_ffi.Module, ModuleInfo, Path, Callable[..., Any] | None, Mapping[str, Any]], None
+]
 _FORMATS = {"asm": "s", "s": "s", "llvm": "ll", "ll": "ll"}
 
 
@@ -38,27 +43,34 @@ class BuiltModule:
     """
 
     def __init__(
-        self, module: tvm.runtime.Module, info: ModuleInfo, on_demand: OnDemand | None = None
+        self,
+        module: tvm_ffi.Module,
+        info: ModuleInfo,
+        on_demand: OnDemand | None = None,
+        write: Write | None = None,
     ) -> None:
-        """``on_demand`` compiles the network for shapes that it has no code for."""
+        """``on_demand`` compiles the network for shapes that it has no code for.
+
+        ``write`` exports it; a loaded library has neither.
+        """
         self.module = module
         self.info = info
+        self._write = write
         self._library = Library(module, info.entries, on_demand)
 
-    def __getitem__(self, name: str) -> Callable[[tvm.runtime.Device], GraphModule]:
+    def __getitem__(self, name: str) -> Callable[[Any], GraphModule]:
         if name != self.info.name:
             raise ModuleFileError(f"no module {name!r} in this library; it has {self.info.name!r}")
         return self.create
 
-    def create(self, device: tvm.runtime.Device | None = None) -> GraphModule:
+    def create(self, device: Any | None = None) -> GraphModule:
         """A module to run; raises TargetError where this machine cannot execute the code."""
-        device = device if device is not None else tvm.cpu()
-        if device.dlpack_device_type() != tvm.cpu().dlpack_device_type():
+        if device is not None and device.dlpack_device_type() != cpu().dlpack_device_type():
             raise TargetError(f"the library is for CPUs, not for {device}; pass tvm.cpu()")
         if self.info.missing:
             lacks = ", ".join(self.info.missing)
             raise TargetError(f"built for {self.info.cpu}, but this machine lacks {lacks}")
-        return GraphModule(Functions(self._library, device), self.info, device)
+        return GraphModule(Functions(self._library), self.info)
 
     def export_library(
         self, file_name: str | Path, fcompile: Callable[..., Any] | None = None, **options: Any
@@ -69,10 +81,14 @@ class BuiltModule:
         ``.tar`` is linked where it is loaded. Functions that were compiled on demand are left out.
         Raises ModuleFileError.
         """
+        if self._write is None:
+            raise ModuleFileError(
+                f"cannot write {file_name}: a loaded module has no objects; copy its file"
+            )
         with self._library.lock:
-            export_module(self.module, self.info, Path(file_name), fcompile, options)
+            self._write(self.module, self.info, Path(file_name), fcompile, options)
 
-    def get_lib(self) -> tvm.runtime.Module:
+    def get_lib(self) -> tvm_ffi.Module:
         """TVM's runtime module, for `relax.VirtualMachine`."""
         return self.module
 

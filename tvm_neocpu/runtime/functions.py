@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
-from tvm import relax
+import tvm_ffi
 
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
+from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import Entry
 
 # A shape for each input; ``None`` for one that was never set.
 Shapes = tuple[tuple[int, ...] | None, ...]
 # Compiles the network for other shapes, by input name: the code, and its entry.
-OnDemand = Callable[[Mapping[str, tuple[int, ...]]], tuple[tvm.runtime.Module, Entry]]
+OnDemand = Callable[[Mapping[str, tuple[int, ...]]], tuple[tvm_ffi.Module, Entry]]
 
 # How many shapes a module looks up once: a service may see any batch.
 _REMEMBERED = 1024
@@ -31,7 +31,7 @@ class Library:
 
     def __init__(
         self,
-        module: tvm.runtime.Module,
+        module: tvm_ffi.Module,
         entries: Sequence[Entry],
         on_demand: OnDemand | None = None,
     ) -> None:
@@ -41,7 +41,7 @@ class Library:
         self._on_demand = on_demand
         renew_after_fork(self)
 
-    def find(self, shapes: Shapes) -> tuple[tvm.runtime.Module, Entry]:
+    def find(self, shapes: Shapes) -> tuple[tvm_ffi.Module, Entry]:
         """The code and its entry for these shapes, ``None`` for an input that may have any.
 
         Compiles them where that is possible. Raises ShapeError, which lists what there is.
@@ -56,14 +56,14 @@ class Library:
         """The thread that was compiling, if any, does not exist in the child."""
         self._compiling = threading.RLock()
 
-    def _known(self, shapes: Shapes) -> tuple[tvm.runtime.Module, Entry] | None:
+    def _known(self, shapes: Shapes) -> tuple[tvm_ffi.Module, Entry] | None:
         for module, entries in self._parts:
             for entry in entries:
                 if entry.takes(shapes):
                     return module, entry
         return None
 
-    def _compiled(self, shapes: Shapes) -> tuple[tvm.runtime.Module, Entry]:
+    def _compiled(self, shapes: Shapes) -> tuple[tvm_ffi.Module, Entry]:
         names = [tensor.name for tensor in self._parts[0][1][0].inputs]
         pairs = zip(names, shapes, strict=True)
         given = {name: tuple(shape) for name, shape in pairs if shape is not None}
@@ -87,20 +87,19 @@ class Library:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the library on one device: its machine, its description, and itself."""
+    """A function of the library: its machine, its description, and itself."""
 
-    machine: relax.VirtualMachine
+    machine: Machine
     entry: Entry
     run: Callable[..., Any]
 
 
 class Functions:
-    """The library's functions on one device, for one module to run."""
+    """The library's functions on machines of their own, for one module to run."""
 
-    def __init__(self, library: Library, device: Any) -> None:
+    def __init__(self, library: Library) -> None:
         self._library = library
-        self._device = device
-        self._machines: list[tuple[tvm.runtime.Module, relax.VirtualMachine]] = []
+        self._machines: list[tuple[tvm_ffi.Module, Machine]] = []
         self._found: dict[Shapes, Function] = {}
 
     def find(self, shapes: Shapes) -> Function:
@@ -113,11 +112,11 @@ class Functions:
             self._found[shapes] = Function(machine, entry, machine[entry.function])
         return self._found[shapes]
 
-    def _machine(self, module: tvm.runtime.Module) -> relax.VirtualMachine:
+    def _machine(self, module: tvm_ffi.Module) -> Machine:
         for known, machine in self._machines:
             if known.same_as(module):
                 return machine
         with self._library.lock:
-            machine = relax.VirtualMachine(module, self._device)
+            machine = Machine(module)
         self._machines.append((module, machine))
         return machine
