@@ -56,7 +56,7 @@ class BuiltModule:
         self.module = module
         self.info = info
         self._write = write
-        self._library = Library(module, info.entries, on_demand)
+        self.library = Library(module, info.entries, on_demand)
 
     def __getitem__(self, name: str) -> Callable[[Any], GraphModule]:
         if name != self.info.name:
@@ -70,7 +70,7 @@ class BuiltModule:
         if self.info.missing:
             lacks = ", ".join(self.info.missing)
             raise TargetError(f"built for {self.info.cpu}, but this machine lacks {lacks}")
-        return GraphModule(Functions(self._library), self.info)
+        return GraphModule(Functions(self.library), self.info)
 
     def export_library(
         self, file_name: str | Path, fcompile: Callable[..., Any] | None = None, **options: Any
@@ -85,7 +85,7 @@ class BuiltModule:
             raise ModuleFileError(
                 f"cannot write {file_name}: a loaded module has no objects; copy its file"
             )
-        with self._library.lock:
+        with self.library.lock:
             self._write(self.module, self.info, Path(file_name), fcompile, options)
 
     def get_lib(self) -> tvm_ffi.Module:

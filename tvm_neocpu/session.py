@@ -1,0 +1,72 @@
+"""Sessions over whatever a user has: an ONNX file, an exported library, a model in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvm_neocpu.core.errors import ModelFileError
+from tvm_neocpu.runtime.built_module import BuiltModule, load
+from tvm_neocpu.runtime.module_file import SUFFIXES
+from tvm_neocpu.runtime.session import CompiledSession
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tvm_neocpu.targets import TargetLike
+
+    Model = str | Path | BuiltModule | onnx.ModelProto
+
+
+class Session(CompiledSession):
+    """A network in an application: `Session("model.onnx")`, `Session("model.so")`.
+
+        session = tvm_neocpu.Session("resnet50.onnx")
+        scores = session.run({"data": image})["scores"]
+
+    ``model`` is an ONNX file or model, which is compiled for this machine (``shapes`` give the
+    inputs that it leaves open; ``target`` as for `relay.build`), a file that `export_library`
+    wrote, or what `relay.build` returned. ``threads``, ``hint``, ``streams`` and ``cores`` are
+    those of :class:`CompiledSession`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        threads: int | None = None,
+        hint: str = "latency",
+        *,
+        streams: int | None = None,
+        cores: Sequence[int] | None = None,
+        shapes: Mapping[str, Sequence[int | str]] | None = None,
+        target: TargetLike = None,
+    ) -> None:
+        library = _library(model, shapes, target)
+        super().__init__(library, threads, hint, streams=streams, cores=cores)
+
+
+def _library(model: Model, shapes: Mapping[str, Any] | None, target: TargetLike) -> BuiltModule:
+    if isinstance(model, BuiltModule):
+        return model
+    if isinstance(model, (str, Path)) and Path(model).suffix in SUFFIXES:
+        return load(model)
+    return _compiled(model, shapes, target)
+
+
+def _compiled(
+    model: str | Path | onnx.ModelProto, shapes: Mapping[str, Any] | None, target: TargetLike
+) -> BuiltModule:
+    """Compile an ONNX model; only here is the compiler imported."""
+    from tvm_neocpu import relay
+    from tvm_neocpu.frontend.onnx_model import load_model
+
+    if isinstance(model, (str, Path)):
+        model = load_model(Path(model))
+    elif not hasattr(model, "graph"):
+        raise ModelFileError(
+            f"a session takes an ONNX file or model, a .so or .tar file or a built library, "
+            f"not {type(model).__name__}"
+        )
+    mod, params = relay.frontend.from_onnx(model, shapes)
+    return relay.build(mod, target=target, params=params)
