@@ -6,6 +6,7 @@ the steps that need TVM are taken once it has been imported.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from importlib.abc import Loader, MetaPathFinder
@@ -86,15 +87,38 @@ def _neocpu_pipeline(**options: Any) -> Any:
 def _provide_relay() -> None:
     """Make ``from tvm import relay`` and ``import tvm.relay.frontend`` find our front door.
 
-    A TVM that still has Relay keeps its own.
+    It is loaded at its first use: TVM may have been imported by a module of ours, half loaded
+    itself. A TVM that still has Relay keeps its own.
     """
-    if "tvm.relay" in sys.modules or importlib.util.find_spec("tvm.relay") is not None:
-        return
     import tvm
 
-    from tvm_neocpu import relay
-    from tvm_neocpu.relay import frontend
+    if "tvm.relay" in sys.modules or importlib.util.find_spec("tvm.relay") is not None:
+        return
+    sys.meta_path.append(_RelayFinder())
+    if not hasattr(tvm, "__getattr__"):
+        tvm.__getattr__ = _attribute_of_tvm
 
-    sys.modules["tvm.relay"] = relay
-    sys.modules["tvm.relay.frontend"] = frontend
-    tvm.relay = relay
+
+def _attribute_of_tvm(name: str) -> ModuleType:
+    """``tvm.relay`` of somebody who imported `tvm` and `tvm_neocpu` only."""
+    if name == "relay":
+        return importlib.import_module("tvm.relay")
+    raise AttributeError(f"module 'tvm' has no attribute {name!r}")
+
+
+class _RelayFinder(MetaPathFinder):
+    """Finds ``tvm.relay``: :mod:`tvm_neocpu.relay` by another name."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, _RelayLoader()) if name == "tvm.relay" else None
+
+
+class _RelayLoader(Loader):
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module("tvm_neocpu.relay")
+        self._own = module.__spec__
+        sys.modules["tvm.relay.frontend"] = module.frontend
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._own  # the import system gave it that of the other name

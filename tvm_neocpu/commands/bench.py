@@ -134,7 +134,12 @@ def _differs(comparison: Comparison) -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = cli.Parser(prog="python -m tvm_neocpu.bench", description=__doc__)
+    parser = cli.Parser(
+        prog="python -m tvm_neocpu.bench",
+        description=__doc__,
+        epilog="`bench kernels --help`: each kernel against the FMA peak; `bench plan --help`: are "
+        "the layout search's costs true. `bench networks` is this one.",
+    )
     cli.add_common_options(parser)
     parser.add_argument(
         "--runs", type=cli.positive, default=50, help="timed runs of each engine (default: 50)"

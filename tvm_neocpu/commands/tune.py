@@ -40,8 +40,10 @@ def _tune(argv: list[str]) -> int:
         threads.use_threads(options.threads)
     target = parse_target(cli.target_text(options.target, flags))
     if not target.runs_here:
-        lacks = ", ".join(target.missing)
-        raise TargetError(f"cannot measure code for {target.cpu.name} here: no {lacks}")
+        raise TargetError(
+            f"cannot measure code for {target.cpu.name} here: {target.why_not_here}; "
+            "tune on the target itself"
+        )
     cpu = target.cpu
     threads.use_threads(cpu.cores)  # records are keyed by the threads, which -num-cores may set
     shapes = cli.parse_shapes(options.shape)

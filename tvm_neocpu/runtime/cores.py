@@ -16,6 +16,7 @@ from numbers import Integral
 
 from tvm_neocpu.core.cpu import allowed_cpus, core_key, physical_cores
 from tvm_neocpu.core.errors import SessionError
+from tvm_neocpu.runtime.threads import TooManyThreadsWarning
 from tvm_neocpu.runtime.tvm_library import runtime_function
 
 # TVM's number for "all threads may use all the cores named": the kernel moves a thread away from a
@@ -24,10 +25,6 @@ _SHARE_ALL_CORES = -3
 
 _lock = threading.Lock()
 _claims: Counter[int] = Counter()
-
-
-class TooManyThreadsWarning(UserWarning):
-    """More threads were asked for than there are cores."""
 
 
 def free_cores(count: int) -> list[int]:

@@ -5,8 +5,10 @@ In one process they slow each other down: MobileNet-v2 took 4.6 ms where it take
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -44,7 +46,8 @@ class IsolatedRunner:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(load, theirs), daemon=True)
-        self._process.start()
+        with _deaf_to_interrupts():
+            self._process.start()
         theirs.close()
         self._answer()
 
@@ -68,7 +71,9 @@ class IsolatedRunner:
     def __enter__(self) -> IsolatedRunner:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._process.kill()  # nobody waits for its answer any more
         self.close()
 
     def _ask(self, request: tuple[Any, ...]) -> Any:
@@ -85,6 +90,21 @@ class IsolatedRunner:
             self.close()
             raise EngineError(*value)
         return value
+
+
+@contextlib.contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes that start in here never see Ctrl-C: the terminal sends it to all of them, and the
+    one that the user started ends the others. Here it waits until the end of the block.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _serve(load: Callable[[], Runner], connection: Connection) -> None:
