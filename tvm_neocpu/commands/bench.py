@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.bench_deploy import bench_deploy
 from tvm_neocpu.commands.bench_kernels import bench_kernels
 from tvm_neocpu.commands.bench_plan import bench_plan
 from tvm_neocpu.contrib.peers.compare import TOLERANCE, compare
@@ -68,6 +69,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "networks": _bench_networks,
     "kernels": bench_kernels,
     "plan": bench_plan,
+    "deploy": bench_deploy,
 }
 
 
@@ -138,7 +140,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m tvm_neocpu.bench",
         description=__doc__,
         epilog="`bench kernels --help`: each kernel against the FMA peak; `bench plan --help`: are "
-        "the layout search's costs true. `bench networks` is this one.",
+        "the layout search's costs true; `bench deploy --help`: time and memory until the first "
+        "answer. `bench networks` is this one.",
     )
     cli.add_common_options(parser)
     parser.add_argument(

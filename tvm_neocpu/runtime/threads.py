@@ -100,7 +100,8 @@ def take_cores(wanted: int | None) -> int:
     The default is `thread_count`. For benchmarks, before the first parallel loop.
     """
     count = wanted or thread_count()
-    remark_too_many(count)
+    if wanted:
+        remark_too_many(count)
     pin_process(count)
     use_threads(count)
     return count
