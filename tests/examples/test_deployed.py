@@ -22,11 +22,15 @@ pytestmark = [needs_compiler, pytest.mark.compiler]
 Array = NDArray[np.float32]
 
 
-@pytest.fixture(scope="module")
-def net(tiny_cnn: onnx.ModelProto, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["inside", "separate"])
+def net(
+    request: pytest.FixtureRequest,
+    tiny_cnn: onnx.ModelProto,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
     path = tmp_path_factory.mktemp("deployed") / "net.so"
     mod, _ = relay.frontend.from_onnx(tiny_cnn)
-    relay.build(mod).export_library(path)
+    relay.build(mod).export_library(path, weights=request.param)
     return path
 
 

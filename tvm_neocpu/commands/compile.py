@@ -45,7 +45,7 @@ def _compile(argv: list[str]) -> int:
     start = time.perf_counter()
     library = networks.build(model, options, flags)
     built = time.perf_counter()
-    library.export_library(path)
+    library.export_library(path, weights=options.weights)
     info, size = library.info, path.stat().st_size
     print(
         f"{name} for {info.cpu}, {info.threads} threads -> {path} ({size / 2**20:.1f} MiB, "
@@ -76,6 +76,12 @@ def _parser() -> argparse.ArgumentParser:
     cli.add_common_options(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="F", help="the file, .so or .tar (default: MODEL.so)"
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("inside", "separate"),
+        default="inside",
+        help="separate: in a file of their own beside a .so, which must stay there",
     )
     parser.add_argument(
         "--onnx",

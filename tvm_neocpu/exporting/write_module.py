@@ -18,10 +18,14 @@ from tvm import relax
 from tvm.support import cc
 
 from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.exporting.separate_weights import separated
 from tvm_neocpu.runtime.linker import check_compiler, complaint
 from tvm_neocpu.runtime.module_file import INFO_FUNCTION, LINKED, SUFFIXES, info_part
 from tvm_neocpu.runtime.module_info import ModuleInfo
 from tvm_neocpu.runtime.quiet import silent_stderr
+
+# Where the weights go: into the library's file, or into one beside it.
+INSIDE, SEPARATE = "inside", "separate"
 
 
 def attach_info(module: tvm.runtime.Module, info: ModuleInfo) -> None:
@@ -46,11 +50,15 @@ def export_module(
     path: Path,
     fcompile: Callable[..., Any] | None,
     options: Mapping[str, Any],
+    weights: str = INSIDE,
 ) -> None:
     """Write the file, first under another name, so that no reader meets half of it.
 
-    Raises ModuleFileError.
+    The weights of a ``.so`` stand behind its code, where a loader maps them; with ``SEPARATE`` in
+    ``NAME.weights`` beside it. Raises ModuleFileError.
     """
+    if weights not in (INSIDE, SEPARATE):
+        raise ModuleFileError(f"weights is {INSIDE!r} or {SEPARATE!r}, not {weights!r}")
     if path.suffix not in SUFFIXES:
         raise ModuleFileError(f"an exported module's name ends in .so or .tar, unlike {path}")
     if not path.parent.is_dir():
@@ -60,11 +68,18 @@ def export_module(
     if fcompile is None:
         fcompile = _pack_tar if path.suffix == ".tar" else _linker(path)
     attach_info(module, info)
+    apart = separated(module) if path.suffix == ".so" else None
+    if weights == SEPARATE and apart is None:
+        raise ModuleFileError(f"cannot write {path}: only a .so with weights has them apart")
     writer = f"{os.getpid()}-{threading.get_ident()}"
     draft = path.with_name(f".{path.stem}.{writer}{path.suffix}")
     try:
         with silent_stderr():
-            module.export_library(str(draft), fcompile=fcompile, **options)
+            exported = apart.module if apart is not None else module
+            exported.export_library(str(draft), fcompile=fcompile, **options)
+        if apart is not None:
+            beside = path.with_suffix(".weights") if weights == SEPARATE else None
+            apart.append_to(draft, info, beside)
         draft.replace(path)
     except (OSError, RuntimeError) as error:
         raise ModuleFileError(f"cannot write {path}: {_why(error, path, info)}") from error

@@ -7,7 +7,7 @@ module.set_input("data", image); module.run(); scores = module.get_output("score
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +22,21 @@ from tvm_neocpu.runtime.tensors import cpu
 
 # Writes a module: itself, its description, the file, and the options of TVM's `export_library`.
 Write = Callable[
-    [tvm_ffi.Module, ModuleInfo, Path, Callable[..., Any] | None, Mapping[str, Any]], None
+    [tvm_ffi.Module, ModuleInfo, Path, Callable[..., Any] | None, Mapping[str, Any], str], None
 ]
 _FORMATS = {"asm": "s", "s": "s", "llvm": "ll", "ll": "ll"}
 
 
-def load(path: str | Path) -> BuiltModule:
-    """Read what `BuiltModule.export_library` wrote, weights and all; needs no other file.
+def load(path: str | Path, check_weights: bool = False) -> BuiltModule:
+    """Read what `BuiltModule.export_library` wrote.
 
-    Raises ModuleFileError for a file that is missing, broken or not this package's.
+    Weights are mapped: what a run does not touch is never read. ``check_weights`` reads them all
+    and compares their checksum; code and description are checked always. Raises ModuleFileError for
+    a file that is missing, broken or not this package's.
     """
-    return BuiltModule(*read_module(Path(path)))
+    found = read_module(Path(path), check_weights)
+    weights = {name: [found.weights[n] for n in taken] for name, taken in found.taken.items()}
+    return BuiltModule(found.module, found.info, weights=weights)
 
 
 class BuiltModule:
@@ -48,15 +52,17 @@ class BuiltModule:
         info: ModuleInfo,
         on_demand: OnDemand | None = None,
         write: Write | None = None,
+        weights: Mapping[str, Sequence[tvm_ffi.Tensor]] | None = None,
     ) -> None:
         """``on_demand`` compiles the network for shapes that it has no code for.
 
-        ``write`` exports it; a loaded library has neither.
+        ``write`` exports it; a loaded library has neither. ``weights`` are what its functions take
+        after their inputs.
         """
         self.module = module
         self.info = info
         self._write = write
-        self.library = Library(module, info.entries, on_demand)
+        self.library = Library(module, info.entries, on_demand, weights)
 
     def __getitem__(self, name: str) -> Callable[[Any], GraphModule]:
         if name != self.info.name:
@@ -73,9 +79,16 @@ class BuiltModule:
         return GraphModule(Functions(self.library), self.info)
 
     def export_library(
-        self, file_name: str | Path, fcompile: Callable[..., Any] | None = None, **options: Any
+        self,
+        file_name: str | Path,
+        fcompile: Callable[..., Any] | None = None,
+        weights: str = "inside",
+        **options: Any,
     ) -> None:
         """Write one file, ``.so`` or ``.tar``, with code, weights and description.
+
+        ``weights="separate"`` puts the weights of a ``.so`` into a file ``NAME.weights`` beside it,
+        which must stay there.
 
         ``fcompile`` links it, as in TVM: ``tvm.support.cc.cross_compiler`` for another machine. A
         ``.tar`` is linked where it is loaded. Functions that were compiled on demand are left out.
@@ -86,10 +99,13 @@ class BuiltModule:
                 f"cannot write {file_name}: a loaded module has no objects; copy its file"
             )
         with self.library.lock:
-            self._write(self.module, self.info, Path(file_name), fcompile, options)
+            self._write(self.module, self.info, Path(file_name), fcompile, options, weights)
 
     def get_lib(self) -> tvm_ffi.Module:
-        """TVM's runtime module, for `relax.VirtualMachine`."""
+        """TVM's runtime module, for `relax.VirtualMachine`.
+
+        The functions of a loaded ``.so`` take their weights after the inputs.
+        """
         return self.module
 
     def inspect_source(self, fmt: str = "asm") -> str:

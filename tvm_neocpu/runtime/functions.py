@@ -34,7 +34,10 @@ class Library:
         module: tvm_ffi.Module,
         entries: Sequence[Entry],
         on_demand: OnDemand | None = None,
+        weights: Mapping[str, Sequence[tvm_ffi.Tensor]] | None = None,
     ) -> None:
+        """``weights`` are what the module's functions take after their inputs, by function."""
+        self.weights = weights or {}
         self.lock = ForkLock()  # TVM's executable changes as a VM is made of it, or as it is saved
         self._compiling = threading.RLock()  # no ForkLock: compiling waits for other builds
         self._parts = [(module, tuple(entries))]
@@ -51,6 +54,11 @@ class Library:
             return known
         with self._compiling:
             return self._known(shapes) or self._compiled(shapes)
+
+    def weights_of(self, module: tvm_ffi.Module, entry: Entry) -> Sequence[tvm_ffi.Tensor]:
+        """What a function takes after its inputs; nothing where weights are constants."""
+        is_first = module.same_as(self._parts[0][0])
+        return self.weights.get(entry.function, ()) if is_first else ()
 
     def after_fork_in_child(self) -> None:
         """The thread that was compiling, if any, does not exist in the child."""
@@ -109,7 +117,9 @@ class Functions:
             machine = self._machine(module)
             if len(self._found) >= _REMEMBERED:
                 self._found.clear()
-            self._found[shapes] = Function(machine, entry, machine[entry.function])
+            run = machine[entry.function]
+            weights = self._library.weights_of(module, entry)
+            self._found[shapes] = Function(machine, entry, _bound(run, weights))
         return self._found[shapes]
 
     def _machine(self, module: tvm_ffi.Module) -> Machine:
@@ -120,3 +130,7 @@ class Functions:
             machine = Machine(module)
         self._machines.append((module, machine))
         return machine
+
+
+def _bound(run: Callable[..., Any], weights: Sequence[tvm_ffi.Tensor]) -> Callable[..., Any]:
+    return (lambda *inputs: run(*inputs, *weights)) if weights else run

@@ -9,13 +9,15 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import tvm_ffi
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.runtime.binary import check_library, check_object
+from tvm_neocpu.runtime.binary import check_library, check_object, library_size
+from tvm_neocpu.runtime.file_tail import Tail, map_weights, read_tail
 from tvm_neocpu.runtime.linker import link
 from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
@@ -28,28 +30,62 @@ LINKED = (".so", ".dylib", ".dll")
 SUFFIXES = (*LINKED, ".tar")
 
 
-def read_module(path: Path) -> tuple[tvm_ffi.Module, ModuleInfo]:
+@dataclass(frozen=True)
+class LoadedFile:
+    """Code, description, and weights that functions take after their inputs: ``taken`` says which.
+
+    ``weights`` is empty where they are constants of the code.
+    """
+
+    module: tvm_ffi.Module
+    info: ModuleInfo
+    weights: Sequence[tvm_ffi.Tensor] = ()
+    taken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+
+def read_module(path: Path, check_weights: bool = False) -> LoadedFile:
     """What `export_module` wrote, for a CPU that this machine has.
 
-    Raises ModuleFileError before any code of the file runs. A truncated or foreign file is not even
-    mapped. A file for another CPU is mapped, but only its description is read, which the VM
-    interprets.
+    Raises ModuleFileError before any code of the file runs. A truncated, damaged or foreign file is
+    not even mapped, nor is one for another CPU. ``check_weights`` compares their checksum, too,
+    which reads them all. Of a file of an earlier version only the description is read before.
     """
     if not path.exists():
         raise ModuleFileError(f"there is no file {path}")
     if not path.is_file() or path.suffix not in SUFFIXES:
         raise ModuleFileError(f"{path} is not an exported module (a .so or .tar file)")
     load_runtime()
+    tail = _checked_tail(path, check_weights) if path.suffix != ".tar" else None
     module = _load_tar(path) if path.suffix == ".tar" else _load_linked(path, path)
+    if tail is not None:
+        return LoadedFile(module, tail.info, map_weights(path, tail), tail.taken)
     part = info_part(module)
     if part is None:
         raise ModuleFileError(f"cannot load {path}: it was not exported by tvm_neocpu")
     text = Machine(part)[INFO_FUNCTION]()
     info = info_from_json(str(text), str(path))
+    _check_cpu(path, info)
+    return LoadedFile(module, info)
+
+
+def _checked_tail(path: Path, check_weights: bool) -> Tail | None:
+    """The tail of a file that may run here; ``None`` for a file of an earlier version."""
+    check_library(path, path)
+    try:
+        tail = read_tail(path, check_weights)
+    except OSError as error:
+        raise ModuleFileError(f"cannot load {path}: {first_line(error)}") from error
+    if tail is not None:
+        _check_cpu(path, tail.info)
+    elif path.stat().st_size > library_size(path):
+        raise ModuleFileError(f"cannot load {path}: it is truncated: its end is not there")
+    return tail
+
+
+def _check_cpu(path: Path, info: ModuleInfo) -> None:
     if info.missing:
         lacks = f"this machine lacks {', '.join(info.missing)}"
         raise ModuleFileError(f"cannot load {path}: it was built for {info.cpu}, and {lacks}")
-    return module, info
 
 
 def _load_linked(library: Path, shown: Path) -> tvm_ffi.Module:
