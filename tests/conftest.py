@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 # Before any module of tests asks for a target: what a user measured must not decide a test.
 os.environ["TVM_NEOCPU_CALIBRATION"] = "off"
+os.environ["TVM_NEOCPU_CACHE"] = "off"
 
 # `HYPOTHESIS_PROFILE=nightly pytest tests/networks/test_fuzz.py`
 settings.register_profile(

@@ -78,7 +78,8 @@ def append_tail(
 ) -> None:
     """Write weights, table and footer behind the code that ``file`` holds, and its end is at.
 
-    ``weights_file``, which is empty, gets the weights instead. ``content`` has their bytes in the table's order.
+    ``weights_file``, which is empty, gets the weights instead. ``content`` has their bytes in the
+    order of the table.
     """
     code = file.seek(0, 2)
     target = weights_file or file

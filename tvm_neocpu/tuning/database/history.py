@@ -198,6 +198,11 @@ def apply_history_best(paths: PathLike | Iterable[PathLike]) -> Iterator[LogCont
         _APPLIED.reset(token)
 
 
+def applied_logs() -> tuple[LogContents, ...]:
+    """The logs that the current thread or task applies, the innermost last."""
+    return _APPLIED.get()
+
+
 def current_history(cpu: Cpu) -> History:
     """What a build for this CPU on ``cpu.cores`` threads reads now."""
     known = all_implementations()
