@@ -102,10 +102,24 @@ def run_here_on(cpus: Sequence[int]) -> None:
     """Give the calling thread a pool of its own: one worker for each CPU, all free to move among
     them. For a thread that has not run a parallel loop of TVM yet.
     """
+    _bind_here(cpus)  # workers inherit it, whatever TVM binds
+    use_here(cpus, len(cpus))
+
+
+def use_here(cpus: Sequence[int], threads: int) -> None:
+    """Have the calling thread's next loops run on so many threads of its pool, itself included.
+
+    ``cpus`` are those of `run_here_on`. It takes some microseconds.
+    """
+    names = [str(cpu) for cpu in cpus[:threads]]
+    runtime_function("runtime.config_threadpool")(_SHARE_ALL_CORES, threads, names)
+    if threads < len(cpus):
+        _bind_here(cpus)  # TVM bound this thread to the CPUs named
+
+
+def _bind_here(cpus: Sequence[int]) -> None:
     if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, cpus)  # of this thread; workers inherit it, whatever TVM binds
-    names = [str(cpu) for cpu in cpus]
-    runtime_function("runtime.config_threadpool")(_SHARE_ALL_CORES, len(names), names)
+        os.sched_setaffinity(0, cpus)  # of this thread alone
 
 
 def _one_of_each_core() -> list[int]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,17 @@ import tvm_ffi
 from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import ShapeError, first_line
-from tvm_neocpu.runtime.functions import Function, Functions
+from tvm_neocpu.runtime.cores import use_here
+from tvm_neocpu.runtime.functions import Function, Functions, Shapes
 from tvm_neocpu.runtime.inputs import check, tensor_over
 from tvm_neocpu.runtime.machine import flat
 from tvm_neocpu.runtime.module_info import TensorInfo
+from tvm_neocpu.runtime.pace import Pace
 from tvm_neocpu.runtime.tensors import as_array, is_plain, zeros
 
 Array = NDArray[Any]
+# Shapes whose times are remembered: a service may see any batch.
+_REMEMBERED = 256
 
 
 def as_input(info: TensorInfo, value: Any) -> Array | tvm_ffi.Tensor:
@@ -49,10 +54,17 @@ def ordered(infos: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[Any]
 
 
 class Feed:
-    """One stream's way from arrays to arrays: functions, and memory for inputs that are copied."""
+    """One stream's way from arrays to arrays: functions, memory for inputs that are copied, and
+    how many of its threads a call runs on. It belongs to the stream's thread, whose CPUs it knows.
+    """
 
-    def __init__(self, functions: Functions, infos: Sequence[TensorInfo]) -> None:
+    def __init__(
+        self, functions: Functions, infos: Sequence[TensorInfo], cpus: Sequence[int]
+    ) -> None:
         self._functions = functions
+        self._cpus = cpus
+        self._used = len(cpus)
+        self._paces: dict[Shapes, Pace] = {}
         self._infos = infos
         self._memory: dict[tuple[int, tuple[int, ...]], tvm_ffi.Tensor] = {}
         # A function's first outputs, until its second run; then which outputs are constants.
@@ -67,8 +79,23 @@ class Feed:
         shapes = tuple(tuple(map(int, value.shape)) for value in values)
         function = self._functions.find(shapes)
         tensors = [self._tensor(index, value) for index, value in enumerate(values)]
-        outputs = flat(function.run(*tensors))
-        return self._own(function, tensors, outputs)
+        result = self._timed(shapes, lambda: function.run(*tensors))
+        return self._own(function, tensors, flat(result))
+
+    def _timed(self, shapes: Shapes, run: Callable[[], Any]) -> Any:
+        """Run on as many threads as calls of these shapes are fastest with now."""
+        if len(self._cpus) == 1:
+            return run()
+        if len(self._paces) > _REMEMBERED:
+            self._paces.clear()
+        pace = self._paces.setdefault(shapes, Pace(len(self._cpus)))
+        if pace.threads != self._used:
+            self._used = pace.threads
+            use_here(self._cpus, self._used)
+        start = time.perf_counter()
+        result = run()
+        pace.note(time.perf_counter() - start)
+        return result
 
     def _tensor(self, index: int, value: Array | tvm_ffi.Tensor) -> tvm_ffi.Tensor:
         if isinstance(value, tvm_ffi.Tensor):

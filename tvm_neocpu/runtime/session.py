@@ -162,7 +162,7 @@ class CompiledSession:
 
     def _start(self, groups: Sequence[Sequence[int]]) -> Streams[Feed]:
         library, inputs = self._library, self.info.inputs
-        return Streams(groups, lambda: Feed(Functions(library.library), inputs))
+        return Streams(groups, lambda cpus: Feed(Functions(library.library), inputs, cpus))
 
     def _groups(
         self,

@@ -40,11 +40,13 @@ class _Call(Generic[State]):
 class Streams(Generic[State]):
     """Some threads, one for each group of CPUs, that do work with a state of their own.
 
-    ``make_state`` is called on each thread. A forked child gets threads of its own, at its first
-    call; `fork` waits for work that has begun.
+    ``make_state`` is called on each thread, with its CPUs. A forked child gets threads of its own,
+    at its first call; `fork` waits for work that has begun.
     """
 
-    def __init__(self, groups: Sequence[Sequence[int]], make_state: Callable[[], State]) -> None:
+    def __init__(
+        self, groups: Sequence[Sequence[int]], make_state: Callable[[list[int]], State]
+    ) -> None:
         self.groups = [list(group) for group in groups]
         self._make_state = make_state
         self._starting = threading.Lock()
@@ -140,14 +142,14 @@ class Streams(Generic[State]):
             return self._queue
 
 
-def _serve(queue: Queue, cpus: Sequence[int], make_state: Callable[[], Any]) -> None:
+def _serve(queue: Queue, cpus: list[int], make_state: Callable[[list[int]], Any]) -> None:
     """A stream's thread. An error while it starts is the answer to every call."""
     lock = ForkLock()
     state: Any = None
     failure: BaseException | None = None
     try:
         run_here_on(cpus)
-        state = make_state()
+        state = make_state(cpus)
     except BaseException as error:
         failure = error
     while (call := queue.get()) is not None:
