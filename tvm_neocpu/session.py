@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     Model = str | Path | BuiltModule | onnx.ModelProto
 
 
+# For this machine, with schedules for one thread: streams of one thread answer most calls.
+_ONE_THREAD = "llvm -num-cores=1"
+
+
 class Session(CompiledSession):
     """A network in an application: `Session("model.onnx")`, `Session("model.so")`.
 
@@ -45,6 +49,8 @@ class Session(CompiledSession):
         target: TargetLike = None,
         cache: bool = True,
     ) -> None:
+        if target is None and hint == "throughput":
+            target = _ONE_THREAD
         library = _library(model, shapes, target, cache)
         super().__init__(library, threads, hint, streams=streams, cores=cores)
 
