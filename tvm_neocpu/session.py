@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvm_neocpu.compile_cache import cached
 from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.module_file import SUFFIXES
@@ -71,7 +70,10 @@ def _compiled(
     target: TargetLike,
     cache: bool,
 ) -> BuiltModule:
-    """Compile an ONNX model, if the cache has it not; only then is the compiler imported."""
+    """Compile an ONNX model, if the cache has it not; only then is the compiler imported.
+
+    A deployed package has neither cache nor compiler.
+    """
     if not isinstance(model, (str, Path)) and not hasattr(model, "graph"):
         raise ModelFileError(
             f"a session takes an ONNX file or model, a .so or .tar file or a built library, "
@@ -89,6 +91,8 @@ def _compiled(
     content = _content(model) if cache else None
     if content is None:
         return build()
+    from tvm_neocpu.compile_cache import cached
+
     options = {
         "shapes": {name: list(map(str, dims)) for name, dims in (shapes or {}).items()},
         "target": str(target),
