@@ -9,12 +9,14 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.runtime.threads import size_thread_pool
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # 12 ms, which every start of a session would pay
 
 PIPELINE = "neocpu"
 
@@ -38,7 +40,7 @@ def extend_tvm() -> None:
     _provide_relay()
 
 
-class _TvmFinder(MetaPathFinder):
+class _TvmFinder:
     """Finds TVM's package as the other finders do, and has `extend_tvm` called after its import."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
@@ -52,7 +54,7 @@ class _TvmFinder(MetaPathFinder):
         return None
 
 
-class _TvmLoader(Loader):
+class _TvmLoader:
     def __init__(self, loader: Loader, finder: _TvmFinder) -> None:
         self._loader = loader
         self._finder = finder
@@ -106,14 +108,14 @@ def _attribute_of_tvm(name: str) -> ModuleType:
     raise AttributeError(f"module 'tvm' has no attribute {name!r}")
 
 
-class _RelayFinder(MetaPathFinder):
+class _RelayFinder:
     """Finds ``tvm.relay``: :mod:`tvm_neocpu.relay` by another name."""
 
     def find_spec(self, name: str, path: Any, target: Any = None) -> ModuleSpec | None:
         return ModuleSpec(name, _RelayLoader()) if name == "tvm.relay" else None
 
 
-class _RelayLoader(Loader):
+class _RelayLoader:
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = importlib.import_module("tvm_neocpu.relay")
         self._own = module.__spec__
