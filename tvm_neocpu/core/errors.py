@@ -95,3 +95,7 @@ class TemplateError(NeoCpuError):
 
 class FallbackError(NeoCpuError):
     """Operations that no template takes, in a build that refuses them; the text lists them."""
+
+
+class SessionError(NeoCpuError, ValueError):
+    """An option of a session that cannot be: threads, hint, streams, cores; or a closed session."""
