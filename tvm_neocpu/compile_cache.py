@@ -25,6 +25,7 @@ from typing import Any
 from tvm_neocpu.core.cpu import cache_sizes
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.told import listening
+from tvm_neocpu.core.user_data import data_folder
 from tvm_neocpu.exporting.cache_folder import VARIABLE, CacheFolder, cache_folder
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.host import executable_features
@@ -143,6 +144,9 @@ def _files_that_count() -> Iterator[Path]:
     ]
     for root in roots:
         yield from sorted(root.glob("*/*.log"))
+    database = data_folder()
+    if database is not None:
+        yield from sorted((database / "logs").glob("*.log"))
     cached = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     chosen = os.environ.get("TVM_NEOCPU_CALIBRATION", "")
     yield Path(chosen or Path(cached) / "tvm_neocpu" / "calibration.json")
