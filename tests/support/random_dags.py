@@ -15,9 +15,9 @@ from tvm_neocpu.scheduling.graph.schedule_graph import (
 
 
 def random_dag(count: int, seed: int, near: int = 6) -> ScheduleGraph:
-    """Feature maps of 8x8 to 32x32; a node reads one or two of the ``near`` nodes before it."""
+    """Feature maps of 16 to 128 KiB at 32x32, smaller below; a node reads one or two of the ``near`` nodes before it."""
     rng = random.Random(seed)
-    nodes = [_node(rng, 0, OpKind.INPUT, 16, 32)]
+    nodes = [_node(rng, 0, OpKind.INPUT, 32, 32)]
     edges: list[tuple[str, str]] = []
     for at in range(1, count):
         earlier = nodes[max(0, at - near) :]
@@ -26,7 +26,7 @@ def random_dag(count: int, seed: int, near: int = 6) -> ScheduleGraph:
         kind = OpKind.ELEMENTWISE if len(sources) > 1 else rng.choice(_KINDS)
         stride = 2 if kind is OpKind.CONV and rows > 8 and rng.random() < 0.15 else 1
         channels = sources[0].shape[0]
-        outputs = rng.choice((8, 16, 24, 32)) if kind is OpKind.CONV else channels
+        outputs = rng.choice((16, 32, 64, 128)) if kind is OpKind.CONV else channels
         nodes.append(_node(rng, at, kind, outputs, rows // stride, channels, stride))
         edges += [(source.id, str(at)) for source in sources]
     return ScheduleGraph(tuple(nodes), tuple(edges))

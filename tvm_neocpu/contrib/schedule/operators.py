@@ -43,7 +43,7 @@ _ELEMENTWISE_OPERATORS = (
     "Sub", "Sum", "Tanh", "ThresholdedRelu", "Where",
 )
 _RESHAPING_OPERATORS = (
-    "DepthToSpace", "Expand", "Flatten", "Gather", "Pad", "Reshape", "Slice",
+    "DepthToSpace", "Expand", "Flatten", "Gather", "Reshape", "Slice",
     "SpaceToDepth", "Squeeze", "Tile", "Transpose", "Unsqueeze",
 )
 # fmt: on
@@ -58,7 +58,7 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
             _REDUCTION,
         ),
         **dict.fromkeys(_ELEMENTWISE_OPERATORS, _ELEMENTWISE),
-        **dict.fromkeys(["Concat", "Split", "Resize", "Upsample"], _MOVEMENT),
+        **dict.fromkeys(["Concat", "Pad", "Resize", "Slice", "Split", "Upsample"], _MOVEMENT),
         **dict.fromkeys(_RESHAPING_OPERATORS, _RESHAPED),
         **dict.fromkeys(
             ["Softmax", "LogSoftmax", "InstanceNormalization", "LayerNormalization"], _REDUCTION
@@ -74,9 +74,11 @@ def window_of(node: onnx.NodeProto, weight: Shape | None, source: Shape, made: S
     stride, dilation = _pair(attributes.get("strides")), _pair(attributes.get("dilations"))
     if node.op_type == "ConvTranspose":
         return Window(kernel, dilation=dilation, upscale=stride[0])
-    if node.op_type in ("Resize", "Upsample") and len(source) == len(made) == 4:
+    is_moved = OPERATORS.get(node.op_type) is _MOVEMENT and len(source) == len(made) == 4
+    if is_moved and source[2] != made[2]:
         # One row more: where the band begins inside a source row, and for linear filters.
-        return Window((2, 2), upscale=max(1, ceil(made[2] / source[2])))
+        down, up = ceil(source[2] / max(1, made[2])), ceil(made[2] / max(1, source[2]))
+        return Window((2, 2), (max(1, down),) * 2, upscale=max(1, up) if up > 1 else 1)
     return Window(kernel, stride, _padding(attributes, kernel, stride, source, made), dilation)
 
 
