@@ -1,6 +1,6 @@
 """An accelerator simulated cycle by cycle: slow, and written apart from the profiler's formulas.
 
-Three engines work at once: a DMA engine with one queue, an array that holds one block of weights,
+Three engines work at once: a DMA engine with a queue for weights and one for tensors, an array that holds one block of weights,
 a vector unit. Bands, clipped at the image's borders, run one after the other; the next band's
 inputs are requested when a band begins, weights as far ahead as the buffer for them allows.
 """
@@ -17,32 +17,38 @@ from tvm_neocpu.scheduling.profilers.machine import PeMachine
 
 @dataclass
 class Request:
-    size: float
-    issued: int
+    size: float  # what is still to come
+    issued: float
     done: bool = False
+    whole: float = 0.0
 
 
 @dataclass
 class Dma:
-    """One request after the other; data comes ``latency`` cycles behind its request."""
+    """Requests in turn, those for weights first; data comes ``latency`` cycles behind each."""
 
     machine: PeMachine
-    queue: deque[Request] = field(default_factory=deque)
-    left: float = 0.0
+    weights: deque[Request] = field(default_factory=deque)
+    tensors: deque[Request] = field(default_factory=deque)
 
-    def ask(self, size: float, now: int) -> Request:
-        request = Request(size, now)
-        self.queue.append(request)
-        return request
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.weights or self.tensors)
 
     def tick(self, now: int) -> None:
         budget = self.machine.dram_bytes_per_cycle
-        while self.queue and budget > 0 and now >= self.queue[0].issued + self.machine.latency:
-            moved = min(budget, self.queue[0].size)
-            self.queue[0].size -= moved
-            budget -= moved
-            if self.queue[0].size <= 0:
-                self.queue.popleft().done = True
+        for queue in (self.weights, self.tensors):
+            while queue and budget > 0 and now >= queue[0].issued + self.machine.latency:
+                moved = min(budget, queue[0].size)
+                queue[0].size -= moved
+                budget -= moved
+                if queue[0].size <= 0:
+                    queue.popleft().done = True
+
+
+def ask(queue: deque[Request], size: float, now: float) -> Request:
+    queue.append(Request(size, now, whole=size))
+    return queue[-1]
 
 
 class Simulation:
@@ -64,11 +70,8 @@ class Simulation:
         self.dma = Dma(machine)
         self.weights: deque[Request] = deque()
         self.unasked: deque[float] = deque()
-        self.ahead = (
-            2 * machine.block_bytes + machine.latency * machine.dram_bytes_per_cycle
-            if not keeps_weights
-            else float("inf")
-        )
+        # The first block comes before the first band's inputs, the others behind them.
+        self.ahead: float = machine.block_bytes
 
     def run(self) -> int:
         """Cycles from the first request to the last byte."""
@@ -77,18 +80,24 @@ class Simulation:
             if at == 0 or not self.keeps:
                 self._plan_weights()
             self._wait(coming)
+            ahead = 2 * self.machine.block_bytes
+            ahead += self.machine.latency * self.machine.dram_bytes_per_cycle
+            self.ahead = float("inf") if self.keeps else ahead
             if at + 1 < len(self.bands):
                 coming = self._ask_inputs(self.bands[at + 1])
             handled: set[int] = set()
             for node in self.group:
                 if node not in handled:
-                    handled |= self._layer(node, band, loads=at == 0 or not self.keeps)
+                    loads = at == 0 or not self.keeps
+                    handled |= self._layer(node, band, handled, loads)
             for node in self.group:
                 if self._leaves(node):
                     first, last = self._part(node, at)
                     row_bytes = self.graph.nodes[node].out_bytes / self.graph.nodes[node].rows
-                    self.dma.ask((last - first) * row_bytes, self.now - self.machine.latency)
-        while self.dma.queue:
+                    # A store has no latency.
+                    posted = self.now - self.machine.latency
+                    ask(self.dma.tensors, (last - first) * row_bytes, posted)
+        while self.dma.is_busy:
             self._tick()
         return self.now
 
@@ -143,7 +152,7 @@ class Simulation:
             if source not in self.group:
                 node = self.graph.nodes[source]
                 size = (last - first) * node.out_bytes / node.rows
-                asked.append(self.dma.ask(size, self.now))
+                asked.append(ask(self.dma.tensors, size, self.now))
         return asked
 
     def _plan_weights(self) -> None:
@@ -154,12 +163,14 @@ class Simulation:
                 self.unasked.extend([own.weight_bytes / count] * count)
 
     def _request_weights(self) -> None:
-        held = sum(request.size for request in self.weights)
+        held = sum(request.whole for request in self.weights)
         while self.unasked and held + self.unasked[0] <= self.ahead:
             held += self.unasked[0]
-            self.weights.append(self.dma.ask(self.unasked.popleft(), self.now))
+            self.weights.append(ask(self.dma.weights, self.unasked.popleft(), self.now))
 
-    def _layer(self, node: int, band: dict[int, tuple[int, int]], loads: bool) -> set[int]:
+    def _layer(
+        self, node: int, band: dict[int, tuple[int, int]], handled: set[int], loads: bool
+    ) -> set[int]:
         """Run a layer and what follows it in the vector unit; the nodes that ran."""
         own = self.graph.nodes[node]
         first, last = band.get(node, (0, 0))
@@ -167,16 +178,20 @@ class Simulation:
         if own.kind is not OpKind.CONV:
             self._vector(own, node, elements, (last - first) / own.rows)
             return {node}
-        followers = self._followers(node)
+        followers = self._followers(node, handled)
         self._convolve(own, int((last - first) * own.shape[2]), loads, len(followers))
         return {node, *followers}
 
-    def _followers(self, node: int) -> list[int]:
+    def _followers(self, node: int, handled: set[int]) -> list[int]:
+        """Elementwise operations in a row, whose other inputs are there."""
         found: list[int] = []
         last = node
         while True:
             readers = [r for r in self.graph.succs[last] if r in self.group]
             if len(readers) != 1 or self.graph.nodes[readers[0]].kind is not OpKind.ELEMENTWISE:
+                return found
+            there = {*handled, node, *found}
+            if any(s in self.group and s not in there for s in self.graph.preds[readers[0]]):
                 return found
             last = readers[0]
             found.append(last)
@@ -194,10 +209,9 @@ class Simulation:
 
     def _convolve(self, own: ScheduleNode, pixels: int, loads: bool, followers: int) -> None:
         machine = self.machine
-        in_array = 0.0  # cycles until the next block is in the array
         waiting = 0.0  # results that the vector unit has to take, once for each follower
         blocks = list(_blocks(own, machine))
-        in_array = machine.block_cycles
+        in_array = machine.block_cycles  # cycles until the next block is in the array
         for outputs, is_last in blocks:
             if loads:
                 while not self.weights or not self.weights[0].done:

@@ -46,9 +46,10 @@ class CpuL2:
             growing.prepend(node)
         return growing.price()
 
-    def array_cycles(self, node: ScheduleNode, rows: Floats) -> Floats:
+    def array_cycles(self, node: ScheduleNode, rows: Floats, behind: Floats) -> Floats:
+        """The followers work on registers: an instruction or two for each vector of results."""
         share: Floats = rows / node.rows
-        return node.macs / self.cpu.multiply_adds_per_cycle(DTYPE) * share
+        return node.macs / self.cpu.multiply_adds_per_cycle(DTYPE) * share + behind
 
     def vector_cycles(self, node: ScheduleNode, read_bytes: int, rows: Floats) -> Floats:
         taps = node.window.kernel[0] * node.window.kernel[1]

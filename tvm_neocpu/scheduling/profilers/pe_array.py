@@ -4,12 +4,19 @@ A convolution of one band. R rows of the array take input channels, C columns ou
 block of R x C weights stays in the array while all pixels of the band pass; the next block comes
 meanwhile.
 
-    blocks = kh kw x ceil(groups / P) x ceil(cin / R) x ceil(cout / C)     cin, cout of one group
+    steps  = kh kw x ceil(cin / R)                                         cin, cout of one group
+    sets   = ceil(groups / P) x ceil(cout / C)
     P      = max(1, min(R // cin, C // cout))              narrow groups side by side, zeros between
-    cycles = blocks x max(pixels, block load) + block load + propagation delay
+    block  = max(pixels, block load)
+    array  = steps x sets x block
+    cycles = array + block load + propagation delay
 
-Elementwise operations behind a convolution run on its results as these come; alone they and pools
-take elements / throughput. A concat or reshape only moves bytes.
+Elementwise operations behind a convolution run on its results as these come. They take F cycles in
+all, elements / throughput, begin with the first set of results and end behind the last:
+
+    array  = max(steps x sets x block + max(0, F / sets - block), F + (steps - 1) x block)
+
+Alone they and pools take elements / throughput. A concat or reshape only moves bytes.
 
 A group in T bands. Per band: inputs I, outputs O, compute X; W all weights, w the first block, b
 the DRAM's bytes a cycle. X' is X with each layer at least as long as its weights take to come.
@@ -23,7 +30,7 @@ the DRAM's bytes a cycle. X' is X with each layer at least as long as its weight
                       T > 1: + I + O, which are the next band's inputs and the last band's outputs
 
 A group with at most one windowed layer may take its inputs in slices of channels: sums of one layer
-stay in the accumulators. Of the tile counts that fit, the one with the fewest cycles is taken.
+stay in the accumulators. Weights come before the next band's inputs. Of the tile counts that fit, the one with the fewest cycles is taken.
 """
 
 from __future__ import annotations
@@ -60,12 +67,17 @@ class PeArray:
             growing.prepend(node)
         return growing.price()
 
-    def array_cycles(self, node: ScheduleNode, rows: Floats) -> Floats:
-        """Cycles of a convolution's band."""
+    def array_cycles(self, node: ScheduleNode, rows: Floats, behind: Floats) -> Floats:
+        """Cycles of a convolution's band and of its followers."""
         machine = self.machine
         pixels = rows * node.shape[2] / node.window.upscale**2
-        cycles: Floats = blocks(node, machine) * np.maximum(pixels, machine.block_cycles)
-        return cycles + machine.block_cycles + machine.propagation_delay
+        step = np.maximum(pixels, machine.block_cycles)
+        steps, columns = blocks(node, machine)
+        ends = machine.block_cycles + machine.propagation_delay
+        # The followers begin with the first results and end behind the last ones.
+        array = steps * columns * step + np.maximum(0, behind / columns - step)
+        found: Floats = ends + np.maximum(array, behind + (steps - 1) * step)
+        return found
 
     def vector_cycles(self, node: ScheduleNode, read_bytes: int, rows: Floats) -> Floats:
         """Cycles of any other operation's band."""
@@ -82,13 +94,13 @@ class PeArray:
         return weight_bytes / self.machine.dram_bytes_per_cycle
 
 
-def blocks(node: ScheduleNode, machine: PeMachine) -> int:
-    """Blocks of weights that pass through the array for one band."""
+def blocks(node: ScheduleNode, machine: PeMachine) -> tuple[int, int]:
+    """Blocks of weights that add to the same results, and how many sets of results there are."""
     cin, cout = max(1, node.in_channels // node.groups), max(1, node.shape[0] // node.groups)
     side_by_side = max(1, min(machine.rows // cin, machine.columns // cout))
     taps = node.window.kernel[0] * node.window.kernel[1]
-    passes = ceil(cin / machine.rows) * ceil(cout / machine.columns)
-    return taps * ceil(node.groups / side_by_side) * passes
+    sets = ceil(node.groups / side_by_side) * ceil(cout / machine.columns)
+    return taps * ceil(cin / machine.rows), sets
 
 
 class PeGroup:

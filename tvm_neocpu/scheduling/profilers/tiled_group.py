@@ -36,8 +36,8 @@ _WINDOWED = (OpKind.CONV, OpKind.POOL)
 class StageCosts(Protocol):
     """What a machine needs for one node's rows of a band."""
 
-    def array_cycles(self, node: ScheduleNode, rows: Floats) -> Floats:
-        """Cycles of the multipliers, for a convolution."""
+    def array_cycles(self, node: ScheduleNode, rows: Floats, behind: Floats) -> Floats:
+        """Cycles of a convolution whose elementwise followers take ``behind`` cycles alone."""
 
     def vector_cycles(self, node: ScheduleNode, read_bytes: int, rows: Floats) -> Floats:
         """Cycles of everything else."""
@@ -167,7 +167,7 @@ class TiledGroup:
         behind: Floats = sum((self._stages[r] for r in followers), _NONE)
         self._claimed.update(followers)
         if node.kind is OpKind.CONV:
-            own = np.maximum(self._costs.array_cycles(node, rows) * share, behind)
+            own = self._costs.array_cycles(node, rows, behind / share) * share
             load = self._costs.load_cycles(node.weight_bytes)
         else:
             own = self._costs.vector_cycles(node, read_bytes, rows) * share + behind
