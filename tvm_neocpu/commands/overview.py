@@ -12,6 +12,7 @@ COMMANDS = {
     "tune": "measure schedules of a network, write a log that builds read",
     "bench": "compare with other engines; `bench kernels`, `bench plan`: look deeper",
     "explain": "show what a build would choose for each layer, and why",
+    "schedule": "compare fused groups and execution orders on an accelerator or this CPU",
     "calibrate": "fit the cost model to this machine",
     "demo": "tune ResNet-18 for three minutes and compare",
 }

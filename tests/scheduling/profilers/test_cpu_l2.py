@@ -41,7 +41,9 @@ def expanded(size: int = 56) -> ScheduleGraph:
         node("depthwise", OpKind.CONV, 144, 144, 3),
         node("project", OpKind.CONV, 144, 24),
     )
-    return ScheduleGraph(nodes, (("in", "expand"), ("expand", "depthwise"), ("depthwise", "project")))
+    return ScheduleGraph(
+        nodes, (("in", "expand"), ("expand", "depthwise"), ("depthwise", "project"))
+    )
 
 
 def test_one_layer_by_hand() -> None:

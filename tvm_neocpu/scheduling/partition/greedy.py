@@ -36,6 +36,7 @@ class _Merging:
             for source in found:
                 self._after[source].add(at)
         self.evaluations = 0
+        self._known: dict[Group, float] = {}
         self._costs = {at: self._cost(group) for at, group in self._members.items()}
         self._queue: list[tuple[float, int, int]] = []
 
@@ -78,8 +79,10 @@ class _Merging:
         return tuple(sorted(both, key=lambda node: self._place[node]))
 
     def _cost(self, group: Group) -> float:
-        self.evaluations += 1
-        return self._profiler.price(group).cost
+        if group not in self._known:
+            self.evaluations += 1
+            self._known[group] = self._profiler.price(group).cost
+        return self._known[group]
 
     def _closes_a_cycle(self, source: int, reader: int) -> bool:
         """Whether another path leads from one to the other."""

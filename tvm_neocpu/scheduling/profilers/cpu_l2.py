@@ -99,5 +99,3 @@ class CpuGroup:
 def _together(compute: Floats, moved: Floats) -> Floats:
     found: Floats = np.maximum(compute, moved) + EXPOSED * np.minimum(compute, moved)
     return found
-
-

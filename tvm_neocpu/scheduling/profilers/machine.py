@@ -1,25 +1,25 @@
 """An accelerator as a TOML file says it; every field is needed, no other is known.
 
-    name = "nvdla-small"
-    element_bytes = 1
+name = "nvdla-small"
+element_bytes = 1
 
-    [array]
-    rows = 8                     # input channels
-    columns = 8                  # output channels
-    weight_bytes_per_cycle = 8   # from the buffer into the array
-    propagation_delay = 16       # cycles from a pixel to its result
+[array]
+rows = 8                     # input channels
+columns = 8                  # output channels
+weight_bytes_per_cycle = 8   # from the buffer into the array
+propagation_delay = 16       # cycles from a pixel to its result
 
-    [vector]
-    elementwise_per_cycle = 1    # elements
-    pooled_per_cycle = 1
+[vector]
+elementwise_per_cycle = 1    # elements
+pooled_per_cycle = 1
 
-    [buffer]
-    banks = 32
-    bank_bytes = 4096
+[buffer]
+banks = 32
+bank_bytes = 4096
 
-    [dram]
-    bytes_per_cycle = 8
-    latency = 50                 # cycles
+[dram]
+bytes_per_cycle = 8
+latency = 50                 # cycles
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _MAY_BE_ZERO = ("propagation_delay", "latency")
 def load_machine(spec: str | Path) -> PeMachine:
     """A shipped machine by name, or the machine of a TOML file. Raises MachineFileError."""
     if spec in SHIPPED:
-        file = resources.files(__package__).joinpath("machines", f"{spec}.toml")
+        file = resources.files(__package__).joinpath("machines").joinpath(f"{spec}.toml")
         return parse_machine(file.read_text(encoding="utf-8"), str(spec))
     path = Path(spec)
     if path.suffix != ".toml":

@@ -30,7 +30,8 @@ the DRAM's bytes a cycle. X' is X with each layer at least as long as its weight
                       T > 1: + I + O, which are the next band's inputs and the last band's outputs
 
 A group with at most one windowed layer may take its inputs in slices of channels: sums of one layer
-stay in the accumulators. Weights come before the next band's inputs. Of the tile counts that fit, the one with the fewest cycles is taken.
+stay in the accumulators. Weights come before the next band's inputs. Of the tile counts that fit,
+the cheapest is taken.
 """
 
 from __future__ import annotations
