@@ -1,8 +1,9 @@
 """An accelerator simulated cycle by cycle: slow, and written apart from the profiler's formulas.
 
 Three engines work at once: a DMA engine with a queue for weights and one for tensors, an array
-that holds one block of weights, a vector unit. Bands, clipped at the image's borders, run one after the other; the next band's
-inputs are requested when a band begins, weights as far ahead as the buffer for them allows.
+that holds one block of weights, a vector unit. Bands, clipped at the image's borders, run one after
+the other; the next band's inputs are requested when a band begins, weights as far ahead as the
+buffer for them allows.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from tvm_neocpu.scheduling.graph.schedule_graph import (
 
 
 def random_dag(count: int, seed: int, near: int = 6) -> ScheduleGraph:
-    """Maps of 16 to 128 KiB at 32x32, smaller below; a node reads one or two of the last ``near``."""
+    """Maps of 16 to 128 KiB at 32x32, smaller below; a node reads one or two of ``near``."""
     rng = random.Random(seed)
     nodes = [_node(rng, 0, OpKind.INPUT, 32, 32)]
     edges: list[tuple[str, str]] = []
