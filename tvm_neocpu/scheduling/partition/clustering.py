@@ -44,8 +44,28 @@ def bounded(most: int) -> Partitioner:
 
 
 def lines(graph: ScheduleGraph, profiler: Profiler) -> Partition:
-    """The cheapest of several lines."""
-    return _on_lines(graph, profiler, [_by_depth, _depth_first, _least_alive], LONGEST)
+    """The cheapest of several lines; then neighbours merged where file order makes that pay."""
+    found = _on_lines(graph, profiler, [_by_depth, _depth_first, _least_alive], LONGEST)
+    return _merged(profiler, found)
+
+
+def _merged(profiler: Profiler, found: Partition) -> Partition:
+    """Groups merged with the one before, nodes in file order, as long as that saves something."""
+    groups: list[Group] = []
+    costs: list[float] = []
+    asked = found.evaluations
+    for group in found.groups:
+        groups.append(group)
+        costs.append(profiler.price(group).cost)
+        for reach in (2, 3):
+            if len(groups) < reach or sum(map(len, groups[-reach:])) > LONGEST:
+                continue
+            both = tuple(sorted(node for each in groups[-reach:] for node in each))
+            cost = profiler.price(both).cost
+            asked += 1
+            if cost < sum(costs[-reach:]):
+                groups[-reach:], costs[-reach:] = [both], [cost]
+    return Partition(tuple(groups), asked)
 
 
 Line = Callable[[ScheduleGraph, Units], Sequence[int]]
