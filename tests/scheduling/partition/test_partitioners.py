@@ -48,9 +48,12 @@ def test_every_node_is_in_one_group_that_can_run(name: str, graph, machine) -> N
 @settings(max_examples=15, deadline=None)
 @given(dags(6), MACHINES)
 def test_no_partition_beats_brute_force(name: str, graph, machine) -> None:
+    """With the nodes of a group in file order, as brute force has them: the order has a price."""
     profiler = PeArray(graph, machine)
     best = brute(graph, profiler).cost(profiler)
-    assert PARTITIONERS[name](graph, profiler).cost(profiler) >= best * (1 - 1e-9)
+    found = PARTITIONERS[name](graph, profiler).groups
+    in_file_order = Partition(tuple(tuple(sorted(group)) for group in found))
+    assert in_file_order.cost(profiler) >= best * (1 - 1e-9)
 
 
 @settings(max_examples=25, deadline=None)

@@ -13,7 +13,8 @@ groups before that, but where a whole network fits it, 5,000 nodes would ask for
 
 `lines` goes beyond the paper: the same over several lines, and the cheapest of these. The paper's
 line cuts parallel branches into slices; a depth-first line, or the one that keeps least alive,
-takes one branch after the other.
+takes one branch after the other. Last, neighbouring groups merge where that pays with their nodes
+in file order: a group that fits the buffer in one order may not fit it in another.
 """
 
 from __future__ import annotations
