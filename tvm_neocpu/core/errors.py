@@ -81,6 +81,18 @@ class UnsatisfiableError(NeoCpuError):
     """A layout problem with no finite solution; the text names the conflict."""
 
 
+class ScheduleError(NeoCpuError, ValueError):
+    """A schedule graph, order or partition that is none; a network that fits no buffer."""
+
+
+class SearchCutError(NeoCpuError):
+    """An exact search that ended at its limit without an answer."""
+
+
+class MachineFileError(NeoCpuError):
+    """A machine file that cannot be read, or has missing, negative or unknown fields."""
+
+
 class ModuleFileError(NeoCpuError):
     """An exported module that is missing or was not written by this package."""
 
