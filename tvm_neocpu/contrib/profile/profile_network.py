@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +9,13 @@ import tvm
 
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.peers.runner import Network
-from tvm_neocpu.contrib.plans.runner import BuiltPlan, Scheme, build_plan
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.pipeline import choose_plan, fold
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.targets import parse_target
+from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.topi.table import implementation_of
+from tvm_neocpu.tuning.database.history import current_history
+from tvm_neocpu.tuning.in_network.machine import Scheme
 
 # What a call is that no template computed.
 PLAIN = "TVM's own"
@@ -73,18 +71,13 @@ class Profile:
 
 def profile_network(network: Network, ceilings: Ceilings, runs: int) -> Profile:
     """Build as `relay.build` would, and time ``runs`` runs."""
-    from tvm_neocpu.tuning.database.history import current_history
-
-    target = parse_target(network.target)
-    mod, _ = from_onnx(network.model, network.shapes)
-    graph = ExtractConvGraph(target.cpu)(fold(mod, target.cpu))
-    plan = choose_plan(graph, target.cpu, current_history(target.cpu))
-    built = build_plan(mod, plan, target)
-    arrays = network.inputs
-    inputs = [tvm.runtime.tensor(arrays[str(param.name)]) for param in mod["main"].params]
-    found = watch_calls(built.executable.jit(), inputs, runs)
-    rows = tuple(_row(call, built) for call in found.calls)
-    return Profile(network.name, target.cpu.name, target.cpu.cores, ceilings, rows, found.wall)
+    folded = open_onnx(network.content, network.shapes, network.target)
+    cpu = folded.cpu
+    lowered = folded.lower(choose_plan(folded.graph, cpu, current_history(cpu)))
+    inputs = [tvm.runtime.tensor(array) for array in folded.inputs]
+    found = watch_calls(tvm.compile(lowered.module, folded.target).jit(), inputs, runs)
+    rows = tuple(_row(call, lowered.schemes.get(call.name)) for call in found.calls)
+    return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall)
 
 
 def as_json(profile: Profile) -> dict[str, Any]:
@@ -136,17 +129,12 @@ def chrome_trace(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _row(call: Call, built: BuiltPlan) -> ProfileRow:
-    scheme: Scheme | None = _scheme(call.name, built.schemes)
+def _row(call: Call, scheme: Scheme | None) -> ProfileRow:
     if scheme is None:
         return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
     workload, config = scheme
     algorithm = implementation_of(config).describe(workload, config)
     return ProfileRow(call, str(workload), algorithm, _layouts(config), str(config), workload.flops)
-
-
-def _scheme(name: str, schemes: Mapping[str, Scheme]) -> Scheme | None:
-    return schemes.get(name)
 
 
 def _layouts(config: Config) -> str:
