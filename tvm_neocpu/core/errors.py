@@ -95,3 +95,11 @@ class TemplateError(NeoCpuError):
 
 class FallbackError(NeoCpuError):
     """Operations that no template takes, in a build that refuses them; the text lists them."""
+
+
+class FleetError(NeoCpuError):
+    """A tracker or server that does not answer, or a key that nobody serves."""
+
+
+class ServerLostError(FleetError):
+    """A server that was there and is not any more: it died, or its session ended."""

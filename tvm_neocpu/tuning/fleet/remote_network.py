@@ -1,0 +1,144 @@
+"""A session with one server, and the networks that it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from numpy.typing import NDArray
+from tvm import relax
+
+from tvm_neocpu.core.errors import ServerLostError, first_line
+from tvm_neocpu.tuning.fleet.remote_kernels import LinkedNetwork
+from tvm_neocpu.tuning.fleet.stamps import MAIN, STAMPED
+from tvm_neocpu.tuning.fleet.tracker import Fleet
+
+# What `runtime.config_threadpool` takes: threads on the big cores of a machine that has such.
+_BIG_CORES = 1
+
+
+class Server:
+    """One server for the time of a session; libraries and tensors that it has are not sent again.
+
+    Every method raises ServerLostError once the server is gone.
+    """
+
+    def __init__(self, fleet: Fleet, threads: int) -> None:
+        self._session = fleet.connect()
+        self._libraries: dict[Path, Any] = {}
+        self._tensors: dict[tuple[Any, ...], tvm.runtime.Tensor] = {}
+        with self.watched():
+            self._session.get_function("runtime.config_threadpool")(_BIG_CORES, threads)
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Tell an error of the code that a server ran from the loss of the server."""
+        try:
+            yield
+        except Exception as error:  # TVM raises what the server raised, by its type
+            if self._answers():
+                raise
+            raise ServerLostError(f"its server is gone: {first_line(error)}") from error
+
+    @property
+    def device(self) -> tvm.runtime.Device:
+        return self._session.cpu()
+
+    def load(self, library: Path) -> Any:
+        """The module of a library, sent and loaded once."""
+        if library not in self._libraries:
+            self._libraries[library] = self._loaded(library)
+        return self._libraries[library]
+
+    def load_once(self, library: Path) -> Any:
+        """The module of a library that no later network needs."""
+        module = self._loaded(library)
+        self._session.remove(library.name)
+        return module
+
+    def tensor(self, array: NDArray[Any]) -> tvm.runtime.Tensor:
+        """A tensor with the array's content; equal ones are sent once."""
+        content = hashlib.blake2b(np.ascontiguousarray(array)).digest()
+        key = (array.shape, str(array.dtype), content)
+        if key not in self._tensors:
+            self._tensors[key] = tvm.runtime.tensor(array, self.device)
+        return self._tensors[key]
+
+    def _loaded(self, library: Path) -> Any:
+        self._session.upload(str(library))
+        return self._session.load_module(library.name)
+
+    def _answers(self) -> bool:
+        try:
+            self._session.get_function("runtime.NumThreads")()
+        except Exception:  # whatever it is, this was no answer
+            return False
+        return True
+
+
+class RemoteNetwork:
+    """A network on a server: run as it is, or with every call timed in place."""
+
+    def __init__(
+        self, server: Server, linked: LinkedNetwork, inputs: Sequence[NDArray[Any]]
+    ) -> None:
+        self._server = server
+        self._network = linked.network
+        with server.watched():
+            module = server.load_once(linked.library)
+            for library in linked.kernels:
+                module.import_module(server.load(library))
+            self._machine = relax.VirtualMachine(module, server.device)
+            constants = [constant.numpy() for constant in linked.network.constants]
+            self._arguments = [server.tensor(array) for array in (*inputs, *constants)]
+        self._ready: set[str] = set()
+        self.calls: dict[str, int] = {}
+
+    def run(self) -> None:
+        """One inference, without a clock in it."""
+        with self._server.watched():
+            self._prepare(MAIN)
+            self._machine.invoke_stateful(MAIN)
+
+    @property
+    def result(self) -> Any:
+        """What the last :meth:`run` computed: a tensor, or a tuple of them."""
+        with self._server.watched():
+            return self._machine.get_outputs(MAIN)
+
+    def timed(self) -> dict[str, float]:
+        """One inference; seconds of all calls of each function, by name."""
+        with self._server.watched():
+            self._prepare(STAMPED)
+            self._machine.invoke_stateful(STAMPED)
+            stamps = self._machine.get_outputs(STAMPED)[1].numpy()
+        seconds: dict[str, float] = defaultdict(float)
+        self.calls = defaultdict(int)
+        for name, passed in self._network.seconds(stamps):
+            seconds[name] += passed
+            self.calls[name] += 1
+        return dict(seconds)
+
+    def burst(self, count: int) -> list[float]:
+        """Seconds of ``count`` whole inferences in a row by the server's clock, a first not
+        counted."""
+        with self._server.watched():
+            self._prepare(MAIN)
+            clock = self._machine.time_evaluator(
+                "invoke_stateful", self._server.device, number=1, repeat=count
+            )
+            return list(clock(MAIN).results)
+
+    def _prepare(self, function: str) -> None:
+        """The server copies the arguments of a function when it is run for the first time."""
+        if function in self._ready:
+            return
+        stamps = [] if function == MAIN else [self._server.tensor(self._network.no_stamps)]
+        self._machine.set_input(function, *self._arguments, *stamps)
+        self._ready.add(function)
