@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from tvm.support import cc
 from tvm.target import Target
@@ -12,11 +12,13 @@ from tvm.target import Target
 from tvm_neocpu.core.errors import TargetError
 from tvm_neocpu.runtime import host
 
+Linker = Callable[..., Any]
+
 # The clock in :mod:`.stamps` is Linux's, of 64 bits.
 _SYSTEM = "linux"
 
 
-def find_linker(target: Target) -> Callable[..., Any]:
+def find_linker(target: Target) -> Linker:
     """What `export_library` takes as ``fcompile``. Raises TargetError where nothing links it."""
     triple = str(target.attrs.get("mtriple", "") or host.triple())
     arch = host.arch_of(triple)
@@ -25,9 +27,9 @@ def find_linker(target: Target) -> Callable[..., Any]:
     if arch == host.arch_of(host.triple()):
         if cc.get_cc() is None:
             raise TargetError("cannot link code: install gcc or clang, or set CXX")
-        return cc.create_shared
+        return cast(Linker, cc.create_shared)
     wanted = f"{arch}-linux-gnu-g++"
     found = shutil.which(wanted) or shutil.which(f"{arch}-linux-gnu-gcc")
     if found is None:
         raise TargetError(f"cannot link code for {triple} here: there is no {wanted}; install it")
-    return cc.cross_compiler(found)
+    return cast(Linker, cc.cross_compiler(found))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from tvm import relax, tirx
 from tvm.relax import _ffi_api
 from tvm.target import Target
 
+from tvm_neocpu.tuning.fleet.linker import Linker
 from tvm_neocpu.tuning.fleet.stamps import STAMP, StampedNetwork, stamp_kernel, stamp_network
 from tvm_neocpu.tuning.in_network.kernel_cache import GLOBAL_SYMBOL, KernelCache
 
@@ -34,7 +35,7 @@ class _Kernel:
 class RemoteKernels(KernelCache):
     """As :class:`KernelCache`, for another machine: kernels lie in libraries in ``folder``."""
 
-    def __init__(self, target: Target, link: Callable[..., Any], folder: Path) -> None:
+    def __init__(self, target: Target, link: Linker, folder: Path) -> None:
         super().__init__(target)
         self._link = link
         self._folder = folder

@@ -17,7 +17,7 @@ from tvm import relax
 from tvm_neocpu.core.errors import ServerLostError, first_line
 from tvm_neocpu.tuning.fleet.remote_kernels import LinkedNetwork
 from tvm_neocpu.tuning.fleet.stamps import MAIN, STAMPED
-from tvm_neocpu.tuning.fleet.tracker import Fleet
+from tvm_neocpu.tuning.fleet.tracker import NUM_THREADS, Fleet
 
 # What `runtime.config_threadpool` takes: threads on the big cores of a machine that has such.
 _BIG_CORES = 1
@@ -64,7 +64,7 @@ class Server:
 
     def tensor(self, array: NDArray[Any]) -> tvm.runtime.Tensor:
         """A tensor with the array's content; equal ones are sent once."""
-        content = hashlib.blake2b(np.ascontiguousarray(array)).digest()
+        content = hashlib.blake2b(np.ascontiguousarray(array).data).digest()
         key = (array.shape, str(array.dtype), content)
         if key not in self._tensors:
             self._tensors[key] = tvm.runtime.tensor(array, self.device)
@@ -76,7 +76,7 @@ class Server:
 
     def _answers(self) -> bool:
         try:
-            self._session.get_function("runtime.NumThreads")()
+            self._session.get_function(NUM_THREADS)()
         except Exception:  # whatever it is, this was no answer
             return False
         return True
@@ -126,8 +126,7 @@ class RemoteNetwork:
         return dict(seconds)
 
     def burst(self, count: int) -> list[float]:
-        """Seconds of ``count`` whole inferences in a row by the server's clock, a first not
-        counted."""
+        """Seconds of ``count`` whole inferences by the server's clock, after one not counted."""
         with self._server.watched():
             self._prepare(MAIN)
             clock = self._machine.time_evaluator(

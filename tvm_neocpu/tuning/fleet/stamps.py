@@ -85,7 +85,7 @@ def stamp_network(lowered: tvm.IRModule, symbols: Mapping[str, str]) -> StampedN
 def stamp_kernel() -> tirx.PrimFunc:
     """``neocpu_stamp(stamps, index)`` writes the time into a row."""
 
-    @T.prim_func(private=True)
+    @T.prim_func(private=True)  # type: ignore[untyped-decorator]  # TVM has no types
     def stamp(handle: T.handle, index: T.int64) -> None:
         rows = T.int64()
         stamps = T.match_buffer(handle, (rows, _ROW), "int64")
@@ -152,12 +152,16 @@ class _Rewrite:
     def _reading(self, number: int) -> relax.Binding:
         stamp = ir.GlobalVar(STAMP)
         nothing = relax.Var("_", relax.TupleType([]))
-        return relax.VarBinding(nothing, relax.Call(stamp, [self.stamps, tirx.IntImm("int64", number)]))
+        return relax.VarBinding(
+            nothing, relax.Call(stamp, [self.stamps, tirx.IntImm("int64", number)])
+        )
 
     def _argument(self, old: relax.Expr) -> relax.Expr:
         if not self.lifts or not isinstance(old, ir.GenericConst):
             return old
-        return self.lifted.setdefault(hash(old), (old, relax.Var(f"w{len(self.lifted)}", old.ty)))[1]
+        return self.lifted.setdefault(hash(old), (old, relax.Var(f"w{len(self.lifted)}", old.ty)))[
+            1
+        ]
 
 
 def _kernel_of(value: relax.Expr, kernels: Mapping[str, ir.GlobalVar]) -> ir.GlobalVar | None:

@@ -51,6 +51,26 @@ class Fleet:
             served = f"it knows {', '.join(keys)}" if keys else "it has no server at all"
             raise FleetError(f"nobody serves {self}: {served}")
 
+    def threads(self) -> int:
+        """How many threads a network takes on a server, by itself. Raises FleetError."""
+        session = self.connect()
+        try:
+            return int(session.get_function(NUM_THREADS)())
+        except RuntimeError as error:
+            raise FleetError(f"a server of {self} does not answer: {first_line(error)}") from error
+
+    def system(self) -> tuple[str, str] | None:
+        """A server's triple and CPU as LLVM names them; ``None`` where it has TVM's runtime alone.
+
+        Raises FleetError.
+        """
+        session = self.connect()
+        try:
+            triple, cpu = (str(session.get_function(name)()) for name in _SYSTEM)
+        except (AttributeError, RuntimeError):
+            return None
+        return triple, cpu
+
     def connect(self, wait: float = FREE_SECONDS) -> rpc.RPCSession:
         """A session with a server, once one is free. Raises FleetError after ``wait`` seconds."""
         deadline = time.monotonic() + wait
@@ -81,6 +101,9 @@ class Fleet:
         return dict(summary)
 
 
+# The runtime's function that says it, the compiler's functions for triple and CPU.
+NUM_THREADS = "runtime.NumThreads"
+_SYSTEM = ("target.llvm_get_system_triple", "target.llvm_get_system_cpu")
 _MAGIC = base.RPC_TRACKER_MAGIC.to_bytes(4, "little")
 
 
