@@ -42,7 +42,7 @@ from tvm_neocpu.tuning.in_network.progress import NoProgress, Progress, State
 from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
 from tvm_neocpu.tuning.in_network.rounds import Rounds, seconds_of
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
-from tvm_neocpu.tuning.in_network.verify import Proof, prove
+from tvm_neocpu.tuning.in_network.verify import Proof
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 from tvm_neocpu.tuning.task import Task
@@ -267,7 +267,7 @@ class TuningSession:
             expected = f"{1 / ratio.value:.3f}x"
             self.progress.say(f"proving a plan that ran {expected} as fast, in fresh processes")
             plans = (self.incumbent, plan)
-            proof = prove(self.site.pair(self.open_network, plans, self.cpu.cores), seconds)
+            proof = self.site.prove(self.open_network, plans, self.cpu.cores, seconds)
             if proof.faster:
                 seconds = self._board.network_seconds * proof.ratio.value
                 return proof, replace(plan, seconds=seconds)

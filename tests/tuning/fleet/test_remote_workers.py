@@ -16,9 +16,8 @@ from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.tuning.fleet import remote_workers
-from tvm_neocpu.tuning.fleet.remote_workers import RemoteWorkers, Remotely
+from tvm_neocpu.tuning.fleet.remote_workers import Remotely, RemoteWorkers
 from tvm_neocpu.tuning.in_network.machine import NetworkMachine
-from tvm_neocpu.tuning.in_network.verify import prove
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
 
 pytestmark = [pytest.mark.compiler, pytest.mark.slow]
@@ -63,7 +62,7 @@ def test_two_servers_one_of_them_killed(network, monkeypatch):
             whole = sum(workers.times(0, 3)[INCUMBENT][0].values())
             assert 0 < whole < 1
 
-        proof = prove(Remotely(loopback.fleet).pair(network, (plan, plan), 1), 5.0)
+        proof = Remotely(loopback.fleet).prove(network, (plan, plan), 1, 5.0)
         assert proof.right and not np.isnan(proof.ratio.value)
 
         with RemoteWorkers(network, loopback.fleet, 1) as workers:

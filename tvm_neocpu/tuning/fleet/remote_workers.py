@@ -6,11 +6,11 @@ out from then on. Where the tracker has a free server, that one takes its place.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,7 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.fleet.remote_machine import RemoteMachine
 from tvm_neocpu.tuning.fleet.tracker import Fleet
 from tvm_neocpu.tuning.in_network.machine import Lowering, Run
-from tvm_neocpu.tuning.in_network.verify import Pair
+from tvm_neocpu.tuning.in_network.verify import Pair, Proof, prove
 from tvm_neocpu.tuning.in_network.workers import (
     BUILD_TIMEOUT,
     INCUMBENT,
@@ -192,8 +192,24 @@ class Remotely:
         """All servers that are free now."""
         return RemoteWorkers(open_network, self.fleet, threads)
 
-    @contextmanager
-    def pair(
+    def prove(
+        self,
+        open_network: OpenNetwork,
+        plans: tuple[Plan, Plan],
+        threads: int,
+        seconds: float,
+    ) -> Proof:
+        """The proof on one server, begun anew on another if it is lost.
+
+        Raises FleetError if none is left.
+        """
+        for _ in range(1 + self.fleet.servers()):
+            with contextlib.suppress(ChildDied):
+                return prove(self._pair(open_network, plans, threads), seconds)
+        raise FleetError(f"no server of {self.fleet} is left; what was measured is in the log")
+
+    @contextlib.contextmanager
+    def _pair(
         self, open_network: OpenNetwork, plans: tuple[Plan, Plan], threads: int
     ) -> Iterator[Pair]:
         """Both plans in one fresh session: two servers would be two machines."""
@@ -222,8 +238,14 @@ class _Opponent:
 
 
 def _connected(open_network: OpenNetwork, fleet: Fleet, threads: int, folder: Path) -> _Server:
+    """Raises ChildDied where the server is lost at once, or none is free."""
     load = partial(RemoteMachine, open_network, fleet, threads, folder)
-    return _Server(ChildProcess(load, START_TIMEOUT))
+    try:
+        return _Server(ChildProcess(load, START_TIMEOUT))
+    except ChildError as error:
+        if error.kind not in (FleetError.__name__, ServerLostError.__name__):
+            raise
+        raise ChildDied(str(error)) from None
 
 
 def _built(server: _Server, plan: Plan, views: bool) -> ChildError | None:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from tvm_neocpu.core.child_process import ChildError
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.in_network.machine import Lowering, Run
-from tvm_neocpu.tuning.in_network.verify import Pair, fresh_pair
+from tvm_neocpu.tuning.in_network.verify import Proof, fresh_pair, prove
 from tvm_neocpu.tuning.in_network.workers import Workers
 
 
@@ -47,10 +47,14 @@ class Site(Protocol):
     ) -> AbstractContextManager[Crew]:
         """The machines, ended with the context."""
 
-    def pair(
-        self, open_network: Callable[[], Lowering], plans: tuple[Plan, Plan], threads: int
-    ) -> AbstractContextManager[Pair]:
-        """Two plans, freshly started, to be compared; raises ChildError."""
+    def prove(
+        self,
+        open_network: Callable[[], Lowering],
+        plans: tuple[Plan, Plan],
+        threads: int,
+        seconds: float,
+    ) -> Proof:
+        """Compare two plans, freshly started, for about ``seconds``; raises ChildError."""
 
 
 class Here:
@@ -61,8 +65,12 @@ class Here:
         count = max(1, min(4, len(os.sched_getaffinity(0))))
         return Workers(open_network, count, threads)
 
-    def pair(
-        self, open_network: Callable[[], Lowering], plans: tuple[Plan, Plan], threads: int
-    ) -> AbstractContextManager[Pair]:
-        """A process for each plan."""
-        return fresh_pair(open_network, plans, threads)
+    def prove(
+        self,
+        open_network: Callable[[], Lowering],
+        plans: tuple[Plan, Plan],
+        threads: int,
+        seconds: float,
+    ) -> Proof:
+        """Each plan in a process of its own."""
+        return prove(fresh_pair(open_network, plans, threads), seconds)
