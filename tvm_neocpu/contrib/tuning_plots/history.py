@@ -49,9 +49,9 @@ class History:
 def history_of(records: Sequence[Record], verdicts: Iterable[Verdict], predict: Predict) -> History:
     """Curves of the workloads, the slowest first; (network, ratio, low, high) of each verdict.
 
-    Only records with a time and a moment count. Records of one machine are meant.
+    Failed records are counted only. All records are of one machine.
     """
-    timed = sorted((r for r in records if r.ok and r.timestamp > 0), key=lambda r: r.timestamp)
+    timed = sorted((r for r in records if r.ok), key=lambda r: r.timestamp)
     moments = _moments([record.timestamp for record in timed])
     by_workload: dict[Workload, list[Point]] = {}
     scatter: dict[str, list[Point]] = {}
