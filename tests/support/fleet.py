@@ -14,7 +14,7 @@ from tvm_neocpu.core.errors import FleetError
 from tvm_neocpu.tuning.fleet.tracker import Fleet
 
 HOST = "127.0.0.1"
-START_SECONDS = 60.0
+START_SECONDS = 120.0
 
 
 class LoopbackFleet:
@@ -24,19 +24,27 @@ class LoopbackFleet:
         self.fleet = Fleet(HOST, free_port(), key)
         self._count = count
         self.servers: list[subprocess.Popen[bytes]] = []
+        self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> LoopbackFleet:
+        try:
+            self._start()
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def _start(self) -> None:
         port = str(self.fleet.port)
-        self._tracker = _started("rpc_tracker", ["--port", port])
+        self._processes.append(_started("rpc_tracker", ["--port", port]))
         address = ["--tracker", f"{HOST}:{port}", "--key", self.fleet.key]
         self._wait(lambda: self.fleet.servers() == 0)
         for _ in range(self._count):
             self.servers.append(_started("rpc_server", ["--port", str(free_port()), *address]))
         self._wait(lambda: self.fleet.free() == self._count)
-        return self
 
     def __exit__(self, *_: object) -> None:
-        for process in (*self.servers, self._tracker):
+        for process in (*self.servers, *self._processes):
             kill(process)
 
     @staticmethod

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from tvm_neocpu.tuning.fleet.remote_kernels import LinkedNetwork
 from tvm_neocpu.tuning.fleet.stamps import MAIN, STAMPED
 from tvm_neocpu.tuning.fleet.tracker import NUM_THREADS, Fleet
 
+# Of tensors that a server keeps for the next network, the latest ones.
+KEPT_BYTES = 2**30
 # What `runtime.config_threadpool` takes: threads on the big cores of a machine that has such.
 _BIG_CORES = 1
 
@@ -32,7 +35,7 @@ class Server:
     def __init__(self, fleet: Fleet, threads: int) -> None:
         self._session = fleet.connect()
         self._libraries: dict[Path, Any] = {}
-        self._tensors: dict[tuple[Any, ...], tvm.runtime.Tensor] = {}
+        self._tensors: dict[tuple[tuple[int, ...], str, bytes], tvm.runtime.Tensor] = {}
         with self.watched():
             self._session.get_function("runtime.config_threadpool")(_BIG_CORES, threads)
 
@@ -63,12 +66,22 @@ class Server:
         return module
 
     def tensor(self, array: NDArray[Any]) -> tvm.runtime.Tensor:
-        """A tensor with the array's content; equal ones are sent once."""
+        """A tensor with the array's content; one that the server still has is not sent again."""
         content = hashlib.blake2b(np.ascontiguousarray(array).data).digest()
         key = (array.shape, str(array.dtype), content)
-        if key not in self._tensors:
-            self._tensors[key] = tvm.runtime.tensor(array, self.device)
-        return self._tensors[key]
+        found = self._tensors.pop(key, None)
+        if found is None:
+            found = tvm.runtime.tensor(array, self.device)
+        self._tensors[key] = found  # now the latest
+        return found
+
+    def forget_old_tensors(self) -> None:
+        """Keep the latest tensors only; networks have copies of theirs."""
+        room = KEPT_BYTES
+        for key in reversed(list(self._tensors)):
+            room -= math.prod(key[0]) * np.dtype(key[1]).itemsize
+            if room < 0:
+                del self._tensors[key]
 
     def _loaded(self, library: Path) -> Any:
         self._session.upload(str(library))
@@ -96,7 +109,9 @@ class RemoteNetwork:
                 module.import_module(server.load(library))
             self._machine = relax.VirtualMachine(module, server.device)
             constants = [constant.numpy() for constant in linked.network.constants]
-            self._arguments = [server.tensor(array) for array in (*inputs, *constants)]
+            self._arrays = [*inputs, *constants]
+            for array in self._arrays:  # sent now, not when the first run is awaited
+                server.tensor(array)
         self._ready: set[str] = set()
         self.calls: dict[str, int] = {}
 
@@ -139,5 +154,7 @@ class RemoteNetwork:
         if function in self._ready:
             return
         stamps = [] if function == MAIN else [self._server.tensor(self._network.no_stamps)]
-        self._machine.set_input(function, *self._arguments, *stamps)
+        arguments = [self._server.tensor(array) for array in self._arrays]
+        self._machine.set_input(function, *arguments, *stamps)
         self._ready.add(function)
+        self._server.forget_old_tensors()
