@@ -129,7 +129,7 @@ def test_an_empty_log_has_nothing_to_show(cpu: Cpu, capsys: pytest.CaptureFixtur
 
 BAD = [
     ([], "required: COMMAND"),
-    (["plot"], "invalid choice: 'plot'"),
+    (["draw"], "invalid choice: 'draw'"),
     (["merge", "out.log"], "required: LOG"),
     (["merge", "out.log", "missing.log"], "cannot read the tuning log missing.log"),
     (["merge", "file/out.log", "missing.log"], "cannot write the tuning log file/out.log"),
@@ -167,3 +167,23 @@ def test_without_a_database_a_log_has_to_be_named(
     monkeypatch.setenv("TVM_NEOCPU_DATA", "off")
     assert records.main(["list"]) == cli.USER_ERROR
     assert capfd.readouterr().err == "error: the database (TVM_NEOCPU_DATA) is off: name a log\n"
+
+
+def test_plot_shows_and_draws_what_was_found(
+    log: TuningLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--html", "plot.html", "--json", "plot.json"]
+    assert records.main(["plot", "--log", str(log.path), *TARGET, *options]) == 0
+    shown = capsys.readouterr().out
+    assert str(CONV) in shown and str(DENSE) not in shown and "my: 1.060x" in shown
+    found = json.loads(Path("plot.json").read_text())
+    (row,) = found["workloads"]
+    assert (row["workload"], row["records"], row["ms"], row["gain"]) == (str(CONV), 2, 1.0, 2.0)
+    assert Path("plot.html").read_text().count("<svg") == 2
+
+
+def test_plot_says_which_records_there_are(
+    log: TuningLog, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert records.main(["plot", "--log", str(log.path), *TARGET, "--threads", "63"]) == 2
+    assert "no current records" in capsys.readouterr().err

@@ -19,6 +19,7 @@ from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning import tune_network
 from tvm_neocpu.tuning.database.history import History, apply_history_best
 from tvm_neocpu.tuning.database.log import TuningLog
+from tvm_neocpu.tuning.in_network import crew
 from tvm_neocpu.tuning.in_network.machine import NetworkMachine
 from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.in_network.verify import Proof
@@ -106,7 +107,7 @@ def test_a_plan_counts_only_if_it_is_proven_faster_and_right(
     _, folded = network
     log = tmp_path / "tiny.log"
     proof = Proof(Ratio(log_ratio, 0.001), error, 1e-3, 1e-3)
-    monkeypatch.setattr(tune_network, "prove", lambda *_: proof)
+    monkeypatch.setattr(crew.Here, "prove", lambda *_: proof)
     current = session(network, log, limits=Limits(trials=2))
     found = (Ratio(-0.1, 0.01), session(network, log).incumbent)
     monkeypatch.setattr(tune_network.Contenders, "find", lambda *_: [found])

@@ -233,6 +233,11 @@ def console(width: int) -> Console:
     return terminal if terminal.is_terminal else Console(width=width)
 
 
+def printable(text: str) -> str:
+    """A log's text without what a terminal would take for commands."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
 def default_log(target: CompileTarget, model: str) -> Path:
     """This user's log for the target's CPU, which every build of this user finds.
 

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from tvm_neocpu.commands import cli
 from tvm_neocpu.commands.record_tables import best_rows, network_rows, workload_rows
+from tvm_neocpu.commands.records_plot import add_plot_options, plot
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.targets import parse_target
@@ -120,6 +121,10 @@ def _prune(options: Options, cpu: Cpu) -> int:
     return 0
 
 
+def _plot(options: Options, cpu: Cpu) -> int:
+    return plot(_paths(options, cpu), options, cpu)
+
+
 def _add_logs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", nargs="*", type=Path, metavar="LOG", help="default: the user's log")
 
@@ -148,6 +153,7 @@ COMMANDS = {
     "merge": Command("several logs into one, without duplicates", _add_merge, _merge),
     "import": Command("make candidates of AutoTVM's and TopHub's records", _add_import, _import),
     "check": Command("name the lines that builds skip; exit code 1 for any", _add_logs, _check),
+    "plot": Command("best so far over time, predicted against measured", add_plot_options, _plot),
     "prune": Command("drop stale, duplicate and failed records", _add_logs, _prune),
 }
 
@@ -176,7 +182,7 @@ def _paths(options: Options, cpu: Cpu) -> list[Path]:
 
 def _tell(skipped: Sequence[tuple[str, str]]) -> None:
     for where, why in skipped:
-        print(_printable(f"{where}: {why}"))
+        print(cli.printable(f"{where}: {why}"))
 
 
 def _show(title: str, rows: list[dict[str, Any]]) -> None:
@@ -196,9 +202,4 @@ def _show(title: str, rows: list[dict[str, Any]]) -> None:
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
-    return f"{value:.4g}" if isinstance(value, float) else _printable(str(value))
-
-
-def _printable(text: str) -> str:
-    """A log's text without what a terminal would take for commands."""
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return f"{value:.4g}" if isinstance(value, float) else cli.printable(str(value))

@@ -18,6 +18,7 @@ from typing import Any
 import onnx
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.tune_fleet import add_fleet_options, check_target, open_fleet
 from tvm_neocpu.commands.tune_workload import tune_workload
 from tvm_neocpu.core.child_process import ChildError
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
@@ -33,6 +34,8 @@ from tvm_neocpu.tuning.database.history import current_history
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.database.places import find_user_log
+from tvm_neocpu.tuning.fleet.remote_workers import Remotely
+from tvm_neocpu.tuning.in_network.crew import Here, Site
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.in_network.progress import progress_for
 from tvm_neocpu.tuning.tune_network import Limits, TuningSession
@@ -52,6 +55,7 @@ class _Request:
     target: CompileTarget
     text: str
     log: Path
+    site: Site
 
 
 def _tune(argv: list[str]) -> int:
@@ -65,15 +69,19 @@ def _tune(argv: list[str]) -> int:
     if options.threads:
         threads.use_threads(options.threads)
     text = cli.target_text(options.target, flags)
+    fleet = open_fleet(options, text)
     target = parse_target(text)
-    if not target.runs_here:
+    if fleet is not None:
+        check_target(fleet, target)
+    elif not target.runs_here:
         raise TargetError(
             f"cannot measure code for {target.cpu.name} here: {target.why_not_here}; "
-            "tune on the target itself"
+            "tune on the target itself, or through --tracker"
         )
     # Records are keyed by the threads, which -num-cores may set.
     threads.use_threads(target.cpu.cores)
     cli.check_writable(options.json)
+    site = Here() if fleet is None else Remotely(fleet)
     if options.workload:
         log = cli.prepare_log(options.log or cli.default_log(target, "workloads"))
         return tune_workload(options, target, TuningLog(log, target.cpu.features))
@@ -82,7 +90,7 @@ def _tune(argv: list[str]) -> int:
     logs = [cli.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
     reports = []
     for (name, model), log in zip(networks, logs, strict=True):
-        request = _Request(options, target, text, log)
+        request = _Request(options, target, text, log, site)
         report = _tune_network(request, name, model, resolve_shapes(model.graph, shapes))
         reports.append(report)
         if report.get("interrupted"):
@@ -122,6 +130,7 @@ def _tune_network(
         exhaustive=options.exhaustive,
         progress=progress_for(sys.stdout),
         name=name,
+        site=request.site,
     )
     try:
         outcome = session.run()
@@ -198,5 +207,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--exhaustive", action="store_true", help="measure every candidate (the paper's search)"
     )
+    add_fleet_options(parser)
     parser.add_argument("--json", type=Path, metavar="F", help="write the outcome to this file")
     return parser

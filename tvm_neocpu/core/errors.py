@@ -111,3 +111,11 @@ class FallbackError(NeoCpuError):
 
 class SessionError(NeoCpuError, ValueError):
     """An option of a session that cannot be: threads, hint, streams, cores; or a closed session."""
+
+
+class FleetError(NeoCpuError):
+    """A tracker or server that does not answer, or a key that nobody serves."""
+
+
+class ServerLostError(FleetError):
+    """A server that was there and is not any more: it died, or its session ended."""

@@ -13,7 +13,6 @@ The global search and the way to lower a plan are passed in, since tuning import
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -36,14 +35,15 @@ from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.database.turns import measuring_turn
 from tvm_neocpu.tuning.in_network.board import Board, Estimate, Seat
 from tvm_neocpu.tuning.in_network.contenders import Contenders
+from tvm_neocpu.tuning.in_network.crew import Crew, Here, Site
 from tvm_neocpu.tuning.in_network.machine import Lowering, Run, Scheme
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.in_network.progress import NoProgress, Progress, State
 from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
 from tvm_neocpu.tuning.in_network.rounds import Rounds, seconds_of
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
-from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, prove
-from tvm_neocpu.tuning.in_network.workers import INCUMBENT, Workers
+from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong
+from tvm_neocpu.tuning.in_network.workers import INCUMBENT
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 from tvm_neocpu.tuning.task import Task
@@ -97,6 +97,7 @@ class TuningSession:
     exhaustive: bool = False
     progress: Progress = field(default_factory=NoProgress)
     name: str = ""
+    site: Site = field(default_factory=Here)
 
     def run(self) -> Outcome:
         """Tune, prove, log the plan. Raises LogError if the log cannot be written, ChildError if
@@ -115,7 +116,7 @@ class TuningSession:
             self.progress.close()
 
     def _tuned(self) -> Outcome:
-        with Workers(self.open_network, _processes(), self.cpu.cores) as workers:
+        with self.site.crew(self.open_network, self.cpu.cores) as workers:
             self.progress.say("building the network as it is")
             tasks = [task for task in tasks_of(self.graph, self.cpu) if task.space]
             with ThreadPoolExecutor(1) as pool:
@@ -147,7 +148,7 @@ class TuningSession:
     # -- the board ------------------------------------------------------------------------------
 
     def _seated(
-        self, workers: Workers, tasks: Sequence[Task], tuners: Mapping[Workload, Tuner]
+        self, workers: Crew, tasks: Sequence[Task], tuners: Mapping[Workload, Tuner]
     ) -> Board:
         """A seat for each workload, with what its calls take in the network as it is."""
         runs: list[Run] = workers.ask(0, "times", (INCUMBENT,), REFERENCE_RUNS)[INCUMBENT]
@@ -216,7 +217,7 @@ class TuningSession:
 
     # -- the rounds -----------------------------------------------------------------------------
 
-    def _search_candidates(self, workers: Workers, contenders: Contenders) -> None:
+    def _search_candidates(self, workers: Crew, contenders: Contenders) -> None:
         rounds = Rounds(
             self._board,
             workers,
@@ -263,7 +264,8 @@ class TuningSession:
             seconds = max(PROOF_SECONDS, self._left())
             expected = f"{1 / ratio.value:.3f}x"
             self.progress.say(f"proving a plan that ran {expected} as fast, in fresh processes")
-            proof = prove(self.open_network, self.incumbent, plan, self.cpu.cores, seconds)
+            plans = (self.incumbent, plan)
+            proof = self.site.prove(self.open_network, plans, self.cpu.cores, seconds)
             if proof.faster:
                 seconds = self._board.network_seconds * proof.ratio.value
                 return proof, replace(plan, seconds=seconds)
@@ -276,7 +278,8 @@ class TuningSession:
 
     def _blame(self, plan: Plan) -> None:
         """Find the candidate that computes something else, and write that down."""
-        found = find_wrong(self.open_network, self.graph, self.incumbent, plan)
+        with self.site.computing(self.open_network, self.cpu.cores) as compute:
+            found = find_wrong(compute, self.graph, self.incumbent, plan)
         for workload, config in found:
             seat = self._board.seats[workload]
             seat.fail(config, "it computes something else")
@@ -356,8 +359,3 @@ class TuningSession:
 
     def _say_waiting(self, holder: str) -> None:
         self.progress.say(f"waiting for {holder}, which measures on this machine")
-
-
-def _processes() -> int:
-    """Builds run in parallel, one on each core that the process may use; more than four wait."""
-    return max(1, min(4, len(os.sched_getaffinity(0))))

@@ -15,11 +15,12 @@ from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.in_network.board import Board
+from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme
 from tvm_neocpu.tuning.in_network.progress import Progress
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.rounds import Keep, MakeRecord, seconds_of
-from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN, Workers
+from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
 
 # Timed inferences of each contender.
 RUNS = 12
@@ -37,7 +38,7 @@ class Contenders:
     graph: ConvGraph
     board: Board
     incumbent: Plan
-    workers: Workers
+    workers: Crew
     search: SearchRecords
     make_record: MakeRecord
     keep: Keep

@@ -15,7 +15,7 @@ from tvm import relax, tirx
 from tvm.relax import _ffi_api
 from tvm.target import Target
 
-_NAME = "global_symbol"
+GLOBAL_SYMBOL = "global_symbol"
 
 
 class KernelCache:
@@ -50,7 +50,7 @@ class KernelCache:
         for var, func in rest.functions.items():
             if not isinstance(func, tirx.PrimFunc):
                 continue
-            bare = func.without_attr(_NAME)
+            bare = func.without_attr(GLOBAL_SYMBOL)
             key = self._key(bare)
             keys[str(var.name_hint)] = key
             if key not in self._known:
@@ -70,7 +70,7 @@ class KernelCache:
             return
         named = {f"kernel_{key & (2**64 - 1):x}": key for key in missing}
         module = tvm.IRModule(
-            {name: missing[key].with_attr(_NAME, name) for name, key in named.items()}
+            {name: missing[key].with_attr(GLOBAL_SYMBOL, name) for name, key in named.items()}
         )
         library = tvm.tirx.build(module, target=self._target)
         for name, key in named.items():

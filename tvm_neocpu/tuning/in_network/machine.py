@@ -6,7 +6,6 @@ of the next, so that whatever slows the machine slows all.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -50,9 +49,32 @@ class Lowering(Protocol):
         """The network under a plan; with ``views``, layout transforms are views (stand-ins)."""
 
 
+class TimedNetwork(Protocol):
+    """A loaded network, here or on another machine."""
+
+    @property
+    def result(self) -> Any:
+        """What the last run computed: a tensor, or several."""
+
+    @property
+    def calls(self) -> Mapping[str, int]:
+        """How often the last timed inference called each function."""
+
+    def run(self) -> None:
+        """One inference."""
+
+    def timed(self) -> dict[str, float]:
+        """One inference; seconds of all calls of each function, by name."""
+
+    def burst(self, count: int) -> list[float]:
+        """Seconds of whole inferences in a row, after one that is not counted."""
+
+
 @dataclass
-class _Slot:
-    network: WatchedNetwork
+class Slot:
+    """A network under one plan, and what its functions compute."""
+
+    network: TimedNetwork
     schemes: Mapping[str, Scheme]
 
 
@@ -63,7 +85,7 @@ class NetworkMachine:
         self._lowering = open_network()
         self._cache = KernelCache(self._lowering.target)
         self._inputs = [tvm.runtime.tensor(array) for array in self._lowering.inputs]
-        self._slots: dict[str, _Slot] = {}
+        self._slots: dict[str, Slot] = {}
 
     def build(self, slot: str, plan: Plan, views: bool = False) -> int:
         """Compile the network under ``plan`` into a slot; how many kernels LLVM compiled for it."""
@@ -71,7 +93,7 @@ class NetworkMachine:
         lowered = self._lowering.lower(plan, views)
         before = self._cache.compiled
         network = WatchedNetwork(self._cache.load(lowered.module).mod, self._inputs)
-        self._slots[slot] = _Slot(network, lowered.schemes)
+        self._slots[slot] = Slot(network, lowered.schemes)
         return self._cache.compiled - before
 
     def drop(self, slot: str) -> None:
@@ -95,14 +117,7 @@ class NetworkMachine:
 
     def burst(self, slot: str, count: int) -> list[float]:
         """Seconds of ``count`` whole inferences in a row, after one that is not counted."""
-        network = self._slots[slot].network
-        network.run()
-        seconds = []
-        for _ in range(count):
-            start = time.perf_counter()
-            network.run()
-            seconds.append(time.perf_counter() - start)
-        return seconds
+        return self._slots[slot].network.burst(count)
 
     def calls(self, slot: str) -> dict[Scheme, int]:
         """How often one inference runs each scheme."""
@@ -122,7 +137,7 @@ class NetworkMachine:
         several = not isinstance(network.result, tvm.runtime.Tensor)
         return [np.array(x.numpy()) for x in (network.result if several else [network.result])]
 
-    def _run(self, slot: _Slot) -> Run:
+    def _run(self, slot: Slot) -> Run:
         found: Run = {}
         for name, seconds in slot.network.timed().items():
             scheme = slot.schemes.get(name)

@@ -15,10 +15,11 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.board import Board, Seat
+from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
-from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN, Workers
+from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 
 # Proposals of a tuner among which one must fit the layouts of the round.
@@ -42,7 +43,7 @@ class Rounds:
     """
 
     board: Board
-    workers: Workers
+    workers: Crew
     stand_ins: StandIns
     incumbent: Plan
     spares: Wishes

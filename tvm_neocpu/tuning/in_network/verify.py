@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
+from typing import Any, Protocol
 
 from tvm_neocpu.core.child_process import ChildProcess
 from tvm_neocpu.core.config import Config
@@ -51,29 +52,31 @@ class Proof:
         return self.right and self.ratio.is_below_one
 
 
-def prove(
-    open_network: Callable[[], Lowering],
-    incumbent: Plan,
-    contender: Plan,
-    threads: int,
-    seconds: float = math.inf,
-) -> Proof:
+class Opponent(Protocol):
+    """One plan of a pair."""
+
+    def outputs(self) -> Any:
+        """The results of one inference; raises ChildError."""
+
+    def burst(self, count: int) -> list[float]:
+        """Seconds of whole inferences in a row; raises ChildError."""
+
+
+# The incumbent and the contender.
+Pair = tuple[Opponent, Opponent]
+
+
+def prove(opened: AbstractContextManager[Pair], seconds: float = math.inf) -> Proof:
     """Compare two plans for at most about ``seconds``, builds included; raises ChildError."""
     deadline = time.monotonic() + seconds
-    pause = PAUSE_SECONDS if threads > 1 else 0.0
-    with ExitStack() as stack:
-        with ThreadPoolExecutor(2) as pool:
-            futures = [pool.submit(_built, open_network, plan) for plan in (incumbent, contender)]
-        processes = [stack.enter_context(future.result()) for future in futures]
-        error = largest_error(processes[1].ask("outputs", SLOT), processes[0].ask("outputs", SLOT))
-        runs = max(MIN_RUNS, int(TURN_SECONDS / min(processes[0].ask("burst", SLOT, 3))))
-        times: tuple[list[float], list[float]] = ([], [])
+    times: tuple[list[float], list[float]] = ([], [])
+    with opened as pair:
+        error = largest_error(pair[1].outputs(), pair[0].outputs())
+        runs = max(MIN_RUNS, int(TURN_SECONDS / min(pair[0].burst(3))))
         while len(times[0]) < MAX_TURNS:
             # The order changes from turn to turn, so that neither always comes after the other.
             for index in (0, 1) if len(times[0]) % 2 else (1, 0):
-                time.sleep(pause)
-                burst = processes[index].ask("burst", SLOT, runs, timeout=BUILD_TIMEOUT)
-                times[index].append(median(burst))
+                times[index].append(median(pair[index].burst(runs)))
             if len(times[0]) < MIN_TURNS:
                 continue
             ratio = paired(times[1], times[0])
@@ -83,12 +86,16 @@ def prove(
     return Proof(ratio, error, median(times[0]), median(times[1]))
 
 
+# The outputs of the network under a plan.
+Compute = Callable[[Plan], Any]
+
+
 def find_wrong(
-    open_network: Callable[[], Lowering], graph: ConvGraph, right: Plan, wrong: Plan
+    compute: Compute, graph: ConvGraph, right: Plan, wrong: Plan
 ) -> list[tuple[Workload, Config]]:
     """The candidate of ``wrong`` that makes the outputs differ; empty if none does alone.
 
-    Each step builds the network with half of the suspects and ``right``'s configs elsewhere.
+    Each step computes the network with half of the suspects and ``right``'s configs elsewhere.
     """
     suspects = list(
         dict.fromkeys(
@@ -97,17 +104,15 @@ def find_wrong(
             if node.workload is not None and wrong.configs[node.id] != right.configs[node.id]
         )
     )
-    with _built(open_network, right) as process:
-        wanted = process.ask("outputs", SLOT)
+    wanted = compute(right)
 
-        def differs(half: list[tuple[Workload, Config]]) -> bool:
-            process.ask("build", SLOT, _mixed(graph, right, wrong, half), timeout=BUILD_TIMEOUT)
-            return largest_error(process.ask("outputs", SLOT), wanted) > SAME_ANSWER
+    def differs(half: list[tuple[Workload, Config]]) -> bool:
+        return largest_error(compute(_mixed(graph, right, wrong, half)), wanted) > SAME_ANSWER
 
-        while len(suspects) > 1:
-            half = suspects[: len(suspects) // 2]
-            suspects = half if differs(half) else suspects[len(half) :]
-        return suspects if suspects and differs(suspects) else []
+    while len(suspects) > 1:
+        half = suspects[: len(suspects) // 2]
+        suspects = half if differs(half) else suspects[len(half) :]
+    return suspects if suspects and differs(suspects) else []
 
 
 def _mixed(
@@ -127,6 +132,45 @@ def is_clear(ratio: Ratio) -> bool:
     """Whether more turns would change nothing: clear of 1, or as good as 1."""
     equal = ratio.low > 1 - EQUAL and ratio.high < 1 + EQUAL
     return ratio.is_below_one or ratio.is_above_one or equal
+
+
+@contextmanager
+def fresh_pair(
+    open_network: Callable[[], Lowering], plans: tuple[Plan, Plan], threads: int
+) -> Iterator[Pair]:
+    """Two plans in a fresh process each; raises ChildError."""
+    pause = PAUSE_SECONDS if threads > 1 else 0.0
+    with ExitStack() as stack:
+        with ThreadPoolExecutor(2) as pool:
+            futures = [pool.submit(_built, open_network, plan) for plan in plans]
+        first, second = (stack.enter_context(future.result()) for future in futures)
+        yield _Fresh(first, pause), _Fresh(second, pause)
+
+
+@contextmanager
+def computing(open_network: Callable[[], Lowering]) -> Iterator[Compute]:
+    """The outputs of any plan, from one fresh process; raises ChildError."""
+    with ChildProcess(partial(NetworkMachine, open_network), START_TIMEOUT) as process:
+
+        def compute(plan: Plan) -> Any:
+            process.ask("build", SLOT, plan, timeout=BUILD_TIMEOUT)
+            return process.ask("outputs", SLOT)
+
+        yield compute
+
+
+@dataclass(frozen=True)
+class _Fresh:
+    process: ChildProcess
+    pause: float
+
+    def outputs(self) -> Any:
+        return self.process.ask("outputs", SLOT)
+
+    def burst(self, count: int) -> list[float]:
+        time.sleep(self.pause)
+        seconds: list[float] = self.process.ask("burst", SLOT, count, timeout=BUILD_TIMEOUT)
+        return seconds
 
 
 def _built(open_network: Callable[[], Lowering], plan: Plan) -> ChildProcess:

@@ -53,6 +53,16 @@ class WatchedNetwork:
         """One inference, without a clock in it."""
         self.result = self._plain(*self._inputs)
 
+    def burst(self, count: int) -> list[float]:
+        """Seconds of ``count`` whole inferences in a row, after one that is not counted."""
+        self.run()
+        seconds = []
+        for _ in range(count):
+            start = time.perf_counter()
+            self.run()
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
     def timed(self) -> dict[str, float]:
         """One inference; seconds of all calls of each function, by name."""
         self._watch.clear()

@@ -56,7 +56,7 @@ class Workers:
             self._threads.submit(self._built, index, plan, views)
             for index, plan in enumerate(plans)
         ]
-        return [future.result() for future in _all_done(futures)]
+        return [future.result() for future in all_done(futures)]
 
     def times(self, index: int, runs: int) -> dict[str, list[Run]]:
         """The incumbent and the stand-in of one process, timed in turns; raises ChildError."""
@@ -120,7 +120,7 @@ class Workers:
         return process.ask(name, *arguments, timeout=timeout)
 
 
-def _all_done(futures: list[Future[Any]]) -> list[Future[Any]]:
+def all_done(futures: list[Future[Any]]) -> list[Future[Any]]:
     """Wait in short steps, so that Ctrl-C reaches the main thread."""
     while not all(future.done() for future in futures):
         time.sleep(0.02)
