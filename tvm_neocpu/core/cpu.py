@@ -60,6 +60,13 @@ class VectorUnit:
         """Registers that the tile lacks."""
         return max(0, self.tile_registers(pixels, vectors, streamed) - self.registers)
 
+    def spills_unrolled(self, pixels: int, vectors: int) -> bool:
+        """Whether two steps in a row spill where one does not: LLVM loads their pixels first.
+
+        A pixel of a tile of one vector is multiplied once, so that each has a register of its own.
+        """
+        return vectors == 1 and 2 * pixels + 1 > self.registers
+
     @property
     def max_pixels(self) -> int:
         """Pixels of the largest register tile: it has one weight vector, one streamed input."""

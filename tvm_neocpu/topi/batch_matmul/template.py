@@ -30,6 +30,7 @@ from tvm_neocpu.topi.gemm.schedule import (
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import LOOP_PARTITION_HINT, cut_at_borders
 from tvm_neocpu.topi.schedule.transpose import mark, side_of
+from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 
 ROWS, TURNED, PANELS = "matmul_rows", "matmul_turned", "matmul_panels"
 ACCUMULATE, STORE = "matmul_acc", "matmul_store"
@@ -99,6 +100,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     sch.reorder(b, q, o, t, k, one, i, c)
     chunk = steps.parallel_fused(sch, b, q)
     store_tile(sch, output, t, o, tiles, unit)
+    keep_rolled(sch, k, tiles.height, unit.registers_of(tiles.oc_bn), unit)
     steps.hold_tile_in_registers(sch, acc, k, unit)
     shared = geometry.config.shared
     place_panels(sch, None if shared else o, geometry, cpu)

@@ -10,12 +10,15 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
+    MAX_GROUP,
+    MIN_PREFETCHED_BYTES,
     PANEL_SHARE,
     Traffic,
     Work,
     prefetched_bytes,
     resident_in_l3,
     seconds,
+    shares_requests,
     streamed,
     tile_step_cycles,
 )
@@ -31,7 +34,9 @@ def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     pixels = config.reg_m * config.reg_n
     row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
     from_l2 = streamed(conv.taps * row_bytes, row_bytes, cpu)
-    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2)
+    per_step = tile_step_cycles(
+        pixels, vectors, cpu, unit, from_l2, _requests(geometry, vectors, cpu)
+    )
     per_step += _loop_overhead(geometry, vectors, cpu)
     per_tile = conv.taps * per_step + 2.0 * pixels * vectors + 20
     # The second tile of a pair is smaller.
@@ -41,6 +46,19 @@ def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     if geometry.is_padded:
         cycles += conv.in_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)
     return seconds(Work(cycles, geometry.chunks, _traffic(geometry, cpu)), cpu)
+
+
+def _requests(geometry: DirectGeometry, vectors: int, cpu: Cpu) -> float:
+    """Prefetches of a step: of the next panel's lines, of the pixels that a 1x1 kernel reads next.
+
+    Short steps share them.
+    """
+    conv, config, unit = geometry.conv, geometry.config, cpu.unit(geometry.conv.types.accumulator)
+    pixels = config.reg_m * config.reg_n
+    large = [size >= MIN_PREFETCHED_BYTES for size in (conv.weight_bytes, conv.in_bytes)]
+    reads_pixels = conv.kernel == (1, 1) and not geometry.is_padded and large[1]
+    least = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
+    return least * large[0] + max(least, pixels / unit.line) * reads_pixels
 
 
 def _loop_overhead(geometry: DirectGeometry, vectors: int, cpu: Cpu) -> float:

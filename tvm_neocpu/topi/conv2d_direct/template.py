@@ -17,6 +17,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import pad_spatial, place_padding
+from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_pixels
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
@@ -77,6 +78,8 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     steps.unroll_and_vectorize(sch, output, unit, pixels=2)
     prefetch_next_panel(sch, reduction[-1])
     prefetch_next_pixels(sch, reduction[-1], conv.kernel, conv.stride)
+    pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.tile_channels)
+    keep_rolled(sch, reduction[-1], pixels, vectors, unit)
     steps.hold_tile_in_registers(sch, acc, reduction[0], unit)
     place_padding(sch, PAD, None if config.parallel_oc else chunk, cpu.unit(conv.types.data))
     return output

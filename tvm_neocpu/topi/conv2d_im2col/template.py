@@ -23,6 +23,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders
+from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
 PAD, COLUMNS, PRODUCT, STORE = "im2col_pad", "im2col_columns", "im2col_product", "im2col_store"
@@ -141,6 +142,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=1)
     prefetch_next_panel(sch, reduction[-1])
+    keep_rolled(sch, reduction[-1], config.reg_n, unit.registers_of(config.oc_bn), unit)
     steps.hold_tile_in_registers(sch, product, reduction[0], unit)
     place_columns(sch, chunk, conv, config, cpu.unit(conv.types.data))
     return output

@@ -12,12 +12,14 @@ from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix
 from tvm_neocpu.topi.cost.roofline import (
     FORK_JOIN,
     L2_SHARE,
+    MAX_GROUP,
     PANEL_SHARE,
     Traffic,
     Work,
     prefetched_bytes,
     resident_in_l3,
     seconds,
+    shares_requests,
     streamed,
     tile_step_cycles,
 )
@@ -35,7 +37,9 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
     pixels = config.reg_m * config.reg_n
     row_bytes = float(item_bytes(conv.types.accumulator) * config.oc_bn)
     from_l2 = streamed(in_channels * row_bytes, row_bytes, cpu)
-    step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2) + 0.25 + 4.0 / geometry.ic_bn
+    requests = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
+    step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests)
+    step += 0.25 + 4.0 / geometry.ic_bn
     per_register_tile = in_channels * step + 2.0 * pixels * vectors + 20
     cycles = tiled.products * (tiles / pixels) * geometry.out_blocks * per_register_tile
     in_vectors = unit.registers_of(geometry.transformed_channels)

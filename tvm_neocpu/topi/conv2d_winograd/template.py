@@ -34,6 +34,7 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeo
 from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import inline_padding, pad_spatial, place_padding
+from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
 PAD, ROWS, PACK = "winograd_pad", "winograd_rows", "winograd_pack"
@@ -193,6 +194,8 @@ def block_product(
     steps.unroll_all(sch, tyi, txi)
     steps.vectorize_lanes(sch, c, unit)
     prefetch_next_panel(sch, ici)
+    pixels = geometry.register_rows * geometry.config.reg_n
+    keep_rolled(sch, ici, pixels, unit.registers_of(geometry.config.oc_bn), unit)
     zero = sch.decompose_reduction(product, ico)
     steps.unroll_and_vectorize(sch, zero, unit, pixels=2)
 

@@ -24,6 +24,12 @@ L3_SHARE = 0.5
 # Smaller weights and feature maps are not prefetched. They too come from memory, but requests for
 # them gained nothing in a network (docs/kernels.md).
 MIN_PREFETCHED_BYTES = 128 * 1024
+# Multiply-adds from which on a step of a register tile has room for a request of its own. One of 28
+# takes 14 cycles; one of 8 takes 4, as many as six instructions a cycle leave for it, a request and
+# its address.
+LONG_STEP = 16
+# Shorter steps share requests, so many of them at most.
+MAX_GROUP = 4
 # Cost of a parallel region's fork and join, seconds.
 FORK_JOIN = 2e-6
 # Cycles of a chunk's begin and end: a call, what is done once in a loop nest, no prefetch across
@@ -86,18 +92,29 @@ def overlapped(first: float, second: float) -> float:
 
 
 def tile_step_cycles(
-    pixels: int, vectors: int, cpu: Cpu, unit: VectorUnit, l2_bytes: float = 0.0
+    pixels: int,
+    vectors: int,
+    cpu: Cpu,
+    unit: VectorUnit,
+    l2_bytes: float = 0.0,
+    requests: float = 0.0,
 ) -> float:
     """Cycles of one reduction step of a register tile: ``vectors`` weights, ``pixels`` inputs.
 
     Bounded by FMA issue, by loads, by FMA latency when the tile has too few accumulators, and by
-    the ``l2_bytes`` of weights that a step takes from L2 when the tile's panel outgrows L1.
+    the ``l2_bytes`` of weights that a step takes from L2 when the tile's panel outgrows L1. Each of
+    its ``requests`` to prefetch a line takes the issue slot of a load.
     """
     fmas = pixels * vectors
-    loads = vectors + pixels
+    loads = vectors + pixels + requests
     bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, cpu.fma_latency)
     issue = bound + LOAD_CONTENTION * loads + 2.0 * unit.spilled(pixels, vectors)
     return overlapped(issue, l2_bytes / cpu.l2_bytes_per_cycle)
+
+
+def shares_requests(pixels: int, vectors: int, unit: VectorUnit) -> bool:
+    """Whether steps of a register tile may share requests: short ones, written out in a row."""
+    return pixels * vectors < LONG_STEP and not unit.spills_unrolled(pixels, vectors)
 
 
 def streamed(panel_bytes: float, row_bytes: float, cpu: Cpu) -> float:

@@ -31,6 +31,7 @@ from tvm_neocpu.topi.deform_conv2d import places
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig, DeformGeometry
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
 from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
 PLACE = ("deform_row", "deform_col")
@@ -151,6 +152,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=1)
     prefetch_next_panel(sch, reduction[-1])
+    keep_rolled(sch, reduction[-1], config.reg_n, unit.registers_of(config.oc_bn), unit)
     steps.hold_tile_in_registers(sch, product, reduction[0], unit)
     place_columns(sch, chunk, DeformGeometry(deform, config), cpu.unit(deform.types.data))
     return output

@@ -26,6 +26,7 @@ from tvm_neocpu.topi.gemm.schedule import (
 )
 from tvm_neocpu.topi.gemm.tiles import packed_panels
 from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
 ROWS, ACCUMULATE, STORE = "gemm_rows", "gemm_acc", "gemm_store"
@@ -75,6 +76,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     chunk = steps.parallel_fused(sch, *order[: 1 + config.parallel_oc])
     store_tile(sch, output, t, chunk if config.parallel_oc else o, tiles, unit)
     prefetch_next_panel(sch, k)
+    keep_rolled(sch, k, tiles.height, unit.registers_of(tiles.oc_bn), unit)
     steps.hold_tile_in_registers(sch, acc, k, unit)
     place_copied_rows(sch, ROWS, None if config.parallel_oc else chunk, cpu.unit(types.data))
     return output

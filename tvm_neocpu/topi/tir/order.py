@@ -11,6 +11,8 @@ from tvm import tirx
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.tir.forget_locals import forget_locals
+from tvm_neocpu.topi.tir.group_requests import group_requests
+from tvm_neocpu.topi.tir.keep_rolled import plant_fake_uses
 from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
@@ -31,6 +33,9 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     # the marks that the epilogue's rewrite looks for.
     plant_pixel_requests,
     plant_prefetches,
+    # Behind all that plant requests, and before the next one removes its marks.
+    group_requests,
+    plant_fake_uses,
     # After the prefetches: it wraps finished loop bodies, and nothing may be added to a chunk then.
     outline_chunks,
     # Last: it turns blocks into what no ``Schedule`` reads any more, and clears what the outlined

@@ -18,9 +18,10 @@ from tvm.sym import Analyzer
 from tvm.tirx import Buffer, BufferRegion, For, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.tir.group_requests import with_requests
 from tvm_neocpu.topi.tir.loop_nests import corner, data_read, innermost_block, loops_of
 from tvm_neocpu.topi.tir.requests import MAX_PER_STEP, is_large_map, line_of, request
-from tvm_neocpu.topi.tir.rewrite_loops import behind, rewrite_loops, with_body, without_mark
+from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body
 
 PIXELS_KEY = "neocpu.pixels"
 
@@ -74,7 +75,8 @@ def plant_pixel_requests(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         given = read is not None and any(read.source.same_as(p) for p in func.params)
         tile = _tile_of(update, read, loops_of(body), (down, across), cpu) if given else None
         requests = [] if tile is None else _requests(tile, loop)
-        return without_mark(loop, PIXELS_KEY, behind(requests, body))
+        lines = 0 if tile is None else tile.lines
+        return with_requests(loop, PIXELS_KEY, requests, body, lines)
 
     return rewrite_loops(func, planted)
 

@@ -24,6 +24,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.cost.roofline import MIN_PREFETCHED_BYTES
 from tvm_neocpu.topi.tir.affine import uses
+from tvm_neocpu.topi.tir.group_requests import with_requests
 from tvm_neocpu.topi.tir.loop_nests import (
     REDUCE_AXIS,
     innermost_block,
@@ -31,7 +32,7 @@ from tvm_neocpu.topi.tir.loop_nests import (
     weight_read,
 )
 from tvm_neocpu.topi.tir.requests import MAX_PER_STEP, buffer_bytes, line_of, request
-from tvm_neocpu.topi.tir.rewrite_loops import behind, rewrite_loops, with_body, without_mark
+from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body
 
 PREFETCH_KEY = "neocpu.prefetch"
 
@@ -53,7 +54,8 @@ def plant_prefetches(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         update = innermost_block(body)
         walk = None if update is None else _walk_of(update, (*outer, loop))
         requests = [] if walk is None else _requests(walk, cpu)
-        return without_mark(loop, PREFETCH_KEY, behind(requests, body))
+        lines = 0 if walk is None else _lines_a_pass(walk, cpu)
+        return with_requests(loop, PREFETCH_KEY, requests, body, lines)
 
     return rewrite_loops(func, planted)
 
@@ -77,15 +79,19 @@ class _Walk:
     inner_extent: int
 
 
+def _lines_a_pass(walk: _Walk, cpu: Cpu) -> int:
+    """Lines that one pass of the marked loop asks for: those of all passes cover the next panel."""
+    return ceil(ceil(walk.panel_bytes / cpu.line) / (walk.tiles * walk.steps))
+
+
 def _requests(walk: _Walk, cpu: Cpu) -> list[Stmt]:
-    """Prefetches of one reduction step: together all steps of all tiles cover the next panel."""
-    lines = ceil(walk.panel_bytes / cpu.line)
-    per_step = ceil(lines / (walk.tiles * walk.steps))
+    """Prefetches of one reduction step."""
+    lines = _lines_a_pass(walk, cpu)
     position = walk.tile * walk.steps + walk.step
-    if per_step <= walk.inner_extent:
-        first, count = position * per_step + walk.inner * per_step // walk.inner_extent, 1
+    if lines <= walk.inner_extent:
+        first, count = position * lines + walk.inner * lines // walk.inner_extent, 1
     else:
-        count = ceil(per_step / walk.inner_extent)
+        count = ceil(lines / walk.inner_extent)
         first = (position * walk.inner_extent + walk.inner) * count
     if count > MAX_PER_STEP:
         return []
