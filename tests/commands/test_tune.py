@@ -1,81 +1,133 @@
-"""The tune command: what it passes on, and what it refuses before it measures."""
+"""The tune command: what it passes on, what it refuses before it measures, what it says twice."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tvm.target import Target
 
 from tvm_neocpu.commands import cli, tune
-from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.child_process import ChildDied
 from tvm_neocpu.core.fallback import FallbackWarning
-from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.core.verdict import KEPT, Verdict
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.local_search.budget import Limits
-from tvm_neocpu.tuning.local_search.progress import TuningResult
-from tvm_neocpu.tuning.plan_rounds import Search
-from tvm_neocpu.tuning.tune_graph import TuneSummary
+from tvm_neocpu.tuning.in_network.outcome import Outcome
+from tvm_neocpu.tuning.tune_network import Limits, TuningSession
+
+
+class Sessions:
+    """In place of a session: what it was made with, and the outcome that it claims."""
+
+    def __init__(self, outcome: Outcome | Exception) -> None:
+        self._outcome = outcome
+        self.made: list[TuningSession] = []
+
+    def __call__(self, *arguments: Any, **options: Any) -> Sessions:
+        self.made.append(TuningSession(*arguments, **options))
+        return self
+
+    def run(self) -> Outcome:
+        if isinstance(self._outcome, Exception):
+            raise self._outcome
+        return self._outcome
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch):
+    def install(outcome: Outcome | Exception | None = None) -> Sessions:
+        found = Sessions(outcome or Outcome(None, 7, 1, 2.0))
+        monkeypatch.setattr(tune, "TuningSession", found)
+        return found
+
+    return install
 
 
 def test_an_unwritable_log_is_said_before_tuning(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    sessions, capfd: pytest.CaptureFixture[str]
 ) -> None:
     Path("file").write_text("in the way")
-    tuned: list[Any] = []
-    monkeypatch.setattr(tune, "tune_graph", lambda *all, **_: tuned.append(all))
+    found = sessions()
     assert tune.main(["lenet", "--log", "file/x.log"]) == cli.USER_ERROR
     assert "cannot write the log file/x.log" in capfd.readouterr().err
-    assert tuned == []
+    assert found.made == []
 
 
 def test_tune_passes_its_options_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], user_data: Path
+    sessions, capsys: pytest.CaptureFixture[str], user_data: Path
 ) -> None:
-    calls: list[dict[str, Any]] = []
-
-    def tune_graph(
-        graph: ConvGraph, target: Target, cpu: Cpu, search: Search, log: TuningLog, **options: Any
-    ) -> TuneSummary:
-        plan = search(History(cpu.name, cpu.cores))
-        calls.append({"graph": graph, "plan": plan, "cpu": cpu, "log": log.path, **options})
-        return TuneSummary(TuningResult((), 1.0), None, None)
-
-    monkeypatch.setattr(tune, "tune_graph", tune_graph)
+    found = sessions()
     argv = "lenet --target llvm -mcpu=native --trials 7 --time-budget 2.5 --threads 1 --no-resume"
-    assert tune.main([*argv.split(), "--tuner", "random", "--seed", "3"]) == 0
-    (call,) = calls
-    cpu, log = call["cpu"], call["log"]
-    assert call["plan"].graph == call["graph"].hash
-    assert call["limits"] == Limits(trials=7, seconds=2.5)
-    assert call["resume"] is False
+    report = Path("report.json")
+    more = ["--tuner", "random", "--seed", "3", "--json", str(report)]
+    assert tune.main([*argv.split(), *more]) == 0
+    (session,) = found.made
+    assert session.incumbent.graph == session.graph.hash
+    assert session.limits == Limits(seconds=2.5, trials=7)
+    assert (session.tuner, session.seed, session.resume) == ("random", 3, False)
     assert os.environ["TVM_NUM_THREADS"] == "1"
-    assert cpu.cores == 1
-    assert log == user_data / "logs" / f"{cpu.name}.log"
-    assert log.exists()
-    assert "lenet: done: 0 measured" in capsys.readouterr().out
+    assert session.cpu.cores == 1
+    assert session.log.path == user_data / "logs" / f"{session.cpu.name}.log"
+    assert session.log.path.exists()
+    assert "lenet: no faster plan found after 7 candidates" in capsys.readouterr().out
+    assert json.loads(report.read_text())["networks"][0]["measured"] == 7
 
 
 def test_without_a_database_a_checkout_finds_the_log(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    summary = TuneSummary(TuningResult((), 1.0), None, None)
-    monkeypatch.setattr(tune, "tune_graph", lambda *_, **__: summary)
+    sessions()
     monkeypatch.setenv("TVM_NEOCPU_DATA", "off")
     assert tune.main(["lenet"]) == 0
     assert list(Path("tuning_logs").glob("*/lenet.log"))
 
 
-def test_an_interrupted_search_says_so(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_interrupted_session_ends_the_command(
+    sessions, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    summary = TuneSummary(TuningResult((), 1.0, interrupted=True), None, None)
-    monkeypatch.setattr(tune, "tune_graph", lambda *_, **__: summary)
+    sessions(Outcome(None, 3, 0, 1.0, interrupted=True))
     assert tune.main(["lenet", "lenet", "--log", "x.log"]) == cli.INTERRUPTED
     assert capsys.readouterr().out.count("run again to go on") == 1
+
+
+def test_a_network_that_does_not_run_is_one_line(
+    sessions, capfd: pytest.CaptureFixture[str]
+) -> None:
+    sessions(ChildDied("its process ended with code -11"))
+    assert tune.main(["lenet", "--log", "x.log"]) == cli.USER_ERROR
+    assert "error: lenet does not run as it is: its process ended" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("complete", "budget", "goes_on"),
+    [(True, None, False), (False, "60", False), (False, "61", True), (False, None, True)],
+)
+def test_a_tuned_network_is_tuned_again_only_for_more_time(
+    sessions, capsys: pytest.CaptureFixture[str], complete: bool, budget: str, goes_on: bool
+) -> None:
+    found = sessions()
+    assert tune.main(["lenet", "--log", "x.log", "--time-budget", "1"]) == 0
+    (first,) = found.made
+    TuningLog("x.log", first.cpu.features).append_verdict(
+        Verdict(
+            first.graph.hash,
+            first.cpu.name,
+            first.cpu.cores,
+            KEPT,
+            1.0,
+            0.99,
+            1.01,
+            412,
+            seconds=60.0,
+            complete=complete,
+        )
+    )
+    argv = ["lenet", "--log", "x.log", *(["--time-budget", budget] if budget else [])]
+    assert tune.main(argv) == 0
+    assert (len(found.made) == 2) == goes_on
+    assert ("tuned before, nothing faster" in capsys.readouterr().out) != goes_on
 
 
 def test_code_for_another_machine_is_not_measured_here(capfd: pytest.CaptureFixture[str]) -> None:
@@ -84,11 +136,38 @@ def test_code_for_another_machine_is_not_measured_here(capfd: pytest.CaptureFixt
     assert "cannot measure" in capfd.readouterr().err
 
 
-def test_tune_says_what_no_template_takes(
-    volume_file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    summary = TuneSummary(TuningResult((), 1.0), None, None)
-    monkeypatch.setattr(tune, "tune_graph", lambda *_, **__: summary)
+def test_tune_says_what_no_template_takes(volume_file: str, sessions) -> None:
+    sessions()
     words = r"1 operation of this network, 100.0% .*: conv3d_transpose"
     with pytest.warns(FallbackWarning, match=words):
         assert tune.main([volume_file, "--log", "x.log"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ("", "required: MODEL, or --workload"),
+        ("lenet --workload x", "MODEL or --workload, not both"),
+        ("lenet --time-budget 0", "--time-budget"),
+        ("lenet --time-budget -3", "--time-budget"),
+        ("lenet --time-budget nan", "--time-budget"),
+        ("lenet --trials 0", "--trials"),
+        ("--workload nonsense", "is no workload"),
+    ],
+)
+def test_bad_input_is_one_line(argv: str, words: str, capfd: pytest.CaptureFixture[str]) -> None:
+    try:
+        code = tune.main(argv.split())
+    except SystemExit as end:
+        code = end.code
+    assert code == cli.USER_ERROR
+    (line,) = capfd.readouterr().err.strip().splitlines()
+    assert words in line
+
+
+def test_one_layer_without_a_network(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["--workload", "16x6x6->16 1x1", "--trials", "2", "--threads", "1", "--log", "x.log"]
+    assert tune.main(argv) == 0
+    out = capsys.readouterr().out
+    assert "no network: each candidate runs alone" in out
+    assert len(TuningLog("x.log").load().records) == 2

@@ -34,7 +34,7 @@ class Served:
 def test_answers_and_errors() -> None:
     with ChildProcess(Served) as child:
         assert child.ask("double", 21) == 42
-        with pytest.raises(ChildError, match="^bad input$") as caught:
+        with pytest.raises(ChildError, match=r"^bad input$") as caught:
             child.ask("fail")
         assert caught.value.kind == "ValueError"
         assert child.ask("double", 4) == 8  # it goes on
@@ -42,7 +42,7 @@ def test_answers_and_errors() -> None:
 
 
 def test_what_loading_raises_is_said() -> None:
-    with pytest.raises(ChildError, match="^no such file$"):
+    with pytest.raises(ChildError, match=r"^no such file$"):
         ChildProcess(partial(Served, refuse=True))
 
 

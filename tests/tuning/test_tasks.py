@@ -8,10 +8,8 @@ from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
-from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
-from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.table import space_of
-from tvm_neocpu.tuning.tasks import tasks_of, transform_tasks
+from tvm_neocpu.tuning.tasks import tasks_of
 
 CPU = Cpu("testcpu", AVX512, 2)
 SQUARE = ConvWorkload(1, 16, 8, 8, 16, (3, 3), padding=(1, 1, 1, 1))
@@ -41,10 +39,3 @@ def test_a_task_predicts_and_builds_its_configs() -> None:
     config = task.space[0]
     assert task.predicted(config) == predict_seconds(POINT, config, CPU)
     assert isinstance(task.build(config), tvm.tirx.PrimFunc)
-
-
-def test_a_transform_has_one_config() -> None:
-    move = TransformWorkload(1, 16, 8, 8, 0, 16)
-    (task,) = transform_tasks([move], CPU)
-    assert task.space == (TransformConfig(),)
-    assert isinstance(task.build(TransformConfig()), tvm.tirx.PrimFunc)

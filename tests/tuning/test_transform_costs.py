@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
-from tvm_neocpu.tuning.transform_costs import TransformCosts, transforms_in, transforms_of
+from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 CPU = Cpu("testcpu", AVX512, 2)
 SHAPE = (1, 64, 56, 56)
@@ -92,47 +88,3 @@ def test_a_transform_that_moves_nothing_is_free() -> None:
     costs = TransformCosts(CPU)
     assert costs(SHAPE, NCHW, Layout(1)) == 0
     assert costs((1, 64, 1, 1), Layout(16), Layout(32)) == 0
-
-
-def conv(id: str) -> GraphNode:
-    return GraphNode(id, NodeKind.CONV, "conv", SHAPE, CONV)
-
-
-def test_transforms_between_good_schemes_and_around_joins_are_worth_timing() -> None:
-    join = GraphNode("j", NodeKind.JOIN, "add", SHAPE, join_channels=(64,))
-    nodes = (conv("a"), conv("b"), join)
-    edges = tuple(
-        GraphEdge(src, dst, SHAPE, src) for src, dst in (("a", "b"), ("a", "j"), ("b", "j"))
-    )
-    schemes = [
-        Candidate(ConvConfig(16, 32, 14), 1.0),
-        Candidate(ConvConfig(64, 64, 7), 9.0),  # too slow to matter
-    ]
-    moves = transforms_of(ConvGraph(nodes, edges), {CONV: schemes})
-    assert {(move.before, move.after) for move in moves} == {(32, 16)}
-
-
-def test_a_boundary_wants_plain_nchw() -> None:
-    out = GraphNode("out", NodeKind.BOUNDARY, "output", SHAPE)
-    graph = ConvGraph((conv("a"), out), (GraphEdge("a", "out", SHAPE, "a"),))
-    (move,) = transforms_of(graph, {CONV: [Candidate(ConvConfig(16, 32, 14), 1.0)]})
-    assert (move.before, move.after) == (32, 0)
-
-
-def test_a_plans_transforms_are_those_it_pays_for() -> None:
-    """Two consumers share one transform; a pixel, one channel and equal layouts move nothing."""
-    join = GraphNode("j", NodeKind.JOIN, "add", SHAPE, join_channels=(64,))
-    pool = GraphNode("p", NodeKind.BOUNDARY, "output", (1, 64, 1, 1))
-    out = GraphNode("o", NodeKind.BOUNDARY, "output", SHAPE)
-    mask = GraphNode("m", NodeKind.BOUNDARY, "input", (1, 1, 56, 56))
-    ends = [("a", "b"), ("b", "j"), ("j", "o")]
-    edges = [GraphEdge(src, dst, SHAPE, src) for src, dst in ends]
-    edges.append(GraphEdge("a", "j", (1, 64, 28, 28), "a"))
-    edges += [GraphEdge("j", "p", (1, 64, 1, 1), "pooled"), GraphEdge("m", "j", (1, 1, 9, 9), "m")]
-    graph = ConvGraph((conv("a"), conv("b"), join, pool, out, mask), tuple(edges))
-    configs = {"a": ConvConfig(16, 32, 14), "b": ConvConfig(16, 16, 14)}
-    plan = Plan(graph.hash, configs, {"j": Layout(16)})
-    expected = {TransformWorkload(*SHAPE, 32, 16), TransformWorkload(*SHAPE, 16, 0)}
-    moves = transforms_in(graph, plan)
-    assert set(moves) == expected
-    assert len(moves) == 2

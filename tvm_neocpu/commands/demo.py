@@ -24,15 +24,17 @@ from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES
+from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.local_search.budget import Limits
-from tvm_neocpu.tuning.local_search.terminal_progress import progress_for
-from tvm_neocpu.tuning.tune_graph import TuneSummary, tune_graph
+from tvm_neocpu.tuning.in_network.outcome import Outcome
+from tvm_neocpu.tuning.in_network.progress import progress_for
+from tvm_neocpu.tuning.tune_network import Limits, TuningSession
 
 Libraries = dict[str, Path]
 Timings = dict[str, Timing]
@@ -55,9 +57,9 @@ def _demo(argv: list[str]) -> int:
     mod, _ = relay.frontend.from_onnx(model)
 
     print(f"tuning {options.model} for {target.cpu.name}, {count} threads -> {log}", flush=True)
-    summary = _tune(mod, target, log, options.seconds)
-    print(summary, flush=True)
-    if summary.interrupted:
+    outcome = _tune(model, target, log, options.seconds)
+    print(outcome, flush=True)
+    if outcome.interrupted:
         return cli.INTERRUPTED
 
     nothing = History(target.cpu.name, target.cpu.cores)
@@ -75,17 +77,23 @@ def _demo(argv: list[str]) -> int:
     return 0
 
 
-def _tune(mod: tvm.IRModule, target: CompileTarget, log: Path, seconds: float) -> TuneSummary:
-    graph = ExtractConvGraph(target.cpu)(pipeline.fold(mod, target.cpu))
-    return tune_graph(
+def _tune(model: onnx.ModelProto, target: CompileTarget, log: Path, seconds: float) -> Outcome:
+    cpu = target.cpu
+    shapes = resolve_shapes(model.graph, {})
+    open_network = partial(open_onnx, model.SerializeToString(), shapes, "llvm")
+    graph = open_network().graph
+    nothing = History(cpu.name, cpu.cores)
+    return TuningSession(
         graph,
-        target.target,
-        target.cpu,
-        partial(pipeline.search_plan, graph, target.cpu),
-        TuningLog(log, target.cpu.features),
-        limits=Limits(seconds=seconds),
+        cpu,
+        open_network,
+        partial(pipeline.search_plan, graph, cpu),
+        pipeline.choose_plan(graph, cpu, nothing),
+        nothing,
+        TuningLog(log, cpu.features),
+        limits=Limits(seconds),
         progress=progress_for(sys.stdout),
-    )
+    ).run()
 
 
 def _export(mod: tvm.IRModule, target: CompileTarget, history: History, path: Path) -> Path:

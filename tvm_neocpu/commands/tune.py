@@ -8,10 +8,9 @@ the same command goes on where it stopped; on a network that is tuned it ends at
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,8 @@ from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
-from tvm_neocpu.tuning.database.history import apply_history_best, current_history
+from tvm_neocpu.tuning.database.history import current_history
+from tvm_neocpu.tuning.database.indexed_log import IndexedLog
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.database.places import find_user_log
 from tvm_neocpu.tuning.in_network.outcome import Outcome
@@ -58,8 +58,10 @@ def _tune(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     parser = _parser()
     options = parser.parse_args(words)
-    if bool(options.models) == bool(options.workload):
-        parser.error("name networks, or one --workload")
+    if options.models and options.workload:
+        parser.error("MODEL or --workload, not both")
+    if not options.models and not options.workload:
+        parser.error("the following arguments are required: MODEL, or --workload")
     if options.threads:
         threads.use_threads(options.threads)
     text = cli.target_text(options.target, flags)
@@ -96,9 +98,9 @@ def _tune_network(
     open_network = partial(open_onnx, model.SerializeToString(), shapes, request.text)
     network = open_network()
     tell(FindFallbacks(cpu)(network.module), "warn")  # no candidate is measured for these
-    named = request.log != find_user_log(cpu.name)
-    with apply_history_best(request.log) if named else contextlib.nullcontext():
-        known = current_history(cpu)
+    known = current_history(cpu)
+    if request.log != find_user_log(cpu.name):
+        known = replace(known, logs=(*known.logs, IndexedLog(request.log)))
     verdict = known.verdict(network.graph) if options.resume and not options.exhaustive else None
     if verdict is not None and _is_enough(verdict, options.time_budget):
         print(f"{name}: {_old_news(verdict)}", flush=True)

@@ -42,9 +42,10 @@ from tvm_neocpu.tuning.in_network.progress import NoProgress, Progress, State
 from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
 from tvm_neocpu.tuning.in_network.rounds import Rounds, seconds_of
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
-from tvm_neocpu.tuning.in_network.verify import Proof, prove
+from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, prove
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, Workers
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
+from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tasks import tasks_of
 from tvm_neocpu.tuning.tuners import TUNERS, Ranker, Tuner, TunerFactory, learned
@@ -165,6 +166,7 @@ class TuningSession:
             )
             tuner = tuners[task.workload]
             seat = Seat(task, tuner, configs, total / count, total / network)
+            seat.trials = self.limits.trials
             if self.resume:
                 self._resume_seat(seat)
             seats[task.workload] = seat
@@ -193,6 +195,7 @@ class TuningSession:
         seat.hints = self.known.hints(seat.workload)
         records = {r.config: r for r in self.known.tried((seat.workload,)).get(seat.workload, ())}
         before = [records[c].seconds for c in seat.incumbent if c in records and records[c].ok]
+        seat.unit = min(before, default=seat.seconds)
         space = set(seat.task.space)
         for config, record in records.items():
             if config in seat.incumbent or config not in space:
@@ -200,7 +203,7 @@ class TuningSession:
             if not record.ok:
                 seat.fail(config, "failed before")
             elif before:
-                ratio = Ratio(math.log(record.seconds / min(before)), RESUMED_ERROR)
+                ratio = Ratio(math.log(record.seconds / seat.unit), RESUMED_ERROR)
                 seat.estimates[config] = Estimate([ratio], resumed=True)
                 seat.tuner.observe(config, seat.seconds * ratio.value)
 
@@ -208,7 +211,8 @@ class TuningSession:
         """The incumbent's own time, against which the ratios in the log are read."""
         for config in seat.incumbent:
             seat.tuner.observe(config, seat.seconds)
-            self._keep(self._record(seat.workload, config, (seat.seconds,), 0))
+            if seat.unit == seat.seconds:  # no log has its time yet
+                self._keep(self._record(seat.workload, config, (seat.seconds,), 0))
 
     # -- the rounds -----------------------------------------------------------------------------
 
@@ -225,16 +229,10 @@ class TuningSession:
         about = len(self._board.seats)
         self.progress.say(f"tuning {about} layers of {1e3 * self._board.network_seconds:.2f} ms")
         for _ in range(QUESTIONS):
-            while self._time_for_rounds() > 0 and self._open() and rounds.play():
+            while self._time_for_rounds() > 0 and rounds.play():
                 self.progress.update(self._state())
             if self._time_for_rounds() <= 0 or not contenders.ask():
                 break
-
-    def _open(self) -> list[Seat]:
-        limit = self.limits.trials
-        if limit is None:
-            return self._board.open
-        return [seat for seat in self._board.open if len(seat.estimates) < limit]
 
     def _time_for_rounds(self) -> float:
         """Seconds left before contenders must be built."""
@@ -271,9 +269,19 @@ class TuningSession:
                 return proof, replace(plan, seconds=seconds)
             if not proof.right:
                 self.progress.say(f"  its outputs are off by {proof.error:.1e}: not used")
+                self._blame(plan)
             if self._left() < self._proof_seconds():
                 break
         return proof, self.incumbent
+
+    def _blame(self, plan: Plan) -> None:
+        """Find the candidate that computes something else, and write that down."""
+        found = find_wrong(self.open_network, self.graph, self.incumbent, plan)
+        for workload, config in found:
+            seat = self._board.seats[workload]
+            seat.fail(config, "it computes something else")
+            self.progress.say(f"  {workload} as {config} computes something else: never again")
+            self._keep(self._record(workload, config, (), MeasureErrorNo.WRONG_ANSWER))
 
     def _outcome(
         self, plan: Plan | None, proof: Proof | None, interrupted: bool = False

@@ -87,3 +87,12 @@ def test_resumed_ratios_are_confirmed_and_not_counted_as_measured(seat, space) -
     seat.estimates[space[2]] = Estimate([ratio(0.95)], resumed=True)
     assert seat.best == pytest.approx(0.95)
     assert Board({seat.workload: seat}, 5e-3).measured == 0
+
+
+def test_no_more_candidates_than_the_limit(seat, space) -> None:
+    seat.trials = 2
+    seat.hear(space[1], ratio(1.1))
+    assert len(seat.wishes(9)) == 1
+    seat.hear(space[2], ratio(1.2))
+    assert seat.wishes(9) == []
+    assert seat.settled

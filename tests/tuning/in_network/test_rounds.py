@@ -108,7 +108,7 @@ def test_the_best_candidate_is_found_and_confirmed(play, space) -> None:
 
 def test_one_candidate_that_crashes_is_found_and_costs_nothing_else(play, space) -> None:
     bad = space[-1]
-    board, records, workers = play(lambda config: 1.1, broken=[bad])
+    board, records, _ = play(lambda config: 1.1, broken=[bad])
     for seat in board.seats.values():
         assert set(seat.failed) == {bad}
     failed = [record for record in records if not record.ok]

@@ -91,8 +91,7 @@ def test_the_favourites_come_first_the_heaviest_tasks_leading(
         make_task("mid", 32, occurrences=3),
     ]
     measurer = scripted(seconds_of)
-    random = TUNERS["random"]
-    tune_tasks(tasks, measurer, log, tuner=lambda task: random(task, 7), limits=PATIENT)
+    tune_tasks(tasks, measurer, log, tuner=TUNERS["random"](tasks, 7), limits=PATIENT)
     assert [name for name, _ in measurer.asked[:3]] == ["heavy", "mid", "light"]
     for _, config in measurer.asked[:3]:
         assert config == min(tasks[0].space, key=predicted)
@@ -253,9 +252,7 @@ def test_every_tuner_replays_a_log(name, log, make_task, make_record, space) -> 
     task = make_task()
     records = [make_record(config, 1e-3 * n) for n, config in enumerate(space, 1)]
     measurer = ReplayMeasurer(records, "testcpu", 2)
-    result = tune_tasks(
-        [task], measurer, log, tuner=lambda task: TUNERS[name](task, 7), limits=PATIENT
-    )
+    result = tune_tasks([task], measurer, log, tuner=TUNERS[name]([task], 7), limits=PATIENT)
     assert result.tasks[0].best.config == space[0]
     assert result.failed == 0
 

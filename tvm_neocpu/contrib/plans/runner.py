@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -13,35 +12,13 @@ from typing import Any
 import numpy as np
 import tvm
 from numpy.typing import NDArray
-from tvm import relax, tirx
-from tvm.s_tir import Schedule
 
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
-from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, schedule_module
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.targets import CompileTarget, parse_target
-from tvm_neocpu.topi.schedule_function import anchor_of
-
-# Prefix of Relax's own functions, such as allocation: each takes well under a microsecond.
-_BUILTIN = "vm.builtin."
-
-Scheme = tuple[Workload, Config]
-
-
-@dataclass(frozen=True)
-class BuiltPlan:
-    """``schemes`` maps a function's name to what its template computes.
-
-    Functions without a template are not in it; the search does not price them.
-    """
-
-    executable: relax.VMExecutable
-    schemes: Mapping[str, Scheme]
+from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.tuning.in_network.machine import Scheme
+from tvm_neocpu.tuning.in_network.watch import WatchedNetwork
 
 
 @dataclass(frozen=True)
@@ -57,35 +34,15 @@ class CallTime:
     seconds: float
 
 
-def build_plan(mod: tvm.IRModule, plan: Plan, target: CompileTarget) -> BuiltPlan:
-    """Build ``mod``, whose weights are constants, under ``plan``.
-
-    Raises PlanError for the plan of another network.
-    """
-    folded = fold(mod, target.cpu)
-    graph = ExtractConvGraph(target.cpu)(folded)
-    altered = apply_plan(folded, plan, target.cpu)
-    computed = compute_templates(altered, plan.by_layout(graph), target.cpu)
-    schemes = {
-        str(var.name_hint): scheme
-        for var, func in computed.functions.items()
-        if isinstance(func, tirx.PrimFunc) and (scheme := _scheme_of(func)) is not None
-    }
-    return BuiltPlan(tvm.compile(schedule_module(computed, target.cpu), target.target), schemes)
-
-
 class PlanRunner(TimedRuns):
-    """The network built under ``plan``, in this process."""
+    """The network built under ``plan``, in this process. Raises PlanError for a foreign plan."""
 
     def __init__(self, network: Network, plan: Plan) -> None:
-        mod, _ = from_onnx(network.model, network.shapes)
-        built = build_plan(mod, plan, parse_target(network.target))
-        self._schemes = built.schemes
-        self._code = built.executable.jit()
-        self._main = relax.VirtualMachine(self._code, tvm.cpu())["main"]
-        arrays = network.inputs
-        self._inputs = [tvm.runtime.tensor(arrays[str(p.name)]) for p in mod["main"].params]
-        self._result: Any = None
+        folded = open_onnx(network.content, network.shapes, network.target)
+        lowered = folded.lower(plan)
+        self._schemes = lowered.schemes
+        code = tvm.compile(lowered.module, folded.target).jit()
+        self._network = WatchedNetwork(code, [tvm.runtime.tensor(a) for a in folded.inputs])
         self._wall = self._busy = 0.0
 
     def burst(self, count: int) -> list[float]:
@@ -105,48 +62,26 @@ class PlanRunner(TimedRuns):
         return self._busy / self._wall if self._wall else 1.0
 
     def run(self) -> None:
-        self._result = self._main(*self._inputs)
+        self._network.run()
 
     def outputs(self) -> list[NDArray[Any]]:
-        several = not isinstance(self._result, tvm.runtime.Tensor)
-        return [np.array(x.numpy()) for x in (self._result if several else [self._result])]
+        result = self._network.result
+        several = not isinstance(result, tvm.runtime.Tensor)
+        return [np.array(x.numpy()) for x in (result if several else [result])]
 
     def call_times(self, runs: int) -> list[CallTime]:
         """Every function's time inside the network, in caches as its neighbours leave them."""
-        machine = relax.VirtualMachine(self._code, tvm.cpu())
-        watch = _Watch()
-        machine.set_instrument(watch)
-        main = machine["main"]
-        main(*self._inputs)
+        self._network.timed()
         totals: dict[str, list[float]] = defaultdict(list)
         counts: Counter[str] = Counter()
         for _ in range(runs):
-            watch.calls.clear()
-            main(*self._inputs)
-            for name, calls in watch.calls.items():
-                totals[name].append(sum(calls))
-                counts[name] = len(calls)
+            for name, seconds in self._network.timed().items():
+                totals[name].append(seconds)
+            counts.update(self._network.calls)
         return [
-            CallTime(name, self._schemes.get(name), counts[name], median(sums))
+            CallTime(name, self._schemes.get(name), counts[name] // runs, median(sums))
             for name, sums in totals.items()
         ]
-
-
-class _Watch:
-    """An instrument of Relax's virtual machine, which calls it before and after every call."""
-
-    def __init__(self) -> None:
-        self.calls: dict[str, list[float]] = defaultdict(list)
-        self._start = 0.0
-
-    def __call__(self, _: Any, name: str, before: bool, *__: Any) -> int:
-        if before:
-            self._start = time.perf_counter()
-        else:
-            seconds = time.perf_counter() - self._start
-            if not name.startswith(_BUILTIN):
-                self.calls[name].append(seconds)
-        return 0  # the machine goes on
 
 
 class IsolatedPlan(IsolatedRunner):
@@ -162,8 +97,3 @@ class IsolatedPlan(IsolatedRunner):
     def core_share(self) -> float:
         share: float = self._ask("core_share")
         return share
-
-
-def _scheme_of(func: tirx.PrimFunc) -> Scheme | None:
-    anchor = anchor_of(Schedule(func))
-    return None if anchor is None else (anchor.workload, anchor.config)

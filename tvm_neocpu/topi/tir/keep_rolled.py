@@ -3,8 +3,8 @@
 LLVM unrolls a loop of fewer than 75 instructions two times and more. Then it loads the pixels of
 both steps before it multiplies any. A pixel of a tile of one vector is multiplied once, so that two
 steps of 14 accumulators want 28 registers more. AVX2 has 16, and 26 of 76 instructions went to the
-stack (Zen 3, 256x28x28->256 3x3 of 32 groups: 1260 us, rolled 390). Tiles of two vectors use a
-pixel twice and do not spill; for them unrolling is left to LLVM.
+stack (Zen 3, 256x28x28->256 3x3 of 32 groups: 620-1260 us, rolled 380-480). Tiles of two vectors
+use a pixel twice and do not spill; for them unrolling is left to LLVM.
 
 A loop's size decides, so a step is made large by intrinsics that leave no instruction:
 

@@ -64,7 +64,9 @@ class Seat:
     ``incumbent`` holds its configs in the network as it is; ``seconds`` is what one of its calls
     takes there, and ``weight`` the share of the network's time that all its calls take. ``hints``
     are configs to try first. The search has ``asked`` for configs that its plan takes unmeasured.
-    A ``closed`` seat was settled in an earlier session.
+    A ``closed`` seat was settled in an earlier session. ``trials`` bounds its candidates.
+    ``unit`` are the incumbent's seconds as the log has them, in which ratios are written down: an
+    earlier session may have run on a slower clock.
     """
 
     task: Task
@@ -77,6 +79,11 @@ class Seat:
     hints: Sequence[Config] = ()
     asked: list[Config] = field(default_factory=list)
     closed: bool = False
+    trials: int | None = None
+    unit: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.unit = self.unit or self.seconds
 
     @property
     def workload(self) -> Workload:
@@ -107,7 +114,8 @@ class Seat:
         if self.closed or self.weight * MOST < SETTLED_SHARE:
             return 0.0
         contender = self.contender()
-        promised = self.tuner.promise()
+        spent = self.trials is not None and len(self.estimates) >= self.trials
+        promised = 0.0 if spent else self.tuner.promise()
         if contender is not None:
             # Half of what the first reading shows is noise, by experience and by selection.
             gain = min(1.0, self.best) - self.estimates[contender].ratio.value
@@ -120,6 +128,8 @@ class Seat:
         tried = self.estimates.keys() | self.failed.keys() | self.incumbent
         first = [*self.asked, *([] if contender is None else [contender])]
         first += [hint for hint in self.hints if hint not in tried]
+        if self.trials is not None:
+            count = min(count, self.trials - len(self.estimates))
         return list(dict.fromkeys([*first, *self.tuner.propose(count)]))
 
     def spares(self, fallback: Sequence[Config]) -> list[Config]:

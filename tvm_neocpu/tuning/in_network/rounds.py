@@ -122,7 +122,7 @@ class Rounds:
 
     def _record(self, seat: Seat, config: Config) -> None:
         ratio = seat.estimates[config].ratio
-        costs = [seat.seconds * value for value in (ratio.low, ratio.value, ratio.high)]
+        costs = [seat.unit * value for value in (ratio.low, ratio.value, ratio.high)]
         self.keep(self.make_record(seat.workload, config, costs, MeasureErrorNo.NO_ERROR))
 
     def _blame(self, plan: Plan, about: Mapping[Workload, Config], error: ChildError) -> int:

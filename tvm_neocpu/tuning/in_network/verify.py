@@ -7,13 +7,16 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import median
 
 from tvm_neocpu.core.child_process import ChildProcess
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.largest_error import largest_error
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.machine import Lowering, NetworkMachine
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.workers import BUILD_TIMEOUT, PAUSE_SECONDS, START_TIMEOUT
@@ -78,6 +81,46 @@ def prove(
                 break
     ratio = paired(times[1], times[0])
     return Proof(ratio, error, median(times[0]), median(times[1]))
+
+
+def find_wrong(
+    open_network: Callable[[], Lowering], graph: ConvGraph, right: Plan, wrong: Plan
+) -> list[tuple[Workload, Config]]:
+    """The candidate of ``wrong`` that makes the outputs differ; empty if none does alone.
+
+    Each step builds the network with half of the suspects and ``right``'s configs elsewhere.
+    """
+    suspects = list(
+        dict.fromkeys(
+            (node.workload, wrong.configs[node.id])
+            for node in graph.convs
+            if node.workload is not None and wrong.configs[node.id] != right.configs[node.id]
+        )
+    )
+    with _built(open_network, right) as process:
+        wanted = process.ask("outputs", SLOT)
+
+        def differs(half: list[tuple[Workload, Config]]) -> bool:
+            process.ask("build", SLOT, _mixed(graph, right, wrong, half), timeout=BUILD_TIMEOUT)
+            return largest_error(process.ask("outputs", SLOT), wanted) > SAME_ANSWER
+
+        while len(suspects) > 1:
+            half = suspects[: len(suspects) // 2]
+            suspects = half if differs(half) else suspects[len(half) :]
+        return suspects if suspects and differs(suspects) else []
+
+
+def _mixed(
+    graph: ConvGraph, right: Plan, wrong: Plan, suspects: list[tuple[Workload, Config]]
+) -> Plan:
+    """``right`` with the suspects' configs where ``wrong`` has them."""
+    configs = {
+        node.id: wrong.configs[node.id]
+        if (node.workload, wrong.configs[node.id]) in suspects
+        else right.configs[node.id]
+        for node in graph.convs
+    }
+    return replace(right, configs=configs)
 
 
 def is_clear(ratio: Ratio) -> bool:

@@ -1,0 +1,76 @@
+"""The proof: what counts as faster, and who is to blame for a wrong answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.tuning.in_network import verify
+from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, is_clear
+
+WORKLOADS = [ConvWorkload(1, 8 * n, 14, 14, 64, (1, 1)) for n in range(1, 8)]
+NODES = tuple(
+    GraphNode(str(n), NodeKind.CONV, str(n), (1, 64, 14, 14), workload)
+    for n, workload in enumerate(WORKLOADS)
+)
+GRAPH = ConvGraph(NODES, ())
+OLD, NEW = ConvConfig(8, 8, 2), ConvConfig(8, 16, 7)
+
+
+def plan(new: set[int]) -> Plan:
+    return Plan(GRAPH.hash, {str(n): NEW if n in new else OLD for n in range(len(NODES))})
+
+
+class FakeNetwork:
+    """Its output is off where the layer ``culprit`` has the new config."""
+
+    def __init__(self, culprit: int | None) -> None:
+        self.culprit, self.plan, self.builds = culprit, plan(set()), 0
+
+    def ask(self, name: str, slot: str, *arguments, timeout: float | None = None):
+        if name == "build":
+            self.plan, self.builds = arguments[0], self.builds + 1
+            return None
+        wrong = self.culprit is not None and self.plan.configs[str(self.culprit)] == NEW
+        return [np.ones(4) + wrong]
+
+    def __enter__(self) -> FakeNetwork:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("culprit", [0, 3, 6])
+def test_the_wrong_candidate_is_found(monkeypatch, culprit: int) -> None:
+    network = FakeNetwork(culprit)
+    monkeypatch.setattr(verify, "_built", lambda *_: network)
+    found = find_wrong(lambda: None, GRAPH, plan(set()), plan(set(range(7))))
+    assert found == [(WORKLOADS[culprit], NEW)]
+    assert network.builds <= 4  # halving, then a check
+
+
+def test_nobody_is_blamed_if_nobody_is_wrong_alone(monkeypatch) -> None:
+    monkeypatch.setattr(verify, "_built", lambda *_: FakeNetwork(None))
+    assert find_wrong(lambda: None, GRAPH, plan(set()), plan({1, 2})) == []
+
+
+@pytest.mark.parametrize(
+    ("log", "error", "clear"),
+    [(-0.05, 0.01, True), (0.05, 0.01, True), (-0.02, 0.01, False), (0.0, 0.001, True)],
+)
+def test_turns_go_on_until_it_is_clear(log: float, error: float, clear: bool) -> None:
+    assert is_clear(Ratio(log, error)) == clear
+
+
+def test_wrong_is_never_faster() -> None:
+    fast = Ratio(-0.2, 0.001)
+    assert Proof(fast, 1e-6, 1.0, 0.8).faster
+    assert not Proof(fast, 0.1, 1.0, 0.8).faster
+    assert not Proof(fast, float("inf"), 1.0, 0.8).faster
+    assert not Proof(Ratio(-0.01, 0.01), 0.0, 1.0, 0.99).faster

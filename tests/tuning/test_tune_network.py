@@ -1,0 +1,155 @@
+"""A whole session on a small network: measured in place, proven, written down, resumed."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+
+from tvm_neocpu import relay
+from tvm_neocpu.core.record import IN_NETWORK
+from tvm_neocpu.folded_network import FoldedNetwork, open_onnx
+from tvm_neocpu.pipeline import choose_plan, search_plan
+from tvm_neocpu.runtime import threads
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.tuning import tune_network
+from tvm_neocpu.tuning.database.history import History, apply_history_best
+from tvm_neocpu.tuning.database.log import TuningLog
+from tvm_neocpu.tuning.in_network.machine import NetworkMachine
+from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.verify import Proof
+from tvm_neocpu.tuning.tune_network import Limits, TuningSession
+
+SHAPES = {"data": (1, 8, 6, 6)}
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    threads.use_threads(1)
+
+
+@pytest.fixture
+def network(tiny_cnn: onnx.ModelProto):
+    """How to open the tiny network, and the network."""
+    opened = partial(open_onnx, tiny_cnn.SerializeToString(), SHAPES, "llvm -num-cores=1")
+    return opened, opened()
+
+
+def session(network, log: Path, known: History | None = None, **options) -> TuningSession:
+    opened, folded = network
+    cpu = folded.cpu
+    known = known or History(cpu.name, cpu.cores, features=cpu.features)
+    plan = choose_plan(folded.graph, cpu, known)
+    search = partial(search_plan, folded.graph, cpu)
+    writer = TuningLog(log, cpu.features)
+    return TuningSession(folded.graph, cpu, opened, search, plan, known, writer, **options)
+
+
+def known_from(log: Path, folded: FoldedNetwork) -> History:
+    cpu = folded.cpu
+    return History(cpu.name, cpu.cores, (TuningLog(log).load(),), features=cpu.features)
+
+
+def test_a_session_measures_in_place_and_writes_a_plan_and_a_verdict(
+    network, tmp_path: Path, tiny_cnn: onnx.ModelProto
+) -> None:
+    _, folded = network
+    log = tmp_path / "tiny.log"
+    outcome = session(network, log, limits=Limits(trials=3)).run()
+    contents = TuningLog(log).load()
+    assert outcome.measured >= 2
+    assert all(record.stamp.protocol == IN_NETWORK for record in contents.records)
+    known = known_from(log, folded)
+    assert known.plan(folded.graph) is not None
+    verdict = known.verdict(folded.graph)
+    assert verdict is not None
+    assert verdict.kept != outcome.improved
+    mod, params = relay.frontend.from_onnx(tiny_cnn, SHAPES)
+    data = np.random.default_rng(0).standard_normal((1, 8, 6, 6), "float32")
+    results = []
+    for logs in ((), (log,)):
+        with apply_history_best(logs):
+            module = relay.build(mod, "llvm -num-cores=1", params=params)["default"](tvm.cpu())
+        module.set_input("data", data)
+        module.run()
+        results.append(module.get_output(0).numpy())
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_known_is_not_measured_again(network, tmp_path: Path) -> None:
+    _, folded = network
+    log = tmp_path / "tiny.log"
+    session(network, log, limits=Limits(trials=3)).run()
+    before = {(r.workload, r.config) for r in TuningLog(log).load().records}
+    again = session(network, log, known_from(log, folded), limits=Limits(trials=6))
+    again.run()
+    new = {
+        (seat.workload, config)
+        for seat in again._board.seats.values()
+        for config, estimate in seat.estimates.items()
+        if not estimate.resumed and config not in seat.incumbent
+    }
+    assert not new & before
+
+
+@pytest.mark.parametrize(
+    ("log_ratio", "error", "new_plan"), [(-0.1, 0.0, True), (0.02, 0.0, False), (-0.1, 0.5, False)]
+)
+def test_a_plan_counts_only_if_it_is_proven_faster_and_right(
+    network, tmp_path: Path, monkeypatch, log_ratio: float, error: float, new_plan: bool
+) -> None:
+    _, folded = network
+    log = tmp_path / "tiny.log"
+    proof = Proof(Ratio(log_ratio, 0.001), error, 1e-3, 1e-3)
+    monkeypatch.setattr(tune_network, "prove", lambda *_: proof)
+    current = session(network, log, limits=Limits(trials=2))
+    found = (Ratio(-0.1, 0.01), session(network, log).incumbent)
+    monkeypatch.setattr(tune_network.Contenders, "find", lambda *_: [found])
+    outcome = current.run()
+    verdict = known_from(log, folded).verdict(folded.graph)
+    assert outcome.improved == new_plan
+    assert verdict is not None
+    assert verdict.kept == (not new_plan)
+    assert ("faster (" in str(outcome)) == new_plan
+
+
+def test_an_interrupt_keeps_what_was_measured(network, tmp_path: Path, monkeypatch) -> None:
+    log = tmp_path / "tiny.log"
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune_network.Contenders, "find", interrupted)
+    outcome = session(network, log, limits=Limits(trials=2)).run()
+    assert outcome.interrupted
+    assert outcome.plan is None
+    contents = TuningLog(log).load()
+    assert contents.records
+    assert not contents.plans
+
+
+def test_no_time_means_the_plan_stays(network, tmp_path: Path) -> None:
+    outcome = session(network, tmp_path / "tiny.log", limits=Limits(seconds=0.01)).run()
+    assert outcome.measured == 0
+    assert "no faster plan found" in str(outcome)
+
+
+def test_stand_ins_run_the_same_functions_without_transforms(network) -> None:
+    opened, folded = network
+    machine = NetworkMachine(opened)
+    plan = choose_plan(folded.graph, folded.cpu, History(folded.cpu.name, 1))
+    first = machine.build("a", plan)
+    assert first > 0
+    assert machine.build("b", plan) == 0  # every kernel is known
+    times = machine.times(("a", "b"), 3)
+    assert times["a"][0].keys() == times["b"][0].keys()
+    assert len(times["a"]) == 3
+    np.testing.assert_array_equal(machine.outputs("a")[0], machine.outputs("b")[0])
+    assert machine.build("c", plan, True) >= 0
+    computed = {s for s in machine.calls("a") if not isinstance(s[0], TransformWorkload)}
+    assert machine.calls("c").keys() == computed < machine.calls("a").keys()
