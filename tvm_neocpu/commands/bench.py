@@ -16,6 +16,7 @@ from pathlib import Path
 
 from tvm_neocpu.commands import cli
 from tvm_neocpu.commands.bench_kernels import bench_kernels
+from tvm_neocpu.commands.bench_model import bench_model
 from tvm_neocpu.commands.bench_plan import bench_plan
 from tvm_neocpu.contrib.peers.compare import TOLERANCE, compare
 from tvm_neocpu.contrib.peers.isolated import EngineError
@@ -68,6 +69,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "networks": _bench_networks,
     "kernels": bench_kernels,
     "plan": bench_plan,
+    "model": bench_model,
 }
 
 

@@ -56,7 +56,15 @@ FAMILIES: dict[str, Family] = {
     "graniterapids": _SAPPHIRE_RAPIDS,
     "znver1": family(_ZEN, fma_per_cycle=1, load_per_cycle=1, fma_latency=5),
     "znver2": family(_ZEN, l3=16 * MIB, fma_latency=5),
-    "znver3": family(_ZEN, l3=32 * MIB),
+    # Measured on two cores of an EPYC Milan (virtual machine) by `calibrate`.
+    "znver3": family(
+        _ZEN,
+        l3=32 * MIB,
+        ghz=3.2,
+        l3_bytes_per_cycle=17.0,
+        dram_bytes_per_cycle=6.5,
+        dram_total_bytes_per_cycle=13.5,
+    ),
     # A 512-bit instruction takes both halves of Zen 4's vector units.
     "znver4": family(l3=32 * MIB, fma_per_cycle=1, load_per_cycle=1),
     "znver5": family(
