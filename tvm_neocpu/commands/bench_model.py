@@ -57,9 +57,7 @@ def bench_model(argv: list[str]) -> int:
     return 0
 
 
-def _networks(
-    log: LogContents, cpu: Cpu, judged: tuple[Judged, ...]
-) -> tuple[NetworkSummary, ...]:
+def _networks(log: LogContents, cpu: Cpu, judged: tuple[Judged, ...]) -> tuple[NetworkSummary, ...]:
     """The networks of the zoo that the log has a verdict of, as they are built today."""
     seen = {(v.network, v.threads) for v in log.verdicts if v.cpu == cpu.name}
     found = []

@@ -29,8 +29,8 @@ from tvm_neocpu.topi.cost.roofline import (
 
 # Cycles that move one number of a first convolution's plain NCHW into its phase.
 PHASE_CYCLES = 1.5
-# Cycles of a short step in a loop, beside loop control: fitted to ResNet-50's layers on Zen 3, where
-# 16 and 32 channels take 7-15 % longer than the 8 that LLVM writes out.
+# Cycles of a short step in a loop, beside loop control: fitted to ResNet-50's layers on Zen 3, on
+# which 16 and 32 channels take 7-15 % longer than the 8 that LLVM writes out.
 SHORT_ROLLED_CYCLES = 0.35
 
 
