@@ -14,9 +14,9 @@ from tvm_neocpu.topi.cost.roofline import (
     MAX_GROUP,
     MIN_PREFETCHED_BYTES,
     PANEL_SHARE,
-    UNROLLED_CYCLES,
     Traffic,
     Work,
+    is_written_out,
     loop_cycles,
     prefetched_bytes,
     resident_in_l3,
@@ -84,7 +84,7 @@ def _loop_overhead(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu
     accumulators = config.reg_n * config.reg_m * vectors
     crowded = geometry.ic_bn <= 4 and unrolled > 1 and accumulators > unit.registers // 2 - 2
     control = loop_cycles(geometry.ic_bn, pixels, vectors)
-    if control == UNROLLED_CYCLES:
+    if is_written_out(geometry.ic_bn, pixels, vectors):
         control += NEST_CYCLES / geometry.ic_bn
     return control + 8.0 * crowded - 0.05 * config.unroll_ker
 

@@ -32,8 +32,8 @@ LONG_STEP = 16
 MAX_GROUP = 4
 # LLVM unrolls a loop entirely if it has no more instructions then (-O3).
 FULL_LIMIT = 300
-# Cycles of a step whose loop is written out: what is left of loop control.
-UNROLLED_CYCLES = 0.3
+# Cycles of the loop around one that is written out, which all its steps share.
+UNROLLED_CYCLES = 2.4
 # Of a step in a loop: control, and the misprediction at its end, which all steps share.
 ROLLED_CYCLES, LOOP_END_CYCLES = 0.25, 4.0
 # Cost of a parallel region's fork and join, seconds.
@@ -118,16 +118,18 @@ def tile_step_cycles(
     return overlapped(issue, l2_bytes / cpu.l2_bytes_per_cycle)
 
 
-def loop_cycles(steps: int, pixels: int, vectors: int) -> float:
-    """Cycles that loop control adds to a step of a register tile, in a loop of so many steps.
+def is_written_out(steps: int, pixels: int, vectors: int) -> bool:
+    """Whether LLVM unrolls a loop of so many steps of a register tile entirely.
 
-    LLVM writes out a short loop over a small tile: 8 channels of 4 x 2 accumulators, not 16 (Zen 3,
-    Winograd on 256x14x14: 972 us with 8, 1044 with 16, 1068 with 32).
+    8 channels of 4 x 2 accumulators, not 16. A pixel is a load and two instructions that broadcast.
     """
-    # A pixel is a load and two instructions that broadcast it.
-    size = 3 * pixels + vectors + pixels * vectors
-    if steps * size <= FULL_LIMIT:
-        return UNROLLED_CYCLES
+    return steps * (3 * pixels + vectors + pixels * vectors) <= FULL_LIMIT
+
+
+def loop_cycles(steps: int, pixels: int, vectors: int) -> float:
+    """Cycles that loop control adds to a step of a register tile, in a loop of so many steps."""
+    if is_written_out(steps, pixels, vectors):
+        return UNROLLED_CYCLES / steps
     return ROLLED_CYCLES + LOOP_END_CYCLES / steps
 
 
