@@ -17,6 +17,7 @@ from onnx import TensorProto, helper, numpy_helper
 # test writes into what the user keeps.
 os.environ["TVM_NEOCPU_CALIBRATION"] = "off"
 os.environ["TVM_NEOCPU_DATA"] = "off"
+os.environ["TVM_NEOCPU_CACHE"] = "off"
 
 # `HYPOTHESIS_PROFILE=nightly pytest tests/networks/test_fuzz.py`
 settings.register_profile(

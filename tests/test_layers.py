@@ -46,3 +46,18 @@ def test_every_folder_with_modules_is_a_package() -> None:
     """import-linter does not see a module in a folder without ``__init__.py``."""
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     assert [folder for folder in folders if not (folder / "__init__.py").exists()] == []
+
+
+def test_the_runtime_extra_names_what_the_runtime_imports() -> None:
+    extras = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
+    named = {re.split(r"[<>=\[]", text)[0] for text in extras["optional-dependencies"]["runtime"]}
+    files = [*(PACKAGE / "runtime").glob("*.py"), *(PACKAGE / "core").glob("*.py")]
+    imported = {
+        found
+        for path in files
+        for found in re.findall(r"^\s*(?:import|from) (\w+)", path.read_text(), re.MULTILINE)
+    }
+    foreign = imported - set(sys.stdlib_module_names) - {PACKAGE.name}
+    optional = {"ml_dtypes"}  # for types that NumPy lacks
+    packages = {"tvm_ffi": "apache-tvm-ffi", "numpy": "numpy"}
+    assert {packages[name] for name in foreign - optional} | {"apache-tvm"} == named

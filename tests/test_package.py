@@ -32,7 +32,9 @@ def test_installing_twice_changes_nothing() -> None:
     before = relax_pipelines.PIPELINE_MAP["neocpu"]
     plugin.install()
     assert relax_pipelines.PIPELINE_MAP["neocpu"] is before
+    assert tvm.relay is relay
     assert sys.modules["tvm.relay"] is relay
+    assert relay.__spec__ is not None and relay.__spec__.name == "tvm_neocpu.relay"
 
 
 def test_a_tvm_with_relay_keeps_its_own() -> None:
@@ -49,10 +51,32 @@ def test_the_classic_script_of_the_readme_imports() -> None:
     assert "build" in run(script)
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        "import tvm_neocpu; from tvm import relay",
+        "import tvm_neocpu, tvm; relay = tvm.relay",
+        "import tvm, tvm_neocpu; relay = tvm.relay",
+        "from tvm_neocpu import relay",
+        "import tvm_neocpu.topi.table; from tvm import relay",
+        "import tvm_neocpu.targets; import tvm.relay.frontend as f; from tvm import relay",
+        "import tvm_neocpu.frontend.onnx_import, tvm.relay; relay = tvm.relay",
+    ],
+)
+def test_every_order_of_imports_finds_relay(first: str) -> None:
+    script = (
+        f"{first}; import tvm.relay.frontend, tvm_neocpu.relay, tvm;"
+        "print(relay is tvm.relay is tvm_neocpu.relay,"
+        " tvm.relay.frontend is tvm_neocpu.relay.frontend,"
+        " 'neocpu' in tvm.relax.pipeline.PIPELINE_MAP)"
+    )
+    assert run(script) == "True True True"
+
+
 def test_importing_loads_nothing_heavy() -> None:
     script = (
-        "import sys, tvm, tvm_neocpu;"
-        "print([n for n in ('onnx', 'xgboost', 'scipy', 'onnxruntime') if n in sys.modules])"
+        "import sys, tvm_neocpu;"
+        "print([n for n in ('tvm', 'onnx', 'xgboost', 'scipy', 'onnxruntime') if n in sys.modules])"
     )
     assert run(script) == "[]"
 

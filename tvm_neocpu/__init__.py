@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 _PUBLIC = {
     "CallForm": "tvm_neocpu.relay_passes.operators.call_form",
     "Implementation": "tvm_neocpu.topi.operator",
+    "Session": "tvm_neocpu.session",
     "Operator": "tvm_neocpu.topi.operator",
     "register_implementation": "tvm_neocpu.topi.table",
     "register_operator": "tvm_neocpu.relay_passes.operators.register",

@@ -1,4 +1,4 @@
-"""`python -m tvm_neocpu`: what the commands are. Each is a module of its own."""
+"""`python -m tvm_neocpu COMMAND`, and the console script `tvm-neocpu`."""
 
 from tvm_neocpu.commands.overview import main
 

@@ -38,6 +38,7 @@ from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
+from tvm_neocpu.relay_passes.order_calls import OrderCalls
 from tvm_neocpu.relay_passes.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
@@ -198,9 +199,12 @@ def compute_templates(
 
 
 def schedule_module(computed: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
-    """Every function scheduled; activations and workspace placed in one arena.
+    """Every function scheduled; calls in order; activations and workspace placed in one arena.
 
-    A function's workspace is known once it is scheduled. SeparateBranches takes the functions that
+    A function's workspace is known once it is scheduled. OrderCalls thinks of the arena that
+    PlanMemory makes of its order. SeparateBranches takes the functions that
     PlanMemory leaves because of their branches.
     """
-    return run_passes(computed, ScheduleFunctions(cpu), PlanMemory(), SeparateBranches())
+    return run_passes(
+        computed, ScheduleFunctions(cpu), OrderCalls(), PlanMemory(), SeparateBranches()
+    )

@@ -18,6 +18,7 @@ from tvm import relax, tirx
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
+from tvm_neocpu.exporting.write_module import export_module
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
 from tvm_neocpu.relay_passes.batches.generalize import at_batch
@@ -85,11 +86,12 @@ def build_networks(
         features=tuple(sorted(target.features)),
         threads=target.cpu.cores,
         entries=entries,
+        tvm=tvm.__version__,
     )
     lowered = lower_networks(networks, target.cpu, fallback=fallback, max_batch=max_batch)
     with naming_what_is_left():
         executable = tvm.compile(lowered, target.target)
-    return BuiltModule(executable.mod, info, on_demand)
+    return BuiltModule(executable.mod, info, on_demand, export_module)
 
 
 def lower_networks(

@@ -12,6 +12,7 @@ from tvm_neocpu.commands import calibrate
 from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.kernels.measure_machine import Buffers
 from tvm_neocpu.core.cpu import KIB, MIB, Cpu
+from tvm_neocpu.core.errors import CalibrationError
 from tvm_neocpu.runtime import host as host_cpu
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.targets.calibration_file import VARIABLE, Calibration, load, save
@@ -123,6 +124,7 @@ def test_bad_input_is_one_line_and_measures_nothing(
 @pytest.mark.parametrize(
     ("load", "threads", "lines"), [(0.2, "4", 0), (0.6, "4", 1), (2.0, "2", 0), (2.6, "2", 1)]
 )
+@pytest.mark.filterwarnings("ignore:4 threads on")
 def test_a_busy_machine_is_a_warning(
     load: float,
     threads: str,
@@ -143,3 +145,20 @@ def test_a_file_of_other_cpus_keeps_them(fakes: list[Cpu]) -> None:
     save(Path("c.json"), "another", Calibration({"ghz": 1.0}))
     assert calibrate.main(["--output", "c.json"]) == 0
     assert sorted(load(Path("c.json"))) == sorted(["another", parse_target("llvm").cpu.name])
+
+
+@pytest.mark.parametrize("path", ["file/c.json", "/proc/c.json", "/proc/no/such/c.json"])
+def test_a_place_where_nothing_can_be_written_is_one_line_before_anything_is_measured(
+    path: str, fakes: list[Cpu], capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("file").write_text("no folder")
+    assert calibrate.main(["--output", path]) == 2
+    error = capfd.readouterr().err
+    assert error.startswith("error: cannot ") and error.count("\n") == 1
+    assert fakes == []
+
+
+def test_saving_to_such_a_place_is_a_calibration_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(CalibrationError, match="cannot"):
+        save(tmp_path / "file" / "c.json", "znver3", Calibration({}))

@@ -116,3 +116,61 @@ def test_a_warning_of_a_command_is_one_line() -> None:
     before = warnings.formatwarning
     assert cli.guarded(command, []) == 0
     assert warnings.formatwarning is before
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "words"),
+    [
+        ("TVM_NEOCPU_DEBUG", "foo", "error: TVM_NEOCPU_DEBUG is print, verify"),
+        ("TVM_NEOCPU_WINOGRAD_TILE", "8", "error: TVM_NEOCPU_WINOGRAD_TILE is a tile size"),
+    ],
+)
+def test_a_variable_without_such_a_value_is_refused_by_every_command(
+    name: str,
+    value: str,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(name, value)
+    assert cli.guarded(lambda _: 0, []) == cli.USER_ERROR
+    error = capsys.readouterr().err
+    assert error.startswith(words) and error.count("\n") == 1
+
+
+def test_a_misspelt_variable_is_remarked() -> None:
+    with pytest.warns(UserWarning, match="TVM_NEOCPU_LOG changes nothing; there are"):
+        cli.check_environment({"TVM_NEOCPU_LOG": "x"})
+
+
+INTERRUPT = """
+import os, signal, sys
+from tvm_neocpu.commands import bench
+from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
+
+def interrupted(self, *_):
+    os.killpg(0, signal.SIGINT)
+    return getattr(IsolatedRunner, "_real")(self, *_)
+
+IsolatedRunner._real = getattr(IsolatedRunner, sys.argv[1])
+setattr(IsolatedRunner, sys.argv[1], interrupted)
+raise SystemExit(bench.main(["lenet", "--runs", "1000"]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
+@pytest.mark.parametrize("while_it", ["_answer", "burst", "__enter__"])
+def test_ctrl_c_in_bench_is_one_line(while_it: str) -> None:
+    """The terminal sends it to every process of the group: to those of the engines, too."""
+    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPT, while_it],
+        env=env,
+        capture_output=True,
+        text=True,
+        start_new_session=True,
+        timeout=60,
+    )
+    assert done.returncode == cli.INTERRUPTED
+    assert "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == "interrupted"

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations, permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.core.arena import ALIGNMENT, Lifetime, place
+from tvm_neocpu.core.arena import (
+    ALIGNMENT,
+    Lifetime,
+    Offsets,
+    largest_live_set,
+    place,
+    place_tightly,
+)
 
 
 def lifetimes(most: int, largest: int = 1000) -> st.SearchStrategy[list[Lifetime]]:
@@ -17,9 +25,13 @@ def lifetimes(most: int, largest: int = 1000) -> st.SearchStrategy[list[Lifetime
     return st.lists(one, max_size=most)
 
 
-@given(lifetimes(most=30))
-def test_buffers_of_one_time_never_overlap(buffers: list[Lifetime]) -> None:
-    offsets, size = place(buffers)
+Placed = Callable[[list[Lifetime]], Offsets]
+
+
+@pytest.mark.parametrize("placed", [place, place_tightly])
+@given(lifetimes(most=20))
+def test_buffers_of_one_time_never_overlap(placed: Placed, buffers: list[Lifetime]) -> None:
+    offsets, size = placed(buffers)
     assert all(at % ALIGNMENT == 0 for at in offsets)
     assert all(at + buffer.size <= size for at, buffer in zip(offsets, buffers, strict=True))
     for (a, one), (b, other) in combinations(zip(offsets, buffers, strict=True), 2):
@@ -42,6 +54,18 @@ def test_close_to_the_smallest_arena(buffers: list[Lifetime]) -> None:
     """Of five buffers, at most a third more than the best order of placing them takes."""
     best = min(first_fit(order) for order in permutations(buffers))
     assert best <= place(buffers)[1] <= best * 4 / 3
+
+
+@given(lifetimes(most=12))
+def test_many_sequences_are_never_worse_than_one(buffers: list[Lifetime]) -> None:
+    assert largest_live_set(buffers) <= place_tightly(buffers)[1] <= place(buffers)[1]
+
+
+def test_greedy_by_size_leaves_a_gap_that_another_sequence_does_not() -> None:
+    drawn = [(576, 5, 6), (512, 0, 7), (64, 4, 6), (704, 2, 2), (576, 0, 3), (256, 3, 6)]
+    buffers = [Lifetime(*each) for each in drawn]
+    assert place(buffers)[1] == 2048
+    assert place_tightly(buffers)[1] == largest_live_set(buffers) == 1792
 
 
 def in_lines(buffer: Lifetime) -> Lifetime:

@@ -19,7 +19,8 @@ import tvm
 import tvm_neocpu
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ModuleFileError
-from tvm_neocpu.runtime import host, module_file
+from tvm_neocpu.exporting import write_module
+from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_info import FORMAT, info_from_json
 
@@ -272,7 +273,7 @@ def test_a_later_format_is_refused(lib: BuiltModule) -> None:
 
 
 def test_the_description_is_attached_once(lib: BuiltModule) -> None:
-    module_file.attach_info(lib.module, lib.info)
+    write_module.attach_info(lib.module, lib.info)
     before = len(lib.module.imports)
-    module_file.attach_info(lib.module, lib.info)
+    write_module.attach_info(lib.module, lib.info)
     assert len(lib.module.imports) == before

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import pytest
 
@@ -128,3 +129,12 @@ def test_pinning_takes_one_cpu_of_each_core(
     )
     threads.pin_process(count)
     assert calls == pinned
+
+
+def test_more_threads_than_cores_are_remarked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "physical_cores", lambda: 2)
+    with pytest.warns(threads.TooManyThreadsWarning, match="64 threads on 2 cores"):
+        threads.remark_too_many(64)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        threads.remark_too_many(2)

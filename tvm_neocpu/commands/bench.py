@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.bench_deploy import bench_deploy
 from tvm_neocpu.commands.bench_kernels import bench_kernels
 from tvm_neocpu.commands.bench_model import bench_model
 from tvm_neocpu.commands.bench_plan import bench_plan
+from tvm_neocpu.commands.bench_throughput import bench_throughput
 from tvm_neocpu.contrib.peers.compare import TOLERANCE, compare
 from tvm_neocpu.contrib.peers.isolated import EngineError
 from tvm_neocpu.contrib.peers.report import Absence, Comparison, as_json, show
@@ -25,12 +27,15 @@ from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES, OURS, Engine
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.session import HINTS
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.log import load_log
 
 # The exit code where the outputs of ours differ from the reference's.
 WRONG_OUTPUTS = 1
 NOT_INSTALLED = "not installed"
+# Turns of a second for each engine, where calls a second are compared.
+MAX_TURNS = 5
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,6 +58,10 @@ def _bench_networks(argv: list[str]) -> int:
     logs = (options.log,) if options.log else ()
     load_log(logs)  # a missing log is an error before anything is built
     settings = _Settings(cli.parse_shapes(options.shape), count, text, logs, options.runs)
+    if options.hint == "throughput":
+        known = [_network(spec, settings) for spec in options.models]
+        turns = min(options.runs, MAX_TURNS)
+        return bench_throughput(known, turns, target.cpu.name, options.json)
     comparisons: list[Comparison] = []
     for spec in options.models:
         network = _network(spec, settings)
@@ -70,6 +79,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "kernels": bench_kernels,
     "plan": bench_plan,
     "model": bench_model,
+    "deploy": bench_deploy,
 }
 
 
@@ -136,10 +146,22 @@ def _differs(comparison: Comparison) -> bool:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = cli.Parser(prog="python -m tvm_neocpu.bench", description=__doc__)
+    parser = cli.Parser(
+        prog="python -m tvm_neocpu.bench",
+        description=__doc__,
+        epilog="`bench kernels --help`: each kernel against the FMA peak; `bench plan --help`: are "
+        "the layout search's costs true; `bench deploy --help`: time and memory until the first "
+        "answer. `bench networks` is this one.",
+    )
     cli.add_common_options(parser)
     parser.add_argument(
         "--runs", type=cli.positive, default=50, help="timed runs of each engine (default: 50)"
+    )
+    parser.add_argument(
+        "--hint",
+        choices=HINTS,
+        default=HINTS[0],
+        help="throughput: calls a second instead of the time of one",
     )
     parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
     return parser

@@ -47,7 +47,7 @@ def bench_plan(argv: list[str]) -> int:
     text = cli.target_text(options.target, flags)
     target = parse_target(text)
     if not target.runs_here:
-        raise TargetError(f"cannot run code for {target.cpu.name}: no {', '.join(target.missing)}")
+        raise TargetError(f"cannot run code for {target.cpu.name} here: {target.why_not_here}")
     cli.check_writable(options.json)
     shapes = cli.parse_shapes(options.shape)
     settings = _Settings(shapes, count, text, options.runs, options.random, options.seed)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def _calibrate(argv: list[str]) -> int:
     # Without earlier measurements: they must not decide what this run measures.
     target = parse_target(cli.target_text(options.target, flags), measured=False)
     _check_is_here(target)
+    threads.remark_too_many(target.cpu.cores)
     threads.use_threads(target.cpu.cores)
     path = options.output or calibration_file.chosen_path()
     if path is None:
@@ -84,9 +86,19 @@ def _check_file(path: Path) -> None:
     try:
         calibration_file.load(path)
     except FileNotFoundError:
-        return
+        _check_folder(path)
     except CalibrationError as error:
         raise CalibrationError(f"{error}; remove it or name another with --output") from error
+
+
+def _check_folder(path: Path) -> None:
+    """Raise CalibrationError, before the measuring, where no new file can be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            return
+    except OSError as error:
+        raise CalibrationError(f"cannot write {path}: {error.strerror}") from error
 
 
 def _warn_of_others(count: int) -> None:

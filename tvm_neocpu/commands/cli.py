@@ -6,9 +6,11 @@ import argparse
 import contextlib
 import json
 import math
+import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -49,6 +51,7 @@ def guarded(main: Callable[[list[str]], int], argv: Sequence[str] | None) -> int
     """
     try:
         with one_line_warnings():
+            check_environment()
             return main(list(sys.argv[1:] if argv is None else argv))
     except NeoCpuError as error:
         text = error.on_command_line if isinstance(error, OpenShapeError) else str(error)
@@ -119,16 +122,31 @@ def positive(text: str) -> int:
     return count
 
 
-def positive_seconds(text: str) -> float:
-    """A command line's text as seconds above 0. Raises ValueError."""
-    seconds = float(text)
-    if not 0 < seconds < math.inf:
+def positive_number(text: str) -> float:
+    """A command line's text as a number above 0; no NaN, no infinity. Raises ValueError."""
+    number = float(text)
+    if not 0 < number < math.inf:
         raise ValueError
-    return seconds
+    return number
 
 
 # argparse's error message names the type by it.
-positive.__name__ = positive_seconds.__name__ = "positive number"
+positive.__name__ = positive_number.__name__ = "positive number"
+
+
+def check_environment(environment: Mapping[str, str] = os.environ) -> None:
+    """Raise NeoCpuError for a variable of ours without such a value; warn of one that we lack."""
+    from tvm_neocpu.relay_passes.ir.run_passes import DEBUG, debug_words
+    from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT, tile_limit
+
+    debug_words()
+    tile_limit()
+    known = {DEBUG, TILE_LIMIT, "TVM_NEOCPU_CALIBRATION", "TVM_NEOCPU_LOGS"}
+    known |= {"TVM_NEOCPU_CACHE", "TVM_NEOCPU_DATA"}
+    for name in sorted(environment):
+        if name.startswith("TVM_NEOCPU_") and name not in known:
+            there = ", ".join(sorted(known))
+            warnings.warn(f"{name} changes nothing; there are {there}", stacklevel=2)
 
 
 def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
@@ -194,7 +212,7 @@ def write_report(path: Path | None, report: dict[str, Any]) -> None:
     """Write ``report`` as JSON to ``path``, if there is one. Raises NeoCpuError."""
     if path:
         with writing(path):
-            path.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+            path.write_text(json.dumps(report, indent=2, default=str) + "\n", encoding="utf-8")
 
 
 @contextlib.contextmanager

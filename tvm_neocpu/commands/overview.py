@@ -1,32 +1,63 @@
-"""The list of commands: `python -m tvm_neocpu`."""
+"""The commands, and the way to each: `python -m tvm_neocpu COMMAND`, `tvm-neocpu COMMAND`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.util import find_spec
 
 from tvm_neocpu.commands.cli import USER_ERROR
 
-# The command's module -> what it does.
+# The command -> what it does. Its module is `tvm_neocpu.commands.NAME`, whose `main` takes words.
 COMMANDS = {
-    "tune": "measure schedules of a network, write a log that builds read",
+    "compile": "compile a network into one file, for a session or a C++ program",
+    "run": "run a compiled file or a network on given or random inputs, and time it",
     "bench": "compare with other engines; `bench kernels`, `bench plan`: look deeper",
+    "tune": "measure schedules of a network, write a log that builds read",
+    "profile": "where the time of a run goes, operation by operation",
     "explain": "show what a build would choose for each layer, and why",
+    "verify": "compare outputs with ONNX Runtime's; find the first operation that deviates",
     "records": "look into the tuning logs; merge, import, check and prune them",
+    "schedule": "order and fusion of a network's layers",
     "calibrate": "fit the cost model to this machine",
+    "doctor": "what a bug report needs: versions, machine, settings, a test run",
     "demo": "tune ResNet-18 for three minutes and compare",
 }
+_ROOM = "tvm_neocpu.commands"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the commands; the exit code is 0 if help was asked for, else a user's mistake."""
+    """Hand the words to the first one's command; returns its exit code.
+
+    Without a command the list is printed: to stdout with exit code 0 if help was asked for, else to
+    stderr, as a user's mistake.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
-    is_help = words[:1] in (["-h"], ["--help"])
-    out = sys.stdout if is_help else sys.stderr
+    if words and words[0] in available():
+        return command(words[0])(words[1:])
+    is_help = words[:1] in (["-h"], ["--help"], ["help"])
     if words and not is_help:
-        hint = f"; did you mean python -m tvm_neocpu.{words[0]}?" if words[0] in COMMANDS else ""
-        print(f"error: a command is a module of its own{hint}", file=out)
-    width = max(map(len, COMMANDS))
-    for name, what in COMMANDS.items():
-        print(f"python -m tvm_neocpu.{name:{width}}  {what}", file=out)
+        print(f"error: there is no command {words[0]!r}{_hint(words[0])}", file=sys.stderr)
+    out = sys.stdout if is_help else sys.stderr
+    width = max(map(len, available()))
+    for name in available():
+        print(f"python -m tvm_neocpu {name:{width}}  {COMMANDS[name]}", file=out)
     return 0 if is_help else USER_ERROR
+
+
+def available() -> list[str]:
+    """The commands whose modules this installation has."""
+    return [name for name in COMMANDS if find_spec(f"{_ROOM}.{name}") is not None]
+
+
+def command(name: str) -> Callable[[Sequence[str]], int]:
+    """The function behind a command, imported now."""
+    main: Callable[[Sequence[str]], int] = import_module(f"{_ROOM}.{name}").main
+    return main
+
+
+def _hint(word: str) -> str:
+    close = get_close_matches(word, available(), 1)
+    return f"; did you mean {close[0]}?" if close else "; these are there:"

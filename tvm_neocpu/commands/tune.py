@@ -70,8 +70,10 @@ def _tune(argv: list[str]) -> int:
     text = cli.target_text(options.target, flags)
     target = parse_target(text)
     if not target.runs_here:
-        lacks = ", ".join(target.missing)
-        raise TargetError(f"cannot measure code for {target.cpu.name} here: no {lacks}")
+        raise TargetError(
+            f"cannot measure code for {target.cpu.name} here: {target.why_not_here}; "
+            "tune on the target itself"
+        )
     # Records are keyed by the threads, which -num-cores may set.
     threads.use_threads(target.cpu.cores)
     cli.check_writable(options.json)
@@ -189,7 +191,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--time-budget",
-        type=cli.positive_seconds,
+        type=cli.positive_number,
         metavar="S",
         help="seconds for each network (default: until every layer is settled)",
     )

@@ -81,6 +81,18 @@ class UnsatisfiableError(NeoCpuError):
     """A layout problem with no finite solution; the text names the conflict."""
 
 
+class ScheduleError(NeoCpuError, ValueError):
+    """A schedule graph, order or partition that is none; a network that fits no buffer."""
+
+
+class SearchCutError(NeoCpuError):
+    """An exact search that ended at its limit without an answer."""
+
+
+class MachineFileError(NeoCpuError):
+    """A machine file that cannot be read, or has missing, negative or unknown fields."""
+
+
 class ModuleFileError(NeoCpuError):
     """An exported module that is missing or was not written by this package."""
 
@@ -95,3 +107,7 @@ class TemplateError(NeoCpuError):
 
 class FallbackError(NeoCpuError):
     """Operations that no template takes, in a build that refuses them; the text lists them."""
+
+
+class SessionError(NeoCpuError, ValueError):
+    """An option of a session that cannot be: threads, hint, streams, cores; or a closed session."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tvm_neocpu.core.errors import FallbackError, NeoCpuError
+from tvm_neocpu.core.told import tell_user
 
 # What a build does about operations that no template takes.
 OnFallback = Literal["warn", "error", "ignore"]
@@ -92,7 +92,7 @@ def tell(coverage: Coverage, choice: OnFallback) -> None:
         return
     if choice == "error":
         raise FallbackError(coverage.report())
-    warnings.warn(coverage.report(), FallbackWarning, stacklevel=2)
+    tell_user(FallbackWarning(coverage.report()))
 
 
 def percent(share: float) -> str:

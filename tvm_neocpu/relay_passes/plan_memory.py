@@ -20,7 +20,7 @@ from tvm.ir import Call, GenericConst, GlobalVar, TupleType
 from tvm.relax import Function, Var, VarBinding
 from tvm.relax.expr import _update_type
 
-from tvm_neocpu.core.arena import Lifetime, place
+from tvm_neocpu.core.arena import Lifetime, place_tightly
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
 from tvm_neocpu.topi.tir.memory_params import (
@@ -125,7 +125,7 @@ class _Planner:
             for at, binding in enumerate(bindings)
             for space in _workspaces(binding, self._functions)
         ]
-        offsets, size = place([*lifetimes.values(), *spaces])
+        offsets, size = place_tightly([*lifetimes.values(), *spaces])
         tensors = dict(zip(lifetimes, offsets, strict=False))
         return _Placement(size, tensors, offsets[len(lifetimes) :])
 

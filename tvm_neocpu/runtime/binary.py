@@ -61,6 +61,13 @@ def check_object(path: Path, shown: Path) -> None:
     _checked(path, shown)
 
 
+def library_size(path: Path) -> int:
+    """Where the library ends as its headers say, in bytes: more of the file is something else."""
+    with path.open("rb") as file:
+        found = read_binary(file)
+    return found.size if found is not None else path.stat().st_size
+
+
 def read_binary(file: BinaryIO) -> Binary | None:
     """What the headers say; ``None`` for an unknown format. Raises EOFError for a cut header."""
     magic = _read(file, 0, 4) if file.seek(0, 2) >= 4 else b""
@@ -84,7 +91,7 @@ def _checked(path: Path, shown: Path) -> Binary | None:
         raise ModuleFileError(
             f"cannot load {shown}: it is truncated ({size} bytes of {found.size} are there)"
         )
-    here = host_cpu.arch_of(host_cpu.triple())
+    here = host_cpu.arch()
     if found.arch != here:
         raise ModuleFileError(
             f"cannot load {shown}: it has code for {found.arch}, and this machine is {here}"
@@ -109,6 +116,7 @@ def _read_elf(file: BinaryIO) -> Binary:
     sections = _table(file, sections_at, _ELF_SECTION, count=header[12])
     ends = [offset + size for _, _, offset, _, _, size, _, _ in segments]
     ends += [section[4] + section[5] for section in sections if section[1] != _SHT_NOBITS]
+    ends.append(sections_at + header[12] * struct.calcsize(_ELF_SECTION))
     arch = _ELF_MACHINES.get(machine, f"ELF machine {machine}")
     return Binary("ELF", arch, max(ends, default=0), _elf_names(file, sections))
 

@@ -7,27 +7,36 @@ module.set_input("data", image); module.run(); scores = module.get_output("score
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import tvm
+import tvm_ffi
 
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
 from tvm_neocpu.runtime.functions import Functions, Library, OnDemand
 from tvm_neocpu.runtime.graph_module import GraphModule
-from tvm_neocpu.runtime.module_file import export_module, read_module
+from tvm_neocpu.runtime.module_file import read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo
+from tvm_neocpu.runtime.tensors import cpu
 
+# Writes a module: itself, its description, the file, and the options of TVM's `export_library`.
+Write = Callable[
+    [tvm_ffi.Module, ModuleInfo, Path, Callable[..., Any] | None, Mapping[str, Any], str], None
+]
 _FORMATS = {"asm": "s", "s": "s", "llvm": "ll", "ll": "ll"}
 
 
-def load(path: str | Path) -> BuiltModule:
-    """Read what `BuiltModule.export_library` wrote, weights and all; needs no other file.
+def load(path: str | Path, check_weights: bool = False) -> BuiltModule:
+    """Read what `BuiltModule.export_library` wrote.
 
-    Raises ModuleFileError for a file that is missing, broken or not this package's.
+    Weights are mapped: what a run does not touch is never read. ``check_weights`` reads them all
+    and compares their checksum; code and description are checked always. Raises ModuleFileError for
+    a file that is missing, broken or not this package's.
     """
-    return BuiltModule(*read_module(Path(path)))
+    found = read_module(Path(path), check_weights)
+    weights = {name: [found.weights[n] for n in taken] for name, taken in found.taken.items()}
+    return BuiltModule(found.module, found.info, weights=weights)
 
 
 class BuiltModule:
@@ -38,42 +47,65 @@ class BuiltModule:
     """
 
     def __init__(
-        self, module: tvm.runtime.Module, info: ModuleInfo, on_demand: OnDemand | None = None
+        self,
+        module: tvm_ffi.Module,
+        info: ModuleInfo,
+        on_demand: OnDemand | None = None,
+        write: Write | None = None,
+        weights: Mapping[str, Sequence[tvm_ffi.Tensor]] | None = None,
     ) -> None:
-        """``on_demand`` compiles the network for shapes that it has no code for."""
+        """``on_demand`` compiles the network for shapes that it has no code for.
+
+        ``write`` exports it; a loaded library has neither. ``weights`` are what its functions take
+        after their inputs.
+        """
         self.module = module
         self.info = info
-        self._library = Library(module, info.entries, on_demand)
+        self._write = write
+        self.library = Library(module, info.entries, on_demand, weights)
 
-    def __getitem__(self, name: str) -> Callable[[tvm.runtime.Device], GraphModule]:
+    def __getitem__(self, name: str) -> Callable[[Any], GraphModule]:
         if name != self.info.name:
             raise ModuleFileError(f"no module {name!r} in this library; it has {self.info.name!r}")
         return self.create
 
-    def create(self, device: tvm.runtime.Device | None = None) -> GraphModule:
+    def create(self, device: Any | None = None) -> GraphModule:
         """A module to run; raises TargetError where this machine cannot execute the code."""
-        device = device if device is not None else tvm.cpu()
-        if device.dlpack_device_type() != tvm.cpu().dlpack_device_type():
+        if device is not None and device.dlpack_device_type() != cpu().dlpack_device_type():
             raise TargetError(f"the library is for CPUs, not for {device}; pass tvm.cpu()")
         if self.info.missing:
             lacks = ", ".join(self.info.missing)
             raise TargetError(f"built for {self.info.cpu}, but this machine lacks {lacks}")
-        return GraphModule(Functions(self._library, device), self.info, device)
+        return GraphModule(Functions(self.library), self.info)
 
     def export_library(
-        self, file_name: str | Path, fcompile: Callable[..., Any] | None = None, **options: Any
+        self,
+        file_name: str | Path,
+        fcompile: Callable[..., Any] | None = None,
+        weights: str = "inside",
+        **options: Any,
     ) -> None:
         """Write one file, ``.so`` or ``.tar``, with code, weights and description.
+
+        ``weights="separate"`` puts the weights of a ``.so`` into a file ``NAME.weights`` beside it,
+        which must stay there.
 
         ``fcompile`` links it, as in TVM: ``tvm.support.cc.cross_compiler`` for another machine. A
         ``.tar`` is linked where it is loaded. Functions that were compiled on demand are left out.
         Raises ModuleFileError.
         """
-        with self._library.lock:
-            export_module(self.module, self.info, Path(file_name), fcompile, options)
+        if self._write is None:
+            raise ModuleFileError(
+                f"cannot write {file_name}: a loaded module has no objects; copy its file"
+            )
+        with self.library.lock:
+            self._write(self.module, self.info, Path(file_name), fcompile, options, weights)
 
-    def get_lib(self) -> tvm.runtime.Module:
-        """TVM's runtime module, for `relax.VirtualMachine`."""
+    def get_lib(self) -> tvm_ffi.Module:
+        """TVM's runtime module, for `relax.VirtualMachine`.
+
+        The functions of a loaded ``.so`` take their weights after the inputs.
+        """
         return self.module
 
     def inspect_source(self, fmt: str = "asm") -> str:

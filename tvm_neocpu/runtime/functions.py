@@ -7,17 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import tvm
-from tvm import relax
+import tvm_ffi
 
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
+from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import Entry
 
 # A shape for each input; ``None`` for one that was never set.
 Shapes = tuple[tuple[int, ...] | None, ...]
 # Compiles the network for other shapes, by input name: the code, and its entry.
-OnDemand = Callable[[Mapping[str, tuple[int, ...]]], tuple[tvm.runtime.Module, Entry]]
+OnDemand = Callable[[Mapping[str, tuple[int, ...]]], tuple[tvm_ffi.Module, Entry]]
 
 # How many shapes a module looks up once: a service may see any batch.
 _REMEMBERED = 1024
@@ -31,17 +31,20 @@ class Library:
 
     def __init__(
         self,
-        module: tvm.runtime.Module,
+        module: tvm_ffi.Module,
         entries: Sequence[Entry],
         on_demand: OnDemand | None = None,
+        weights: Mapping[str, Sequence[tvm_ffi.Tensor]] | None = None,
     ) -> None:
+        """``weights`` are what the module's functions take after their inputs, by function."""
+        self.weights = weights or {}
         self.lock = ForkLock()  # TVM's executable changes as a VM is made of it, or as it is saved
         self._compiling = threading.RLock()  # no ForkLock: compiling waits for other builds
         self._parts = [(module, tuple(entries))]
         self._on_demand = on_demand
         renew_after_fork(self)
 
-    def find(self, shapes: Shapes) -> tuple[tvm.runtime.Module, Entry]:
+    def find(self, shapes: Shapes) -> tuple[tvm_ffi.Module, Entry]:
         """The code and its entry for these shapes, ``None`` for an input that may have any.
 
         Compiles them where that is possible. Raises ShapeError, which lists what there is.
@@ -52,18 +55,23 @@ class Library:
         with self._compiling:
             return self._known(shapes) or self._compiled(shapes)
 
+    def weights_of(self, module: tvm_ffi.Module, entry: Entry) -> Sequence[tvm_ffi.Tensor]:
+        """What a function takes after its inputs; nothing where weights are constants."""
+        is_first = module.same_as(self._parts[0][0])
+        return self.weights.get(entry.function, ()) if is_first else ()
+
     def after_fork_in_child(self) -> None:
         """The thread that was compiling, if any, does not exist in the child."""
         self._compiling = threading.RLock()
 
-    def _known(self, shapes: Shapes) -> tuple[tvm.runtime.Module, Entry] | None:
+    def _known(self, shapes: Shapes) -> tuple[tvm_ffi.Module, Entry] | None:
         for module, entries in self._parts:
             for entry in entries:
                 if entry.takes(shapes):
                     return module, entry
         return None
 
-    def _compiled(self, shapes: Shapes) -> tuple[tvm.runtime.Module, Entry]:
+    def _compiled(self, shapes: Shapes) -> tuple[tvm_ffi.Module, Entry]:
         names = [tensor.name for tensor in self._parts[0][1][0].inputs]
         pairs = zip(names, shapes, strict=True)
         given = {name: tuple(shape) for name, shape in pairs if shape is not None}
@@ -87,20 +95,19 @@ class Library:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the library on one device: its machine, its description, and itself."""
+    """A function of the library: its machine, its description, and itself."""
 
-    machine: relax.VirtualMachine
+    machine: Machine
     entry: Entry
     run: Callable[..., Any]
 
 
 class Functions:
-    """The library's functions on one device, for one module to run."""
+    """The library's functions on machines of their own, for one module to run."""
 
-    def __init__(self, library: Library, device: Any) -> None:
+    def __init__(self, library: Library) -> None:
         self._library = library
-        self._device = device
-        self._machines: list[tuple[tvm.runtime.Module, relax.VirtualMachine]] = []
+        self._machines: list[tuple[tvm_ffi.Module, Machine]] = []
         self._found: dict[Shapes, Function] = {}
 
     def find(self, shapes: Shapes) -> Function:
@@ -110,14 +117,20 @@ class Functions:
             machine = self._machine(module)
             if len(self._found) >= _REMEMBERED:
                 self._found.clear()
-            self._found[shapes] = Function(machine, entry, machine[entry.function])
+            run = machine[entry.function]
+            weights = self._library.weights_of(module, entry)
+            self._found[shapes] = Function(machine, entry, _bound(run, weights))
         return self._found[shapes]
 
-    def _machine(self, module: tvm.runtime.Module) -> relax.VirtualMachine:
+    def _machine(self, module: tvm_ffi.Module) -> Machine:
         for known, machine in self._machines:
             if known.same_as(module):
                 return machine
         with self._library.lock:
-            machine = relax.VirtualMachine(module, self._device)
+            machine = Machine(module)
         self._machines.append((module, machine))
         return machine
+
+
+def _bound(run: Callable[..., Any], weights: Sequence[tvm_ffi.Tensor]) -> Callable[..., Any]:
+    return (lambda *inputs: run(*inputs, *weights)) if weights else run

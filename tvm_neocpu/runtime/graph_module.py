@@ -9,15 +9,16 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import tvm
+import tvm_ffi
 from numpy.typing import NDArray
-from tvm.runtime.module import BenchmarkResult
 
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.runtime import forking
 from tvm_neocpu.runtime.functions import Function, Functions
 from tvm_neocpu.runtime.inputs import Inputs, Key, find
+from tvm_neocpu.runtime.machine import flat
 from tvm_neocpu.runtime.module_info import ModuleInfo
+from tvm_neocpu.runtime.timing import BenchmarkResult, time_calls
 
 
 class UnsetInputWarning(UserWarning):
@@ -43,10 +44,9 @@ class GraphModule:
     A forked child may use the module; `tvm_neocpu.runtime.forking` says how, and what it costs.
     """
 
-    def __init__(self, functions: Functions, info: ModuleInfo, device: Any) -> None:
+    def __init__(self, functions: Functions, info: ModuleInfo) -> None:
         self.info = info
         self.lock = threading.RLock()
-        self._device = device
         self._functions = functions
         self._running = forking.ForkLock()
         self._inputs = self._new_inputs()
@@ -105,7 +105,7 @@ class GraphModule:
                 stacklevel=2,
             )
 
-    def get_output(self, key: Key, out: Any = None) -> tvm.runtime.Tensor:
+    def get_output(self, key: Key, out: Any = None) -> tvm_ffi.Tensor:
         """An output of the last run by name or number; copied into ``out`` if given.
 
         ``out`` is a TVM tensor or an array. Raises ShapeError for an output that is not there, and
@@ -124,7 +124,7 @@ class GraphModule:
             found.copyto(out)
         return out
 
-    def get_input(self, key: Key) -> tvm.runtime.Tensor:
+    def get_input(self, key: Key) -> tvm_ffi.Tensor:
         """The tensor that the next run will read."""
         with self.lock:
             return self._inputs.tensors[self._inputs.index(key)]
@@ -160,24 +160,23 @@ class GraphModule:
         number: int = 10,
         repeat: int = 1,
         min_repeat_ms: int = 0,
-        **options: Any,
+        **_: Any,
     ) -> Callable[[], BenchmarkResult]:
-        """A timer of ``"run"`` with the inputs as they are, set or not; call it for a result."""
+        """A timer of ``"run"`` with the inputs as they are, set or not; call it for a result.
+
+        ``dev`` and TVM's other options change nothing here.
+        """
         if func_name != "run":
             raise NeoCpuError(f'only "run" can be timed, not {func_name!r}')
 
         def measure() -> BenchmarkResult:
             with self.lock:
-                function = self._fitted(self._inputs)
-                timer = function.machine.module.time_evaluator(
-                    function.entry.function,
-                    dev if dev is not None else self._device,
-                    number=number,
-                    repeat=repeat,
-                    min_repeat_ms=min_repeat_ms,
-                    **options,
-                )
-                return forking.call(self._running, timer, *self._inputs.tensors)
+                run, tensors = self._fitted(self._inputs).run, self._inputs.tensors
+
+                def timed() -> BenchmarkResult:
+                    return time_calls(lambda: run(*tensors), number, repeat, min_repeat_ms)
+
+                return forking.call(self._running, timed)
 
         return measure
 
@@ -210,9 +209,9 @@ class GraphModule:
         else:
             self.lock.release()
 
-    def _run(self, inputs: Inputs) -> list[tvm.runtime.Tensor]:
+    def _run(self, inputs: Inputs) -> list[tvm_ffi.Tensor]:
         run = self._fitted(inputs).run
-        return _flatten(forking.call(self._running, run, *inputs.tensors))
+        return flat(forking.call(self._running, run, *inputs.tensors))
 
     def _fitted(self, inputs: Inputs) -> Function:
         """The function for the inputs' shapes; inputs that were never set get the shapes it has."""
@@ -223,7 +222,7 @@ class GraphModule:
 
     def _new_inputs(self) -> Inputs:
         nothing = [None] * len(self.info.inputs)
-        return Inputs(self.info.inputs, self.info.entries[0].completed(nothing), self._device)
+        return Inputs(self.info.inputs, self.info.entries[0].completed(nothing))
 
     def _benchmark_end_to_end(self, repeat: int, number: int) -> BenchmarkResult:
         inputs = self._new_inputs()  # what the caller bound stays bound
@@ -244,9 +243,3 @@ class GraphModule:
             inputs.copy_in(index, array)
         for output in self._run(inputs):
             output.numpy()
-
-
-def _flatten(result: Any) -> list[Any]:
-    if isinstance(result, tvm.runtime.Tensor):
-        return [result]
-    return [tensor for part in result for tensor in _flatten(part)]

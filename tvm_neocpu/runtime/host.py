@@ -6,10 +6,11 @@ code that uses them dies of an illegal instruction.
 
 from __future__ import annotations
 
+import platform
 from functools import cache
 from pathlib import Path
 
-from tvm.target import codegen
+import tvm_ffi
 
 # Linux's flag -> LLVM's feature, for the features that change the code we generate.
 _X86_FEATURES = {
@@ -63,10 +64,14 @@ _ARM_FEATURES = {
 _TRACKED = frozenset({*_X86_FEATURES.values(), *_ARM_FEATURES.values()})
 
 
-@cache
+def arch() -> str:
+    """This machine's architecture, as `arch_of` spells it."""
+    return arch_of(platform.machine())
+
+
 def triple() -> str:
-    """The LLVM triple of this machine."""
-    return str(codegen.llvm_get_system_triple())
+    """The LLVM triple of this machine; without the compiler, its architecture alone."""
+    return _from_llvm("target.llvm_get_system_triple") or arch()
 
 
 def arch_of(llvm_triple: str) -> str:
@@ -75,10 +80,9 @@ def arch_of(llvm_triple: str) -> str:
     return {"arm64": "aarch64", "amd64": "x86_64", "x64": "x86_64"}.get(arch, arch)
 
 
-@cache
 def cpu_name() -> str:
-    """LLVM's name of this machine's CPU."""
-    return str(codegen.llvm_get_system_cpu())
+    """LLVM's name of this machine's CPU; ``"unknown"`` without the compiler."""
+    return _from_llvm("target.llvm_get_system_cpu") or "unknown"
 
 
 @cache
@@ -101,9 +105,15 @@ def missing_features(wanted: frozenset[str], llvm_triple: str) -> tuple[str, ...
 
     For another architecture the result is the name of that architecture alone.
     """
-    if arch_of(llvm_triple) != arch_of(triple()):
+    if arch_of(llvm_triple) != arch():
         return (arch_of(llvm_triple),)
     here = executable_features()
     if here is None:
         return ()
     return tuple(sorted((wanted & _TRACKED) - here))
+
+
+def _from_llvm(function: str) -> str:
+    """LLVM's answer; empty in a process that has not loaded the compiler."""
+    ask = tvm_ffi.get_global_func(function, allow_missing=True)
+    return str(ask()) if ask is not None else ""

@@ -7,12 +7,13 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-import tvm
+import tvm_ffi
 from numpy.typing import NDArray
 
 from tvm_neocpu.core.arena import ALIGNMENT
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.runtime.module_info import TensorInfo
+from tvm_neocpu.runtime.tensors import as_array, is_plain, view_of, zeros
 
 Key = str | int
 
@@ -25,12 +26,9 @@ class Inputs:
     holds a lock.
     """
 
-    def __init__(
-        self, infos: Sequence[TensorInfo], shapes: Sequence[Sequence[int]], device: Any
-    ) -> None:
+    def __init__(self, infos: Sequence[TensorInfo], shapes: Sequence[Sequence[int]]) -> None:
         self.infos = infos
-        self._device = device
-        self._buffers: list[tvm.runtime.Tensor] = [None] * len(infos)
+        self._buffers: list[tvm_ffi.Tensor] = [None] * len(infos)
         self._views: list[NDArray[Any] | None] = [None] * len(infos)
         for index, shape in enumerate(shapes):
             self._allocate(index, shape)
@@ -56,31 +54,21 @@ class Inputs:
         Raises ShapeError on a wrong shape or dtype.
         """
         info = self.infos[index]
-        if isinstance(value, tvm.runtime.Tensor):
-            _check(info, tuple(value.shape), str(value.dtype))
+        if isinstance(value, tvm_ffi.Tensor):
+            check(info, tuple(value.shape), str(value.dtype))
             self._allocate(index, value.shape)
-            value.copyto(self._buffers[index])
+            np.copyto(as_array(self._buffers[index]), as_array(value))
         else:
             array = np.asarray(value)
-            _check(info, array.shape, str(array.dtype))
+            check(info, array.shape, str(array.dtype))
             self._allocate(index, array.shape)
-            view = self._views[index]
-            if view is None:
-                self._buffers[index].copyfrom(np.ascontiguousarray(array))
-            else:
-                np.copyto(view, array)
+            np.copyto(as_array(self._buffers[index]), array)
         self._bind(index, self._buffers[index])
 
     def share(self, index: int, value: Any) -> None:
         """Read the caller's memory from now on; raises ShapeError if it cannot be shared."""
         info = self.infos[index]
-        if isinstance(value, tvm.runtime.Tensor):  # TVM makes none that is strided or misaligned
-            _check(info, tuple(value.shape), str(value.dtype))
-        else:
-            array = np.asarray(value)
-            _check(info, array.shape, str(array.dtype))
-            value = _shared(info, array)
-        self._bind(index, value)
+        self._bind(index, shared(info, value))
 
     def own(self, index: int, shape: Sequence[int] | None = None) -> NDArray[Any]:
         """The module's own memory for an input, to be written by the caller.
@@ -90,7 +78,7 @@ class Inputs:
         """
         info = self.infos[index]
         if shape is not None:
-            _check(info, tuple(shape), info.dtype)
+            check(info, tuple(shape), info.dtype)
             self._allocate(index, shape)
         view = self._views[index]
         if view is None:
@@ -104,7 +92,7 @@ class Inputs:
         self._unset.clear()
         return names
 
-    def _bind(self, index: int, tensor: tvm.runtime.Tensor) -> None:
+    def _bind(self, index: int, tensor: tvm_ffi.Tensor) -> None:
         self.tensors[index] = tensor
         shape = tuple(map(int, tensor.shape))
         if self.given[index] != shape:
@@ -116,9 +104,8 @@ class Inputs:
         wanted, buffer = tuple(map(int, shape)), self._buffers[index]
         if buffer is not None and tuple(buffer.shape) == wanted:
             return
-        zeros = np.zeros(wanted, self.infos[index].dtype)
-        self._buffers[index] = tvm.runtime.tensor(zeros, device=self._device)
-        self._views[index] = _view(self._buffers[index])
+        self._buffers[index] = zeros(wanted, self.infos[index].dtype)
+        self._views[index] = view_of(self._buffers[index])
 
 
 def find(key: Key, infos: Sequence[TensorInfo], kind: str) -> int:
@@ -133,27 +120,42 @@ def find(key: Key, infos: Sequence[TensorInfo], kind: str) -> int:
     raise ShapeError(f"the network has no {kind} {key!r}; it has {known}")
 
 
-def _check(info: TensorInfo, shape: tuple[int, ...], dtype: str) -> None:
+def check(info: TensorInfo, shape: tuple[int, ...], dtype: str, kind: str = "input") -> None:
+    """Raise ShapeError for a tensor that cannot be this input or output."""
     if not info.takes(shape):
-        raise ShapeError(f"input {info.name!r} is {info.shape_text}, not {list(shape)}")
+        raise ShapeError(f"{kind} {info.name!r} is {info.shape_text}, not {list(shape)}")
     if dtype != info.dtype:
-        raise ShapeError(f"input {info.name!r} is {info.dtype}, not {dtype}")
+        raise ShapeError(f"{kind} {info.name!r} is {info.dtype}, not {dtype}")
 
 
-def _shared(info: TensorInfo, array: NDArray[Any]) -> tvm.runtime.Tensor:
-    """The array as a TVM tensor over the same memory."""
+def shared(info: TensorInfo, value: Any) -> tvm_ffi.Tensor:
+    """An input's value as a tensor over the same memory.
+
+    ``value`` is a TVM tensor or what NumPy reads without a copy. Raises ShapeError, also where
+    generated code cannot read that memory.
+    """
+    if isinstance(value, tvm_ffi.Tensor):
+        check(info, tuple(value.shape), str(value.dtype))
+        if is_plain(value):
+            return value
+    else:
+        array = np.asarray(value)
+        check(info, array.shape, str(array.dtype))
+        tensor = tensor_over(array)
+        if tensor is not None:
+            return tensor
+    raise ShapeError(
+        f"input {info.name!r} cannot share this array: its memory must be writeable, "
+        f"contiguous and aligned to {ALIGNMENT} bytes; use input_array() or set_input()"
+    )
+
+
+def tensor_over(array: NDArray[Any]) -> tvm_ffi.Tensor | None:
+    """The array as a tensor over the same memory; ``None`` where generated code cannot read it."""
     aligned = array.ctypes.data % ALIGNMENT == 0
     if not (aligned and array.flags.c_contiguous and array.flags.writeable):
-        raise ShapeError(
-            f"input {info.name!r} cannot share this array: its memory must be writeable, "
-            f"contiguous and aligned to {ALIGNMENT} bytes; use input_array() or set_input()"
-        )
-    return tvm.runtime.from_dlpack(array)
-
-
-def _view(buffer: tvm.runtime.Tensor) -> NDArray[Any] | None:
-    """The memory as an array; ``None`` for a type that NumPy's DLPack lacks, such as bfloat16."""
+        return None
     try:
-        return np.from_dlpack(buffer)
-    except RuntimeError:
+        return tvm_ffi.from_dlpack(array)
+    except (BufferError, RuntimeError, TypeError):  # a type that NumPy's DLPack lacks
         return None

@@ -1,7 +1,7 @@
-"""Exported modules: one file with machine code, weights and their description.
+"""Reading compiled modules; `exporting/write_module.py` writes them.
 
-The description is a second, tiny Relax executable that the first one imports. Its one function
-returns the JSON text. TVM stores and finds it as it does the weights, in every file format.
+A module is one file: machine code, weights, and a description, which is the JSON text that one
+function of a second executable returns.
 """
 
 from __future__ import annotations
@@ -9,117 +9,102 @@ from __future__ import annotations
 import os
 import tarfile
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import tvm
-from tvm import relax
-from tvm.support import cc
+import tvm_ffi
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.runtime.binary import check_library, check_object
+from tvm_neocpu.runtime.binary import check_library, check_object, library_size
+from tvm_neocpu.runtime.file_tail import Tail, map_weights, read_tail
+from tvm_neocpu.runtime.linker import link
+from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
 from tvm_neocpu.runtime.quiet import silent_stderr
+from tvm_neocpu.runtime.tvm_library import load_runtime
 
-_INFO_FUNCTION = "neocpu_info"
+INFO_FUNCTION = "neocpu_info"
 _VM_KIND = "relax.VMExecutable"
-_LINKED = (".so", ".dylib", ".dll")
+LINKED = (".so", ".dylib", ".dll")
+SUFFIXES = (*LINKED, ".tar")
 
 
-def attach_info(module: tvm.runtime.Module, info: ModuleInfo) -> None:
-    """Put the description into a module, once, so that every export carries it."""
-    if _info_part(module) is None:
-        module.import_module(_info_module(info))
+@dataclass(frozen=True)
+class LoadedFile:
+    """Code, description, and weights that functions take after their inputs: ``taken`` says which.
 
-
-def _info_module(info: ModuleInfo) -> tvm.runtime.Module:
-    """An executable with one function, which returns the description as JSON text."""
-    builder = relax.ExecBuilder()
-    with builder.function(_INFO_FUNCTION, num_inputs=0):
-        text = builder.convert_constant(info.to_json())
-        builder.emit_call("vm.builtin.copy", args=[text], dst=builder.r(0))
-        builder.emit_ret(builder.r(0))
-    return builder.get().mod
-
-
-def export_module(
-    module: tvm.runtime.Module,
-    info: ModuleInfo,
-    path: Path,
-    fcompile: Callable[..., Any] | None,
-    options: Mapping[str, Any],
-) -> None:
-    """Write the file, first under another name, so that no reader meets half of it.
-
-    Raises ModuleFileError.
+    ``weights`` is empty where they are constants of the code.
     """
-    if path.suffix not in (*_LINKED, ".tar"):
-        raise ModuleFileError(f"an exported module's name ends in .so or .tar, unlike {path}")
-    if not path.parent.is_dir():
-        raise ModuleFileError(f"cannot write {path}: there is no directory {path.parent}")
-    if not any(part.kind == "llvm" for part in module.imports):
-        raise ModuleFileError(f"cannot write {path}: a loaded module has no objects; copy its file")
-    if fcompile is None:
-        fcompile = _pack_tar if path.suffix == ".tar" else _find_linker(f"write {path}")
-    attach_info(module, info)
-    writer = f"{os.getpid()}-{threading.get_ident()}"
-    draft = path.with_name(f".{path.stem}.{writer}{path.suffix}")
-    try:
-        with silent_stderr():
-            module.export_library(str(draft), fcompile=fcompile, **options)
-        draft.replace(path)
-    except (OSError, RuntimeError) as error:
-        raise ModuleFileError(f"cannot write {path}: {_linker_line(error)}") from error
-    finally:
-        draft.unlink(missing_ok=True)
+
+    module: tvm_ffi.Module
+    info: ModuleInfo
+    weights: Sequence[tvm_ffi.Tensor] = ()
+    taken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
-def read_module(path: Path) -> tuple[tvm.runtime.Module, ModuleInfo]:
+def read_module(path: Path, check_weights: bool = False) -> LoadedFile:
     """What `export_module` wrote, for a CPU that this machine has.
 
-    Raises ModuleFileError before any code of the file runs. A truncated or foreign file is not even
-    mapped. A file for another CPU is mapped, but only its description is read, which the VM
-    interprets.
+    Raises ModuleFileError before any code of the file runs. A truncated, damaged or foreign file is
+    not even mapped, nor is one for another CPU. ``check_weights`` compares their checksum, too,
+    which reads them all. Of a file of an earlier version only the description is read before.
     """
     if not path.exists():
         raise ModuleFileError(f"there is no file {path}")
-    if not path.is_file() or path.suffix not in (*_LINKED, ".tar"):
+    if not path.is_file() or path.suffix not in SUFFIXES:
         raise ModuleFileError(f"{path} is not an exported module (a .so or .tar file)")
+    load_runtime()
+    tail = _checked_tail(path, check_weights) if path.suffix != ".tar" else None
     module = _load_tar(path) if path.suffix == ".tar" else _load_linked(path, path)
-    part = _info_part(module)
+    if tail is not None:
+        return LoadedFile(module, tail.info, map_weights(path, tail), tail.taken)
+    part = info_part(module)
     if part is None:
         raise ModuleFileError(f"cannot load {path}: it was not exported by tvm_neocpu")
-    text = relax.VirtualMachine(part, tvm.cpu())[_INFO_FUNCTION]()
+    text = Machine(part)[INFO_FUNCTION]()
     info = info_from_json(str(text), str(path))
+    _check_cpu(path, info)
+    return LoadedFile(module, info)
+
+
+def _checked_tail(path: Path, check_weights: bool) -> Tail | None:
+    """The tail of a file that may run here; ``None`` for a file of an earlier version."""
+    check_library(path, path)
+    try:
+        tail = read_tail(path, check_weights)
+    except OSError as error:
+        raise ModuleFileError(f"cannot load {path}: {first_line(error)}") from error
+    if tail is not None:
+        _check_cpu(path, tail.info)
+    elif path.stat().st_size > library_size(path):
+        raise ModuleFileError(f"cannot load {path}: it is truncated: its end is not there")
+    return tail
+
+
+def _check_cpu(path: Path, info: ModuleInfo) -> None:
     if info.missing:
         lacks = f"this machine lacks {', '.join(info.missing)}"
         raise ModuleFileError(f"cannot load {path}: it was built for {info.cpu}, and {lacks}")
-    return module, info
 
 
-def _load_linked(library: Path, shown: Path) -> tvm.runtime.Module:
+def _load_linked(library: Path, shown: Path) -> tvm_ffi.Module:
     try:
         check_library(library, shown)
         with silent_stderr():
-            return tvm.runtime.load_module(str(library))
+            return tvm_ffi.load_module(str(library.resolve()))
     except (OSError, RuntimeError, ValueError) as error:
         raise ModuleFileError(f"cannot load {shown}: {first_line(error)}") from error
 
 
-def _load_tar(path: Path) -> tvm.runtime.Module:
+def _load_tar(path: Path) -> tvm_ffi.Module:
     """Link the archive's objects in a directory of their own, and load the result."""
-    link = _find_linker(f"load {path}")
     with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
         objects = _unpack(path, Path(folder))
         for item in objects:
             check_object(item, path)
         library = Path(folder) / "linked.so"
-        try:
-            link(str(library), [str(item) for item in objects])
-        except (OSError, RuntimeError) as error:
-            raise ModuleFileError(f"cannot load {path}: {_linker_line(error)}") from error
+        link(str(library), [str(item) for item in objects], f"load {path}")
         return _load_linked(library, path)
 
 
@@ -154,34 +139,9 @@ def _object_members(archive: tarfile.TarFile) -> Iterable[tarfile.TarInfo]:
     return (item for item in archive.getmembers() if item.isfile() and item.name.endswith(".o"))
 
 
-def _pack_tar(path: str, files: Iterable[str], **_: Any) -> None:
-    """Write an uncompressed archive: weights hardly compress, and gzip is slow."""
-    with tarfile.open(path, "w") as archive:
-        for file in files:
-            archive.add(file, arcname=Path(file).name)
-
-
-_pack_tar.output_format = "tar"  # type: ignore[attr-defined]  # TVM asks fcompile for it
-
-
-def _find_linker(purpose: str) -> Callable[..., Any]:
-    if cc.get_cc() is None:
-        raise ModuleFileError(
-            f"cannot {purpose}: linking needs a C compiler; install gcc or clang, or set CXX"
-        )
-    return cc.create_shared
-
-
-def _linker_line(error: Exception) -> str:
-    """The compiler's own complaint: TVM puts a heading and the command line around it."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "error" in line.lower() and len(lines) > 1]
-    return telling[-1] if telling else first_line(error)
-
-
-def _info_part(module: tvm.runtime.Module) -> tvm.runtime.Module | None:
+def info_part(module: tvm_ffi.Module) -> tvm_ffi.Module | None:
     """The imported executable that has the description, or ``None``."""
     for part in module.imports:
-        if part.kind == _VM_KIND and part["has_function"](_INFO_FUNCTION):
+        if part.kind == _VM_KIND and part["has_function"](INFO_FUNCTION):
             return part
     return None

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import tvm
-
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.runtime import host as host_cpu
 from tvm_neocpu.version import __version__
@@ -94,6 +92,7 @@ class ModuleInfo:
     ``cpu`` and ``triple`` are LLVM's names, ``features`` LLVM's names of the CPU features that the
     code may use. ``threads`` is the number of cores that the schedules were chosen for.
     ``entries`` are the compiled functions; ``inputs`` and ``outputs`` describe all of them.
+    ``package`` and ``tvm`` are the versions that made it.
     """
 
     name: str
@@ -105,7 +104,7 @@ class ModuleInfo:
     threads: int
     entries: tuple[Entry, ...] = ()
     package: str = __version__
-    tvm: str = tvm.__version__
+    tvm: str = ""
     format: int = FORMAT
 
     def __post_init__(self) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import MutableMapping
 
 from tvm_neocpu.core.cpu import allowed_cpus, core_key, physical_cores
@@ -19,6 +20,10 @@ BIND = "TVM_BIND_THREADS"
 OPENMP_COUNT = "OMP_NUM_THREADS"
 
 _LOG = logging.getLogger("tvm_neocpu")
+
+
+class TooManyThreadsWarning(UserWarning):
+    """More threads were asked for than there are cores."""
 
 
 def size_thread_pool(environment: MutableMapping[str, str] = os.environ) -> int:
@@ -77,12 +82,26 @@ def pin_process(count: int) -> None:
         os.sched_setaffinity(0, chosen)
 
 
+def remark_too_many(count: int) -> None:
+    """Warn of more threads than cores: they take turns, and every one waits for the others."""
+    there = physical_cores()
+    if count > there:
+        cores = "1 core" if there == 1 else f"{there} cores"
+        warnings.warn(
+            f"{count} threads on {cores}: more threads than cores are slower than one for each",
+            TooManyThreadsWarning,
+            stacklevel=3,
+        )
+
+
 def take_cores(wanted: int | None) -> int:
     """Pin this process to ``wanted`` cores and run on them; returns their number.
 
     The default is `thread_count`. For benchmarks, before the first parallel loop.
     """
     count = wanted or thread_count()
+    if wanted:
+        remark_too_many(count)
     pin_process(count)
     use_threads(count)
     return count

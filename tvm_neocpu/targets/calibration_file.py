@@ -8,6 +8,7 @@ changes: a build depends on no measurement that nobody asked for.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -136,7 +137,8 @@ def save(path: Path, cpu: str, calibration: Calibration) -> None:
         unfinished.write_text(text, encoding="utf-8")
         unfinished.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # not even that is possible on a read-only disk
+            unfinished.unlink(missing_ok=True)
         raise CalibrationError(f"cannot write {path}: {error.strerror}") from error
 
 

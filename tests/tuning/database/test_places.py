@@ -9,11 +9,12 @@ import pytest
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import LogError
+from tvm_neocpu.core.user_data import data_folder
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database import places
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history
 from tvm_neocpu.tuning.database.log import TuningLog
-from tvm_neocpu.tuning.database.places import data_folder, find_user_log, user_log
+from tvm_neocpu.tuning.database.places import find_user_log, user_log
 
 CPU = Cpu("testcpu", AVX2, 2, features="83f1c0de")
 CONFIGS = [ConvConfig(8, 16, n) for n in (7, 14, 28, 4)]

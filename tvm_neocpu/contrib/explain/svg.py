@@ -72,11 +72,11 @@ def _edges(
         kind = "edge moved" if link in moved else "edge"
         yield (
             f'<path class="{kind}" data-from="{escape(link[0])}" data-to="{escape(link[1])}"'
-            f' style="--writes:{colour}" d="{_path(points)}"/>'
+            f' style="--writes:{colour}" d="{edge_path(points)}"/>'
         )
 
 
-def _path(points: tuple[Point, ...]) -> str:
+def edge_path(points: tuple[Point, ...]) -> str:
     """An edge as SVG path data: vertical through each row, an S curve between rows."""
     steps = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
     for number, ((x, y), (next_x, next_y)) in enumerate(pairwise(points)):

@@ -61,7 +61,9 @@ class IsolatedRunner:
     def __enter__(self) -> IsolatedRunner:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._process.kill()
         self.close()
 
     def _ask(self, name: str, *arguments: Any) -> Any:

@@ -63,7 +63,7 @@ class Comparison:
 
 def show(comparisons: list[Comparison], threads: int, console: Console) -> None:
     """Print one row per network: medians in milliseconds, our speed-up, the largest error."""
-    caption = "median ms of a run, interleaved; all in float32 (every engine held to it)"
+    caption = "median ms (or us) of a run, interleaved; all in float32 (every engine held to it)"
     lines = box.HEAVY_HEAD if console.is_terminal else box.ASCII
     table = Table(title=f"latency on {threads} threads", caption=caption, box=lines)
     table.add_column("network")
@@ -101,7 +101,12 @@ def _cell(comparison: Comparison, name: str) -> str:
         return absence.state if absence else "-"
     if name in comparison.differing:
         return WRONG
-    return f"{timing.median * _MILLI:.2f}"
+    return milliseconds(timing.median)
+
+
+def milliseconds(seconds: float) -> str:
+    """``"17.81"``; below a millisecond in microseconds, ``"85 us"``."""
+    return f"{seconds * _MILLI:.2f}" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} us"
 
 
 def _as_json(comparison: Comparison) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def run_passes(mod: tvm.IRModule, *passes: Pass) -> tvm.IRModule:
     Raises ValueError with the name of a pass that left a broken module, NeoCpuError for an unknown
     word in the variable.
     """
-    wanted = _debug_words()
+    wanted = debug_words()
     for step in passes:
         with PYTHON_LOCK:
             mod = step(mod)
@@ -46,7 +46,8 @@ def run_passes(mod: tvm.IRModule, *passes: Pass) -> tvm.IRModule:
     return mod
 
 
-def _debug_words() -> set[str]:
+def debug_words() -> set[str]:
+    """What the variable asks for. Raises NeoCpuError for another word."""
     text = os.environ.get(DEBUG, "")
     words = {word.strip() for word in text.split(",")} - {""}
     if not words <= {_PRINT, _VERIFY}:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.fallback import Coverage, Fallback
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.told import tell_user
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 
 # A network is slow whose operations take ten times what they take at the CPU's peak.
@@ -38,7 +38,7 @@ def warn_if_slow(graph: ConvGraph, plan: Plan, coverage: Coverage, cpu: Cpu) -> 
     """Warn once of a network that is slow by prediction, and name what makes it so."""
     text = slow_report(graph, plan, coverage, cpu)
     if text is not None:
-        warnings.warn(text, SlowNetworkWarning, stacklevel=2)
+        tell_user(SlowNetworkWarning(text))
 
 
 def slow_report(graph: ConvGraph, plan: Plan, coverage: Coverage, cpu: Cpu) -> str | None:

@@ -44,6 +44,14 @@ def takes_memory_params(func: tirx.PrimFunc) -> bool:
     return isinstance(func.body, SBlockRealize) and all(map(_is_plain, func.params))
 
 
+def workspaces_of(func: tirx.PrimFunc) -> tuple[Workspace, ...]:
+    """The workspaces that :func:`with_memory_params` would make arguments."""
+    if not takes_memory_params(func):
+        return ()
+    buffers = filter(_is_large, func.body.block.alloc_buffers)
+    return tuple(Workspace(_elements(buffer), str(buffer.dtype)) for buffer in buffers)
+
+
 def with_memory_params(
     func: tirx.PrimFunc, movable: Collection[int]
 ) -> tuple[tirx.PrimFunc, tuple[Workspace, ...]]:
@@ -56,7 +64,7 @@ def with_memory_params(
     """
     block = func.body.block
     large = [buffer for buffer in block.alloc_buffers if _is_large(buffer)]
-    spaces = tuple(Workspace(_elements(buffer), str(buffer.dtype)) for buffer in large)
+    spaces = workspaces_of(func)
     params = list(func.params)
     views = []
     for at in movable:

@@ -234,6 +234,11 @@ def apply_history_best(paths: PathLike | Iterable[PathLike]) -> Iterator[tuple[I
         _APPLIED.reset(token)
 
 
+def applied_logs() -> tuple[Log, ...]:
+    """The logs that the current thread or task applies, the innermost last."""
+    return _APPLIED.get()
+
+
 def current_history(cpu: Cpu) -> History:
     """What a build for this CPU on ``cpu.cores`` threads reads now."""
     shipped, named = places.shipped_logs(cpu.name), places.named_logs(cpu.name)

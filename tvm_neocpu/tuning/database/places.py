@@ -14,29 +14,13 @@ import os
 import warnings
 from pathlib import Path
 
-from platformdirs import user_data_path
-
 from tvm_neocpu.core.errors import LogError
+from tvm_neocpu.core.user_data import DATA_VARIABLE, data_folder
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 
 LOGS_VARIABLE = "TVM_NEOCPU_LOGS"
-DATA_VARIABLE = "TVM_NEOCPU_DATA"
-OFF = "off"
 
 _PACKAGE = Path(__file__).resolve().parents[2]
-
-
-def data_folder() -> Path | None:
-    """The folder of this user's database; ``None`` if it is switched off or there is no home."""
-    text = os.environ.get(DATA_VARIABLE, "").strip()
-    if text.lower() == OFF:
-        return None
-    try:
-        folder = Path(text).expanduser() if text else user_data_path("tvm_neocpu")
-    except RuntimeError:  # no home directory
-        return None
-    # A folder of the user's own is the same wherever a build runs.
-    return folder if text or folder.is_absolute() else None
 
 
 def find_user_log(cpu_name: str) -> Path | None:

@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import RLock
 
+from tvm_neocpu.core.user_data import data_folder
 from tvm_neocpu.tuning.database.log import TuningLogWarning
-from tvm_neocpu.tuning.database.places import data_folder
 
 # Text of the lock's file that is read: a process id and a command.
 _MAX_HOLDER = 200

@@ -1,0 +1,123 @@
+"""The compile and run commands: files out, files in, numbers of ONNX Runtime, bad input."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from tvm_neocpu.commands import cli, networks, run
+from tvm_neocpu.commands import compile as compile_command
+from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.runtime.module_info import TensorInfo
+
+needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+
+
+def outcome(main: object, words: list[str]) -> int:
+    try:
+        return int(main(words))  # type: ignore[operator]
+    except SystemExit as stop:
+        return int(stop.code or 0)
+
+
+@needs_compiler
+def test_a_network_becomes_a_file_that_runs(
+    tiny_file: str, tiny_cnn: onnx.ModelProto, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compile_command.main([tiny_file, "--json", "compiled.json"]) == 0
+    assert "-> tiny.so" in capsys.readouterr().out
+    assert json.loads(Path("compiled.json").read_text())["inputs"] == ["data float32[1, 8, 6, 6]"]
+    data = np.random.default_rng(3).standard_normal((1, 8, 6, 6), dtype=np.float32)
+    np.save("data.npy", data)
+    words = ["tiny.so", "--input", "data=data.npy", "--output", "out.npz", "--json", "run.json"]
+    assert run.main([*words, "--runs", "2", "--threads", "1"]) == 0
+    session = onnxruntime.InferenceSession(tiny_cnn.SerializeToString())
+    (wanted,) = session.run(None, {"data": data})
+    with np.load("out.npz") as found:
+        np.testing.assert_allclose(found["out"], wanted, rtol=1e-4, atol=1e-5)
+    report = json.loads(Path("run.json").read_text())
+    assert len(report["runs_ms"]) == 2 and report["threads"] == 1
+    assert "output out float32[1, 10]: " in capsys.readouterr().out
+
+
+def test_a_network_runs_as_it_is(tiny_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run.main([tiny_file, "--runs", "1"]) == 0
+    assert "output out float32[1, 10]: " in capsys.readouterr().out
+
+
+def test_a_zoo_network_becomes_an_onnx_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert compile_command.main(["lenet", "--onnx", "lenet.onnx"]) == 0
+    assert capsys.readouterr().out == "lenet -> lenet.onnx\n"
+    onnx.checker.check_model("lenet.onnx")
+    assert [path.name for path in Path().iterdir()] == ["lenet.onnx"]
+
+
+BAD = [
+    (compile_command, ["tiny.onnx", "-o", "tiny.zip"], "-o names a .so or .tar file"),
+    (compile_command, ["tiny.onnx", "-o", "no/such/tiny.so"], "there is no directory"),
+    (compile_command, ["tiny.onnx", "lenet"], "one MODEL at a time, not 2"),
+    (compile_command, ["tiny.onnx", "--onnx", "no/such/x.onnx"], "cannot write no/such/x.onnx"),
+    (run, ["tiny.onnx", "lenet"], "one MODEL at a time, not 2"),
+    (run, ["missing.so"], "there is no file missing.so"),
+    (run, ["tiny.onnx", "--input", "image=x.npy"], "cannot read x.npy: No such file"),
+    (run, ["tiny.onnx", "--input", "image=ones.npy"], "no input 'image'; it has data"),
+    (run, ["tiny.onnx", "--input", "data=ones.npy"], "input 'data' is [1, 8, 6, 6], not [3]"),
+    (run, ["tiny.onnx", "--input", "data=text.npy"], "text.npy is no array of NumPy's"),
+    (run, ["tiny.onnx", "--output", "no/such.npz"], "cannot write no/such.npz"),
+    (run, ["tiny.onnx", "--threads", "nan"], "invalid positive number value: 'nan'"),
+    (run, ["tiny.onnx", "--hint", "fast"], "invalid choice: 'fast'"),
+]
+
+
+@pytest.mark.parametrize(("command", "words", "text"), BAD)
+def test_bad_input_is_one_line(
+    command: object,
+    words: list[str],
+    text: str,
+    tiny_file: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    np.save("ones.npy", np.ones(3, "float32"))
+    Path("text.npy").write_text("no array")
+    assert outcome(command.main, words) == cli.USER_ERROR  # type: ignore[attr-defined]
+    error = capfd.readouterr().err
+    assert text in error
+    assert error.startswith("error: ") and error.count("\n") == 1
+
+
+def test_code_for_another_cpu_says_how_to_link_it(
+    tiny_file: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = [tiny_file, "--target", "llvm", "-mtriple=aarch64-linux-gnu", "-mcpu=cortex-a72"]
+    assert outcome(compile_command.main, [*words, "-o", "x.so"]) == cli.USER_ERROR
+    error = capfd.readouterr().err
+    assert "does not link code for aarch64" in error and "collect2" not in error
+    assert error.count("\n") == 1
+    assert outcome(compile_command.main, [*words, "-o", "x.tar"]) == 0
+    assert outcome(run.main, ["x.tar"]) == cli.USER_ERROR
+    assert "cannot load x.tar" in capfd.readouterr().err
+
+
+def test_inputs() -> None:
+    infos = [TensorInfo("a", (-1, 2), "float32"), TensorInfo("b", (3,), "int64")]
+    made = networks.inputs_for(infos, [], seed=1)
+    assert made["a"].shape == (1, 2) and made["b"].dtype == np.int64
+    np.testing.assert_array_equal(made["a"], networks.inputs_for(infos, [], seed=1)["a"])
+    np.savez("both.npz", a=np.ones((4, 2), "float32"), b=np.zeros(3, np.int64))
+    assert networks.inputs_for(infos, ["both.npz"], seed=1)["a"].shape == (4, 2)
+
+
+def test_times() -> None:
+    assert networks.milliseconds(0.01781) == "17.81 ms"
+    assert networks.milliseconds(85e-6) == "85 us"
+
+
+def test_a_missing_file_is_the_librarys_own_error() -> None:
+    with pytest.raises(ModuleFileError, match="there is no file"):
+        networks.load("none.so")

@@ -1,0 +1,128 @@
+"""Profiles: their arithmetic, the page, the trace; and one of a real network."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from tvm_neocpu.commands import cli, profile
+from tvm_neocpu.contrib.kernels.ceilings import Ceilings
+from tvm_neocpu.contrib.profile import page
+from tvm_neocpu.contrib.profile.profile_network import (
+    PLAIN,
+    Profile,
+    ProfileRow,
+    as_json,
+    chrome_trace,
+)
+from tvm_neocpu.contrib.profile.watch_calls import Call
+
+
+@pytest.fixture
+def made() -> Profile:
+    rows = (
+        ProfileRow(
+            Call("conv", 0.001, 0.002, 4_000_000),
+            "8x6x6->16",
+            "direct",
+            "8c -> 16c",
+            "reg_n=4",
+            10**8,
+        ),
+        ProfileRow(Call("pool", 0.0035, 0.0005, 1_000_000), "pool <x>", PLAIN, "", "", 0),
+    )
+    return Profile("net", "znver3", 2, Ceilings(100.0, 20.0), rows, 0.0026)
+
+
+def test_arithmetic(made: Profile) -> None:
+    conv, pool = made.rows
+    assert conv.gflops == pytest.approx(50.0)
+    assert conv.bandwidth == pytest.approx(2.0)
+    assert pool.gflops == 0
+    assert made.explained == pytest.approx(0.0025 / 0.0026)
+    assert made.between == pytest.approx(0.0001)
+    first = as_json(made)["operations"][0]
+    assert first["share_of_peak"] == pytest.approx(0.5)
+    assert first["share_of_bandwidth"] == pytest.approx(0.1)
+
+
+def test_the_trace(made: Profile) -> None:
+    events = chrome_trace(made)["traceEvents"]
+    assert [event["ts"] for event in events] == pytest.approx([1000.0, 3500.0])
+    assert events[0]["dur"] == pytest.approx(2000.0)
+
+
+class Tags(HTMLParser):
+    """Which tags are open, and what they name outside the page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta",):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_loads_nothing(made: Profile) -> None:
+    text = page.render(made)
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == [] and tags.links == []
+    assert tags.seen.count("rect") == 2 and tags.seen.count("circle") == 1
+    assert "pool &lt;x&gt;" in text and "<x>" not in text
+
+
+def test_a_real_network(
+    tiny_net: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(profile, "read_bandwidth", lambda *_: 10.0)
+    words = ["--runs", "5", "--json", "p.json", "--html", "p.html", "--trace", "t.json"]
+    assert profile.main([tiny_net, *words]) == 0
+    assert "lie between them" in capsys.readouterr().out
+    report = json.loads(Path("p.json").read_text())
+    operations = report["operations"]
+    assert any(row["algorithm"] != PLAIN and row["gflops"] > 0 for row in operations)
+    assert sum(row["ms"] for row in operations) == pytest.approx(
+        report["explained"] * report["wall_ms"]
+    )
+    weights_and_maps = 4 * (16 * 8 * 9 + 8 * 36)
+    assert max(row["bytes"] for row in operations) >= weights_and_maps
+    starts = [row["start_ms"] for row in operations]
+    assert starts == sorted(starts)
+    assert len(json.loads(Path("t.json").read_text())["traceEvents"]) == len(operations)
+    assert Path("p.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["nosuch"], "neither a file nor a network of the zoo"),
+        (["net.onnx", "lenet"], "one MODEL at a time"),
+        (["net.onnx", "--html", "no/such.html"], "cannot write no/such.html"),
+        (["net.onnx", "--target", "llvm", "-mcpu=nosuch"], "does not know -mcpu=nosuch"),
+    ],
+)
+def test_bad_input_is_one_line(
+    words: list[str], text: str, tiny_net: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        code = profile.main(words)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    assert code == cli.USER_ERROR
+    error = capfd.readouterr().err
+    assert text in error and error.count("\n") == 1

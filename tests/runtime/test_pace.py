@@ -1,0 +1,76 @@
+"""How many threads a stream uses, over simulated machines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tvm_neocpu.runtime.pace import Pace, levels_of
+
+
+def calls(pace: Pace, seconds: Callable[[int], float], count: int) -> list[int]:
+    """The threads of so many calls that take ``seconds(threads)``."""
+    used = []
+    for _ in range(count):
+        used.append(pace.threads)
+        pace.note(seconds(pace.threads))
+    return used
+
+
+def alone(threads: int) -> float:
+    return 1.0 / threads
+
+
+def one_core_is_taken(threads: int) -> float:
+    """Two threads wait for a core that a neighbour has; one runs on the other core."""
+    return {2: 4.0, 1: 1.0}[threads]
+
+
+def test_levels() -> None:
+    assert levels_of(1) == (1,)
+    assert levels_of(2) == (2, 1)
+    assert levels_of(8) == (8, 7, 4, 2, 1)
+
+
+def test_alone_it_always_uses_all() -> None:
+    assert set(calls(Pace(4), alone, 2000)) == {4}
+
+
+def test_a_neighbour_comes_and_goes() -> None:
+    pace = Pace(2)
+    calls(pace, alone, 50)
+    used = calls(pace, one_core_is_taken, 300)
+    assert used.index(1) <= 30
+    assert used.count(2) < 60, "trials are few"
+    assert used[-1] == 1 or used[-5:].count(1) >= 1
+    back = calls(pace, alone, 1500)
+    assert back[-20:] == [2] * 20
+
+
+def test_a_machine_that_is_slower_altogether_keeps_its_threads() -> None:
+    pace = Pace(2)
+    calls(pace, alone, 50)
+    used = calls(pace, lambda threads: 2.0 * alone(threads), 2000)
+    assert used.count(1) < 40
+    assert used[-100:] == [2] * 100
+
+
+def test_many_neighbours_leave_few_threads() -> None:
+    pace = Pace(8)
+    calls(pace, alone, 50)
+
+    def only_two_cores(threads: int) -> float:
+        return alone(threads) if threads <= 2 else 3.0
+
+    used = calls(pace, only_two_cores, 2000)
+    assert used[-300:].count(2) > 200
+
+
+@pytest.mark.parametrize("outlier", [10.0, 1000.0])
+def test_single_slow_calls_change_nothing(outlier: float) -> None:
+    pace, used = Pace(2), []
+    for number in range(500):
+        used.append(pace.threads)
+        pace.note(outlier if number % 50 == 49 else alone(pace.threads))
+    assert set(used) == {2}

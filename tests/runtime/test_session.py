@@ -1,0 +1,312 @@
+"""Sessions: answers by name, options, many callers, and what is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import tvm
+from numpy.typing import NDArray
+from onnx import helper
+
+import tvm_neocpu
+from tvm_neocpu import Session
+from tvm_neocpu.core.cpu import allowed_cpus
+from tvm_neocpu.core.errors import ModelFileError, SessionError, ShapeError
+from tvm_neocpu.runtime import cores
+from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.cores import TooManyThreadsWarning
+from tvm_neocpu.runtime.inputs import ALIGNMENT
+
+Array = NDArray[np.float32]
+SHAPE = (1, 8, 6, 6)
+FIRST = min(allowed_cpus())
+
+
+@pytest.fixture(scope="module")
+def session(lib: BuiltModule) -> Iterator[Session]:
+    with Session(lib) as made:
+        yield made
+
+
+def reference(model: onnx.ModelProto, inputs: dict[str, Array]) -> list[Array]:
+    content = model.SerializeToString()
+    return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(
+        None, inputs
+    )
+
+
+def test_outputs_by_name_or_as_a_list(
+    session: Session, tiny_cnn: onnx.ModelProto, data: Array
+) -> None:
+    (wanted,) = reference(tiny_cnn, {"data": data})
+    found = session.run({"data": data})
+    assert list(found) == ["out"]
+    np.testing.assert_allclose(found["out"], wanted, rtol=1e-4, atol=1e-5)
+    for names in (["out"], [0], None, []):
+        (again,) = session.run(names, {"data": data})
+        np.testing.assert_array_equal(again, found["out"])
+
+
+def test_what_a_session_knows(session: Session) -> None:
+    assert [str(tensor) for tensor in session.inputs] == ["data float32[1, 8, 6, 6]"]
+    assert [str(tensor) for tensor in session.outputs] == ["out float32[1, 10]"]
+    assert session.streams == 1
+    assert session.threads == len(session.cores[0])
+    assert "data float32[1, 8, 6, 6]" in repr(session)
+
+
+def test_outputs_keep_what_they_are(session: Session, data: Array, scores: Array) -> None:
+    kept = [session.run({"data": data * factor})["out"] for factor in (1, 0, 0, 0)]
+    np.testing.assert_array_equal(kept[0], scores)
+    kept[1][...] = 7  # an output belongs to its caller
+    np.testing.assert_array_equal(session.run({"data": data})["out"], scores)
+
+
+def aligned(array: Array) -> Array:
+    raw = np.zeros(array.nbytes + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    made = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made
+
+
+WAYS: dict[str, Callable[[Array], object]] = {
+    "aligned": aligned,
+    "misaligned": lambda array: np.concatenate([np.zeros(1, "float32"), array.ravel()])[1:].reshape(
+        array.shape
+    ),
+    "transposed": lambda array: np.ascontiguousarray(array.T).T,
+    "strided": lambda array: np.repeat(array, 2, axis=3)[..., ::2],
+    "reversed": lambda array: np.ascontiguousarray(array[..., ::-1])[..., ::-1],
+    "broadcast": lambda array: np.broadcast_to(array, array.shape),
+    "tensor": lambda array: tvm.runtime.tensor(array),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_any_memory_gives_the_same_answer(
+    way: str, session: Session, data: Array, scores: Array
+) -> None:
+    given = WAYS[way](data)
+    for _ in range(3):
+        np.testing.assert_array_equal(session.run({"data": given})["out"], scores)
+
+
+def test_a_read_only_input(session: Session, data: Array, scores: Array) -> None:
+    given = aligned(data)
+    given.flags.writeable = False
+    np.testing.assert_array_equal(session.run({"data": given})["out"], scores)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"image": np.zeros(SHAPE, "float32")}, "no input 'image'; it has data float32"),
+        ({}, "no value for input 'data'"),
+        ([np.zeros(SHAPE, "float32")], "inputs are a dictionary by name, not list"),
+        ({"data": np.zeros((1, 8, 6, 5), "float32")}, "is [1, 8, 6, 6], not [1, 8, 6, 5]"),
+        ({"data": np.zeros(SHAPE)}, "is float32, not float64"),
+        ({"data": None}, "is [1, 8, 6, 6], not []"),
+        ({"data": [[1.0], [1.0, 2.0]]}, "input 'data' cannot be read as an array"),
+        ({"data": tvm.runtime.tensor(np.zeros(SHAPE))}, "is float32, not float64"),
+    ],
+)
+def test_bad_inputs_are_one_line(inputs: object, words: str, session: Session) -> None:
+    for call in (session.run, session.submit):
+        with pytest.raises(ShapeError) as caught:
+            call(inputs)
+        assert words in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_bad_outputs_are_one_line(session: Session, data: Array) -> None:
+    with pytest.raises(ShapeError, match=r"no output 'scores'; it has out float32"):
+        session.run(["scores"], {"data": data})
+    with pytest.raises(SessionError, match="list of names"):
+        session.run("out", {"data": data})
+    with pytest.raises(SessionError, match="run takes"):
+        session.run()
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threads": NAN}, "threads is a positive whole number, not nan"),
+        ({"threads": 0}, "threads is a positive whole number, not 0"),
+        ({"threads": "2"}, "not '2'"),
+        ({"threads": True}, "not True"),
+        ({"streams": -1}, "streams is a positive whole number, not -1"),
+        ({"hint": "fast"}, "hint is 'latency' or 'throughput', not 'fast'"),
+        ({"cores": []}, "cores="),
+        ({"cores": [99999]}, "cores=[99999]: name each once, of those this process has"),
+        ({"cores": [FIRST, FIRST]}, "name each once"),
+        ({"cores": "all"}, "lists numbers of CPUs"),
+    ],
+)
+def test_bad_options_are_one_line(options: dict[str, object], words: str, lib: BuiltModule) -> None:
+    with pytest.raises(SessionError) as caught:
+        Session(lib, **options)
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_more_threads_than_cores_are_remarked(lib: BuiltModule, data: Array) -> None:
+    with pytest.warns(TooManyThreadsWarning, match="4096 threads were asked for"):
+        session = Session(lib, threads=4096)
+    assert session.threads <= len(allowed_cpus())
+    session.run({"data": data})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"threads": 1}, {"threads": 2}, {"streams": 2}, {"streams": 3, "threads": 1}],
+)
+def test_every_number_of_threads_and_streams_answers_alike(
+    options: dict[str, int],
+    wide_lib: BuiltModule,
+    wide_cnn: onnx.ModelProto,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cores, "physical_cores", lambda: len(allowed_cpus()))
+    image = np.random.default_rng(1).standard_normal((1, 8, 56, 56), dtype=np.float32)
+    (wanted,) = reference(wide_cnn, {"data": image})
+    with Session(wide_lib, **options) as session:
+        assert session.streams == options.get("streams", 1)
+        futures = [session.submit({"data": image}) for _ in range(8)]
+        for future in futures:
+            np.testing.assert_allclose(future.result()["out"], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_throughput_measures_and_answers(wide_lib: BuiltModule) -> None:
+    with Session(wide_lib, hint="throughput") as session:
+        assert session.threads % session.streams == 0
+        zeros = np.zeros((1, 8, 56, 56), "float32")
+        assert session.run({"data": zeros})["out"].shape == (1, 16, 1, 1)
+
+
+def test_many_callers_of_one_session(wide_lib: BuiltModule) -> None:
+    rng = np.random.default_rng(2)
+    images = [rng.standard_normal((1, 8, 56, 56), dtype=np.float32) for _ in range(6)]
+    with Session(wide_lib, streams=2) as session, ThreadPoolExecutor(6) as callers:
+        answers = [session.run({"data": image})["out"] for image in images]
+
+        def work(number: int) -> None:
+            for _ in range(60):
+                found = session.run({"data": images[number]})["out"]
+                np.testing.assert_array_equal(found, answers[number])
+
+        for done in [callers.submit(work, number) for number in range(6)]:
+            done.result()
+
+
+def test_sessions_take_cores_that_others_do_not_use(lib: BuiltModule) -> None:
+    if len(allowed_cpus()) < 2:
+        pytest.skip("needs two CPUs")
+    with Session(lib, threads=1) as one, Session(lib, threads=1) as other:
+        assert set(one.cores[0]).isdisjoint(other.cores[0])
+    with Session(lib, cores=[FIRST]) as named:
+        assert named.cores == [[FIRST]]
+
+
+def test_callers_keep_their_own_cores(lib: BuiltModule, data: Array) -> None:
+    """Only the session's threads are bound; TVM's classic modules bind whoever calls them."""
+    if not hasattr(tvm_neocpu.runtime.cores.os, "sched_getaffinity"):
+        pytest.skip("this system binds nothing")
+    before = allowed_cpus()
+    with Session(lib, cores=[FIRST]) as session:
+        session.run({"data": data})
+    assert allowed_cpus() == before
+
+
+def test_a_closed_session_says_so(lib: BuiltModule, data: Array) -> None:
+    session = Session(lib)
+    waiting = session.submit({"data": data})
+    session.close()
+    session.close()
+    assert waiting.result()["out"].shape == (1, 10)
+    with pytest.raises(SessionError, match="the session is closed"):
+        session.run({"data": data})
+
+
+def test_a_forgotten_session_ends_its_threads(lib: BuiltModule, data: Array) -> None:
+    before = threading.active_count()
+    for _ in range(3):
+        Session(lib).run({"data": data})
+    assert threading.active_count() == before
+
+
+def test_a_cancelled_call_is_not_made(lib: BuiltModule, data: Array) -> None:
+    with Session(lib) as session:
+        release = threading.Event()
+        busy = session._streams.submit(lambda _: release.wait())
+        waiting = session.submit({"data": data})
+        assert waiting.cancel()
+        release.set()
+        assert busy.result()
+        assert session.run({"data": data})["out"].shape == (1, 10)
+
+
+def test_an_open_batch(make_model: Callable[..., onnx.ModelProto]) -> None:
+    conv = helper.make_node("Conv", ["data", "w"], ["out"], pads=[1, 1, 1, 1])
+    model = make_model([conv], ("N", 8, 6, 6), {"w": (4, 8, 3, 3)}, ("N", 4, 6, 6))
+    with Session(model, threads=1) as session:
+        for batch in (1, 3, 2, 3):
+            images = np.random.default_rng(batch).standard_normal((batch, 8, 6, 6)).astype("f")
+            (wanted,) = reference(model, {"data": images})
+            found = session.run({"data": images})["out"]
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_what_a_network_passes_through_is_copied(
+    make_model: Callable[..., onnx.ModelProto],
+) -> None:
+    """An output may be the input's memory, or a weight's: writing there must change neither."""
+    nodes = [
+        helper.make_node("Identity", ["data"], ["out"]),
+        helper.make_node("Reshape", ["data", "shape"], ["flat"]),
+        helper.make_node("Identity", ["w"], ["weight"]),
+    ]
+    model = make_model(nodes, (1, 8), {"w": (5,)}, (1, 8))
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([8], np.int64), "shape"))
+    for name, shape in (("flat", (8,)), ("weight", (5,))):
+        model.graph.output.append(
+            helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        )
+    given = aligned(np.arange(8, dtype=np.float32).reshape(1, 8))
+    wanted = reference(model, {"data": given})
+    with Session(model, threads=1) as session:
+        for _ in range(4):
+            found = session.run(None, {"data": given})
+            for one, other in zip(found, wanted, strict=True):
+                np.testing.assert_array_equal(one, other)
+                one[...] = -1
+    np.testing.assert_array_equal(given, np.arange(8, dtype=np.float32).reshape(1, 8))
+
+
+def test_models_of_every_kind(
+    lib: BuiltModule, tiny_cnn: onnx.ModelProto, data: Array, scores: Array, tmp_path: Path
+) -> None:
+    lib.export_library(tmp_path / "net.so")
+    onnx.save(tiny_cnn, tmp_path / "net.onnx")
+    for model in (tmp_path / "net.so", str(tmp_path / "net.onnx"), tiny_cnn):
+        with Session(model) as session:
+            np.testing.assert_allclose(session.run({"data": data})["out"], scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize("model", ["no/such.onnx", "no/such.so", 7, None])
+def test_models_of_no_kind_are_one_line(model: object) -> None:
+    with pytest.raises(tvm_neocpu.NeoCpuError) as caught:
+        Session(model)
+    assert "\n" not in str(caught.value)
+    if not isinstance(model, str):
+        assert isinstance(caught.value, ModelFileError)

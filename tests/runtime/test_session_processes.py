@@ -1,0 +1,159 @@
+"""Sessions in processes of their own: without TVM's package, and in forked children."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvm_neocpu
+from tvm_neocpu.runtime.built_module import BuiltModule
+
+SOURCES = str(Path(tvm_neocpu.__file__).parents[1])
+
+
+@pytest.fixture(scope="module")
+def files(wide_lib: BuiltModule, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    folder = tmp_path_factory.mktemp("session")
+    wide_lib.export_library(folder / "net.so")
+    image = np.random.default_rng(0).standard_normal((1, 8, 56, 56), dtype=np.float32)
+    np.save(folder / "image.npy", image)
+    return str(folder / "net.so"), str(folder / "image.npy")
+
+
+START = """
+import os, signal, sys, threading, numpy as np, tvm_neocpu
+image = np.load(sys.argv[2])
+session = tvm_neocpu.Session(sys.argv[1])
+answer = session.run({"data": image})["out"]
+
+def right():
+    return all(np.array_equal(session.run({"data": image})["out"], answer) for _ in range(3))
+
+def fork(child):
+    pid = os.fork()
+    if pid == 0:
+        signal.alarm(60)
+        os._exit(0 if child() else 1)
+    return pid
+
+def succeeded(pid):
+    return os.waitpid(pid, 0)[1] == 0
+"""
+
+
+def run(body: str, files: tuple[str, str], start: str = START, **variables: str) -> str:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": SOURCES,
+        "PYTHONWARNINGS": "ignore::DeprecationWarning",  # Python 3.12 warns of fork with threads
+        **variables,
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", start + body, *files],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done.stdout.strip()
+
+
+def test_a_compiled_file_runs_without_the_compiler(files: tuple[str, str]) -> None:
+    heavy = ("tvm", "onnx", "scipy", "xgboost", "rich")
+    found = run(f"assert right(); print([n for n in {heavy} if n in sys.modules])", files)
+    assert found == "[]"
+
+
+def test_the_classic_module_does_too(files: tuple[str, str]) -> None:
+    found = run(
+        "module = tvm_neocpu.load(sys.argv[1])['default'](None)\n"
+        "module.run(data=image)\n"
+        "scores, other = module.get_output(0), np.empty((1, 16, 1, 1), 'float32')\n"
+        "module.get_output(0, other)\n"
+        "assert np.array_equal(scores.numpy(), answer) and np.array_equal(other, answer)\n"
+        "assert module.benchmark(repeat=2, number=2).mean > 0\n"
+        "print('tvm' in sys.modules)\n",
+        files,
+    )
+    assert found == "False"
+
+
+def test_tvm_may_be_imported_later(files: tuple[str, str]) -> None:
+    found = run(
+        "from tvm import relay\n"
+        "import tvm\n"
+        "assert right() and relay is tvm_neocpu.relay\n"
+        "tensor = tvm.runtime.tensor(image)\n"
+        "assert np.array_equal(session.run({'data': tensor})['out'], answer)\n"
+        "print(tvm.relax.get_pipeline('neocpu') is not None)\n",
+        files,
+    )
+    assert found == "True"
+
+
+def test_a_machine_without_tvm_says_what_it_lacks(files: tuple[str, str]) -> None:
+    found = run(
+        "import sys, importlib.util, tvm_neocpu\n"
+        "real = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *a: None if name == 'tvm' else real(name, *a)\n"
+        "try:\n"
+        "    tvm_neocpu.Session(sys.argv[1])\n"
+        "except tvm_neocpu.NeoCpuError as error:\n"
+        "    print(error)\n",
+        files,
+        start="",
+        TVM_LIBRARY_PATH="/no/such/folder",
+    )
+    assert "TVM's runtime is not here: pip install apache-tvm" in found
+    assert "\n" not in found
+
+
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+@needs_fork
+def test_children_have_threads_of_their_own(files: tuple[str, str]) -> None:
+    run(
+        "children = [fork(right) for _ in range(3)]\n"
+        "assert all([right(), *map(succeeded, children)])\n"
+        "assert succeeded(fork(lambda: succeeded(fork(right)) and right()))\n",
+        files,
+    )
+
+
+@needs_fork
+def test_a_fork_while_callers_are_at_work(files: tuple[str, str]) -> None:
+    run(
+        "end = threading.Event()\n"
+        "def keep_running():\n"
+        "    while not end.is_set():\n"
+        "        session.run({'data': image})\n"
+        "callers = [threading.Thread(target=keep_running) for _ in range(3)]\n"
+        "for caller in callers: caller.start()\n"
+        "found = [succeeded(child) for child in [fork(right) for _ in range(10)]]\n"
+        "end.set()\n"
+        "for caller in callers: caller.join()\n"
+        "assert all(found), found\n",
+        files,
+    )
+
+
+@needs_fork
+def test_a_child_ends_like_any_program(files: tuple[str, str]) -> None:
+    """No pool of TVM belongs to the main thread, so that nothing is left to hang there."""
+    run(
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    signal.alarm(60)\n"
+        "    assert right()\n"
+        "    sys.exit()\n"
+        "assert succeeded(pid)\n",
+        files,
+    )

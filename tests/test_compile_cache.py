@@ -1,0 +1,179 @@
+"""Compiled networks from the cache: what hits, what does not, and what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import tvm_neocpu
+from tvm_neocpu import Session, compile_cache, relay
+from tvm_neocpu.compile_cache import key_of
+from tvm_neocpu.core.fallback import FallbackWarning
+from tvm_neocpu.exporting import cache_folder
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+DATA = {"data": np.random.default_rng(0).standard_normal((1, 8, 6, 6), dtype=np.float32)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TVM_NEOCPU_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache_folder, "_said", set())
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def model(tiny_cnn: onnx.ModelProto, tmp_path: Path) -> Path:
+    onnx.save(tiny_cnn, tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One number for each build."""
+    seen: list[int] = []
+    real = relay.build
+
+    def build(*arguments: object, **options: object) -> object:
+        seen.append(1)
+        return real(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(relay, "build", build)
+    return seen
+
+
+def scores(model: object, **options: object) -> np.ndarray:
+    with Session(model, **options) as session:  # type: ignore[arg-type]
+        found: np.ndarray = session.run(DATA)["out"]
+        return found
+
+
+def test_the_second_session_builds_nothing(
+    folder: Path, model: Path, tiny_cnn: onnx.ModelProto, builds: list[int]
+) -> None:
+    first = scores(model)
+    np.testing.assert_array_equal(scores(str(model)), first)
+    assert len(builds) == 1
+    np.testing.assert_array_equal(scores(tiny_cnn), first)  # other bytes, at first
+    np.testing.assert_array_equal(scores(tiny_cnn), first)
+    assert len(builds) <= 2
+    scores(model, cache=False)
+    assert len(builds) in (2, 3)
+    assert [path.suffix for path in folder.iterdir() if path.suffix not in (".so", ".json")] == []
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+def test_a_damaged_entry_is_built_again(
+    damage: str, folder: Path, model: Path, builds: list[int]
+) -> None:
+    first = scores(model)
+    (entry,) = folder.glob("*.so")
+    content = entry.read_bytes()
+    entry.unlink()
+    middle = len(content) // 2
+    entry.write_bytes(
+        {
+            "cut": content[:middle],
+            "flip": content[:2000] + bytes([content[2000] ^ 1]) + content[2001:],
+            "empty": b"",
+        }[damage]
+    )
+    np.testing.assert_array_equal(scores(model), first)
+    assert len(builds) == 2
+    scores(model)
+    assert len(builds) == 2
+
+
+def test_a_folder_that_cannot_be_does_no_harm(
+    tmp_path: Path, model: Path, builds: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVM_NEOCPU_CACHE", str(model / "no" / "folder"))
+    assert scores(model).shape == (1, 10)
+    assert scores(model).shape == (1, 10)
+    assert len(builds) == 2
+
+
+def test_a_full_disk_does_no_harm(
+    folder: Path,
+    model: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(compile_cache, "MIN_FREE", 1 << 62)
+    assert scores(model).shape == (1, 10)
+    assert caplog.text.count("its disk is full") == 1
+    assert list(folder.glob("*.so")) == []
+
+
+def test_what_changes_the_code_changes_the_key(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = model.read_bytes()
+    keys = [key_of(content, {}), key_of(content + b" ", {}), key_of(content, {"shapes": {}})]
+    assert key_of(content, {}) == keys[0]
+    for name, value in (("TVM_NUM_THREADS", "77"), ("TVM_NEOCPU_WINOGRAD_TILE", "2")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, value)
+            keys.append(key_of(content, {}))
+    with monkeypatch.context() as patch:
+        patch.setattr(compile_cache, "_tvm_version", lambda: "0.99")
+        keys.append(key_of(content, {}))
+    (tmp_path / "logs" / "cpu").mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setenv("TVM_NEOCPU_LOGS", str(tmp_path / "logs"))
+        keys.append(key_of(content, {}))
+        (tmp_path / "logs" / "cpu" / "x.log").write_text("")
+        keys.append(key_of(content, {}))
+    (tmp_path / "mine.log").write_text("")
+    with tvm_neocpu.apply_history_best(tmp_path / "mine.log"):
+        keys.append(key_of(content, {}))
+    assert len(set(keys)) == len(keys)
+
+
+def test_warnings_are_told_again(
+    folder: Path, make_model: Callable[..., onnx.ModelProto], builds: list[int]
+) -> None:
+    conv = onnx.helper.make_node("ConvTranspose", ["data", "w"], ["out"], strides=[2, 2, 2])
+    volume = make_model([conv], (1, 2, 4, 5, 6), {"w": (2, 3, 2, 2, 2)})
+    said = []
+    for _ in range(2):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            Session(volume).close()
+        said.append([str(one.message) for one in caught if one.category is FallbackWarning])
+    assert len(builds) == 1
+    assert said[0] == said[1] and len(said[0]) == 1
+
+
+BUILD = """
+import sys, json, numpy as np, tvm_neocpu
+session = tvm_neocpu.Session(sys.argv[1])
+scores = session.run({"data": np.ones((1, 8, 6, 6), "float32")})["out"]
+print(json.dumps([scores.tolist(), "tvm" in sys.modules]))
+"""
+
+
+def test_processes_at_once_make_one_entry_and_a_hit_needs_no_compiler(
+    folder: Path, model: Path
+) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(tvm_neocpu.__file__).parents[1])}
+
+    def start() -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", BUILD, str(model)]
+        return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+    answers = [json.loads(each.communicate()[0]) for each in [start(), start(), start()]]
+    assert answers[0][0] == answers[1][0] == answers[2][0]
+    assert sum(imported for _, imported in answers) == 1  # the one that built it
+    assert len(list(folder.glob("*.so"))) == 1
+    assert list(folder.glob("*.lock")) == []

@@ -1,0 +1,93 @@
+"""The compile command line: a network in, one file out.
+
+    python -m tvm_neocpu compile resnet50 -o resnet50.so
+    python -m tvm_neocpu compile model.onnx --shape data:1,3,224,224 --target llvm -mcpu=znver4
+
+The file has code, weights and a description; a session, a C++ program and `tvm_neocpu.load` take
+it. Where there is no C compiler, name it .tar.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from tvm_neocpu.commands import cli, networks
+from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.runtime.linker import c_compiler
+from tvm_neocpu.runtime.module_file import SUFFIXES
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    return cli.guarded(_compile, argv)
+
+
+def _compile(argv: list[str]) -> int:
+    words, flags = cli.split_target_flags(argv)
+    parser = _parser()
+    options = parser.parse_args(words)
+    if len(options.models) > 1:
+        parser.error(f"one MODEL at a time, not {len(options.models)}")
+    name, model = cli.load_network(options.models[0])
+    if options.onnx is not None:
+        with cli.writing(options.onnx):
+            options.onnx.write_bytes(model.SerializeToString())
+        print(f"{name} -> {options.onnx}")
+        if options.output is None:
+            return 0
+    path = options.output or Path(f"{name}{'.so' if c_compiler() else '.tar'}")
+    if path.suffix not in SUFFIXES:
+        raise NeoCpuError(f"-o names a .so or .tar file, not {path}")
+    cli.check_writable(options.json)
+    start = time.perf_counter()
+    library = networks.build(model, options, flags)
+    built = time.perf_counter()
+    library.export_library(path, weights=options.weights)
+    info, size = library.info, path.stat().st_size
+    print(
+        f"{name} for {info.cpu}, {info.threads} threads -> {path} ({size / 2**20:.1f} MiB, "
+        f"built in {built - start:.1f} s, written in {time.perf_counter() - built:.1f} s)"
+    )
+    for kind, tensors in (("input", info.inputs), ("output", info.outputs)):
+        for tensor in tensors:
+            print(f"{kind:6} {tensor}")
+    report = {
+        "file": str(path),
+        "bytes": size,
+        "cpu": info.cpu,
+        "threads": info.threads,
+        "build_seconds": built - start,
+        "inputs": list(map(str, info.inputs)),
+        "outputs": list(map(str, info.outputs)),
+    }
+    cli.write_report(options.json, report)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.Parser(
+        prog="python -m tvm_neocpu compile",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    cli.add_common_options(parser)
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="F", help="the file, .so or .tar (default: MODEL.so)"
+    )
+    parser.add_argument(
+        "--weights",
+        choices=("inside", "separate"),
+        default="inside",
+        help="separate: in a file of their own beside a .so, which must stay there",
+    )
+    parser.add_argument(
+        "--onnx",
+        type=Path,
+        metavar="F",
+        help="write the ONNX model to this file; without -o nothing is compiled",
+    )
+    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    return parser

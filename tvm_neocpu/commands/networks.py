@@ -1,0 +1,116 @@
+"""What commands that run networks share: options to build one, a session over it, its inputs."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvm_neocpu.commands import cli
+from tvm_neocpu.core.errors import NeoCpuError, ShapeError, first_line
+from tvm_neocpu.runtime.built_module import BuiltModule, load
+from tvm_neocpu.runtime.module_file import SUFFIXES
+from tvm_neocpu.runtime.module_info import OPEN, TensorInfo
+from tvm_neocpu.runtime.tensors import numpy_dtype
+
+if TYPE_CHECKING:
+    import onnx
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def library_of(spec: str, options: argparse.Namespace, flags: Sequence[str]) -> BuiltModule:
+    """A compiled file as it is; any other model compiled for the options' target and shapes."""
+    if Path(spec).suffix in SUFFIXES:
+        return load(spec)
+    return build(cli.load_network(spec)[1], options, flags)
+
+
+def build(model: onnx.ModelProto, options: argparse.Namespace, flags: Sequence[str]) -> BuiltModule:
+    """The model compiled as the options of `cli.add_common_options` say.
+
+    An extent that the file leaves open, and no ``--shape`` gives, stays open where it is a batch.
+    """
+    from tvm_neocpu import relay
+    from tvm_neocpu.runtime import threads
+    from tvm_neocpu.tuning.database.history import apply_history_best
+
+    if options.threads:
+        threads.use_threads(options.threads)
+    mod, params = relay.frontend.from_onnx(model, cli.parse_shapes(options.shape))
+    logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
+    with logs:
+        return relay.build(mod, target=cli.target_text(options.target, flags), params=params)
+
+
+def add_input_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--input`` and ``--seed``, which say what the network computes."""
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="NAME=FILE.npy",
+        help="an input's values; may be repeated (default: random values); or one FILE.npz",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the random inputs (default: 0)"
+    )
+
+
+def inputs_for(infos: Sequence[TensorInfo], texts: Sequence[str], seed: int) -> Arrays:
+    """Values for every input: from files, else random; open extents are 1.
+
+    Raises ShapeError for a file of an input that is not there, NeoCpuError for an unreadable one.
+    """
+    given: Arrays = {}
+    for text in texts:
+        given |= _read(text, infos)
+    names = [info.name for info in infos]
+    for name in given:
+        if name not in names:
+            raise ShapeError(f"the network has no input {name!r}; it has {', '.join(names)}")
+    rng = np.random.default_rng(seed)
+    return {info.name: given.get(info.name, random_input(info, rng)) for info in infos}
+
+
+def random_input(info: TensorInfo, rng: np.random.Generator) -> NDArray[Any]:
+    """Normal values; for whole numbers zeros and ones."""
+    shape = tuple(1 if extent == OPEN else extent for extent in info.shape)
+    kind = numpy_dtype(info.dtype)
+    if kind.kind in "iub":
+        return rng.integers(0, 2, shape).astype(kind)
+    return rng.standard_normal(shape, dtype=np.float32).astype(kind)
+
+
+def milliseconds(seconds: float) -> str:
+    """A time for people: ``"17.81 ms"``, below a millisecond ``"85 us"``."""
+    return f"{seconds * 1e3:.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.0f} us"
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """One ``.npz`` with an array for each name. Raises NeoCpuError."""
+    with cli.writing(path), path.open("wb") as file:
+        np.savez(file, **dict(arrays))
+
+
+def _read(text: str, infos: Sequence[TensorInfo]) -> Arrays:
+    name, equals, file = text.rpartition("=")
+    if not equals and not file.endswith(".npz"):
+        if len(infos) != 1:
+            raise ShapeError(f"--input is NAME=FILE.npy or FILE.npz, not {text!r}")
+        name = infos[0].name
+    try:
+        found = np.load(file, allow_pickle=False)
+    except OSError as error:
+        raise NeoCpuError(f"cannot read {file}: {error.strerror or first_line(error)}") from error
+    except (ValueError, EOFError) as error:
+        raise NeoCpuError(f"{file} is no array of NumPy's: {first_line(error)}") from error
+    if isinstance(found, np.ndarray):
+        return {name: found}
+    with found:
+        return {key: found[key] for key in found.files}

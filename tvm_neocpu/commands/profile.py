@@ -1,0 +1,120 @@
+"""The profile command line: `python -m tvm_neocpu profile resnet50 --html resnet50.html`.
+
+Builds the network as `relay.build` would, times every operation inside it, and shows each beside
+what the machine can: GFLOP/s against the measured FMA peak, bytes against the measured bandwidth.
+`--trace` writes what chrome://tracing and Perfetto read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from tvm_neocpu.commands import cli
+from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel, read_bandwidth
+from tvm_neocpu.contrib.peers.runner import Network
+from tvm_neocpu.contrib.profile import page
+from tvm_neocpu.contrib.profile.profile_network import (
+    Profile,
+    as_json,
+    chrome_trace,
+    profile_network,
+)
+from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.core.errors import TargetError
+from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.runtime import threads
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.tuning.database.history import apply_history_best
+
+DTYPE = "float32"
+# Measurements of the peak; the best one counts.
+TRIES = 8
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    return cli.guarded(_profile, argv)
+
+
+def _profile(argv: list[str]) -> int:
+    words, flags = cli.split_target_flags(argv)
+    parser = _parser()
+    options = parser.parse_args(words)
+    if len(options.models) > 1:
+        parser.error(f"one MODEL at a time, not {len(options.models)}")
+    count = threads.take_cores(options.threads)
+    text = cli.target_text(options.target, flags)
+    target = parse_target(text)
+    if not target.runs_here:
+        raise TargetError(f"cannot run code for {target.cpu.name} here: {target.why_not_here}")
+    for path in (options.json, options.html, options.trace):
+        cli.check_writable(path)
+    name, model = cli.load_network(options.models[0])
+    shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))
+    network = Network(name, model, shapes, count, text)
+    logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
+    with logs:
+        kernel = PeakKernel(target, DTYPE)
+        peak = max(kernel.gflops() for _ in range(TRIES))  # the clock rises, threads wake
+        ceilings = Ceilings(peak, read_bandwidth(target, DTYPE))
+        found = profile_network(network, ceilings, options.runs)
+    _show(found, options.top)
+    cli.write_report(options.json, {**provenance(target.cpu.name, count), **as_json(found)})
+    if options.trace:
+        with cli.writing(options.trace):
+            options.trace.write_text(json.dumps(chrome_trace(found)), encoding="utf-8")
+    if options.html:
+        with cli.writing(options.html):
+            options.html.write_text(page.render(found), encoding="utf-8")
+    return 0
+
+
+def _show(profile: Profile, top: int) -> None:
+    """The operations that take longest, and what is left."""
+    table = Table(title=f"{profile.network} on {profile.cpu}, {profile.threads} threads")
+    for heading in ("operation", "algorithm", "layouts"):
+        table.add_column(heading)
+    for heading in ("ms", "share", "GFLOP/s", "of peak", "MiB", "of bandwidth"):
+        table.add_column(heading, justify="right")
+    rows = sorted(profile.rows, key=lambda row: -row.call.seconds)
+    for row in rows[:top]:
+        known = row.flops > 0
+        table.add_row(
+            row.what,
+            row.algorithm,
+            row.layouts,
+            f"{row.call.seconds * 1e3:.3f}",
+            f"{row.call.seconds / profile.wall:.1%}",
+            f"{row.gflops:.0f}" if known else "",
+            f"{row.gflops / profile.ceilings.peak:.0%}" if known else "",
+            f"{row.call.moved / 2**20:.2f}",
+            f"{row.bandwidth / profile.ceilings.bandwidth:.0%}",
+        )
+    cli.console(width=150).print(table)
+    rest = sum(row.call.seconds for row in rows[top:])
+    if rest:
+        print(f"{len(rows) - top} more operations: {rest * 1e3:.3f} ms (--top shows them)")
+    print(
+        f"a run takes {profile.wall * 1e3:.3f} ms; {len(rows)} operations sum to "
+        f"{profile.explained:.1%} of it, {profile.between * 1e3:.3f} ms lie between them; ceilings "
+        f"{profile.ceilings.peak:.0f} GFLOP/s, {profile.ceilings.bandwidth:.1f} GB/s"
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.Parser(prog="python -m tvm_neocpu profile", description=__doc__)
+    cli.add_common_options(parser)
+    parser.add_argument("--runs", type=cli.positive, default=30, help="timed runs (default: 30)")
+    parser.add_argument(
+        "--top", type=cli.positive, default=40, help="operations to print (default: 40)"
+    )
+    parser.add_argument("--html", type=Path, metavar="F", help="write one page to this file")
+    parser.add_argument("--trace", type=Path, metavar="F", help="write a Chrome trace to this file")
+    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    return parser

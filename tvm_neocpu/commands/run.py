@@ -1,0 +1,93 @@
+"""The run command line: `python -m tvm_neocpu run resnet50.so --input data=image.npy`.
+
+Takes what `compile` wrote, an ONNX file or a network of the zoo. Inputs are files of NumPy's, or
+random. Prints the time of a run and what came out; `--output F.npz` keeps it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tvm_neocpu.commands import cli, networks
+from tvm_neocpu.runtime.session import HINTS, CompiledSession
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    return cli.guarded(_run, argv)
+
+
+def _run(argv: list[str]) -> int:
+    words, flags = cli.split_target_flags(argv)
+    parser = _parser()
+    options = parser.parse_args(words)
+    if len(options.models) > 1:
+        parser.error(f"one MODEL at a time, not {len(options.models)}")
+    for path in (options.json, options.output):
+        cli.check_writable(path)
+    library = networks.library_of(options.models[0], options, flags)
+    inputs = networks.inputs_for(library.info.inputs, options.input, options.seed)
+    with CompiledSession(library, options.threads, options.hint) as session:
+        outputs, seconds = _timed(session, inputs, options.runs)
+        threads, streams = session.threads, session.streams
+    print(
+        f"{options.models[0]}: {networks.milliseconds(median(seconds))} a run (median of "
+        f"{len(seconds)}, {threads} threads in {streams} streams)"
+    )
+    for name, array in outputs.items():
+        print(f"output {name} {array.dtype}{list(array.shape)}: {_summary(array)}")
+    if options.output:
+        networks.write_arrays(options.output, outputs)
+    report = {
+        "model": options.models[0],
+        "threads": threads,
+        "streams": streams,
+        "median_ms": median(seconds) * 1e3,
+        "runs_ms": [value * 1e3 for value in seconds],
+    }
+    cli.write_report(options.json, report)
+    return 0
+
+
+def _timed(
+    session: CompiledSession, inputs: networks.Arrays, runs: int
+) -> tuple[networks.Arrays, list[float]]:
+    """The outputs, and the seconds of each run after a first one that starts the threads."""
+    outputs: networks.Arrays = session.run(inputs)
+    seconds = []
+    for _ in range(runs):
+        start = time.perf_counter()
+        session.run(inputs)
+        seconds.append(time.perf_counter() - start)
+    return outputs, seconds
+
+
+def _summary(array: NDArray[Any]) -> str:
+    """Where a class wins: which and by what; else the range."""
+    if not array.size:
+        return "empty"
+    values = array.astype(np.float64)
+    bad = int(array.size - np.isfinite(values).sum())
+    odd = f", {bad} NaN or infinite" if bad else ""
+    return f"{values.min():.5g} to {values.max():.5g}, largest at {int(values.argmax())}{odd}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.Parser(prog="python -m tvm_neocpu run", description=__doc__)
+    cli.add_common_options(parser)
+    networks.add_input_options(parser)
+    parser.add_argument("--hint", choices=HINTS, default=HINTS[0])
+    parser.add_argument("--runs", type=cli.positive, default=10, help="timed runs (default: 10)")
+    parser.add_argument(
+        "--output", type=Path, metavar="F.npz", help="write the outputs to this file"
+    )
+    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    return parser

@@ -1,0 +1,122 @@
+"""The verify command line: `python -m tvm_neocpu verify model.onnx --shape data:1,3,224,224`.
+
+Compares every output with ONNX Runtime's, on random inputs or those of `--input`. Where one differs
+by more than the tolerance, the network is halved until the first operation that deviates is found.
+The exit code is 1 then.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+import onnx
+from rich.table import Table
+
+from tvm_neocpu.commands import cli, networks
+from tvm_neocpu.contrib.peers.compare import TOLERANCE
+from tvm_neocpu.contrib.verify import engines
+from tvm_neocpu.contrib.verify.compare_outputs import OutputCheck, check_outputs
+from tvm_neocpu.contrib.verify.first_deviation import Deviation, first_deviation
+from tvm_neocpu.frontend.onnx_model import graph_inputs, resolve_shapes
+from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.module_info import TensorInfo
+
+# The exit code where an output differs from the reference's.
+DIFFERS = 1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns its exit code."""
+    return cli.guarded(_verify, argv)
+
+
+def _verify(argv: list[str]) -> int:
+    words, flags = cli.split_target_flags(argv)
+    options = _parser().parse_args(words)
+    if options.threads:
+        threads.use_threads(options.threads)
+    cli.check_writable(options.json)
+    ours = partial(_ours, target=cli.target_text(options.target, flags))
+    report = []
+    code = 0
+    for spec in options.models:
+        name, model = cli.load_network(spec)
+        infos = _tensors(model, options.shape)
+        inputs = networks.inputs_for(infos, options.input, options.seed)
+        checks = check_outputs(model, inputs, ours, _reference, options.tolerance)
+        _show(name, checks)
+        deviation = None
+        if any(check.differs for check in checks):
+            code = DIFFERS
+            deviation = first_deviation(
+                model, inputs, ours, _reference, options.tolerance, partial(print, flush=True)
+            )
+            print(f"{name}: {_said(deviation)}")
+        report.append(_as_json(name, checks, deviation))
+    cli.write_report(options.json, {"tolerance": options.tolerance, "networks": report})
+    return code
+
+
+# Tests put engines of their own in their place.
+_ours = engines.run_ours
+_reference = engines.run_reference
+
+
+def _tensors(model: onnx.ModelProto, texts: Sequence[str]) -> list[TensorInfo]:
+    """The inputs with their shapes resolved."""
+    shapes = resolve_shapes(model.graph, cli.parse_shapes(texts))
+    return [
+        TensorInfo(
+            value.name,
+            shapes[value.name],
+            onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type).name,
+        )
+        for value in graph_inputs(model.graph)
+    ]
+
+
+def _show(name: str, checks: Sequence[OutputCheck]) -> None:
+    table = Table(title=f"{name}: outputs against ONNX Runtime's")
+    for heading in ("output", "shape", "error / largest value", ""):
+        table.add_column(heading, justify="right" if "error" in heading else "left")
+    for check in checks:
+        verdict = "differs" if check.differs else "right"
+        table.add_row(check.name, str(list(check.shape)), f"{check.error:.1e}", verdict)
+    cli.console(width=100).print(table)
+
+
+def _said(found: Deviation | None) -> str:
+    if found is None:
+        return "no part of the network deviates by itself; the fault is in what is fused"
+    return (
+        f"the first operation that deviates is {found.operator} {found.node!r}: output "
+        f"{found.check.name!r} by {found.check.error:.1e} of its largest value"
+    )
+
+
+def _as_json(
+    name: str, checks: Sequence[OutputCheck], found: Deviation | None
+) -> dict[str, object]:
+    rows = [
+        {"output": c.name, "shape": list(c.shape), "error": c.error, "differs": c.differs}
+        for c in checks
+    ]
+    first = found and {"node": found.node, "operator": found.operator, "error": found.check.error}
+    return {"network": name, "outputs": rows, "first_deviation": first}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = cli.Parser(prog="python -m tvm_neocpu verify", description=__doc__)
+    cli.add_common_options(parser)
+    networks.add_input_options(parser)
+    parser.add_argument(
+        "--tolerance",
+        type=cli.positive_number,
+        default=TOLERANCE,
+        help=f"of the largest value (default: {TOLERANCE:.0e})",
+    )
+    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    return parser

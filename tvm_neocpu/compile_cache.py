@@ -1,0 +1,187 @@
+"""Compiled networks from the user's cache folder: what was built before is not built again.
+
+A key is a hash of everything that goes into a build: the model, shapes, target, this machine, logs
+and settings, the versions of TVM and of this package's sources. It is made without the compiler, so
+that a hit never imports it. Files of the cache are exported libraries, whose checksums are compared
+before they are used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from tvm_neocpu.core.cpu import cache_sizes
+from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.core.told import listening
+from tvm_neocpu.core.user_data import data_folder
+from tvm_neocpu.exporting.cache_folder import VARIABLE, CacheFolder, cache_folder
+from tvm_neocpu.runtime.built_module import BuiltModule, load
+from tvm_neocpu.runtime.host import executable_features
+from tvm_neocpu.runtime.linker import c_compiler
+from tvm_neocpu.runtime.threads import thread_count
+from tvm_neocpu.version import __version__
+
+_PACKAGE = Path(__file__).parent
+# The warnings that are told again: their names, and where they are.
+_WARNINGS = {
+    "FallbackWarning": "tvm_neocpu.core.fallback",
+    "SlowNetworkWarning": "tvm_neocpu.topi.cost.speed_check",
+}
+# A disk with less free is left to others.
+MIN_FREE = 1 << 30
+
+
+def cached(
+    model: bytes,
+    options: Mapping[str, Any],
+    build: Callable[[], BuiltModule],
+    folder: Path | None = None,
+) -> BuiltModule:
+    """The library from the cache, else ``build()``, which is kept there.
+
+    ``model`` and ``options`` are what the caller builds from. ``folder`` is another than the
+    user's. Without a C compiler, with the cache switched off, or with implementations from outside
+    the package, nothing is cached.
+    """
+    place = folder or cache_folder()
+    if place is None or c_compiler() is None or _has_guests():
+        return build()
+    store = CacheFolder(place)
+    key = key_of(model, options)
+    found = store.read(key, load)
+    if found is None:
+        with store.locked(key):
+            found = store.read(key, load)  # another process may have made it meanwhile
+            if found is None:
+                return _built(store, key, build)
+    _tell_again(store.path(key))
+    return found
+
+
+def key_of(model: bytes, options: Mapping[str, Any]) -> str:
+    """Forty hex digits."""
+    about = {
+        "options": options,
+        "machine": [platform.machine(), _cpu_model(), cache_sizes(), thread_count()],
+        "features": sorted(executable_features() or ()),
+        "settings": {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith("TVM_NEOCPU_") and name not in (VARIABLE, "TVM_NEOCPU_DEBUG")
+        },
+        "files": list(map(_stamp, _files_that_count())),
+        "applied": _applied_logs(),
+        "versions": [__version__, _tvm_version(), _sources()],
+    }
+    found = hashlib.sha256(model)
+    found.update(json.dumps(about, sort_keys=True, default=str).encode())
+    return found.hexdigest()[:40]
+
+
+def _built(store: CacheFolder, key: str, build: Callable[[], BuiltModule]) -> BuiltModule:
+    with listening() as heard:
+        library = build()
+
+    def save(path: Path) -> None:
+        if shutil.disk_usage(path.parent).free < MIN_FREE:
+            raise ModuleFileError("its disk is full")
+        rows = [[type(said).__name__, str(said)] for said in heard]
+        path.with_suffix(".json").write_text(json.dumps(rows), encoding="utf-8")
+        library.export_library(path)
+
+    store.write(key, save)
+    return library
+
+
+def _tell_again(path: Path) -> None:
+    """The warnings of the build whose result this is."""
+    try:
+        for name, text in json.loads(path.with_suffix(".json").read_text("utf-8")):
+            if name in _WARNINGS:
+                kind = getattr(import_module(_WARNINGS[name]), name)
+                warnings.warn(kind(text), stacklevel=4)
+    except (OSError, ValueError):
+        return
+
+
+def _has_guests() -> bool:
+    """Whether somebody registered implementations: their code is in no hash of ours."""
+    table = sys.modules.get("tvm_neocpu.topi.table")
+    return table is not None and any(
+        not one.config_type.__module__.startswith("tvm_neocpu.")
+        for one in table.all_implementations()
+    )
+
+
+def _applied_logs() -> list[str]:
+    """The contents of the logs that `apply_history_best` applies now."""
+    history = sys.modules.get("tvm_neocpu.tuning.database.history")
+    if history is None:
+        return []
+    logs = history.applied_logs()
+    return [hashlib.sha256(repr((log.records, log.plans)).encode()).hexdigest() for log in logs]
+
+
+def _files_that_count() -> Iterator[Path]:
+    """Logs that builds find by themselves, and this machine's calibration."""
+    extra = os.environ.get("TVM_NEOCPU_LOGS", "").split(os.pathsep)
+    roots = [
+        _PACKAGE / "_tuning_logs",
+        _PACKAGE.parent / "tuning_logs",
+        *map(Path, filter(None, extra)),
+    ]
+    for root in roots:
+        yield from sorted(root.glob("*/*.log"))
+    database = data_folder()
+    if database is not None:
+        yield from sorted((database / "logs").glob("*.log"))
+    cached = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    chosen = os.environ.get("TVM_NEOCPU_CALIBRATION", "")
+    yield Path(chosen or Path(cached) / "tvm_neocpu" / "calibration.json")
+
+
+def _stamp(path: Path) -> tuple[str, int, int]:
+    try:
+        status = path.stat()
+    except OSError:
+        return str(path), 0, 0
+    return str(path), status.st_size, status.st_mtime_ns
+
+
+@cache
+def _sources() -> str:
+    """What tells two states of the package's sources apart: names, sizes and times."""
+    found = hashlib.sha256()
+    for path in sorted(_PACKAGE.rglob("*.py")):
+        found.update(repr(_stamp(path)).encode())
+    return found.hexdigest()
+
+
+@cache
+def _cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
+    """The lines that name the CPU; Python's word for it where there is no such file."""
+    names = ("vendor_id", "cpu family", "model", "model name", "stepping", "CPU part")
+    try:
+        lines = cpuinfo.read_text().split("\n\n")[0].splitlines()
+    except OSError:
+        return [platform.processor()]
+    return [line for line in lines if line.split(":")[0].strip() in names]
+
+
+def _tvm_version() -> str:
+    try:
+        return version("apache-tvm")
+    except PackageNotFoundError:
+        return "unknown"

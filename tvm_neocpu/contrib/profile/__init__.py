@@ -1,0 +1,1 @@
+"""Where the time of a run goes: every operation timed inside the network, beside its ceilings."""

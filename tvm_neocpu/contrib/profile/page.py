@@ -1,0 +1,144 @@
+"""A profile as one self-contained HTML page: timeline, roofline, table. Nothing is loaded."""
+
+from __future__ import annotations
+
+import math
+from html import escape
+
+from tvm_neocpu.contrib.explain.page import colours_of
+from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
+
+_WIDTH, _LINE, _PLOT = 1100.0, 44.0, 360.0
+_MARGIN = 56.0
+_STYLE = """
+body { font: 14px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 1160px; color: #1d2733;
+  background: #fff; }
+svg { width: 100%; height: auto; display: block; }
+text { font-size: 12px; fill: #51606f; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
+th, td { padding: .2rem .5rem; border-bottom: 1px solid #e3e8ee; text-align: left; }
+.n { text-align: right; }
+.legend span { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em; }
+@media (prefers-color-scheme: dark) {
+  body { background: #14191f; color: #dfe6ee; } text { fill: #9fb0c0; }
+  th, td { border-color: #2b3540; } }
+"""
+
+
+def render(profile: Profile) -> str:
+    """The page's text."""
+    colours = colours_of(sorted({row.algorithm for row in profile.rows}), neutral=[PLAIN])
+    legend = "".join(
+        f'<span style="background:{colour}"></span>{escape(name)}'
+        for name, colour in colours.items()
+    )
+    title = f"{escape(profile.network)} on {escape(profile.cpu)}, {profile.threads} threads"
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
+<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>
+<h1>{title}</h1>
+<p>{profile.wall * 1e3:.3f} ms a run; the operations below sum to {profile.explained:.1%} of it,
+{profile.between * 1e3:.3f} ms lie between them. Measured ceilings: {profile.ceilings.peak:.0f}
+GFLOP/s, {profile.ceilings.bandwidth:.1f} GB/s.</p>
+<p class="legend">{legend}</p>
+<h2>Timeline</h2>
+{_timeline(profile, colours)}
+<h2>Roofline</h2>
+{_roofline(profile, colours)}
+<h2>Operations</h2>
+{_table(profile)}
+</body></html>
+"""
+
+
+def _timeline(profile: Profile, colours: dict[str, str]) -> str:
+    """Bars in the order of the run, as wide as they take; a gap is time between operations."""
+    end = max((row.call.start + row.call.seconds for row in profile.rows), default=1.0)
+    bars = [
+        f'<rect x="{row.call.start / end * _WIDTH:.2f}" y="4" '
+        f'width="{max(0.4, row.call.seconds / end * _WIDTH):.2f}" height="{_LINE - 8}" '
+        f'fill="{colours[row.algorithm]}"><title>{_hint(row, profile)}</title></rect>'
+        for row in profile.rows
+    ]
+    return f'<svg id="timeline" viewBox="0 0 {_WIDTH} {_LINE}">{"".join(bars)}</svg>'
+
+
+def _roofline(profile: Profile, colours: dict[str, str]) -> str:
+    """GFLOP/s over FLOP per byte, both logarithmic, under the machine's two ceilings."""
+    rows = [row for row in profile.rows if row.flops and row.call.moved and row.call.seconds]
+    if not rows:
+        return "<p>No operation's multiply-adds are known.</p>"
+    peak, width = profile.ceilings.peak, profile.ceilings.bandwidth
+    ridge = peak / width
+    intensities = [row.flops / row.call.moved for row in rows]
+    low, high = min(*intensities, ridge) / 2, max(*intensities, ridge) * 2
+    bottom = min(min(row.gflops for row in rows), peak / 100) / 2
+
+    def x(intensity: float) -> float:
+        return _MARGIN + _log_share(intensity, low, high) * (_WIDTH - 2 * _MARGIN)
+
+    def y(gflops: float) -> float:
+        return _PLOT - 30 - _log_share(gflops, bottom, peak * 1.6) * (_PLOT - 50)
+
+    roof = f"{x(low):.1f},{y(max(bottom, low * width)):.1f} {x(ridge):.1f},{y(peak):.1f} "
+    roof += f"{x(high):.1f},{y(peak):.1f}"
+    dots = [
+        f'<circle cx="{x(intensity):.1f}" cy="{y(row.gflops):.1f}" '
+        f'r="{3 + 9 * math.sqrt(row.call.seconds / profile.wall):.1f}" fill-opacity=".75" '
+        f'fill="{colours[row.algorithm]}"><title>{_hint(row, profile)}</title></circle>'
+        for row, intensity in zip(rows, intensities, strict=True)
+    ]
+    return (
+        f'<svg id="roofline" viewBox="0 0 {_WIDTH} {_PLOT}">'
+        f'<polyline points="{roof}" fill="none" stroke="#8795a3" stroke-width="1.5"/>'
+        f"{''.join(dots)}"
+        f'<text x="{x(ridge):.0f}" y="{y(peak) - 8:.0f}">{peak:.0f} GFLOP/s</text>'
+        f'<text x="{_MARGIN}" y="{_PLOT - 6}">{low:.1f} FLOP per byte</text>'
+        f'<text x="{_WIDTH - _MARGIN}" y="{_PLOT - 6}" text-anchor="end">{high:.0f}</text></svg>'
+    )
+
+
+def _table(profile: Profile) -> str:
+    head = "".join(
+        f'<th class="{"n" if numeric else ""}">{name}</th>'
+        for name, numeric in (
+            ("operation", False),
+            ("algorithm", False),
+            ("layouts", False),
+            ("ms", True),
+            ("share", True),
+            ("GFLOP/s", True),
+            ("of peak", True),
+            ("MiB", True),
+            ("of bandwidth", True),
+            ("config", False),
+        )
+    )
+    body = "".join(f"<tr>{_cells(row, profile)}</tr>" for row in profile.rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(row: ProfileRow, profile: Profile) -> str:
+    known = row.flops > 0
+    cells = [
+        (escape(row.what), ""),
+        (escape(row.algorithm), ""),
+        (escape(row.layouts), ""),
+        (f"{row.call.seconds * 1e3:.3f}", "n"),
+        (f"{row.call.seconds / profile.wall:.1%}", "n"),
+        (f"{row.gflops:.0f}" if known else "", "n"),
+        (f"{row.gflops / profile.ceilings.peak:.0%}" if known else "", "n"),
+        (f"{row.call.moved / 2**20:.2f}", "n"),
+        (f"{row.bandwidth / profile.ceilings.bandwidth:.0%}", "n"),
+        (escape(row.config), ""),
+    ]
+    return "".join(f'<td class="{kind}">{text}</td>' for text, kind in cells)
+
+
+def _hint(row: ProfileRow, profile: Profile) -> str:
+    share = row.call.seconds / profile.wall
+    return escape(f"{row.what}: {row.call.seconds * 1e3:.3f} ms, {share:.1%}, {row.algorithm}")
+
+
+def _log_share(value: float, low: float, high: float) -> float:
+    return math.log(max(value, low) / low) / math.log(high / low)

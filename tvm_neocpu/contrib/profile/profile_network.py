@@ -1,0 +1,143 @@
+"""A network's profile: rows of operations with their share of the time and of the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+
+from tvm_neocpu.contrib.kernels.ceilings import Ceilings
+from tvm_neocpu.contrib.peers.runner import Network
+from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.pipeline import choose_plan
+from tvm_neocpu.topi.table import implementation_of
+from tvm_neocpu.tuning.database.history import current_history
+from tvm_neocpu.tuning.in_network.machine import Scheme
+
+# What a call is that no template computed.
+PLAIN = "TVM's own"
+
+
+@dataclass(frozen=True)
+class ProfileRow:
+    """One call. ``flops`` is 0 where it is not known; a multiply-add counts as two.
+
+    ``what`` is the workload, ``algorithm`` and ``config`` say how it is computed, ``layouts`` what
+    the config reads and writes (``"8c -> 16c"``).
+    """
+
+    call: Call
+    what: str
+    algorithm: str
+    layouts: str
+    config: str
+    flops: int
+
+    @property
+    def gflops(self) -> float:
+        """GFLOP/s."""
+        return self.flops / self.call.seconds / 1e9 if self.call.seconds else 0.0
+
+    @property
+    def bandwidth(self) -> float:
+        """GB/s of the tensors that the call reads and writes, each once."""
+        return self.call.moved / self.call.seconds / 1e9 if self.call.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Profile:
+    """``wall`` are the seconds of a run that nobody watched."""
+
+    network: str
+    cpu: str
+    threads: int
+    ceilings: Ceilings
+    rows: tuple[ProfileRow, ...]
+    wall: float
+
+    @property
+    def explained(self) -> float:
+        """The seconds of all rows over the wall time: about 1."""
+        return sum(row.call.seconds for row in self.rows) / self.wall
+
+    @property
+    def between(self) -> float:
+        """Seconds between the calls: the virtual machine and its allocations."""
+        return self.wall - sum(row.call.seconds for row in self.rows)
+
+
+def profile_network(network: Network, ceilings: Ceilings, runs: int) -> Profile:
+    """Build as `relay.build` would, and time ``runs`` runs."""
+    folded = open_onnx(network.content, network.shapes, network.target)
+    cpu = folded.cpu
+    lowered = folded.lower(choose_plan(folded.graph, cpu, current_history(cpu)))
+    inputs = [tvm.runtime.tensor(array) for array in folded.inputs]
+    found = watch_calls(tvm.compile(lowered.module, folded.target).jit(), inputs, runs)
+    rows = tuple(_row(call, lowered.schemes.get(call.name)) for call in found.calls)
+    return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall)
+
+
+def as_json(profile: Profile) -> dict[str, Any]:
+    """Everything, in milliseconds, bytes, GFLOP/s and GB/s."""
+    return {
+        "network": profile.network,
+        "wall_ms": profile.wall * 1e3,
+        "between_ms": profile.between * 1e3,
+        "explained": profile.explained,
+        "peak_gflops": profile.ceilings.peak,
+        "bandwidth_gbs": profile.ceilings.bandwidth,
+        "operations": [
+            {
+                "name": row.call.name,
+                "what": row.what,
+                "algorithm": row.algorithm,
+                "layouts": row.layouts,
+                "config": row.config,
+                "start_ms": row.call.start * 1e3,
+                "ms": row.call.seconds * 1e3,
+                "share": row.call.seconds / profile.wall,
+                "gflops": row.gflops,
+                "share_of_peak": row.gflops / profile.ceilings.peak,
+                "bytes": row.call.moved,
+                "share_of_bandwidth": row.bandwidth / profile.ceilings.bandwidth,
+            }
+            for row in profile.rows
+        ],
+    }
+
+
+def chrome_trace(profile: Profile) -> dict[str, Any]:
+    """The run as events of Chrome's and Perfetto's trace viewers; times are microseconds."""
+    return {
+        "displayTimeUnit": "ms",
+        "traceEvents": [
+            {
+                "name": row.what or row.call.name,
+                "cat": row.algorithm,
+                "ph": "X",
+                "ts": row.call.start * 1e6,
+                "dur": row.call.seconds * 1e6,
+                "pid": profile.network,
+                "tid": f"{profile.threads} threads",
+                "args": {"function": row.call.name, "config": row.config, "gflops": row.gflops},
+            }
+            for row in profile.rows
+        ],
+    }
+
+
+def _row(call: Call, scheme: Scheme | None) -> ProfileRow:
+    if scheme is None:
+        return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
+    workload, config = scheme
+    algorithm = implementation_of(config).describe(workload, config)
+    return ProfileRow(call, str(workload), algorithm, _layouts(config), str(config), workload.flops)
+
+
+def _layouts(config: Config) -> str:
+    """Blocks of channels that the config reads and writes."""
+    reads, writes = getattr(config, "ic_bn", 0), getattr(config, "oc_bn", 0)
+    return f"{reads or 1}c -> {writes or 1}c" if reads or writes else ""

@@ -1,0 +1,108 @@
+"""An experiment as one self-contained HTML page, which loads nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from importlib import resources
+
+from tvm_neocpu.contrib.explain.layered import draw
+from tvm_neocpu.contrib.explain.page import colours_of
+from tvm_neocpu.contrib.explain.svg import edge_path
+from tvm_neocpu.contrib.schedule import table
+from tvm_neocpu.contrib.schedule.charts import buffer_chart, live_chart
+from tvm_neocpu.contrib.schedule.experiment import Experiment
+
+# The page may use its own style, and fetch and run nothing.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+BOX = (150.0, 30.0)
+MARGIN = 16.0
+MAX_LABEL = 24
+
+
+def render(found: Experiment) -> str:
+    """The page as HTML text."""
+    title = f"{found.network} on {found.machine}"
+    notes = "".join(f"<p>{escape(line)}</p>" for line in table.boundary_lines(found))
+    style = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}: fused groups</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header>
+<h1>{escape(title)}</h1>
+<p>{escape(table.headline(found))}</p>
+{notes}
+</header>
+<main>
+<section class="charts" aria-label="memory over time">
+<h2>Buffer over time, best partition</h2>
+{buffer_chart(found)}
+<h2>Bytes alive over steps, nothing fused</h2>
+{live_chart(found)}
+</section>
+<section class="tables" aria-label="tables">
+<h2>Partitions and orders</h2>
+{_table(table.HEADINGS, table.rows_of(found))}
+<h2>Memory of the whole network</h2>
+<p>{escape(table.MEMORY_NOTE)}</p>
+{_table(table.MEMORY_HEADINGS, table.memory_rows(found))}
+</section>
+<section class="drawing" aria-label="the network">
+<h2>Groups of the best partition</h2>
+<p>Boxes of one colour and number run fused; the number is the place of the group.</p>
+<div class="canvas">
+{network_svg(found)}
+</div>
+</section>
+</main>
+</body>
+</html>
+"""
+
+
+def network_svg(found: Experiment) -> str:
+    """The network; each box has the colour and the number of its group."""
+    graph, best = found.graph, found.best
+    group_of = {node: at for at, group in enumerate(best.groups) for node in group}
+    alone = [str(at) for at, group in enumerate(best.groups) if len(group) == 1]
+    colours = colours_of((str(at) for at in range(len(best.groups))), neutral=alone)
+    drawing = draw([node.id for node in graph.nodes], graph.edges, BOX)
+    width, height = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}"'
+        f' height="{height:.0f}" viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}">',
+        f"<title>{len(graph)} nodes in {len(best.groups)} groups</title>",
+    ]
+    for (source, target), points in drawing.routes.items():
+        one, other = group_of[graph.place[source]], group_of[graph.place[target]]
+        kind = "inside" if one == other else "between"
+        parts.append(f'<path class="edge {kind}" d="{edge_path(points)}"/>')
+    for place, node in enumerate(graph.nodes):
+        group = group_of[place]
+        x, y = drawing.centres[node.id]
+        left, top = x - BOX[0] / 2, y - BOX[1] / 2
+        label = node.label if len(node.label) <= MAX_LABEL else f"{node.label[: MAX_LABEL - 1]}…"
+        parts.append(
+            f'<g class="node"><title>{escape(f"{node.id}: {node.label}, group {group}")}</title>'
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{BOX[0]}" height="{BOX[1]}" rx="5"'
+            f' style="fill:{colours[str(group)]}"/>'
+            f'<text x="{x:.1f}" y="{y + 4:.1f}">{escape(label)}</text>'
+            f'<text class="number" x="{left + 4:.1f}" y="{top + 10:.1f}">{group}</text></g>'
+        )
+    return "\n".join([*parts, "</svg>"])
+
+
+def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(text)}</th>" for text in headings)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

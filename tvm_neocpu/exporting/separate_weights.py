@@ -1,0 +1,75 @@
+"""A library whose weights are read where they lie in the file, instead of being constants of it."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+
+from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.exporting.bytecode.executable import (
+    Constant,
+    UnknownBytecodeError,
+    read_executable,
+    write_executable,
+)
+from tvm_neocpu.exporting.bytecode.lift_weights import lift_weights
+from tvm_neocpu.runtime.file_tail import Tail, Weight, append_tail
+from tvm_neocpu.runtime.module_info import ModuleInfo
+from tvm_neocpu.runtime.quiet import silent_stderr
+
+_LOAD = "ffi.Module.load_from_bytes.relax.VMExecutable"
+
+
+@dataclass(frozen=True)
+class SeparatedModule:
+    """A module whose functions take the weights after their inputs, and the weights."""
+
+    module: tvm.runtime.Module
+    weights: tuple[Constant, ...]
+    taken: dict[str, tuple[int, ...]]
+
+    def append_to(self, library: Path, info: ModuleInfo, weights_file: Path | None) -> None:
+        """Write weights, description and checksums behind the linked code.
+
+        ``weights_file`` lies beside the library under its final name; it gets the weights.
+        """
+        rows, end = [], 0
+        for weight in self.weights:
+            rows.append(Weight(end, weight.shape, weight.dtype))
+            end += len(weight.data) + -len(weight.data) % ALIGNMENT
+        name = weights_file.name if weights_file else ""
+        tail = Tail(info, tuple(rows), self.taken, name)
+        content = [weight.data for weight in self.weights]
+        with library.open("r+b") as file:
+            if weights_file is None:
+                append_tail(file, tail, content, None)
+                return
+            draft = weights_file.with_name(f".{library.name}.weights")
+            try:
+                with draft.open("w+b") as other:
+                    append_tail(file, tail, content, other)
+                draft.replace(weights_file)
+            finally:
+                draft.unlink(missing_ok=True)
+
+
+def separated(module: tvm.runtime.Module) -> SeparatedModule | None:
+    """``None`` where TVM's bytecode is not as it is known here: its weights stay constants."""
+    with tempfile.NamedTemporaryFile(prefix="neocpu-") as file:
+        with silent_stderr():
+            module.write_to_file(file.name, "")
+        text = Path(file.name).read_bytes()
+    try:
+        lifted = lift_weights(read_executable(memoryview(text)))
+    except UnknownBytecodeError:
+        return None
+    if lifted is None:
+        return None
+    with silent_stderr():
+        made = tvm.get_global_func(_LOAD)(write_executable(lifted.executable))
+    for part in module.imports:
+        made.import_module(part)
+    return SeparatedModule(made, lifted.weights, dict(lifted.taken))

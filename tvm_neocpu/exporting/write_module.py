@@ -1,0 +1,115 @@
+"""Writing a compiled module: one file with machine code, weights and their description.
+
+The description is a second, tiny Relax executable that the first one imports. Its one function
+returns the JSON text. TVM stores and finds it as it does the weights, in every file format.
+"""
+
+from __future__ import annotations
+
+import os
+import tarfile
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.support import cc
+
+from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.exporting.separate_weights import separated
+from tvm_neocpu.runtime.linker import check_compiler, complaint
+from tvm_neocpu.runtime.module_file import INFO_FUNCTION, LINKED, SUFFIXES, info_part
+from tvm_neocpu.runtime.module_info import ModuleInfo
+from tvm_neocpu.runtime.quiet import silent_stderr
+
+# Where the weights go: into the library's file, or into one beside it.
+INSIDE, SEPARATE = "inside", "separate"
+
+
+def attach_info(module: tvm.runtime.Module, info: ModuleInfo) -> None:
+    """Put the description into a module, once, so that every export carries it."""
+    if info_part(module) is None:
+        module.import_module(_info_module(info))
+
+
+def _info_module(info: ModuleInfo) -> tvm.runtime.Module:
+    """An executable with one function, which returns the description as JSON text."""
+    builder = relax.ExecBuilder()
+    with builder.function(INFO_FUNCTION, num_inputs=0):
+        text = builder.convert_constant(info.to_json())
+        builder.emit_call("vm.builtin.copy", args=[text], dst=builder.r(0))
+        builder.emit_ret(builder.r(0))
+    return builder.get().mod
+
+
+def export_module(
+    module: tvm.runtime.Module,
+    info: ModuleInfo,
+    path: Path,
+    fcompile: Callable[..., Any] | None,
+    options: Mapping[str, Any],
+    weights: str = INSIDE,
+) -> None:
+    """Write the file, first under another name, so that no reader meets half of it.
+
+    The weights of a ``.so`` stand behind its code, where a loader maps them; with ``SEPARATE`` in
+    ``NAME.weights`` beside it. Raises ModuleFileError.
+    """
+    if weights not in (INSIDE, SEPARATE):
+        raise ModuleFileError(f"weights is {INSIDE!r} or {SEPARATE!r}, not {weights!r}")
+    if path.suffix not in SUFFIXES:
+        raise ModuleFileError(f"an exported module's name ends in .so or .tar, unlike {path}")
+    if not path.parent.is_dir():
+        raise ModuleFileError(f"cannot write {path}: there is no directory {path.parent}")
+    if not any(part.kind == "llvm" for part in module.imports):
+        raise ModuleFileError(f"cannot write {path}: a loaded module has no objects; copy its file")
+    if fcompile is None:
+        fcompile = _pack_tar if path.suffix == ".tar" else _linker(path)
+    attach_info(module, info)
+    apart = separated(module) if path.suffix == ".so" else None
+    if weights == SEPARATE and apart is None:
+        raise ModuleFileError(f"cannot write {path}: only a .so with weights has them apart")
+    writer = f"{os.getpid()}-{threading.get_ident()}"
+    draft = path.with_name(f".{path.stem}.{writer}{path.suffix}")
+    try:
+        with silent_stderr():
+            exported = apart.module if apart is not None else module
+            exported.export_library(str(draft), fcompile=fcompile, **options)
+        if apart is not None:
+            beside = path.with_suffix(".weights") if weights == SEPARATE else None
+            apart.append_to(draft, info, beside)
+        draft.replace(path)
+    except (OSError, RuntimeError) as error:
+        raise ModuleFileError(f"cannot write {path}: {_why(error, path, info)}") from error
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _why(error: Exception, path: Path, info: ModuleInfo) -> str:
+    """The reason in a line; for code of another CPU, what links it."""
+    said = complaint(str(error))
+    foreign = any(lacking in info.triple.split("-")[0] for lacking in info.missing)
+    if foreign and path.suffix in LINKED:
+        arch = info.triple.split("-")[0]
+        return (
+            f"this machine's C compiler does not link code for {arch}: pass "
+            f"fcompile=tvm.support.cc.cross_compiler('{arch}-linux-gnu-g++'), or write a .tar"
+        )
+    return said
+
+
+def _pack_tar(path: str, files: Iterable[str], **_: Any) -> None:
+    """Write an uncompressed archive: weights hardly compress, and gzip is slow."""
+    with tarfile.open(path, "w") as archive:
+        for file in files:
+            archive.add(file, arcname=Path(file).name)
+
+
+_pack_tar.output_format = "tar"  # type: ignore[attr-defined]  # TVM asks fcompile for it
+
+
+def _linker(path: Path) -> Callable[..., Any]:
+    check_compiler(f"write {path}")
+    return cc.create_shared

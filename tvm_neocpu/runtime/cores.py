@@ -1,0 +1,127 @@
+"""Which cores a session runs on, and TVM's pool of workers on exactly these.
+
+TVM 0.27 keeps a pool for each *calling thread*. A thread that calls ``runtime.config_threadpool``
+before its first parallel loop gets a pool of as many workers as it names cores, and no other pool
+changes. So a session runs networks on threads of its own, each with its own cores.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from numbers import Integral
+
+from tvm_neocpu.core.cpu import allowed_cpus, core_key, physical_cores
+from tvm_neocpu.core.errors import SessionError
+from tvm_neocpu.runtime.threads import TooManyThreadsWarning
+from tvm_neocpu.runtime.tvm_library import runtime_function
+
+# TVM's number for "all threads may use all the cores named": the kernel moves a thread away from a
+# core that a neighbour keeps busy, where a thread bound to one core would wait.
+_SHARE_ALL_CORES = -3
+
+_lock = threading.Lock()
+_claims: Counter[int] = Counter()
+
+
+def free_cores(count: int) -> list[int]:
+    """So many CPUs, one of each physical core: those that fewest sessions use."""
+    with _lock:
+        return sorted(sorted(_one_of_each_core(), key=lambda cpu: (_claims[cpu], cpu))[:count])
+
+
+def split_cores(cpus: Sequence[int], threads: int, streams: int) -> list[list[int]]:
+    """CPUs for each stream: ``threads`` in all, at least one for each stream.
+
+    More streams than CPUs begin again with the first.
+    """
+    each = max(1, threads // streams)
+    return [
+        [cpus[(stream * each + place) % len(cpus)] for place in range(each)]
+        for stream in range(streams)
+    ]
+
+
+def claim_cores(groups: Sequence[Sequence[int]]) -> Callable[[], None]:
+    """Note that a session uses these CPUs; returns what ends that."""
+    used = Counter(cpu for group in groups for cpu in group)
+    with _lock:
+        _claims.update(used)
+
+    def release() -> None:
+        with _lock:
+            _claims.subtract(used)
+
+    return release
+
+
+def checked_threads(threads: object, cores: Sequence[int] | None = None) -> int:
+    """The number of threads to run on: as many as there are cores for ``None``, and never more.
+
+    ``cores`` are the CPUs that the caller named. Raises SessionError for what is no positive whole
+    number; warns of too many.
+    """
+    there = min(physical_cores(), len(_one_of_each_core())) if cores is None else len(cores)
+    if threads is None:
+        return there
+    count = positive_count("threads", threads)
+    if count > there:
+        known = "1 core" if there == 1 else f"{there} cores"
+        warnings.warn(
+            f"{count} threads were asked for, and there are {known}: running on {there}",
+            TooManyThreadsWarning,
+            stacklevel=2,
+        )
+    return min(count, there)
+
+
+def checked_cores(cores: Sequence[int]) -> list[int]:
+    """The CPUs that a caller names. Raises SessionError for one that the process may not use."""
+    try:
+        named = [int(cpu) for cpu in cores]
+    except (TypeError, ValueError) as error:
+        raise SessionError(f"cores= lists numbers of CPUs, not {cores!r}") from error
+    foreign = sorted(set(named) - allowed_cpus())
+    if foreign or not named or len(set(named)) < len(named):
+        known = ", ".join(map(str, sorted(allowed_cpus())))
+        raise SessionError(f"cores={named}: name each once, of those this process has: {known}")
+    return named
+
+
+def positive_count(name: str, value: object) -> int:
+    """A positive whole number. Raises SessionError, which names the option."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise SessionError(f"{name} is a positive whole number, not {value!r}")
+    return int(value)
+
+
+def run_here_on(cpus: Sequence[int]) -> None:
+    """Give the calling thread a pool of its own: one worker for each CPU, all free to move among
+    them. For a thread that has not run a parallel loop of TVM yet.
+    """
+    _bind_here(cpus)  # workers inherit it, whatever TVM binds
+    use_here(cpus, len(cpus))
+
+
+def use_here(cpus: Sequence[int], threads: int) -> None:
+    """Have the calling thread's next loops run on so many threads of its pool, itself included.
+
+    ``cpus`` are those of `run_here_on`. It takes some microseconds.
+    """
+    names = [str(cpu) for cpu in cpus[:threads]]
+    runtime_function("runtime.config_threadpool")(_SHARE_ALL_CORES, threads, names)
+    if threads < len(cpus):
+        _bind_here(cpus)  # TVM bound this thread to the CPUs named
+
+
+def _bind_here(cpus: Sequence[int]) -> None:
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, cpus)  # of this thread alone
+
+
+def _one_of_each_core() -> list[int]:
+    first = {core_key(cpu): cpu for cpu in sorted(allowed_cpus(), reverse=True)}
+    return sorted(first.values())

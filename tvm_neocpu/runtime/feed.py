@@ -1,0 +1,163 @@
+"""What goes into a run and comes out of it: arrays of the caller, checked, copied where needed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from numpy.typing import NDArray
+
+from tvm_neocpu.core.errors import ShapeError, first_line
+from tvm_neocpu.runtime.cores import use_here
+from tvm_neocpu.runtime.functions import Function, Functions, Shapes
+from tvm_neocpu.runtime.inputs import check, tensor_over
+from tvm_neocpu.runtime.machine import flat
+from tvm_neocpu.runtime.module_info import TensorInfo
+from tvm_neocpu.runtime.pace import Pace
+from tvm_neocpu.runtime.tensors import as_array, is_plain, zeros
+
+Array = NDArray[Any]
+# Shapes whose times are remembered: a service may see any batch.
+_REMEMBERED = 256
+
+
+def as_input(info: TensorInfo, value: Any) -> Array | tvm_ffi.Tensor:
+    """An input's value: a tensor of ours as it is, anything else as an array.
+
+    NumPy, torch and whatever else shares CPU memory (DLPack) are not copied. Raises ShapeError for
+    another shape or type, and for memory that is not the CPU's.
+    """
+    if isinstance(value, tvm_ffi.Tensor):
+        check(info, tuple(value.shape), str(value.dtype))
+        return value if is_plain(value) else as_array(value)
+    array = _as_array(info, value)
+    check(info, array.shape, str(array.dtype))
+    return array
+
+
+def ordered(infos: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[Any]:
+    """The values in the order of ``infos``. Raises ShapeError for a name too many or too few."""
+    if not isinstance(values, Mapping):
+        raise ShapeError(f"inputs are a dictionary by name, not {type(values).__name__}")
+    names = [info.name for info in infos]
+    known = ", ".join(map(str, infos))
+    for name in values:
+        if name not in names:
+            raise ShapeError(f"the network has no input {name!r}; it has {known}")
+    for name in names:
+        if name not in values:
+            raise ShapeError(f"no value for input {name!r}; the network has {known}")
+    return [values[name] for name in names]
+
+
+class Feed:
+    """One stream's way from arrays to arrays: functions, memory for inputs that are copied, and
+    how many of its threads a call runs on. It belongs to the stream's thread, whose CPUs it knows.
+    """
+
+    def __init__(
+        self, functions: Functions, infos: Sequence[TensorInfo], cpus: Sequence[int]
+    ) -> None:
+        self._functions = functions
+        self._cpus = cpus
+        self._used = len(cpus)
+        self._paces: dict[Shapes, Pace] = {}
+        self._infos = infos
+        self._memory: dict[tuple[int, tuple[int, ...]], tvm_ffi.Tensor] = {}
+        # A function's first outputs, until its second run; then which outputs are constants.
+        self._first: dict[str, list[tvm_ffi.Tensor]] = {}
+        self._constants: dict[str, frozenset[int]] = {}
+
+    def run(self, values: Sequence[Array | tvm_ffi.Tensor]) -> list[Array]:
+        """The outputs, each in memory of its own that nothing else writes.
+
+        Raises ShapeError where the library has no code for the shapes.
+        """
+        shapes = tuple(tuple(map(int, value.shape)) for value in values)
+        function = self._functions.find(shapes)
+        tensors = [self._tensor(index, value) for index, value in enumerate(values)]
+        result = self._timed(shapes, lambda: function.run(*tensors))
+        return self._own(function, tensors, flat(result))
+
+    def _timed(self, shapes: Shapes, run: Callable[[], Any]) -> Any:
+        """Run on as many threads as calls of these shapes are fastest with now."""
+        if len(self._cpus) == 1:
+            return run()
+        if len(self._paces) > _REMEMBERED:
+            self._paces.clear()
+        pace = self._paces.setdefault(shapes, Pace(len(self._cpus)))
+        if pace.threads != self._used:
+            self._used = pace.threads
+            use_here(self._cpus, self._used)
+        start = time.perf_counter()
+        result = run()
+        pace.note(time.perf_counter() - start)
+        return result
+
+    def _tensor(self, index: int, value: Array | tvm_ffi.Tensor) -> tvm_ffi.Tensor:
+        if isinstance(value, tvm_ffi.Tensor):
+            return value
+        shared = tensor_over(value)
+        return shared if shared is not None else self._copied(index, value)
+
+    def _copied(self, index: int, array: Array) -> tvm_ffi.Tensor:
+        key = (index, array.shape)
+        if key not in self._memory:
+            for other in [known for known in self._memory if known[0] == index]:
+                del self._memory[other]
+            self._memory[key] = zeros(array.shape, self._infos[index].dtype)
+        np.copyto(as_array(self._memory[key]), array)
+        return self._memory[key]
+
+    def _own(
+        self,
+        function: Function,
+        inputs: Sequence[tvm_ffi.Tensor],
+        outputs: Sequence[tvm_ffi.Tensor],
+    ) -> list[Array]:
+        """Arrays over the outputs' memory, and copies of those that share it with an input, with
+        a weight, or with each other: a network may return what it was given.
+        """
+        name = function.entry.function
+        constants = self._constants.get(name)
+        if constants is None:
+            first = self._first.pop(name, None)
+            if first is None:
+                self._first[name] = list(outputs)
+                return [as_array(tensor).copy() for tensor in outputs]
+            # The first outputs are alive still: who has their memory is no new tensor.
+            constants = frozenset(
+                index
+                for index, (one, other) in enumerate(zip(first, outputs, strict=True))
+                if one.data_ptr() == other.data_ptr()
+            )
+            self._constants[name] = constants
+        taken = [_extent(tensor) for tensor in inputs]
+        arrays = []
+        for index, tensor in enumerate(outputs):
+            array = as_array(tensor)
+            start = tensor.data_ptr()
+            shares = any(low <= start < high for low, high in taken)
+            arrays.append(array.copy() if shares or index in constants else array)
+            taken.append(_extent(tensor))
+        return arrays
+
+
+def _extent(tensor: tvm_ffi.Tensor) -> tuple[int, int]:
+    start = tensor.data_ptr()
+    return start, start + as_array(tensor).nbytes
+
+
+def _as_array(info: TensorInfo, value: Any) -> Array:
+    if isinstance(value, np.ndarray):
+        return value
+    try:
+        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+            return np.from_dlpack(value)
+        return np.asarray(value)
+    except Exception as error:  # whatever a foreign array raises is the reason
+        reason = first_line(error)
+        raise ShapeError(f"input {info.name!r} cannot be read as an array: {reason}") from error

@@ -1,0 +1,229 @@
+"""What stands behind the code in an exported library: weights, description, checksums.
+
+    code       a shared library: dlopen reads no further than its segments
+    weights    from a page's start on, each aligned; read where they lie in the file
+    table      JSON: the description, the place of every weight, what each function takes
+    footer     96 bytes: a mark, the places of all that, checksums
+
+It is read before any code of the file is mapped. The weights may lie in a file of their own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import struct
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import tvm_ffi
+
+from tvm_neocpu.core.errors import ModuleFileError, first_line
+from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
+
+MARK = b"NEOCPU-3"
+# Mark, bytes of code, start and bytes of weights, start and bytes of the table, CRC of the weights,
+# nothing, SHA-256 of code and table.
+_FOOTER = "<8sQQQQQIQ32sxxxx"
+FOOTER_BYTES = struct.calcsize(_FOOTER)
+# A file of weights alone begins with a mark of its own, and what tells it from others.
+_HEADER = "<8sIQ44x"
+_HEADER_MARK = b"NEOCPU-W"
+_HEADER_BYTES = struct.calcsize(_HEADER)
+PAGE = 4096
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Weight:
+    """Where a weight's bytes are, from the start of all weights on, and what they are."""
+
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Tail:
+    """A file's description and its weights; ``taken`` has those of each function, in order.
+
+    ``weights_file`` is the name of the file that has them, beside the library; empty for itself.
+    """
+
+    info: ModuleInfo
+    weights: tuple[Weight, ...]
+    taken: Mapping[str, tuple[int, ...]]
+    weights_file: str = ""
+
+
+@dataclass(frozen=True)
+class Places:
+    """The footer's numbers, in bytes."""
+
+    code: int
+    weights_at: int
+    weights: int
+    table_at: int
+    table: int
+    weights_crc: int
+
+
+def append_tail(
+    file: BinaryIO, tail: Tail, content: Sequence[memoryview], weights_file: BinaryIO | None
+) -> None:
+    """Write weights, table and footer behind the code that ``file`` holds, and its end is at.
+
+    ``weights_file``, which is empty, gets the weights instead. ``content`` has their bytes in the
+    order of the table.
+    """
+    code = file.seek(0, 2)
+    target = weights_file or file
+    target.write(bytes(_HEADER_BYTES) if weights_file else b"")
+    start = target.seek(0, 2)
+    start += -start % PAGE
+    for weight, data in zip(tail.weights, content, strict=True):
+        target.write(bytes(start + weight.offset - target.tell()))
+        target.write(data)
+    size = target.tell() - start
+    rows = [[weight.offset, list(weight.shape), weight.dtype] for weight in tail.weights]
+    table = json.dumps(
+        {
+            "info": asdict(tail.info),
+            "weights": rows,
+            "taken": {name: list(found) for name, found in tail.taken.items()},
+            "weights_file": tail.weights_file,
+        }
+    ).encode()
+    table_at = file.seek(0, 2)
+    file.write(table)
+    places = Places(code, start, size, table_at, len(table), _crc(target, start, size))
+    if weights_file is not None:
+        weights_file.seek(0)
+        weights_file.write(_header(places))
+    file.write(_footer(places, _sha(file, places)))
+
+
+def read_tail(path: Path, check_weights: bool = False) -> Tail | None:
+    """A file's tail after a check of what it needs to run; ``None`` for a file without one.
+
+    ``check_weights`` reads them all, which takes about a second a gigabyte. Raises ModuleFileError
+    for a file that is damaged, or that lacks its weights.
+    """
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        if size < FOOTER_BYTES:
+            return None
+        file.seek(size - FOOTER_BYTES)
+        mark, *numbers, _, sha = struct.unpack(_FOOTER, file.read(FOOTER_BYTES))
+        if mark != MARK:
+            return None
+        places = Places(*numbers)
+        if places.table_at + places.table + FOOTER_BYTES != size or places.code > size:
+            raise ModuleFileError(f"cannot load {path}: it is truncated, or two files in one")
+        if _sha(file, places) != sha:
+            raise ModuleFileError(f"cannot load {path}: it is damaged: its checksum is another")
+        file.seek(places.table_at)
+        tail = _tail(file.read(places.table), path)
+    _check_weights(path, tail, places, check_weights)
+    return tail
+
+
+def map_weights(path: Path, tail: Tail) -> list[tvm_ffi.Tensor]:
+    """The weights as tensors over the mapped file; they live as long as the tensors.
+
+    Pages are read when they are first used, and all processes that map the file share them.
+    """
+    if not tail.weights:
+        return []
+    start = _places(path).weights_at
+    with _holder(path, tail).open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=_READ_OR_COPY)
+    whole = np.frombuffer(mapped, np.uint8)
+    tensors = []
+    for weight in tail.weights:
+        kind = np.dtype(weight.dtype)
+        count = int(np.prod(weight.shape, dtype=np.int64)) * kind.itemsize
+        at = start + weight.offset
+        tensors.append(tvm_ffi.from_dlpack(whole[at : at + count].view(kind).reshape(weight.shape)))
+    return tensors
+
+
+# Writing is allowed, and would copy the page: DLPack knows no memory that cannot be written.
+_READ_OR_COPY = getattr(mmap, "PROT_READ", 1) | getattr(mmap, "PROT_WRITE", 2)
+
+
+def _holder(path: Path, tail: Tail) -> Path:
+    return path.with_name(tail.weights_file) if tail.weights_file else path
+
+
+def _places(path: Path) -> Places:
+    with path.open("rb") as file:
+        file.seek(-FOOTER_BYTES, 2)
+        _, *numbers, _, _ = struct.unpack(_FOOTER, file.read(FOOTER_BYTES))
+    return Places(*numbers)
+
+
+def _footer(places: Places, sha: bytes) -> bytes:
+    numbers = (places.code, places.weights_at, places.weights, places.table_at, places.table)
+    return struct.pack(_FOOTER, MARK, *numbers, places.weights_crc, 0, sha)
+
+
+def _header(places: Places) -> bytes:
+    return struct.pack(_HEADER, _HEADER_MARK, places.weights_crc, places.weights)
+
+
+def _sha(file: BinaryIO, places: Places) -> bytes:
+    """Over the code, the table and the numbers that say where all is."""
+    found = hashlib.sha256(_footer(places, bytes(32)))
+    for start, size in ((0, places.code), (places.table_at, places.table)):
+        file.seek(start)
+        found.update(file.read(size))
+    file.seek(0, 2)
+    return found.digest()
+
+
+def _crc(file: BinaryIO, start: int, size: int) -> int:
+    file.flush()
+    file.seek(start)
+    found = 0
+    while size > 0 and (part := file.read(min(_CHUNK, size))):
+        found = zlib.crc32(part, found)
+        size -= len(part)
+    file.seek(0, 2)
+    return found
+
+
+def _tail(text: bytes, path: Path) -> Tail:
+    try:
+        table: dict[str, Any] = json.loads(text)
+        info = info_from_json(json.dumps(table["info"]), str(path))
+        weights = tuple(Weight(at, tuple(shape), dtype) for at, shape, dtype in table["weights"])
+        taken = {name: tuple(found) for name, found in table["taken"].items()}
+        return Tail(info, weights, taken, str(table["weights_file"]))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ModuleFileError(f"cannot load {path}: its description is damaged") from error
+
+
+def _check_weights(path: Path, tail: Tail, places: Places, check_all: bool) -> None:
+    holder = _holder(path, tail)
+    try:
+        with holder.open("rb") as file:
+            if file.seek(0, 2) < places.weights_at + places.weights:
+                raise ModuleFileError(f"cannot load {path}: {holder.name} is truncated")
+            file.seek(0)
+            if tail.weights_file and file.read(_HEADER_BYTES) != _header(places):
+                raise ModuleFileError(
+                    f"cannot load {path}: {holder.name} has the weights of another library"
+                )
+            if check_all and _crc(file, places.weights_at, places.weights) != places.weights_crc:
+                raise ModuleFileError(
+                    f"cannot load {path}: the weights in {holder.name} are damaged, or another's"
+                )
+    except OSError as error:
+        reason = error.strerror or first_line(error)
+        raise ModuleFileError(f"cannot load {path}: its weights {holder}: {reason}") from error

@@ -1,0 +1,95 @@
+"""How many of its threads a stream uses: fewer while a neighbour keeps a core busy.
+
+Every parallel loop waits for its slowest thread. Where another process runs on one of two cores,
+each loop waits for whole time slices of the kernel, and a run on one thread is faster by far. TVM's
+shares are static, so that the number of threads is all there is to change. It is decided from the
+times of calls alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from statistics import median
+
+# Calls whose median counts, and calls of a trial.
+RECENT, TRIAL = 5, 3
+# Calls that the best time is looked for in: a machine's speed drifts.
+MEMORY = 200
+# A call this much slower than the best one means that something has changed.
+SLOWER = 1.4
+# Another number of threads must be this much faster.
+FASTER = 0.95
+# Calls between trials: few after a change, ever more while trials change nothing.
+MIN_WAIT, MAX_WAIT = 20, 640
+
+
+def levels_of(threads: int) -> tuple[int, ...]:
+    """The numbers of threads that are worth a trial: ``8 -> (8, 7, 4, 2, 1)``."""
+    halves = [threads]
+    while halves[-1] > 1:
+        halves.append(halves[-1] // 2)
+    return tuple(sorted({*halves, max(1, threads - 1)}, reverse=True))
+
+
+class Pace:
+    """Chooses the number of threads for the next call from the times of the calls before.
+
+    ``threads`` is what the next call shall run on; `note` takes its time. Not safe from several
+    threads at once.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._levels = levels_of(threads)
+        self._at = 0
+        self._trial: int | None = None
+        self._deeper = 0  # how many trials of fewer threads have failed in a row
+        self._wait, self._since = MIN_WAIT, 0
+        self._times: list[deque[float]] = [deque(maxlen=MEMORY) for _ in self._levels]
+        self._tried: list[float] = []
+
+    @property
+    def threads(self) -> int:
+        """What the next call shall run on."""
+        return self._levels[self._at if self._trial is None else self._trial]
+
+    def note(self, seconds: float) -> None:
+        """The time of the call that ran on ``threads``."""
+        if self._trial is not None:
+            self._tried.append(seconds)
+            if len(self._tried) == TRIAL:
+                self._end_trial()
+            return
+        self._times[self._at].append(seconds)
+        self._since += 1
+        if self._since >= self._wait or self._is_suspicious_soon():
+            self._trial = self._candidate()
+
+    def _is_suspicious_soon(self) -> bool:
+        """The first trial after a quiet time need not wait."""
+        return self._wait == MIN_WAIT and self._since >= RECENT and self._is_slow()
+
+    def _candidate(self) -> int | None:
+        """Fewer threads where calls have become slow, more where they may be fast again."""
+        below = len(self._levels) - 1 - self._at
+        if below and self._is_slow():
+            return self._at + 1 + self._deeper % below
+        if self._at > 0 and self._since >= self._wait:
+            return self._at - 1
+        return None
+
+    def _is_slow(self) -> bool:
+        times = self._times[self._at]
+        return len(times) >= RECENT and self._now() > SLOWER * min(times)
+
+    def _now(self) -> float:
+        return median(list(self._times[self._at])[-RECENT:])
+
+    def _end_trial(self) -> None:
+        assert self._trial is not None, "a trial ends that has begun"
+        if median(self._tried) < FASTER * self._now():
+            self._at, self._wait, self._deeper = self._trial, MIN_WAIT, 0
+            self._times[self._at].extend(self._tried)
+        else:
+            self._wait = min(2 * self._wait, MAX_WAIT)
+            self._deeper += 1
+        self._trial, self._tried, self._since = None, [], 0

@@ -1,0 +1,186 @@
+"""A compiled network in an application: arrays in, arrays out, from any number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+from weakref import finalize
+
+from numpy.typing import NDArray
+
+from tvm_neocpu.core.errors import SessionError, TargetError
+from tvm_neocpu.runtime.binding import IOBinding
+from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.cores import (
+    checked_cores,
+    checked_threads,
+    claim_cores,
+    free_cores,
+    positive_count,
+    split_cores,
+)
+from tvm_neocpu.runtime.feed import Feed, as_input, ordered
+from tvm_neocpu.runtime.functions import Functions
+from tvm_neocpu.runtime.inputs import Key, find
+from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
+from tvm_neocpu.runtime.streams import Streams
+from tvm_neocpu.runtime.throughput import best_split
+
+Array = NDArray[Any]
+HINTS = ("latency", "throughput")
+
+
+class CompiledSession:
+    """Runs a built or loaded library.
+
+    Calls may come from any number of threads. Streams of the session's own take them: threads with
+    cores, a machine and buffers each; all share the weights. ``threads`` is how many the session
+    has in all (default: a core each). One stream of them all answers soonest (``hint="latency"``);
+    more streams of fewer threads answer more calls a second (``"throughput"``: the split is chosen
+    by measuring for some tenths of a second; ``streams`` says it). Sessions take the cores that
+    fewest others use; ``cores`` names CPUs instead.
+
+    A forked child may use the session; it gets threads of its own. Raises SessionError for wrong
+    options, TargetError where this machine cannot execute the code.
+    """
+
+    def __init__(
+        self,
+        library: BuiltModule,
+        threads: int | None = None,
+        hint: str = "latency",
+        *,
+        streams: int | None = None,
+        cores: Sequence[int] | None = None,
+    ) -> None:
+        if hint not in HINTS:
+            raise SessionError(f"hint is {' or '.join(map(repr, HINTS))}, not {hint!r}")
+        if library.info.missing:
+            lacks = ", ".join(library.info.missing)
+            raise TargetError(f"built for {library.info.cpu}, but this machine lacks {lacks}")
+        self._library = library
+        self.hint = hint
+        groups = self._groups(threads, hint, streams, cores)
+        self._streams = self._start(groups)
+        self._release = finalize(self, claim_cores(groups))
+
+    @property
+    def info(self) -> ModuleInfo:
+        """What the library knows of itself."""
+        return self._library.info
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """Name, shape and type of each input; -1 is an extent that may vary."""
+        return self.info.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """Name, shape and type of each output."""
+        return self.info.outputs
+
+    @property
+    def streams(self) -> int:
+        """How many calls run at the same time."""
+        return len(self._streams.groups)
+
+    @property
+    def threads(self) -> int:
+        """How many threads the session runs on, in all its streams."""
+        return sum(map(len, self._streams.groups))
+
+    @property
+    def cores(self) -> list[list[int]]:
+        """The CPUs of each stream."""
+        return [list(group) for group in self._streams.groups]
+
+    def run(self, *arguments: Any) -> Any:
+        """``run({"data": image})`` gives a dictionary of arrays by name; ``run(["scores"],
+        {"data": image})`` a list, as ONNX Runtime has it (``None`` or no names: all outputs).
+
+        Inputs are arrays of NumPy, torch and others that share CPU memory. They are read where
+        they are if they are contiguous, aligned to 64 bytes and writeable, else copied once.
+        Outputs are new arrays. Raises ShapeError for a wrong name, shape or type: nothing is
+        converted.
+        """
+        work, shape = self._work(arguments)
+        return shape(self._streams.call(work))
+
+    def submit(self, *arguments: Any) -> Future[Any]:
+        """The same, later: a future of what `run` returns.
+
+        The inputs must not change before it is done. What is wrong with them is raised here.
+        """
+        work, shape = self._work(arguments)
+        return self._streams.submit(lambda feed: shape(work(feed)))
+
+    def io_binding(self) -> IOBinding:
+        """Inputs and outputs that are bound once, for many runs."""
+        return IOBinding(self.info, lambda values: self._streams.call(lambda f: f.run(values)))
+
+    def run_with_iobinding(self, binding: IOBinding) -> None:
+        """``binding.run()``, as ONNX Runtime spells it."""
+        binding.run()
+
+    def close(self) -> None:
+        """End the session's threads. A session that is not used any more ends them by itself."""
+        self._streams.close()
+        self._release()
+
+    def __enter__(self) -> CompiledSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        inputs, outputs = ", ".join(map(str, self.inputs)), ", ".join(map(str, self.outputs))
+        return (
+            f"Session({self.info.name!r}, inputs=[{inputs}], outputs=[{outputs}], "
+            f"streams={self.streams}, threads={self.threads})"
+        )
+
+    def _work(
+        self, arguments: Sequence[Any]
+    ) -> tuple[Callable[[Feed], list[Array]], Callable[[list[Array]], Any]]:
+        """What a stream shall do, and how its arrays become the caller's result."""
+        if not 1 <= len(arguments) <= 2:
+            raise SessionError("run takes ({name: array}) or ([names], {name: array})")
+        values = ordered(self.inputs, arguments[-1])
+        arrays = [as_input(info, value) for info, value in zip(self.inputs, values, strict=True)]
+        names = [info.name for info in self.outputs]
+        if len(arguments) == 1:
+            return lambda feed: feed.run(arrays), lambda found: dict(zip(names, found, strict=True))
+        places = self._places(arguments[0])
+        return lambda feed: feed.run(arrays), lambda found: [found[place] for place in places]
+
+    def _places(self, names: Sequence[Key] | None) -> list[int]:
+        if isinstance(names, (str, Mapping)):
+            raise SessionError(f"the outputs' names are a list of names, not {names!r}")
+        return [find(name, self.outputs, "output") for name in names or range(len(self.outputs))]
+
+    def _start(self, groups: Sequence[Sequence[int]]) -> Streams[Feed]:
+        library, inputs = self._library, self.info.inputs
+        return Streams(groups, lambda cpus: Feed(Functions(library.library), inputs, cpus))
+
+    def _groups(
+        self,
+        threads: int | None,
+        hint: str,
+        streams: int | None,
+        cores: Sequence[int] | None,
+    ) -> list[list[int]]:
+        """The CPUs of each stream, claimed unless the caller named them."""
+        named = None if cores is None else checked_cores(cores)
+        total = checked_threads(threads, named)
+
+        def groups_of(count: int) -> list[list[int]]:
+            return split_cores(named or free_cores(total), total, count)
+
+        if streams is not None:
+            return groups_of(positive_count("streams", streams))
+        if hint == "latency":
+            return groups_of(1)
+        count = best_split(total, lambda count: self._start(groups_of(count)), self.info)
+        return groups_of(count)

@@ -1,0 +1,176 @@
+"""Threads that run networks: each has its cores, its machine and its buffers, all share weights.
+
+Callers, any number of them, put calls into one queue; whichever stream is free takes the next.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+from weakref import finalize
+
+from tvm_neocpu.core.errors import SessionError
+from tvm_neocpu.runtime.cores import run_here_on
+from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
+
+State = TypeVar("State")
+Result = TypeVar("Result")
+Queue = SimpleQueue["_Call[Any] | None"]
+
+_PATIENCE_SECONDS = 5.0
+
+
+class _Call(Generic[State]):
+    """What a stream shall do; ``finish`` gets the result, or the error."""
+
+    __slots__ = ("finish", "work")
+
+    def __init__(
+        self,
+        work: Callable[[State], Any],
+        finish: Callable[[Any, BaseException | None], None],
+    ) -> None:
+        self.work = work
+        self.finish = finish
+
+
+class Streams(Generic[State]):
+    """Some threads, one for each group of CPUs, that do work with a state of their own.
+
+    ``make_state`` is called on each thread, with its CPUs. A forked child gets threads of its own,
+    at its first call; `fork` waits for work that has begun.
+    """
+
+    def __init__(
+        self, groups: Sequence[Sequence[int]], make_state: Callable[[list[int]], State]
+    ) -> None:
+        self.groups = [list(group) for group in groups]
+        self._make_state = make_state
+        self._starting = threading.Lock()
+        self._queue: Queue | None = None
+        self._stop: finalize | None = None
+        self._is_closed = False
+        renew_after_fork(self)
+
+    def call(self, work: Callable[[State], Result]) -> Result:
+        """Have a stream do it, and wait. Raises what ``work`` raises, SessionError once closed."""
+        ended = threading.Lock()
+        ended.acquire()
+        found: list[Any] = []
+
+        def finish(result: Any, error: BaseException | None) -> None:
+            found.append((result, error))
+            ended.release()
+
+        self._put(_Call(work, finish))
+        ended.acquire()
+        result, error = found[0]
+        if error is not None:
+            raise error
+        done: Result = result
+        return done
+
+    def submit(self, work: Callable[[State], Result]) -> Future[Result]:
+        """Have a stream do it, some time. A future that was cancelled before is not done."""
+        future: Future[Result] = Future()
+
+        def begin(state: State) -> tuple[bool, Any]:
+            started = future.set_running_or_notify_cancel()
+            return started, work(state) if started else None
+
+        def finish(result: Any, error: BaseException | None) -> None:
+            if error is not None:
+                future.set_exception(error)
+            elif result[0]:
+                future.set_result(result[1])
+
+        self._put(_Call(begin, finish))
+        return future
+
+    def each(self, work: Callable[[State], Result]) -> list[Result]:
+        """Have every stream do it once, at the same time."""
+        together = threading.Barrier(len(self.groups))
+
+        def begin(state: State) -> Result:
+            together.wait()
+            return work(state)
+
+        return [future.result() for future in [self.submit(begin) for _ in self.groups]]
+
+    def close(self) -> None:
+        """End the threads, after what they have begun; what waits in the queue is done, too."""
+        with self._starting:
+            self._is_closed = True
+            if self._stop is not None:
+                self._stop()
+
+    def after_fork_in_child(self) -> None:
+        """The threads do not exist here, and a lock may be held by one of them."""
+        self._starting = threading.Lock()
+        if self._stop is not None:
+            self._stop.detach()
+        self._queue = self._stop = None
+
+    def _put(self, call: _Call[State]) -> None:
+        queue = self._queue
+        if queue is None or self._is_closed:
+            queue = self._started()
+        queue.put(call)
+
+    def _started(self) -> Queue:
+        with self._starting:
+            if self._is_closed:
+                raise SessionError("the session is closed")
+            if self._queue is None:
+                queue: Queue = SimpleQueue()
+                threads = [
+                    threading.Thread(
+                        target=_serve,
+                        args=(queue, group, self._make_state),
+                        name=f"neocpu-stream-{number}",
+                        daemon=True,
+                    )
+                    for number, group in enumerate(self.groups)
+                ]
+                for thread in threads:
+                    thread.start()
+                self._stop = finalize(self, _stop, queue, threads)
+                self._queue = queue
+            return self._queue
+
+
+def _serve(queue: Queue, cpus: list[int], make_state: Callable[[list[int]], Any]) -> None:
+    """A stream's thread. An error while it starts is the answer to every call."""
+    lock = ForkLock()
+    state: Any = None
+    failure: BaseException | None = None
+    try:
+        run_here_on(cpus)
+        state = make_state(cpus)
+    except BaseException as error:
+        failure = error
+    while (call := queue.get()) is not None:
+        _answer(call, state, failure, lock)
+        del call  # what it holds may be large, and the next may be long in coming
+
+
+def _answer(call: _Call[Any], state: Any, failure: BaseException | None, lock: ForkLock) -> None:
+    result, error = None, failure
+    if failure is None:
+        try:
+            with lock:
+                result = call.work(state)
+        except BaseException as raised:
+            error = raised
+    call.finish(result, error)
+
+
+def _stop(queue: Queue, threads: Sequence[threading.Thread]) -> None:
+    for _ in threads:
+        queue.put(None)
+    for thread in threads:
+        if thread is not threading.current_thread():
+            thread.join(_PATIENCE_SECONDS)

@@ -1,0 +1,65 @@
+"""TVM's C++ runtime alone: neither TVM's Python package nor its compiler is imported.
+
+`import tvm` maps 260 MB of compiler and takes most of a second. Compiled networks need `tvm_ffi`
+and ``libtvm_runtime.so`` (3 MB). A process that imports `tvm` too, before or after, shares them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import tvm_ffi
+
+from tvm_neocpu.core.errors import MissingPackageError
+
+# TVM's own variable: a folder that is searched for its libraries first.
+FOLDER = "TVM_LIBRARY_PATH"
+_NAMES = ("libtvm_runtime.so", "libtvm_runtime.dylib", "tvm_runtime.dll")
+
+_lock = threading.Lock()
+_is_loaded = False
+
+
+def load_runtime() -> None:
+    """Have TVM's runtime in this process. Raises MissingPackageError where it is not installed."""
+    global _is_loaded
+    with _lock:
+        if _is_loaded or "tvm" in sys.modules:
+            return
+        ctypes.CDLL(str(_library()), ctypes.RTLD_GLOBAL)
+        from tvm_neocpu.runtime import tensor_class  # noqa: F401  # registers its class
+
+        _is_loaded = True
+
+
+def runtime_function(name: str) -> Any:
+    """A global function of TVM's runtime."""
+    load_runtime()
+    return tvm_ffi.get_global_func(name)
+
+
+def library_folders() -> Iterator[Path]:
+    """Where TVM's libraries may be: named by the user, or in TVM's package."""
+    if os.environ.get(FOLDER):
+        yield Path(os.environ[FOLDER])
+    spec = importlib.util.find_spec("tvm")  # finds the package and does not import it
+    if spec is not None and spec.origin:
+        yield Path(spec.origin).parent / "lib"
+
+
+def _library() -> Path:
+    for folder in library_folders():
+        for name in _NAMES:
+            if (folder / name).is_file():
+                return folder / name
+    raise MissingPackageError(
+        f"TVM's runtime is not here: pip install apache-tvm, or set {FOLDER} to the folder of "
+        f"{_NAMES[0]}"
+    )

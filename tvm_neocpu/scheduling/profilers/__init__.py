@@ -1,0 +1,1 @@
+"""What a group of operations costs when it runs fused, by documented formulas."""

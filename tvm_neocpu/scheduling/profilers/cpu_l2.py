@@ -1,0 +1,101 @@
+"""What a group costs on this CPU, with a core's L2 as the fast memory.
+
+    compute   multiply-adds / (lanes x FMAs a cycle), or elements / lanes of other operations
+    tensors   bytes / bandwidth of L3 where all of the group's inputs and outputs fit half of it, of
+              memory where they do not
+    weights   bytes / bandwidth of memory: no network's weights stay in a cache from run to run
+    cycles    (max(compute, tensors) + EXPOSED x min(compute, tensors) + weights) / cores
+
+Bands go to the cores in turn, so there are at least as many as cores where the rows allow it, and
+weights that a core's L2 does not keep come from L3 for each band. A group of one operation streams
+where it does not fit; a fused group must fit L2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.scheduling.graph.price import Price, impossible
+from tvm_neocpu.scheduling.graph.schedule_graph import ScheduleGraph, ScheduleNode
+from tvm_neocpu.scheduling.profilers.bands import cheapest
+from tvm_neocpu.scheduling.profilers.tiled_group import TILES, Floats, TiledGroup
+
+DTYPE, ITEM_BYTES = "float32", 4
+# As in the cost model of the templates (topi.cost.roofline): what of the shorter of both times
+# stays visible, and which shares of L2 and L3 a working set may take.
+EXPOSED, L2_SHARE, L3_SHARE = 0.15, 0.7, 0.5
+
+
+@dataclass(frozen=True)
+class CpuL2:
+    """The profiler of one graph of float32 tensors on one CPU."""
+
+    graph: ScheduleGraph
+    cpu: Cpu
+
+    def growing(self) -> CpuGroup:
+        return CpuGroup(self)
+
+    def price(self, group: Sequence[int]) -> Price:
+        growing = self.growing()
+        for node in reversed(group):
+            growing.prepend(node)
+        return growing.price()
+
+    def array_cycles(self, node: ScheduleNode, rows: Floats, behind: Floats) -> Floats:
+        """The followers work on registers: an instruction or two for each vector of results."""
+        share: Floats = rows / node.rows
+        return node.macs / self.cpu.multiply_adds_per_cycle(DTYPE) * share + behind
+
+    def vector_cycles(self, node: ScheduleNode, read_bytes: int, rows: Floats) -> Floats:
+        taps = node.window.kernel[0] * node.window.kernel[1]
+        loads = max(read_bytes, node.out_bytes * taps) / ITEM_BYTES / self.cpu.load_per_cycle
+        share: Floats = rows / node.rows
+        return max(loads, node.out_bytes / ITEM_BYTES) / self.cpu.lanes(DTYPE) * share
+
+    def load_cycles(self, weight_bytes: int) -> float:
+        """Weights are counted for the whole group."""
+        return 0.0
+
+
+class CpuGroup:
+    """A growing group and its price."""
+
+    def __init__(self, profiler: CpuL2) -> None:
+        self._cpu = profiler.cpu
+        self._totals = TiledGroup(profiler.graph, profiler)
+
+    def prepend(self, node: int) -> None:
+        self._totals.prepend(node)
+
+    def price(self) -> Price:
+        totals, cpu = self._totals, self._cpu
+        if totals.boundaries and len(totals) > 1:
+            return impossible("an operation that the profiler does not know")
+        weights = totals.weight_bytes
+        traffic = totals.in_bytes + totals.out_bytes
+        in_l3 = totals.in_tile[0] + totals.out_bytes < L3_SHARE * cpu.l3
+        dram = min(cpu.dram_bytes_per_cycle * cpu.cores, cpu.dram_total_bytes_per_cycle)
+        compute = totals.compute * TILES / cpu.cores
+        moved = traffic / (cpu.l3_bytes_per_cycle * cpu.cores if in_l3 else dram)
+        again = weights * (TILES - cpu.cores).clip(0) / (cpu.l3_bytes_per_cycle * cpu.cores)
+        need = totals.live_tile + totals.in_tile
+        is_alone = len(totals) == 1 or totals.windowed <= 1
+        return cheapest(
+            capacity=np.inf if is_alone else L2_SHARE * cpu.l2,
+            kept=(need + weights, _together(compute, moved) + weights / dram),
+            anew=(need, _together(compute, moved + again) + weights / dram),
+            traffic=traffic,
+            weight_bytes=weights,
+            bytes_per_cycle=dram,
+            compute=compute,
+        )
+
+
+def _together(compute: Floats, moved: Floats) -> Floats:
+    found: Floats = np.maximum(compute, moved) + EXPOSED * np.minimum(compute, moved)
+    return found

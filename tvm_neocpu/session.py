@@ -1,0 +1,118 @@
+"""Sessions over whatever a user has: an ONNX file, an exported library, a model in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tvm_neocpu.core.errors import ModelFileError
+from tvm_neocpu.runtime.built_module import BuiltModule, load
+from tvm_neocpu.runtime.module_file import SUFFIXES
+from tvm_neocpu.runtime.session import CompiledSession
+
+if TYPE_CHECKING:
+    import onnx
+
+    from tvm_neocpu.targets import TargetLike
+
+    Model = str | Path | BuiltModule | onnx.ModelProto
+
+
+# For this machine, with schedules for one thread: streams of one thread answer most calls.
+_ONE_THREAD = "llvm -num-cores=1"
+
+
+class Session(CompiledSession):
+    """A network in an application: `Session("model.onnx")`, `Session("model.so")`.
+
+        session = tvm_neocpu.Session("resnet50.onnx")
+        scores = session.run({"data": image})["scores"]
+
+    ``model`` is an ONNX file or model, which is compiled for this machine (``shapes`` give the
+    inputs that it leaves open; ``target`` as for `relay.build`; the user's cache folder keeps the
+    result unless ``cache`` is False), a file that `export_library`
+    wrote, or what `relay.build` returned. ``threads``, ``hint``, ``streams`` and ``cores`` are
+    those of :class:`CompiledSession`.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        threads: int | None = None,
+        hint: str = "latency",
+        *,
+        streams: int | None = None,
+        cores: Sequence[int] | None = None,
+        shapes: Mapping[str, Sequence[int | str]] | None = None,
+        target: TargetLike = None,
+        cache: bool = True,
+    ) -> None:
+        if target is None and hint == "throughput":
+            target = _ONE_THREAD
+        library = _library(model, shapes, target, cache)
+        super().__init__(library, threads, hint, streams=streams, cores=cores)
+
+
+def _library(
+    model: Model, shapes: Mapping[str, Any] | None, target: TargetLike, cache: bool
+) -> BuiltModule:
+    if isinstance(model, BuiltModule):
+        return model
+    if isinstance(model, (str, Path)) and Path(model).suffix in SUFFIXES:
+        return load(model)
+    return _compiled(model, shapes, target, cache)
+
+
+def _compiled(
+    model: str | Path | onnx.ModelProto,
+    shapes: Mapping[str, Any] | None,
+    target: TargetLike,
+    cache: bool,
+) -> BuiltModule:
+    """Compile an ONNX model, if the cache has it not; only then is the compiler imported.
+
+    A deployed package has neither cache nor compiler.
+    """
+    if not isinstance(model, (str, Path)) and not hasattr(model, "graph"):
+        raise ModelFileError(
+            f"a session takes an ONNX file or model, a .so or .tar file or a built library, "
+            f"not {type(model).__name__}"
+        )
+
+    def build() -> BuiltModule:
+        from tvm_neocpu import relay
+        from tvm_neocpu.frontend.onnx_model import load_model
+
+        known = load_model(Path(model)) if isinstance(model, (str, Path)) else model
+        mod, params = relay.frontend.from_onnx(known, shapes)
+        return relay.build(mod, target=target, params=params)
+
+    content = _content(model) if cache else None
+    if content is None:
+        return build()
+    from tvm_neocpu.compile_cache import cached
+
+    options = {
+        "shapes": {name: list(map(str, dims)) for name, dims in (shapes or {}).items()},
+        "target": str(target),
+    }
+    return cached(content, options, build)
+
+
+def _content(model: str | Path | onnx.ModelProto) -> bytes | None:
+    """Bytes that stand for the model in a key; ``None`` for a file whose weights lie in others, or
+    that cannot be read: building says why.
+    """
+    if not isinstance(model, (str, Path)):
+        content: bytes = model.SerializeToString(deterministic=True)
+        return content
+    try:
+        found = Path(model).read_bytes()
+    except OSError:
+        return None
+    return None if _EXTERNAL in found else found
+
+
+# The key of an external tensor's file in ONNX.
+_EXTERNAL = b"location"
