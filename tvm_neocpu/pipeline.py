@@ -139,9 +139,11 @@ def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> P
     return usable_plan(history.plan(graph), graph, cpu) or search_plan(graph, cpu, history)
 
 
-def search_plan(graph: ConvGraph, cpu: Cpu, history: History) -> Plan:
-    """The global search over what is known."""
-    return choose_layouts(graph, *known_costs(graph, cpu, history))
+def search_plan(
+    graph: ConvGraph, cpu: Cpu, history: History, time_limit: float | None = None
+) -> Plan:
+    """The global search over what is known, in at most ``time_limit`` seconds (None: no limit)."""
+    return choose_layouts(graph, *known_costs(graph, cpu, history), time_limit=time_limit)
 
 
 def sharing_plan(
@@ -159,8 +161,8 @@ def sharing_plan(
 
 def known_costs(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Schemes, TransformCosts]:
     """Schemes and transforms with their times: measured, the cost model's where none was."""
-    candidates = candidates_of(graph, cpu, history.tried(graph.workloads))
-    return candidates, TransformCosts.from_records(cpu, history.transforms(graph))
+    prices = TransformCosts.from_records(cpu, history.transforms(graph))
+    return candidates_of(graph, cpu, history.tried(graph.workloads), prices), prices
 
 
 def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:

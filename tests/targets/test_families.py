@@ -8,7 +8,14 @@ import pytest
 import tvm
 
 from tvm_neocpu.core.cpu import AVX2, KIB, MIB, Cpu
-from tvm_neocpu.targets.families import FAMILIES, canonical_name, family, with_family
+from tvm_neocpu.targets.families import (
+    FAMILIES,
+    MEASURED,
+    canonical_name,
+    family,
+    origin_of,
+    with_family,
+)
 
 HASWELL = (32 * KIB, 256 * KIB, 8 * MIB, 3.0, 2, 2, 5, 32.0, 10.0, 4.0, 16.0)
 SKYLAKE_X = (32 * KIB, 1 * MIB, 24 * MIB, 2.5, 2, 2, 4, 32.0, 10.0, 4.0, 16.0)
@@ -30,7 +37,7 @@ FROZEN = {
     "graniterapids": SAPPHIRE_RAPIDS,
     "znver1": (32 * KIB, 512 * KIB, 8 * MIB, 3.0, 1, 1, 5, 32.0, 10.0, 4.0, 16.0),
     "znver2": (32 * KIB, 512 * KIB, 16 * MIB, 3.0, 2, 2, 5, 32.0, 10.0, 4.0, 16.0),
-    "znver3": (32 * KIB, 512 * KIB, 32 * MIB, 3.0, 2, 2, 4, 32.0, 10.0, 4.0, 16.0),
+    "znver3": (32 * KIB, 512 * KIB, 32 * MIB, 3.2, 2, 2, 4, 32.0, 17.0, 6.5, 13.5),
     "znver4": (32 * KIB, 1 * MIB, 32 * MIB, 2.5, 1, 1, 4, 32.0, 10.0, 4.0, 16.0),
     "znver5": (48 * KIB, 1 * MIB, 32 * MIB, 3.9, 2, 2, 4, 32.0, 16.0, 10.0, 12.0),
     "cortex-a53": (32 * KIB, 512 * KIB, 512 * KIB, 1.4, 1, 1, 8, 32.0, 10.0, 4.0, 16.0),
@@ -102,3 +109,16 @@ def test_every_family_is_a_cpu_that_llvm_knows() -> None:
     for name in FAMILIES:
         assert canonical_name(name) == name
         assert any(tvm.target.codegen.llvm_is_valid_cpu(name, triple) for triple in triples)
+
+
+def test_a_figure_says_where_it_comes_from() -> None:
+    assert origin_of("znver3", "dram_bytes_per_cycle") == "measured"
+    assert origin_of("znver4", "dram_bytes_per_cycle") == "guess"
+    assert origin_of("znver4", "l2") == "vendor"
+    assert origin_of("unknown", "l2") == "guess"
+
+
+def test_what_was_measured_is_a_figure_of_a_family() -> None:
+    figures = {field.name for field in fields(Cpu)}
+    assert MEASURED.keys() <= FAMILIES.keys()
+    assert all(found <= figures for _, found in MEASURED.values())

@@ -8,7 +8,7 @@ import pytest
 
 from tvm_neocpu.core.candidate import Candidate, layouts_of
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
@@ -20,10 +20,12 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds, ranked
 from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.candidates import UNMEASURED_PENALTY, candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import LogContents, TuningLogWarning
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
+from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 CPU = Cpu("testcpu", AVX512, 2)
 CONV = ConvWorkload(1, 32, 14, 14, 64, (3, 3), padding=(1, 1, 1, 1))
@@ -148,6 +150,32 @@ def test_a_plan_whose_tile_the_user_forbids_gives_way_to_a_search(
 def test_a_plan_that_cannot_compute_the_network_is_not_used(config: Config, reason: str) -> None:
     with pytest.warns(TuningLogWarning, match=reason):
         assert usable_plan(Plan(GRAPH.hash, {"a": config}), GRAPH, CPU) is None
+
+
+@pytest.mark.parametrize(("transform", "kept"), [(10.0, True), (0.5, False)])
+def test_a_slow_scheme_is_kept_if_it_may_save_transforms(transform: float, kept: bool) -> None:
+    """Times are those of the best scheme; two transforms stand around the layer."""
+    before, after = (GraphNode(name, NodeKind.JOIN, name, CONV.in_shape) for name in "xy")
+    node = GraphNode("a", NodeKind.CONV, "a", CONV.out_shape, CONV)
+    edges = (
+        GraphEdge("x", "a", CONV.in_shape, "x"),
+        GraphEdge("a", "y", CONV.out_shape, "a"),
+    )
+    graph = ConvGraph((before, node, after), edges)
+    best, *_, slow = [p.config for p in PREDICTED if layouts_of(p.config)[0].block]
+    assert layouts_of(best)[0] != layouts_of(slow)[0]
+    seconds = predict_seconds(CONV, best, CPU)
+    records = [Record(CONV, config, (1e3 * seconds,), "testcpu", 2) for config in (slow,)]
+    records.append(Record(CONV, best, (100 * seconds,), "testcpu", 2))
+    moves = [
+        TransformWorkload(*shape, i, o)
+        for shape in (CONV.in_shape, CONV.out_shape)
+        for i in range(65)
+        for o in range(65)
+    ]
+    prices = TransformCosts(CPU, dict.fromkeys(moves, transform * 900 * seconds))
+    found = candidates_of(graph, CPU, {CONV: records}, prices)[CONV]
+    assert (slow in {scheme.config for scheme in found}) is kept
 
 
 def test_no_plan_is_no_plan() -> None:

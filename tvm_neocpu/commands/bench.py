@@ -17,6 +17,7 @@ from pathlib import Path
 from tvm_neocpu.commands import cli
 from tvm_neocpu.commands.bench_deploy import bench_deploy
 from tvm_neocpu.commands.bench_kernels import bench_kernels
+from tvm_neocpu.commands.bench_model import bench_model
 from tvm_neocpu.commands.bench_plan import bench_plan
 from tvm_neocpu.commands.bench_throughput import bench_throughput
 from tvm_neocpu.contrib.peers.compare import TOLERANCE, compare
@@ -77,6 +78,7 @@ COMMANDS: dict[str, Callable[[list[str]], int]] = {
     "networks": _bench_networks,
     "kernels": bench_kernels,
     "plan": bench_plan,
+    "model": bench_model,
     "deploy": bench_deploy,
 }
 

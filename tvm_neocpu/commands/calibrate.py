@@ -18,11 +18,12 @@ from rich.table import Table
 from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.cpu import MIB, Cpu
+from tvm_neocpu.core.cpu import MIB, Cpu, cache_sizes
 from tvm_neocpu.core.errors import CalibrationError, TargetError
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import CompileTarget, calibration_file, is_host_cpu, parse_target
 from tvm_neocpu.targets.calibration_file import Calibration
+from tvm_neocpu.targets.families import origin_of
 
 DESCRIPTION = """Measure this machine for the cost model, in some seconds: its clock, bytes per
 cycle from each cache and from memory, and how much of the L3 it really has. From then on builds for
@@ -115,12 +116,20 @@ def _show(cpu: Cpu, measured: Mapping[str, float], console: Console) -> None:
     table = Table(title=f"{cpu.name}, {cpu.cores} threads")
     table.add_column("parameter")
     table.add_column("before", justify="right")
+    table.add_column("which was")
     table.add_column("measured", justify="right")
     for name, words in _WORDS.items():
         scale = MIB if name == "l3" else 1
         found = f"{measured[name] / scale:.2f}" if name in measured else "-"
-        table.add_row(words, f"{getattr(cpu, name) / scale:.2f}", found)
+        before = f"{getattr(cpu, name) / scale:.2f}"
+        table.add_row(words, before, _origin(cpu, name), found)
     console.print(table)
+
+
+def _origin(cpu: Cpu, figure: str) -> str:
+    """Where the figure before comes from; the kernel of the operating system reports the L3."""
+    reported = figure == "l3" and 3 in cache_sizes()
+    return "reported" if reported else origin_of(cpu.name, figure)
 
 
 def _parser() -> cli.Parser:

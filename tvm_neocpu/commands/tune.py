@@ -41,6 +41,9 @@ from tvm_neocpu.tuning.in_network.progress import progress_for
 from tvm_neocpu.tuning.tune_network import Limits, TuningSession
 from tvm_neocpu.tuning.tuners import TUNERS
 
+# The share of a session's budget that one global search may take; most take milliseconds.
+SOLVE_SHARE = 0.05
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
@@ -119,7 +122,7 @@ def _tune_network(
         network.graph,
         cpu,
         open_network,
-        partial(search_plan, network.graph, cpu),
+        partial(search_plan, network.graph, cpu, time_limit=_solve_seconds(options.time_budget)),
         choose_plan(network.graph, cpu, known),
         known,
         TuningLog(request.log, cpu.features),
@@ -138,6 +141,11 @@ def _tune_network(
         raise NeoCpuError(f"{name} does not run as it is: {error}") from error
     print(f"{name}: {outcome}", flush=True)
     return {"network": name, **as_json(outcome)}
+
+
+def _solve_seconds(budget: float | None) -> float | None:
+    """What one global search of a session may take: a tuned network is searched a dozen times."""
+    return None if budget is None else SOLVE_SHARE * budget
 
 
 def _is_enough(verdict: Verdict, budget: float | None) -> bool:

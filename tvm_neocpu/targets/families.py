@@ -1,13 +1,14 @@
 """What LLVM does not tell about a CPU: caches, issue widths and bandwidths of CPUs not at hand.
 
 A family holds only the fields in which it differs from the defaults of :class:`core.cpu.Cpu`; a
-CPU without a line here has all the defaults. Cache sizes are those of one core; issue widths and
-latencies come from the vendors' optimisation guides.
+CPU without a line here has all the defaults. :func:`origin_of` says where a figure comes from:
 
-Guesses:
-- L3 sizes of server CPUs: what a cloud instance usually shows.
-- Clocks and bandwidths. Only those of ``znver5`` were fitted, to cold runs on an AMD Zen 5 with 2
-  cores. The other 23 families share one set of bandwidths, the defaults; nobody measured them.
+- *vendor*: sizes of L1 and L2, issue widths and latencies, from the vendors' optimisation guides
+  (Intel 64 and IA-32 Architectures Optimization Reference Manual; AMD Software Optimization Guides
+  for Family 17h, 19h and 1Ah; Arm Software Optimization Guides of each core);
+- *measured*: by `calibrate` or in networks, on the machine that :data:`MEASURED` names;
+- *guess*: all others. These are clocks, L3 sizes (what a cloud instance usually shows) and the
+  bandwidths of 22 families, which share the defaults: nobody measured them.
 
 `python -m tvm_neocpu.calibrate` replaces clock, bandwidths and L3 size by what the machine shows.
 """
@@ -56,7 +57,14 @@ FAMILIES: dict[str, Family] = {
     "graniterapids": _SAPPHIRE_RAPIDS,
     "znver1": family(_ZEN, fma_per_cycle=1, load_per_cycle=1, fma_latency=5),
     "znver2": family(_ZEN, l3=16 * MIB, fma_latency=5),
-    "znver3": family(_ZEN, l3=32 * MIB),
+    "znver3": family(
+        _ZEN,
+        l3=32 * MIB,
+        ghz=3.2,
+        l3_bytes_per_cycle=17.0,
+        dram_bytes_per_cycle=6.5,
+        dram_total_bytes_per_cycle=13.5,
+    ),
     # A 512-bit instruction takes both halves of Zen 4's vector units.
     "znver4": family(l3=32 * MIB, fma_per_cycle=1, load_per_cycle=1),
     "znver5": family(
@@ -78,6 +86,15 @@ FAMILIES: dict[str, Family] = {
     "neoverse-v2": family(_NEOVERSE, l2=2 * MIB, fma_per_cycle=4, load_per_cycle=3),
     "apple-m1": family(l1=128 * KIB, l2=12 * MIB, ghz=3.2, fma_per_cycle=4, load_per_cycle=3),
 }
+_BANDWIDTHS = frozenset(
+    ("l3_bytes_per_cycle", "dram_bytes_per_cycle", "dram_total_bytes_per_cycle", "ghz")
+)
+# LLVM's name -> where which figures were measured.
+MEASURED: dict[str, tuple[str, frozenset[str]]] = {
+    "znver3": ("EPYC Milan, 2 cores of a virtual machine", _BANDWIDTHS | {"l2_bytes_per_cycle"}),
+    "znver5": ("AMD EPYC of Zen 5, 2 cores of a virtual machine", _BANDWIDTHS),
+}
+_VENDOR = frozenset(("l1", "l2", "fma_per_cycle", "load_per_cycle", "fma_latency"))
 # LLVM's other names of the same CPUs.
 _SPELLINGS = {"skx": "skylake-avx512", "core-avx2": "haswell"}
 
@@ -91,3 +108,10 @@ def canonical_name(name: str) -> str:
 def with_family(cpu: Cpu) -> Cpu:
     """The CPU with its family's figures; unchanged for a family that is not listed."""
     return replace(cpu, **FAMILIES.get(cpu.name, {}))  # type: ignore[arg-type]
+
+
+def origin_of(name: str, figure: str) -> str:
+    """Where a CPU's figure comes from: ``vendor``, ``measured`` or ``guess``."""
+    if figure in MEASURED.get(name, ("", frozenset()))[1]:
+        return "measured"
+    return "vendor" if name in FAMILIES and figure in _VENDOR else "guess"

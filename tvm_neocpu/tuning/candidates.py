@@ -1,14 +1,21 @@
-"""What the global search may choose among: measured schemes first, the cost model for the rest."""
+"""What the global search may choose among: measured schemes first, the cost model for the rest.
+
+What these seconds leave out: a join (an addition that is fused with no convolution, a concat), a
+pool, and a prologue that a template materialises count as nothing, whatever their layout. All are
+priced alike under every plan, so that a plan's predicted time is too low by them; a plan is chosen
+wrongly only where a layout makes one of them slower, which nobody has measured.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import inf
 from statistics import median
 
 from tvm_neocpu.core.candidate import Candidate, layouts_of
-from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.conv_graph import ConvGraph, Shape4
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
@@ -17,26 +24,74 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds
 from tvm_neocpu.topi.table import fits, refusal
 from tvm_neocpu.tuning.database.log import TuningLogWarning
+from tvm_neocpu.tuning.transform_costs import TransformCosts
 
-# NeoCPU, section 3.3.2, keeps at most about 100 schemes a convolution; slower ones never win.
+# NeoCPU, section 3.3.2, keeps at most about 100 schemes a convolution.
 MAX_SCHEMES = 100
+# A scheme that takes so many times what the best one takes is kept only if it may save transforms.
 HOPELESS = 2.0
 # A scheme nobody measured is not believed to beat the best one that somebody did.
 UNMEASURED_PENALTY = 1.05
 
 
 def candidates_of(
-    graph: ConvGraph, cpu: Cpu, records: Mapping[Workload, Sequence[Record]]
+    graph: ConvGraph,
+    cpu: Cpu,
+    records: Mapping[Workload, Sequence[Record]],
+    transform_seconds: TransformCosts | None = None,
 ) -> dict[Workload, tuple[Candidate, ...]]:
     """Schemes for every workload of the graph; ``records`` are all of a workload's, ascending.
+
+    A slow scheme is kept if its excess over the best one is less than the transforms that the best
+    one may need in its place (``transform_seconds``, by default the cost model's).
 
     Records whose config may not be used here do not count: a tile of Winograd's that the
     environment forbids, a template that nobody registered.
     """
-    return {
-        workload: _schemes(workload, cpu, _usable(workload, cpu, records.get(workload, ())))
-        for workload in graph.workloads
-    }
+    prices = transform_seconds or TransformCosts(cpu)
+    around = _edges_around(graph)
+    found = {}
+    for workload in graph.workloads:
+        usable = _usable(workload, cpu, records.get(workload, ()))
+        saved = _Savings(around[workload], prices)
+        found[workload] = _worth_keeping(_schemes(workload, cpu, usable), saved)
+    return found
+
+
+@dataclass(frozen=True)
+class _Savings:
+    """Transforms that a scheme may save: those that put another one in its place.
+
+    ``around`` are the shapes that one convolution of the workload reads and writes; of several the
+    dearest counts.
+    """
+
+    around: Sequence[tuple[Sequence[Shape4], Sequence[Shape4]]]
+    prices: TransformCosts
+
+    def __call__(self, scheme: Candidate, other: Candidate) -> float:
+        """Seconds of the transforms that ``other`` needs where the neighbours fit ``scheme``."""
+        return max(
+            sum(self.prices(shape, scheme.reads, other.reads) for shape in reads)
+            + sum(self.prices(shape, other.writes, scheme.writes) for shape in writes)
+            for reads, writes in self.around
+        )
+
+
+def _edges_around(
+    graph: ConvGraph,
+) -> dict[Workload, list[tuple[list[Shape4], list[Shape4]]]]:
+    """By workload, what each of its convolutions reads and writes: (shapes, shapes)."""
+    reads: dict[str, list[Shape4]] = {node.id: [] for node in graph.nodes}
+    writes: dict[str, list[Shape4]] = {node.id: [] for node in graph.nodes}
+    for edge in graph.edges:
+        reads[edge.dst].append(edge.shape)
+        writes[edge.src].append(edge.shape)
+    found: dict[Workload, list[tuple[list[Shape4], list[Shape4]]]] = {}
+    for node in graph.convs:
+        if node.workload is not None:
+            found.setdefault(node.workload, []).append((reads[node.id], writes[node.id]))
+    return found
 
 
 def _usable(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> list[Record]:
@@ -63,11 +118,11 @@ def usable_plan(plan: Plan | None, graph: ConvGraph, cpu: Cpu) -> Plan | None:
     return plan
 
 
-def _schemes(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> tuple[Candidate, ...]:
+def _schemes(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> list[Candidate]:
     worked = [record for record in records if record.ok]
     predicted = _not_failed(workload, cpu, records)
     if not worked:
-        return _worth_keeping(list(predicted))
+        return list(predicted)
     known: dict[tuple[Layout, Layout], Record] = {}
     for record in sorted(worked, key=lambda record: record.seconds):
         known.setdefault(layouts_of(record.config), record)
@@ -79,7 +134,7 @@ def _schemes(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> tuple[C
         for c in predicted
         if layouts_of(c.config) not in known
     ]
-    return _worth_keeping(schemes)
+    return schemes
 
 
 def _scale(workload: Workload, cpu: Cpu, worked: Sequence[Record]) -> float:
@@ -98,6 +153,12 @@ def _not_failed(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> tupl
     return best_per_layout(workload, cpu, failed) or best_per_layout(workload, cpu)
 
 
-def _worth_keeping(schemes: list[Candidate]) -> tuple[Candidate, ...]:
-    schemes = sorted(schemes, key=lambda scheme: scheme.seconds)[:MAX_SCHEMES]
-    return tuple(s for s in schemes if s.seconds <= HOPELESS * schemes[0].seconds)
+def _worth_keeping(schemes: list[Candidate], saved: _Savings) -> tuple[Candidate, ...]:
+    best, *others = sorted(schemes, key=lambda scheme: scheme.seconds)[:MAX_SCHEMES]
+    kept = [
+        scheme
+        for scheme in others
+        if scheme.seconds <= HOPELESS * best.seconds
+        or scheme.seconds - best.seconds < saved(scheme, best)
+    ]
+    return best, *kept

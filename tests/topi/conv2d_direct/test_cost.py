@@ -51,3 +51,12 @@ def test_doubles_take_twice_as_long() -> None:
     doubles = replace(CONV, types=uniform("float64"))
     ratio = predict_seconds(doubles, config, SKYLAKE) / predict_seconds(CONV, config, SKYLAKE)
     assert 1.8 < ratio < 2.5
+
+
+def test_the_smaller_tile_of_a_pair_waits_for_its_additions() -> None:
+    """4 and 3 of 7 pixels, two vectors: 6 accumulators take the 4 cycles that 8 take."""
+    cpu = Cpu("znver3", AVX2, cores=1)
+    seven, eight = (ConvWorkload(1, 512, 7, width, 512, (1, 1)) for width in (7, 8))
+    config = ConvConfig(64, 16, 4)
+    pair, whole = (predict_seconds(conv, config, cpu) for conv in (seven, eight))
+    assert pair > 0.95 * whole

@@ -14,6 +14,8 @@ from tvm_neocpu.topi.cost.roofline import (
     PANEL_SHARE,
     Traffic,
     Work,
+    is_written_out,
+    loop_cycles,
     overlapped,
     prefetched_bytes,
     resident_in_l3,
@@ -113,3 +115,11 @@ def test_two_things_at_once_take_the_longer_ones_time() -> None:
 def test_half_of_l3_keeps_feature_maps() -> None:
     assert resident_in_l3(SKYLAKE.l3 / 2 - 1, SKYLAKE)
     assert not resident_in_l3(SKYLAKE.l3 / 2, SKYLAKE)
+
+
+def test_llvm_writes_out_short_loops_over_small_tiles() -> None:
+    """As the assembly of a Zen 3 shows: 8 channels of 4 x 2 accumulators, not 16, not 14 x 1."""
+    assert is_written_out(8, 4, 2)
+    assert not is_written_out(16, 4, 2)
+    assert not is_written_out(8, 14, 1)
+    assert loop_cycles(8, 4, 2) < loop_cycles(64, 4, 2) < loop_cycles(16, 4, 2)

@@ -14,6 +14,9 @@ from tvm_neocpu.topi.cost.roofline import (
     seconds,
 )
 
+# Cycles of a tap for each register that a tile takes beyond half of them.
+CROWDED_CYCLES = 0.5
+
 
 def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
@@ -49,5 +52,5 @@ def _tile_cycles(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float
     # Unrolled, only the ends of a row test for the border.
     tests = pixels * vectors if any(conv.padding) else 0
     control = 0 if config.unroll_ker else taps * (2 + tests)
-    issue = loads / cpu.load_per_cycle + 0.5 * crowded * taps
+    issue = loads / cpu.load_per_cycle + CROWDED_CYCLES * crowded * taps
     return issue + control + 1.0 * pixels * vectors + 6

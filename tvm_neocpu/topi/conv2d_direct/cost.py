@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
@@ -15,6 +16,8 @@ from tvm_neocpu.topi.cost.roofline import (
     PANEL_SHARE,
     Traffic,
     Work,
+    is_written_out,
+    loop_cycles,
     prefetched_bytes,
     resident_in_l3,
     seconds,
@@ -25,27 +28,38 @@ from tvm_neocpu.topi.cost.roofline import (
 
 # What a core copies into the padded image.
 PADDED_BYTES_PER_CYCLE = 16
+# Cycles that the loops around a block of channels take, where the block itself is written out
+# (Zen 3, ResNet-50's 1x1 layers: blocks of 8 take 1.00-1.04 times what blocks of 64 take).
+NEST_CYCLES = 2.0
 
 
 def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
-    geometry, unit = DirectGeometry(conv, config), cpu.unit(conv.types.accumulator)
-    vectors = unit.registers_of(config.tile_channels)
-    pixels = config.reg_m * config.reg_n
-    row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
-    from_l2 = streamed(conv.taps * row_bytes, row_bytes, cpu)
-    per_step = tile_step_cycles(
-        pixels, vectors, cpu, unit, from_l2, _requests(geometry, vectors, cpu)
+    geometry = DirectGeometry(conv, config)
+    # Two tiles that do not divide the columns are two loop nests: 4 and 3 of 7. The smaller one may
+    # have too few accumulators to hide the latency of its additions.
+    last = geometry.columns - (geometry.tiles[1] - 1) * config.reg_n
+    widths = [*[config.reg_n] * (geometry.tiles[1] - 1), last]
+    across = sum(
+        count * _tile_cycles(geometry, width * config.reg_m, cpu)
+        for width, count in Counter(widths).items()
     )
-    per_step += _loop_overhead(geometry, vectors, cpu)
-    per_tile = conv.taps * per_step + 2.0 * pixels * vectors + 20
-    # The second tile of a pair is smaller.
-    per_tile *= geometry.columns / (geometry.tiles[1] * config.reg_n)
-    tiles = conv.batch * geometry.tiles[0] * geometry.tiles[1] * geometry.out_blocks
-    cycles = tiles * per_tile
+    cycles = conv.batch * geometry.tiles[0] * geometry.out_blocks * across
     if geometry.is_padded:
         cycles += conv.in_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)
     return seconds(Work(cycles, geometry.chunks, _traffic(geometry, cpu)), cpu)
+
+
+def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
+    """Cycles of a register tile: its reduction, and the store."""
+    conv, config, unit = geometry.conv, geometry.config, cpu.unit(geometry.conv.types.accumulator)
+    vectors = unit.registers_of(config.tile_channels)
+    row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
+    from_l2 = streamed(conv.taps * row_bytes, row_bytes, cpu)
+    requests = _requests(geometry, vectors, cpu)
+    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests)
+    per_step += _loop_overhead(geometry, pixels, vectors, cpu)
+    return conv.taps * per_step + 2.0 * pixels * vectors + 20
 
 
 def _requests(geometry: DirectGeometry, vectors: int, cpu: Cpu) -> float:
@@ -61,7 +75,7 @@ def _requests(geometry: DirectGeometry, vectors: int, cpu: Cpu) -> float:
     return least * large[0] + max(least, pixels / unit.line) * reads_pixels
 
 
-def _loop_overhead(geometry: DirectGeometry, vectors: int, cpu: Cpu) -> float:
+def _loop_overhead(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:
     """Cycles that a step loses to loop control, and to broadcasts that unrolling keeps alive."""
     config, unit = geometry.config, cpu.unit(geometry.conv.types.accumulator)
     unrolled = geometry.conv.kernel[1] if config.unroll_ker else 1
@@ -69,7 +83,10 @@ def _loop_overhead(geometry: DirectGeometry, vectors: int, cpu: Cpu) -> float:
     # share in registers and spills (VGG's first layer: 107 against 207 GFLOP/s on Zen 5).
     accumulators = config.reg_n * config.reg_m * vectors
     crowded = geometry.ic_bn <= 4 and unrolled > 1 and accumulators > unit.registers // 2 - 2
-    return 0.25 + 4.0 / geometry.ic_bn + 8.0 * crowded - 0.05 * config.unroll_ker
+    control = loop_cycles(geometry.ic_bn, pixels, vectors)
+    if is_written_out(geometry.ic_bn, pixels, vectors):
+        control += NEST_CYCLES / geometry.ic_bn
+    return control + 8.0 * crowded - 0.05 * config.unroll_ker
 
 
 def _halo(geometry: DirectGeometry) -> float:

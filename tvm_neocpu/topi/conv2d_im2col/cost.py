@@ -14,6 +14,7 @@ from tvm_neocpu.topi.cost.roofline import (
     PANEL_SHARE,
     Traffic,
     Work,
+    loop_cycles,
     prefetched_bytes,
     resident_in_l3,
     seconds,
@@ -29,7 +30,7 @@ def predict_seconds(conv: ConvWorkload, config: Im2colConfig, cpu: Cpu) -> float
     row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
     from_l2 = streamed(conv.taps * row_bytes, row_bytes, cpu)
     per_step = tile_step_cycles(config.reg_n, vectors, cpu, unit, from_l2)
-    per_step += 0.25 + 2.0 / geometry.ic_bn
+    per_step += loop_cycles(geometry.ic_bn, config.reg_n, vectors)
     per_tile = conv.taps * per_step + 2.0 * config.reg_n * vectors + 20
     cycles = geometry.row_chunks * config.tiles * geometry.out_blocks * per_tile
     if not geometry.reads_in_place:

@@ -30,6 +30,12 @@ MIN_PREFETCHED_BYTES = 128 * 1024
 LONG_STEP = 16
 # Shorter steps share requests, so many of them at most.
 MAX_GROUP = 4
+# LLVM unrolls a loop entirely if it has no more instructions then (-O3).
+FULL_LIMIT = 300
+# Cycles of the loop around one that is written out, which all its steps share.
+UNROLLED_CYCLES = 2.4
+# Of a step in a loop: control, and the misprediction at its end, which all steps share.
+ROLLED_CYCLES, LOOP_END_CYCLES = 0.25, 4.0
 # Cost of a parallel region's fork and join, seconds.
 FORK_JOIN = 2e-6
 # Cycles of a chunk's begin and end: a call, what is done once in a loop nest, no prefetch across
@@ -110,6 +116,21 @@ def tile_step_cycles(
     bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, cpu.fma_latency)
     issue = bound + LOAD_CONTENTION * loads + 2.0 * unit.spilled(pixels, vectors)
     return overlapped(issue, l2_bytes / cpu.l2_bytes_per_cycle)
+
+
+def is_written_out(steps: int, pixels: int, vectors: int) -> bool:
+    """Whether LLVM unrolls a loop of so many steps of a register tile entirely.
+
+    8 channels of 4 x 2 accumulators, not 16. A pixel is a load and two instructions that broadcast.
+    """
+    return steps * (3 * pixels + vectors + pixels * vectors) <= FULL_LIMIT
+
+
+def loop_cycles(steps: int, pixels: int, vectors: int) -> float:
+    """Cycles that loop control adds to a step of a register tile, in a loop of so many steps."""
+    if is_written_out(steps, pixels, vectors):
+        return UNROLLED_CYCLES / steps
+    return ROLLED_CYCLES + LOOP_END_CYCLES / steps
 
 
 def shares_requests(pixels: int, vectors: int, unit: VectorUnit) -> bool:
