@@ -25,12 +25,12 @@ from typing import Any
 from tvm_neocpu.core.cpu import cache_sizes
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.told import listening
-from tvm_neocpu.core.user_data import data_folder
 from tvm_neocpu.exporting.cache_folder import VARIABLE, CacheFolder, cache_folder
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.host import executable_features
 from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.runtime.threads import thread_count
+from tvm_neocpu.tuning.database.data_folder import data_folder
 from tvm_neocpu.version import __version__
 
 _PACKAGE = Path(__file__).parent

@@ -9,9 +9,9 @@ import pytest
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import LogError
-from tvm_neocpu.core.user_data import data_folder
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.database import places
+from tvm_neocpu.tuning.database.data_folder import data_folder
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.database.places import find_user_log, user_log

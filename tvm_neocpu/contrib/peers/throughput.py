@@ -105,7 +105,7 @@ class IsolatedRate(IsolatedRunner):
         super().__init__(partial(ENGINES[engine], network))
 
     def rate(self, seconds: float) -> float:
-        found: float = self._ask(("rate", seconds))
+        found: float = self._ask("rate", seconds)
         return found
 
 

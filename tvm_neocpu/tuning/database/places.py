@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 from tvm_neocpu.core.errors import LogError
-from tvm_neocpu.core.user_data import DATA_VARIABLE, data_folder
+from tvm_neocpu.tuning.database.data_folder import DATA_VARIABLE, data_folder
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 
 LOGS_VARIABLE = "TVM_NEOCPU_LOGS"
