@@ -130,8 +130,8 @@ def _applied_logs() -> list[str]:
     history = sys.modules.get("tvm_neocpu.tuning.database.history")
     if history is None:
         return []
-    logs = history.applied_logs()
-    return [hashlib.sha256(repr((log.records, log.plans)).encode()).hexdigest() for log in logs]
+    paths = [path for log in history.applied_logs() for path in log.paths]
+    return [hashlib.sha256(path.read_bytes()).hexdigest() for path in paths]
 
 
 def _files_that_count() -> Iterator[Path]:
