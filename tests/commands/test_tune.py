@@ -15,7 +15,8 @@ from tvm_neocpu.core.fallback import FallbackWarning
 from tvm_neocpu.core.verdict import KEPT, Verdict
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.in_network.outcome import Outcome
-from tvm_neocpu.tuning.tune_network import Limits, TuningSession
+from tvm_neocpu.tuning.seating import Choices
+from tvm_neocpu.tuning.tune_network import TuningSession
 
 
 class Sessions:
@@ -65,8 +66,8 @@ def test_tune_passes_its_options_on(
     assert tune.main([*argv.split(), *more]) == 0
     (session,) = found.made
     assert session.incumbent.graph == session.graph.hash
-    assert session.limits == Limits(seconds=2.5, trials=7)
-    assert (session.tuner, session.seed, session.resume) == ("random", 3, False)
+    assert session.seconds == 2.5
+    assert session.choices == Choices("random", 3, resume=False, trials=7)
     assert os.environ["TVM_NUM_THREADS"] == "1"
     assert session.cpu.cores == 1
     assert session.log.path == user_data / "logs" / f"{session.cpu.name}.log"

@@ -23,7 +23,8 @@ from tvm_neocpu.tuning.in_network import crew
 from tvm_neocpu.tuning.in_network.machine import NetworkMachine
 from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.in_network.verify import Proof
-from tvm_neocpu.tuning.tune_network import Limits, TuningSession
+from tvm_neocpu.tuning.seating import Choices
+from tvm_neocpu.tuning.tune_network import TuningSession
 
 SHAPES = {"data": (1, 8, 6, 6)}
 
@@ -61,7 +62,7 @@ def test_a_session_measures_in_place_and_writes_a_plan_and_a_verdict(
 ) -> None:
     _, folded = network
     log = tmp_path / "tiny.log"
-    outcome = session(network, log, limits=Limits(trials=3)).run()
+    outcome = session(network, log, choices=Choices(trials=3)).run()
     contents = TuningLog(log).load()
     assert outcome.measured >= 2
     assert all(record.stamp.protocol == IN_NETWORK for record in contents.records)
@@ -85,9 +86,9 @@ def test_a_session_measures_in_place_and_writes_a_plan_and_a_verdict(
 def test_what_is_known_is_not_measured_again(network, tmp_path: Path) -> None:
     _, folded = network
     log = tmp_path / "tiny.log"
-    session(network, log, limits=Limits(trials=3)).run()
+    session(network, log, choices=Choices(trials=3)).run()
     before = {(r.workload, r.config) for r in TuningLog(log).load().records}
-    again = session(network, log, known_from(log, folded), limits=Limits(trials=6))
+    again = session(network, log, known_from(log, folded), choices=Choices(trials=6))
     again.run()
     new = {
         (seat.workload, config)
@@ -108,7 +109,7 @@ def test_a_plan_counts_only_if_it_is_proven_faster_and_right(
     log = tmp_path / "tiny.log"
     proof = Proof(Ratio(log_ratio, 0.001), error, 1e-3, 1e-3)
     monkeypatch.setattr(crew.Here, "prove", lambda *_: proof)
-    current = session(network, log, limits=Limits(trials=2))
+    current = session(network, log, choices=Choices(trials=2))
     found = (Ratio(-0.1, 0.01), session(network, log).incumbent)
     monkeypatch.setattr(tune_network.Contenders, "find", lambda *_: [found])
     outcome = current.run()
@@ -126,7 +127,7 @@ def test_an_interrupt_keeps_what_was_measured(network, tmp_path: Path, monkeypat
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tune_network.Contenders, "find", interrupted)
-    outcome = session(network, log, limits=Limits(trials=2)).run()
+    outcome = session(network, log, choices=Choices(trials=2)).run()
     assert outcome.interrupted
     assert outcome.plan is None
     contents = TuningLog(log).load()
@@ -135,7 +136,7 @@ def test_an_interrupt_keeps_what_was_measured(network, tmp_path: Path, monkeypat
 
 
 def test_no_time_means_the_plan_stays(network, tmp_path: Path) -> None:
-    outcome = session(network, tmp_path / "tiny.log", limits=Limits(seconds=0.01)).run()
+    outcome = session(network, tmp_path / "tiny.log", seconds=0.01).run()
     assert outcome.measured == 0
     assert "no faster plan found" in str(outcome)
 

@@ -34,7 +34,7 @@ from tvm_neocpu.tuning.database.history import History, apply_history_best, curr
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.in_network.progress import progress_for
-from tvm_neocpu.tuning.tune_network import Limits, TuningSession
+from tvm_neocpu.tuning.tune_network import TuningSession
 
 Libraries = dict[str, Path]
 Timings = dict[str, Timing]
@@ -91,7 +91,7 @@ def _tune(model: onnx.ModelProto, target: CompileTarget, log: Path, seconds: flo
         pipeline.choose_plan(graph, cpu, nothing),
         nothing,
         TuningLog(log, cpu.features),
-        limits=Limits(seconds),
+        seconds=seconds,
         progress=progress_for(sys.stdout),
     ).run()
 

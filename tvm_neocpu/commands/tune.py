@@ -38,7 +38,8 @@ from tvm_neocpu.tuning.fleet.remote_workers import Remotely
 from tvm_neocpu.tuning.in_network.crew import Here, Site
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.in_network.progress import progress_for
-from tvm_neocpu.tuning.tune_network import Limits, TuningSession
+from tvm_neocpu.tuning.seating import Choices
+from tvm_neocpu.tuning.tune_network import TuningSession
 from tvm_neocpu.tuning.tuners import TUNERS
 
 # The share of a session's budget that one global search may take; most take milliseconds.
@@ -126,11 +127,10 @@ def _tune_network(
         choose_plan(network.graph, cpu, known),
         known,
         TuningLog(request.log, cpu.features),
-        limits=Limits(options.time_budget, options.trials),
-        tuner=options.tuner,
-        seed=options.seed,
-        resume=options.resume,
-        exhaustive=options.exhaustive,
+        seconds=options.time_budget,
+        choices=Choices(
+            options.tuner, options.seed, options.exhaustive, options.resume, options.trials
+        ),
         progress=progress_for(sys.stdout),
         name=name,
         site=request.site,

@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from statistics import median
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
@@ -26,53 +25,34 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import IN_NETWORK, Record
 from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds
-from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import LogContents, TuningLog
 from tvm_neocpu.tuning.database.plan_lines import plan_digest
 from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.database.turns import measuring_turn
-from tvm_neocpu.tuning.in_network.board import Board, Estimate, Seat
+from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.contenders import Contenders
 from tvm_neocpu.tuning.in_network.crew import Crew, Here, Site
-from tvm_neocpu.tuning.in_network.machine import Lowering, Run, Scheme
+from tvm_neocpu.tuning.in_network.machine import Lowering
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.in_network.progress import NoProgress, Progress, State
 from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
-from tvm_neocpu.tuning.in_network.rounds import Rounds, seconds_of
+from tvm_neocpu.tuning.in_network.rounds import Rounds
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong
-from tvm_neocpu.tuning.in_network.workers import INCUMBENT
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
-from tvm_neocpu.tuning.task import Task
+from tvm_neocpu.tuning.seating import Choices, make_tuners, seated
 from tvm_neocpu.tuning.tasks import tasks_of
-from tvm_neocpu.tuning.tuners import TUNERS, Ranker, Tuner, TunerFactory, learned
 
 # What is known so far -> a plan for the graph.
 Search = Callable[[History], Plan]
 
-# Timed inferences of the incumbent that say what its layers take.
-REFERENCE_RUNS = 10
 # In builds of the start: the proof begins anew, contenders are made of kernels that are there.
 PROOF_BUILDS, CONTENDER_BUILDS, PROOF_SECONDS = 1.1, 0.5, 8.0
 # How often the search may ask for what its plan takes unmeasured.
 QUESTIONS = 12
-# The log-error of a ratio that another session confirmed: its clock and its incumbent were others.
-RESUMED_ERROR = 0.01
-# Workloads of other networks that teach the ranker, the latest ones, and records of each.
-LESSONS, RECORDS_OF_LESSON = 120, 40
-# Configs of a space that say which knobs there are.
-SAMPLE = 50
-
-
-@dataclass(frozen=True)
-class Limits:
-    """``seconds`` bounds the call, ``trials`` the candidates of a workload; None: no bound."""
-
-    seconds: float | None = None
-    trials: int | None = None
 
 
 @dataclass
@@ -80,7 +60,8 @@ class TuningSession:
     """One network on one machine; :meth:`run` does it all.
 
     ``incumbent`` is the plan that a build takes today; ``known`` what logs know of the network's
-    workloads on this CPU and thread count. ``resume`` takes their ratios as confirmed.
+    workloads on this CPU and thread count. ``seconds`` bounds the session; None: until all is
+    settled.
     """
 
     graph: ConvGraph
@@ -90,11 +71,8 @@ class TuningSession:
     incumbent: Plan
     known: History
     log: TuningLog
-    limits: Limits = field(default_factory=Limits)
-    tuner: str = next(iter(TUNERS))
-    seed: int = 0
-    resume: bool = True
-    exhaustive: bool = False
+    seconds: float | None = None
+    choices: Choices = field(default_factory=Choices)
     progress: Progress = field(default_factory=NoProgress)
     name: str = ""
     site: Site = field(default_factory=Here)
@@ -121,11 +99,13 @@ class TuningSession:
             tasks = [task for task in tasks_of(self.graph, self.cpu) if task.space]
             with ThreadPoolExecutor(1) as pool:
                 starting = pool.submit(workers.start, self.incumbent)
-                make_tuner = self._tuners(tasks)
-                tuners = {task.workload: make_tuner(task) for task in tasks}
+                tuners = make_tuners(tasks, self.choices, self.known, self.cpu)
                 starting.result()
             self._startup = time.monotonic() - self._start
-            self._board = self._seated(workers, tasks, tuners)
+            self._board = seated(
+                tasks, tuners, self.graph, self.incumbent, workers, self.known, self.choices
+            )
+            self._keep_incumbents()
             contenders = Contenders(
                 self.graph,
                 self._board,
@@ -145,74 +125,12 @@ class TuningSession:
             self.log.append_verdict(self._verdict(plan, proof))
         return self._outcome(plan, proof)
 
-    # -- the board ------------------------------------------------------------------------------
-
-    def _seated(
-        self, workers: Crew, tasks: Sequence[Task], tuners: Mapping[Workload, Tuner]
-    ) -> Board:
-        """A seat for each workload, with what its calls take in the network as it is."""
-        runs: list[Run] = workers.ask(0, "times", (INCUMBENT,), REFERENCE_RUNS)[INCUMBENT]
-        calls: dict[Scheme, int] = workers.ask(0, "calls", INCUMBENT)
-        network = median([sum(run.values()) for run in runs])
-        seats = {}
-        for task in tasks:
-            count = sum(n for scheme, n in calls.items() if scheme[0] == task.workload)
-            if not count:  # nothing of the network is computed by this workload's templates
+    def _keep_incumbents(self) -> None:
+        """The incumbent's own times, against which the ratios in the log are read."""
+        for seat in self._board.seats.values():
+            if seat.unit != seat.seconds:  # a log has its time
                 continue
-            total = median([seconds_of(task.workload, run) for run in runs])
-            configs = frozenset(
-                self.incumbent.configs[node.id]
-                for node in self.graph.convs
-                if node.workload == task.workload
-            )
-            tuner = tuners[task.workload]
-            seat = Seat(task, tuner, configs, total / count, total / network)
-            seat.trials = self.limits.trials
-            if self.resume:
-                self._resume_seat(seat)
-            seats[task.workload] = seat
-            self._keep_incumbent(seat)
-        return Board(seats, network)
-
-    def _tuners(self, tasks: Sequence[Task]) -> TunerFactory:
-        if self.exhaustive:
-            return TUNERS["grid"](tasks, self.seed)
-        if self.tuner != "learned":
-            return TUNERS[self.tuner](tasks, self.seed)
-        ranker = Ranker([(task.workload, task.space[:SAMPLE]) for task in tasks])
-        own = {task.workload for task in tasks}
-        others = [w for w in self.known.best_records.recorded if w not in own]
-        for workload in others[-LESSONS:]:
-            if isinstance(workload, TransformWorkload):
-                continue
-            for record in self.known.best_records.ascending(workload)[:RECORDS_OF_LESSON]:
-                predicted = predict_seconds(workload, record.config, self.cpu)
-                ranker.learn(workload, record.config, predicted, record.seconds)
-        return learned(tasks, self.seed, ranker)
-
-    def _resume_seat(self, seat: Seat) -> None:
-        """Ratios that logs know count as confirmed, against their own record of the incumbent."""
-        seat.closed = self.known.settled(seat.workload) and not self.exhaustive
-        seat.hints = self.known.hints(seat.workload)
-        records = {r.config: r for r in self.known.tried((seat.workload,)).get(seat.workload, ())}
-        before = [records[c].seconds for c in seat.incumbent if c in records and records[c].ok]
-        seat.unit = min(before, default=seat.seconds)
-        space = set(seat.task.space)
-        for config, record in records.items():
-            if config in seat.incumbent or config not in space:
-                continue
-            if not record.ok:
-                seat.fail(config, "failed before")
-            elif before:
-                ratio = Ratio(math.log(record.seconds / seat.unit), RESUMED_ERROR)
-                seat.estimates[config] = Estimate([ratio], resumed=True)
-                seat.tuner.observe(config, seat.seconds * ratio.value)
-
-    def _keep_incumbent(self, seat: Seat) -> None:
-        """The incumbent's own time, against which the ratios in the log are read."""
-        for config in seat.incumbent:
-            seat.tuner.observe(config, seat.seconds)
-            if seat.unit == seat.seconds:  # no log has its time yet
+            for config in seat.incumbent:
                 self._keep(self._record(seat.workload, config, (seat.seconds,), 0))
 
     # -- the rounds -----------------------------------------------------------------------------
@@ -244,9 +162,9 @@ class TuningSession:
         return self._startup * PROOF_BUILDS + PROOF_SECONDS
 
     def _left(self) -> float:
-        if self.limits.seconds is None:
+        if self.seconds is None:
             return math.inf
-        return self.limits.seconds - (time.monotonic() - self._start)
+        return self.seconds - (time.monotonic() - self._start)
 
     def _search_records(self, records: Sequence[Record]) -> Plan:
         """The global search over these records, and over the transforms that logs know."""
@@ -353,7 +271,7 @@ class TuningSession:
             timestamp=now,
             network=self.name,
             features=cpu.features,
-            seconds=self.limits.seconds or now - self._began,
+            seconds=self.seconds or now - self._began,
             complete=all(seat.settled for seat in self._board.seats.values()),
         )
 

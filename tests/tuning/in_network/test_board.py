@@ -96,3 +96,11 @@ def test_no_more_candidates_than_the_limit(seat, space) -> None:
     seat.hear(space[2], ratio(1.2))
     assert seat.wishes(9) == []
     assert seat.settled
+
+
+def test_an_exhaustive_seat_is_settled_when_all_was_measured(seat, space) -> None:
+    seat.exhaustive, seat.weight = True, 1e-6
+    for config in space[1:]:
+        assert not seat.settled
+        seat.hear(config, ratio(1.5))
+    assert seat.settled

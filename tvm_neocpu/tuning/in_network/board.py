@@ -64,7 +64,8 @@ class Seat:
     ``incumbent`` holds its configs in the network as it is; ``seconds`` is what one of its calls
     takes there, and ``weight`` the share of the network's time that all its calls take. ``hints``
     are configs to try first. The search has ``asked`` for configs that its plan takes unmeasured.
-    A ``closed`` seat was settled in an earlier session. ``trials`` bounds its candidates.
+    A ``closed`` seat was settled in an earlier session. ``trials`` bounds its candidates;
+    an ``exhaustive`` one is not settled before all were measured.
     ``unit`` are the incumbent's seconds as the log has them, in which ratios are written down: an
     earlier session may have run on a slower clock.
     """
@@ -80,6 +81,7 @@ class Seat:
     asked: list[Config] = field(default_factory=list)
     closed: bool = False
     trials: int | None = None
+    exhaustive: bool = False
     unit: float = 0.0
 
     def __post_init__(self) -> None:
@@ -111,6 +113,8 @@ class Seat:
         """Expected saving of the next measurement, as a share of the network's time."""
         if self.asked:
             return self.weight
+        if self.exhaustive and self.wishes(1):
+            return max(self.weight, SETTLED_SHARE)
         if self.closed or self.weight * MOST < SETTLED_SHARE:
             return 0.0
         contender = self.contender()

@@ -1,0 +1,127 @@
+"""The board at the start of a session: a seat for each workload, with what logs know of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.cost.ranking import predict_seconds
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.in_network.board import Board, Estimate, Seat
+from tvm_neocpu.tuning.in_network.crew import Crew
+from tvm_neocpu.tuning.in_network.machine import Run, Scheme
+from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.rounds import seconds_of
+from tvm_neocpu.tuning.in_network.workers import INCUMBENT
+from tvm_neocpu.tuning.task import Task
+from tvm_neocpu.tuning.tuners import TUNERS, Ranker, Tuner, learned
+
+# Timed inferences of the incumbent that say what its layers take.
+REFERENCE_RUNS = 10
+# The log-error of a ratio that another session confirmed: its clock and its incumbent were others.
+RESUMED_ERROR = 0.01
+# Workloads of other networks that teach the ranker, the latest ones, and records of each.
+LESSONS, RECORDS_OF_LESSON = 120, 40
+# Configs of a space that say which knobs there are.
+SAMPLE = 50
+
+
+@dataclass(frozen=True)
+class Choices:
+    """How a session searches: the tuner's name and seed, all candidates or promising ones alone.
+
+    ``trials`` bounds the candidates of a workload; without ``resume`` nothing that logs know counts.
+    """
+
+    tuner: str = next(iter(TUNERS))
+    seed: int = 0
+    exhaustive: bool = False
+    resume: bool = True
+    trials: int | None = None
+
+
+def make_tuners(
+    tasks: Sequence[Task], choices: Choices, known: History, cpu: Cpu
+) -> dict[Workload, Tuner]:
+    """A tuner for each task. The default tuners learned from other networks of this CPU before."""
+    name = "grid" if choices.exhaustive else choices.tuner
+    if name == "learned":
+        make = learned(tasks, choices.seed, _taught(tasks, known, cpu))
+    else:
+        make = TUNERS[name](tasks, choices.seed)
+    return {task.workload: make(task) for task in tasks}
+
+
+def seated(
+    tasks: Sequence[Task],
+    tuners: Mapping[Workload, Tuner],
+    graph: ConvGraph,
+    incumbent: Plan,
+    crew: Crew,
+    known: History,
+    choices: Choices,
+) -> Board:
+    """A seat for each workload, with what its calls take in the network as it is.
+
+    Raises ChildError if the network as it is does not run.
+    """
+    runs: list[Run] = crew.ask(0, "times", (INCUMBENT,), REFERENCE_RUNS)[INCUMBENT]
+    calls: dict[Scheme, int] = crew.ask(0, "calls", INCUMBENT)
+    network = median([sum(run.values()) for run in runs])
+    seats = {}
+    for task in tasks:
+        count = sum(n for scheme, n in calls.items() if scheme[0] == task.workload)
+        if not count:  # nothing of the network is computed by this workload's templates
+            continue
+        total = median([seconds_of(task.workload, run) for run in runs])
+        nodes = [node for node in graph.convs if node.workload == task.workload]
+        configs = frozenset(incumbent.configs[node.id] for node in nodes)
+        tuner = tuners[task.workload]
+        seat = Seat(task, tuner, configs, total / count, total / network)
+        seat.trials, seat.exhaustive = choices.trials, choices.exhaustive
+        if choices.resume:
+            _resume(seat, known)
+        for config in seat.incumbent:
+            tuner.observe(config, seat.seconds)
+        seats[task.workload] = seat
+    return Board(seats, network)
+
+
+def _taught(tasks: Sequence[Task], known: History, cpu: Cpu) -> Ranker:
+    """A ranker that has learned from records of other networks."""
+    ranker = Ranker([(task.workload, task.space[:SAMPLE]) for task in tasks])
+    own = {task.workload for task in tasks}
+    others = [workload for workload in known.best_records.recorded if workload not in own]
+    for workload in others[-LESSONS:]:
+        if isinstance(workload, TransformWorkload):
+            continue
+        for record in known.best_records.ascending(workload)[:RECORDS_OF_LESSON]:
+            predicted = predict_seconds(workload, record.config, cpu)
+            ranker.learn(workload, record.config, predicted, record.seconds)
+    return ranker
+
+
+def _resume(seat: Seat, known: History) -> None:
+    """Ratios that logs know count as confirmed, against their own record of the incumbent."""
+    seat.closed = known.settled(seat.workload) and not seat.exhaustive
+    seat.hints = known.hints(seat.workload)
+    records = {r.config: r for r in known.tried((seat.workload,)).get(seat.workload, ())}
+    before = [records[c].seconds for c in seat.incumbent if c in records and records[c].ok]
+    seat.unit = min(before, default=seat.seconds)
+    space = set(seat.task.space)
+    for config, record in records.items():
+        if config in seat.incumbent or config not in space:
+            continue
+        if not record.ok:
+            seat.fail(config, "failed before")
+        elif before:
+            ratio = Ratio(math.log(record.seconds / seat.unit), RESUMED_ERROR)
+            seat.estimates[config] = Estimate([ratio], resumed=True)
+            seat.tuner.observe(config, seat.seconds * ratio.value)
