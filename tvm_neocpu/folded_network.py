@@ -5,8 +5,9 @@ open_onnx(content, shapes, "llvm").lower(plan, views=False)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import onnx
@@ -24,6 +25,8 @@ from tvm_neocpu.frontend.sample_inputs import sample_inputs
 from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, schedule_module
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
+from tvm_neocpu.relay_passes.operators.call_form import CallForm
+from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
 from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.schedule_function import anchor_of
@@ -71,6 +74,26 @@ def open_onnx(content: bytes, shapes: Mapping[str, tuple[int, ...]], target: str
     folded = fold(mod, chosen.cpu)
     graph = ExtractConvGraph(chosen.cpu)(folded)
     return FoldedNetwork(folded, graph, chosen.cpu, chosen.target, inputs)
+
+
+def opener(
+    content: bytes, shapes: Mapping[str, tuple[int, ...]], target: str
+) -> Callable[[], FoldedNetwork]:
+    """:func:`open_onnx` for another process, which learns first how registered operators look."""
+    return partial(_open_with, added_forms(), content, shapes, target)
+
+
+def _open_with(
+    others: tuple[CallForm, ...],
+    content: bytes,
+    shapes: Mapping[str, tuple[int, ...]],
+    target: str,
+) -> FoldedNetwork:
+    known = {form.operator for form in forms()}
+    for form in others:
+        if form.operator not in known:
+            add_form(form)
+    return open_onnx(content, shapes, target)
 
 
 def _scheme_of(func: tirx.PrimFunc) -> Scheme | None:

@@ -111,7 +111,7 @@ def test_tuned_logged_and_explained(
     assert tune.main([str(path), "--trials", "2", "--log", str(log)]) == 0
     contents = load_log(log)
     records = [r for r in contents.records if isinstance(r.workload, DeformConvWorkload)]
-    assert len(records) == 2 and all(record.ok for record in records)
+    assert len(records) >= 2 and all(record.ok for record in records)
     (plan,) = contents.plans.values()
     (config,) = (each for each in plan.configs.values() if isinstance(each, DeformConfig))
 

@@ -71,7 +71,8 @@ def test_what_branches_and_meets_again_is_one_store(epilogue: Epilogue) -> None:
     scheduled = Schedule(schedule_blocks(func, CPU))
     blocks = [str(scheduled.get(block).name_hint) for block in child_blocks(scheduled)]
     stores = [name for name in blocks if not name.startswith("conv2d_")]
-    assert len([name for name in stores if name != "chunks_end"]) == 1
+    marks = ("chunks_end", "fake_use")  # no stores
+    assert len([name for name in stores if name not in marks]) == 1
 
 
 def test_what_feeds_a_template_is_not_fused_into_it() -> None:

@@ -24,7 +24,7 @@ from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES
-from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.folded_network import opener
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
@@ -80,7 +80,7 @@ def _demo(argv: list[str]) -> int:
 def _tune(model: onnx.ModelProto, target: CompileTarget, log: Path, seconds: float) -> Outcome:
     cpu = target.cpu
     shapes = resolve_shapes(model.graph, {})
-    open_network = partial(open_onnx, model.SerializeToString(), shapes, "llvm")
+    open_network = opener(model.SerializeToString(), shapes, "llvm")
     graph = open_network().graph
     nothing = History(cpu.name, cpu.cores)
     return TuningSession(

@@ -24,7 +24,7 @@ from tvm_neocpu.core.child_process import ChildError
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.core.fallback import tell
 from tvm_neocpu.core.verdict import Verdict
-from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.folded_network import opener
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
@@ -109,7 +109,7 @@ def _tune_network(
     """One network: a session, unless an earlier one has said all; its report as JSON."""
     options, cpu = request.options, request.target.cpu
     print(f"{name} on {cpu.name}, {cpu.cores} threads -> {request.log}", flush=True)
-    open_network = partial(open_onnx, model.SerializeToString(), shapes, request.text)
+    open_network = opener(model.SerializeToString(), shapes, request.text)
     network = open_network()
     tell(FindFallbacks(cpu)(network.module), "warn")  # no candidate is measured for these
     known = current_history(cpu)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import pickle
 import signal
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
+
+import cloudpickle
 
 from tvm_neocpu.core.errors import NeoCpuError, first_line
 from tvm_neocpu.core.one_line import one_line_warnings
@@ -37,14 +40,17 @@ class ChildDied(ChildError):
 class ChildProcess:
     """The object that ``load`` makes, in a fresh process; ``ask`` calls its methods.
 
-    ``load`` is pickled: a module-level function, or a partial of one, over plain data. Close it, or
-    use it in a ``with``, to end the process. Ctrl-C does not reach the process; its owner does.
+    ``load`` is pickled, as everything that goes to and fro is, by cloudpickle: classes of scripts
+    and of registered modules travel by value and come back as the same classes. Close it, or use it
+    in a ``with``, to end the process. Ctrl-C does not reach the process; its owner does.
     """
 
     def __init__(self, load: Callable[[], Any], timeout: float | None = None) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(load, theirs), daemon=True)
+        self._process = context.Process(
+            target=_serve, args=(cloudpickle.dumps(load), theirs), daemon=True
+        )
         with _deaf_to_interrupts():
             self._process.start()
         theirs.close()
@@ -57,7 +63,7 @@ class ChildProcess:
         ChildDied if there was no answer.
         """
         try:
-            self._connection.send((name, arguments))
+            self._connection.send_bytes(cloudpickle.dumps((name, arguments)))
         except OSError:
             raise self._died() from None
         return self._answer(timeout)
@@ -92,7 +98,7 @@ class ChildProcess:
             if not self._connection.poll(timeout):
                 self.kill()
                 raise ChildDied(f"no answer within {timeout:.0f} s", hung=True)
-            ok, value = self._connection.recv()
+            ok, value = pickle.loads(self._connection.recv_bytes())
         except (EOFError, ConnectionError):
             raise self._died() from None
         if not ok:
@@ -119,23 +125,27 @@ def _deaf_to_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _serve(load: Callable[[], Any], connection: Connection) -> None:
+def _serve(load: bytes, connection: Connection) -> None:
     """The process: load, say so, answer until nobody asks any more."""
     with contextlib.suppress(EOFError, ConnectionError):
         try:
             with one_line_warnings():
-                served = load()
+                served = pickle.loads(load)()
         except Exception as error:  # whatever it raises is its answer
-            connection.send((False, _as_arguments(error)))
+            _send(connection, (False, _as_arguments(error)))
             return
-        connection.send((True, None))
+        _send(connection, (True, None))
         while True:
-            name, arguments = connection.recv()
+            name, arguments = pickle.loads(connection.recv_bytes())
             try:
                 answer = (True, getattr(served, name)(*arguments))
             except Exception as error:
                 answer = (False, _as_arguments(error))
-            connection.send(answer)
+            _send(connection, answer)
+
+
+def _send(connection: Connection, answer: tuple[bool, Any]) -> None:
+    connection.send_bytes(cloudpickle.dumps(answer))
 
 
 def _as_arguments(error: Exception) -> tuple[str, str]:

@@ -37,7 +37,7 @@ SAMPLE = 50
 class Choices:
     """How a session searches: the tuner's name and seed, all candidates or promising ones alone.
 
-    ``trials`` bounds the candidates of a workload; without ``resume`` nothing that logs know counts.
+    ``trials`` bounds the candidates of a workload. Without ``resume`` logs do not count.
     """
 
     tuner: str = next(iter(TUNERS))

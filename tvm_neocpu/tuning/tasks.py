@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import cloudpickle
 
@@ -16,6 +17,8 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import favoured_of, predict_seconds
 from tvm_neocpu.topi.table import Brought, bring, brought, space_of
 from tvm_neocpu.tuning.task import Task
+
+Result = TypeVar("Result")
 
 
 def tasks_of(graph: ConvGraph, cpu: Cpu) -> tuple[Task, ...]:
@@ -47,6 +50,16 @@ def build_kernel(workload: Workload, cpu: Cpu, others: Brought, config: Config) 
 
     bring(others)
     return kernel(workload, config, cpu)
+
+
+def with_operators(call: Callable[[], Result]) -> Callable[[], Result]:
+    """The same call for another process, which learns first what was registered in this one."""
+    return partial(_bring_and_call, _sent_by_value(brought()), call)
+
+
+def _bring_and_call(others: Brought, call: Callable[[], Result]) -> Result:
+    bring(others)
+    return call()
 
 
 def _sent_by_value(others: Brought) -> Brought:

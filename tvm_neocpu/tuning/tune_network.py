@@ -44,7 +44,7 @@ from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 from tvm_neocpu.tuning.seating import Choices, make_tuners, seated
-from tvm_neocpu.tuning.tasks import tasks_of
+from tvm_neocpu.tuning.tasks import tasks_of, with_operators
 
 # What is known so far -> a plan for the graph.
 Search = Callable[[History], Plan]
@@ -83,6 +83,7 @@ class TuningSession:
         self.log.check_writable()
         self._start, self._began = time.monotonic(), time.time()
         self._interrupts = Interrupts()
+        self._open = with_operators(self.open_network)
         self._board = Board({}, 0.0)
         try:
             with self._interrupts, measuring_turn(self._say_waiting):
@@ -94,7 +95,7 @@ class TuningSession:
             self.progress.close()
 
     def _tuned(self) -> Outcome:
-        with self.site.crew(self.open_network, self.cpu.cores) as workers:
+        with self.site.crew(self._open, self.cpu.cores) as workers:
             self.progress.say("building the network as it is")
             tasks = [task for task in tasks_of(self.graph, self.cpu) if task.space]
             with ThreadPoolExecutor(1) as pool:
@@ -183,7 +184,7 @@ class TuningSession:
             expected = f"{1 / ratio.value:.3f}x"
             self.progress.say(f"proving a plan that ran {expected} as fast, in fresh processes")
             plans = (self.incumbent, plan)
-            proof = self.site.prove(self.open_network, plans, self.cpu.cores, seconds)
+            proof = self.site.prove(self._open, plans, self.cpu.cores, seconds)
             if proof.faster:
                 seconds = self._board.network_seconds * proof.ratio.value
                 return proof, replace(plan, seconds=seconds)
@@ -196,7 +197,7 @@ class TuningSession:
 
     def _blame(self, plan: Plan) -> None:
         """Find the candidate that computes something else, and write that down."""
-        with self.site.computing(self.open_network, self.cpu.cores) as compute:
+        with self.site.computing(self._open, self.cpu.cores) as compute:
             found = find_wrong(compute, self.graph, self.incumbent, plan)
         for workload, config in found:
             seat = self._board.seats[workload]

@@ -32,6 +32,11 @@ def forms() -> tuple[CallForm, ...]:
     return tuple(_FORMS)
 
 
+def added_forms() -> tuple[CallForm, ...]:
+    """Those that were registered from outside."""
+    return tuple(form for form in _FORMS if form not in BUILT_IN)
+
+
 def add_form(form: CallForm) -> None:
     """Add how one more operator looks; raises ConfigError for an operator that has a form."""
     if any(known.operator == form.operator for known in _FORMS):
