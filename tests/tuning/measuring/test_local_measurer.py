@@ -107,6 +107,8 @@ def test_artifacts_are_removed_and_abandoned_builds_too(measurer, task) -> None:
 
 
 def test_ctrl_c_interrupts_a_running_candidate_and_the_next_batch_works(measurer, task) -> None:
+    # A shell that starts tests in the background lets them ignore SIGINT.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(0.8, os.kill, (os.getpid(), signal.SIGINT))
     # Both candidates are built in advance, so that the signal comes while the second one runs.
     results = measurer.measure(task, [DenseConfig(16), DenseConfig(ENDLESS)])
