@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tvm_neocpu.commands import cli, tune
-from tvm_neocpu.core.child_process import ChildDied
 from tvm_neocpu.core.fallback import FallbackWarning
 from tvm_neocpu.core.verdict import KEPT, Verdict
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.in_network.outcome import Outcome
+from tvm_neocpu.tuning.measuring.child_process import ChildDied
 from tvm_neocpu.tuning.seating import Choices
 from tvm_neocpu.tuning.tune_network import TuningSession
 

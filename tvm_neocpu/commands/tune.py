@@ -20,7 +20,6 @@ import onnx
 from tvm_neocpu.commands import cli
 from tvm_neocpu.commands.tune_fleet import add_fleet_options, check_target, open_fleet
 from tvm_neocpu.commands.tune_workload import tune_workload
-from tvm_neocpu.core.child_process import ChildError
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.core.fallback import tell
 from tvm_neocpu.core.verdict import Verdict
@@ -38,6 +37,7 @@ from tvm_neocpu.tuning.fleet.remote_workers import Remotely
 from tvm_neocpu.tuning.in_network.crew import Here, Site
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.in_network.progress import progress_for
+from tvm_neocpu.tuning.measuring.child_process import ChildError
 from tvm_neocpu.tuning.seating import Choices
 from tvm_neocpu.tuning.tune_network import TuningSession
 from tvm_neocpu.tuning.tuners import TUNERS

@@ -9,7 +9,6 @@ import pytest
 from fleet import LoopbackFleet, kill
 
 from tvm_neocpu.contrib import model_zoo
-from tvm_neocpu.core.child_process import ChildDied
 from tvm_neocpu.core.errors import FleetError
 from tvm_neocpu.core.largest_error import largest_error
 from tvm_neocpu.folded_network import open_onnx
@@ -19,6 +18,7 @@ from tvm_neocpu.tuning.fleet import remote_workers
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely, RemoteWorkers
 from tvm_neocpu.tuning.in_network.machine import NetworkMachine
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
+from tvm_neocpu.tuning.measuring.child_process import ChildDied
 
 pytestmark = [pytest.mark.compiler, pytest.mark.slow]
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from tvm_neocpu.core.child_process import ChildDied, ChildError
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
@@ -15,6 +14,7 @@ from tvm_neocpu.tuning.in_network.board import Board, Seat
 from tvm_neocpu.tuning.in_network.rounds import Rounds, error_number
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
+from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 from tvm_neocpu.tuning.tuners.grid import GridTuner
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.contrib.peers.converter import ConversionError, silence_stdout
 from tvm_neocpu.contrib.peers.runner import Runner
-from tvm_neocpu.core.child_process import ChildDied, ChildError, ChildProcess
 from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError, ChildProcess
 
 FAILED = "failed"
 CANNOT_CONVERT = "cannot convert"

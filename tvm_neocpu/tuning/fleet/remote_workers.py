@@ -16,7 +16,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tvm_neocpu.core.child_process import ChildDied, ChildError, ChildProcess
 from tvm_neocpu.core.errors import FleetError, ServerLostError
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.fleet.remote_machine import RemoteMachine
@@ -32,6 +31,7 @@ from tvm_neocpu.tuning.in_network.workers import (
     START_TIMEOUT,
     all_done,
 )
+from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError, ChildProcess
 
 # Each server has a process here that compiles for it.
 MAX_SERVERS = 16

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.child_process import ChildError
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.plan import Plan
@@ -21,6 +20,7 @@ from tvm_neocpu.tuning.in_network.progress import Progress
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.rounds import Keep, MakeRecord, seconds_of
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
+from tvm_neocpu.tuning.measuring.child_process import ChildError
 
 # Timed inferences of each contender.
 RUNS = 12

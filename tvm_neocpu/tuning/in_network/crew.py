@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from tvm_neocpu.core.child_process import ChildError
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.in_network.machine import Lowering, Run
 from tvm_neocpu.tuning.in_network.verify import Compute, Proof, computing, fresh_pair, prove
 from tvm_neocpu.tuning.in_network.workers import Workers
+from tvm_neocpu.tuning.measuring.child_process import ChildError
 
 
 class Crew(Protocol):

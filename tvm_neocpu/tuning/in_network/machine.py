@@ -79,7 +79,7 @@ class Slot:
 
 
 class NetworkMachine:
-    """What :class:`~tvm_neocpu.core.child_process.ChildProcess` serves."""
+    """What :class:`~tvm_neocpu.tuning.measuring.child_process.ChildProcess` serves."""
 
     def __init__(self, open_network: Callable[[], Lowering]) -> None:
         self._lowering = open_network()

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tvm_neocpu.core.child_process import ChildDied, ChildError
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
@@ -20,6 +19,7 @@ from tvm_neocpu.tuning.in_network.machine import Run
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
+from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 
 # Proposals of a tuner among which one must fit the layouts of the round.

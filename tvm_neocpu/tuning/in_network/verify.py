@@ -12,7 +12,6 @@ from functools import partial
 from statistics import median
 from typing import Any, Protocol
 
-from tvm_neocpu.core.child_process import ChildProcess
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.largest_error import largest_error
@@ -21,6 +20,7 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.machine import Lowering, NetworkMachine
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.workers import BUILD_TIMEOUT, PAUSE_SECONDS, START_TIMEOUT
+from tvm_neocpu.tuning.measuring.child_process import ChildProcess
 
 SLOT = "plan"
 # Turns of each plan, and what one turn takes: the first inference of a turn is not counted.

@@ -8,9 +8,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
-from tvm_neocpu.core.child_process import ChildError, ChildProcess
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.in_network.machine import Lowering, NetworkMachine, Run
+from tvm_neocpu.tuning.measuring.child_process import ChildError, ChildProcess
 
 # Seconds until a worker counts as hung. A build of the largest network of the zoo takes 60 s.
 START_TIMEOUT = 600.0

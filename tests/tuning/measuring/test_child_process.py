@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from tvm_neocpu.core.child_process import ChildDied, ChildError, ChildProcess
+from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError, ChildProcess
 
 
 class Served:
