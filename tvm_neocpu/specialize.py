@@ -59,11 +59,13 @@ def build_networks(
     max_batch: int = MAX_BATCH,
     inputs: Sequence[Described] = (),
     on_demand: OnDemand | None = None,
+    history: History | None = None,
 ) -> BuiltModule:
     """A built module that knows its inputs, outputs and CPU; ``name`` is what ``lib[name]`` takes.
 
     ``networks`` are one network at different shapes, by the names of their functions; the batch of
-    each may be open. ``inputs`` say what else may be set, where ``on_demand`` compiles it.
+    each may be open. ``inputs`` say what else may be set, where ``on_demand`` compiles it. Without
+    a ``history`` the logs of this user and thread count.
 
     Raises ShapeError for any other input that is not static, and what :func:`lower_networks`
     raises.
@@ -88,7 +90,7 @@ def build_networks(
         entries=entries,
         tvm=tvm.__version__,
     )
-    lowered = lower_networks(networks, target.cpu, fallback=fallback, max_batch=max_batch)
+    lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
     with naming_what_is_left():
         executable = tvm.compile(lowered, target.target)
     return BuiltModule(executable.mod, info, on_demand, export_module)

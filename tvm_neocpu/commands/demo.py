@@ -29,6 +29,7 @@ from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.operators.layout_transform import count_transforms
 from tvm_neocpu.runtime import threads
+from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
 from tvm_neocpu.tuning.database.log import TuningLog
@@ -98,7 +99,7 @@ def _tune(model: onnx.ModelProto, target: CompileTarget, log: Path, seconds: flo
 
 def _export(mod: tvm.IRModule, target: CompileTarget, history: History, path: Path) -> Path:
     """Build with the history's plan and records, and export code and weights to ``path``."""
-    pipeline.build_module(mod, target, history=history).export_library(path)
+    build_networks({"main": mod}, target, history=history).export_library(path)
     return path
 
 
