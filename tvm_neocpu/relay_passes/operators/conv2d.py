@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import ints, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import CallForm, Layouts
 from tvm_neocpu.relay_passes.operators.refusals import refused_operands, types_of
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -75,7 +75,7 @@ def _alter(
         data_layout=str(before),
         kernel_layout="OIHW",
         out_layout=str(after),
-        out_dtype=dtype_of(call),
+        out_dtype=attrs.out_dtype or None,
     )
 
 
