@@ -76,7 +76,9 @@ class PeakKernel:
         tile = rows * VECTORS
         self.flops = 2.0 * threads * tile * lanes * STEPS * _products_of_lane(target.cpu, types)
         self.arguments = [
-            tvm.runtime.tensor(np.full([int(extent) for extent in t.shape], 0.5).astype(str(t.dtype)))
+            tvm.runtime.tensor(
+                np.full([int(extent) for extent in t.shape], 0.5).astype(str(t.dtype))
+            )
             for t in (x, y, out)
         ]
         module = tvm.compile(plant_dots(sch.mod["main"], target.cpu), target=target.target).jit()
