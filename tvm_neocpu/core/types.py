@@ -27,6 +27,11 @@ class Types:
         """Whether all four are the same type."""
         return {self.data, self.weight, self.accumulator, self.output} == {self.data}
 
+    @property
+    def mixed_output(self) -> str | None:
+        """The result's type where it is not that of the data; what Relax calls ``out_dtype``."""
+        return None if self.output == self.data else self.output
+
     @classmethod
     def parse(cls, text: str) -> Types:
         """The inverse of ``str``; raises ValueError for any other text, and unknown types."""
@@ -63,6 +68,11 @@ FP32 = uniform("float32")
 U8S8 = Types("uint8", "int8", "int32", "int32")
 U8S16 = Types("uint8", "int16", "int32", "int32")
 INTEGER_PRODUCTS = (U8S8, U8S16)
+
+
+def exact_type(types: Types) -> str:
+    """What a reference sums products in: int64 for integers, exactly; else double precision."""
+    return "int64" if types in INTEGER_PRODUCTS else "float64"
 
 
 def product_types(data: str, weight: str, output: str) -> Types | None:

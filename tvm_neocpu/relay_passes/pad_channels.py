@@ -177,6 +177,7 @@ def _convolution(
         padding=list(conv.padding),
         dilation=list(conv.dilation),
         groups=groups,
+        out_dtype=conv.types.mixed_output,
     )
 
 

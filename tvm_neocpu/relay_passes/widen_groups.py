@@ -52,6 +52,7 @@ class WidenGroups:
             padding=list(conv.padding),
             dilation=list(conv.dilation),
             groups=conv.groups // merged,
+            out_dtype=conv.types.mixed_output,
         )
 
 

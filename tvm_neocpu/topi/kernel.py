@@ -80,8 +80,9 @@ def stored_shape(
 
 def stored_type(operand: Operand, entry: Implementation) -> str:
     """The element type in which an implementation reads an operand."""
-    is_packed = operand.role is Role.WEIGHT and entry.packed_type is not None
-    return str(entry.packed_type) if is_packed else operand.dtype
+    if operand.role is not Role.WEIGHT:
+        return operand.dtype
+    return entry.packed_types.get(operand.dtype, operand.dtype)
 
 
 def _bias_shape(result: te.Tensor) -> list[int]:

@@ -56,7 +56,7 @@ def _clipped(value: Expr, bounds: tuple[int, int]) -> Expr | None:
     return None
 
 
-def _other(value: Expr, kind: type, bound: int) -> Expr | None:
+def _other(value: Any, kind: Any, bound: int) -> Expr | None:
     """What an extreme takes beside a constant."""
     if not isinstance(value, kind):
         return None
@@ -68,13 +68,15 @@ def _other(value: Expr, kind: type, bound: int) -> Expr | None:
 
 def _rounded(value: Expr) -> tuple[Expr, int] | None:
     """(t, z) of round(t) + z, of fp32."""
-    parts = (value.a, value.b) if isinstance(value, tirx.Add) else (value, None)
+    parts: tuple[Any, Any] = (value, None)
+    if isinstance(value, tirx.Add):
+        parts = value.a, value.b
     for rounded, zero in (parts, parts[::-1]):
         if not _is_round(rounded) or str(rounded.ty.dtype) != "float32":
             continue
         if zero is None:
             return rounded.args[0], 0
-        if isinstance(zero, tirx.FloatImm) and zero.value in range(-MAX_ZERO, MAX_ZERO + 1):
+        if isinstance(zero, tirx.FloatImm) and zero.value in range(MAX_ZERO + 1):
             return rounded.args[0], int(zero.value)
     return None
 
