@@ -1,7 +1,7 @@
 """The quantize command line: an fp32 network in, an int8 network in standard ONNX (QDQ) out.
 
     python -m tvm_neocpu quantize resnet50.onnx --calibration images/ -o resnet50-int8.onnx
-    python -m tvm_neocpu quantize model.onnx --calibration samples.npz --per-channel --max-error 0.05
+    python -m tvm_neocpu quantize net.onnx --calibration all.npz --per-channel --max-error 0.05
 
 Calibration data is a folder of .png, .jpg, .npy or .npz files, or one .npz with an array for each
 input, samples along the first axis. Images are resized, cut out at the centre and normalised as

@@ -50,7 +50,8 @@ def read_image(path: Path, info: TensorInfo, options: ImageOptions) -> NDArray[n
     left, top = (size[0] - width) // 2, (size[1] - height) // 2
     pixels = np.asarray(image.crop((left, top, left + width, top + height)), np.float32)
     pixels = pixels.reshape(height, width, channels) / np.float32(255)
-    normal = (pixels - np.asarray(options.mean[:channels], np.float32)) / np.asarray(options.std[:channels], np.float32)
+    mean, std = (np.float32(each[:channels]) for each in (options.mean, options.std))
+    normal = (pixels - mean) / std
     if options.bgr:
         normal = normal[:, :, ::-1]
     return np.ascontiguousarray(normal if last else normal.transpose(2, 0, 1))

@@ -1,6 +1,7 @@
 """Write the QDQ model: u8 activations, symmetric s8 weights, s32 biases.
 
-ONNX Runtime's writer does it. A ReLU or a clip behind a quantised layer disappears into the range of the layer's output.
+ONNX Runtime's writer does it. A ReLU or a clip behind a quantised layer disappears into the
+range of the layer's output.
 """
 
 from __future__ import annotations
