@@ -49,8 +49,11 @@ def test_floats_have_no_such_instruction() -> None:
 
 
 def test_products_of_a_cycle() -> None:
-    """Two multiply-adds of 8 floats a cycle; vpmaddwd makes 2 of a lane, vpdpbusd 4."""
+    """Two multiply-adds of 8 floats a cycle; vpmaddwd makes 2 of a lane, vpdpbusd 4.
+
+    vpmaddwd is issued with a sum, which takes a fifth of its time.
+    """
     zen = Cpu("znver3", AVX2, 1, dots=(VPMADDWD,))
     assert zen.multiply_adds_per_cycle(FP32) == zen.multiply_adds_per_cycle("float32") == 16
-    assert zen.multiply_adds_per_cycle(U8S8) == 32
+    assert zen.multiply_adds_per_cycle(U8S8) == pytest.approx(0.8 * 32)
     assert Cpu("znver4", AVX512, 1, dots=(VPDPBUSD,)).multiply_adds_per_cycle(U8S8) == 128
