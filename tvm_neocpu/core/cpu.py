@@ -24,9 +24,9 @@ class Isa:
     vector_registers: int
 
 
-# What two steps in a row want beside a tile whose products are added by themselves (Zen 3, vpmaddwd:
-# tiles of 10 and 12 accumulators reach 69-79 % of the peak unrolled and 81-89 % rolled; tiles of 8
-# gain or lose 3 %).
+# What two steps in a row want beside a tile whose products are added by themselves (Zen 3,
+# vpmaddwd: tiles of 10 and 12 accumulators reach 69-79 % of the peak unrolled and 81-89 % rolled;
+# tiles of 8 gain or lose 3 %).
 SPARE_REGISTERS = 3
 
 AVX512 = Isa("avx512", 512, 32)
