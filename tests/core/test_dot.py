@@ -8,6 +8,8 @@ from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.core.dot import (
     PORTABLE_2,
     PORTABLE_4,
+    SMLAL,
+    USDOT,
     VPDPBUSD,
     VPDPBUSD_VEX,
     VPMADDWD,
@@ -24,7 +26,9 @@ from tvm_neocpu.core.types import FP32, U8S8, U8S16, Types
         ({"sse2", "avx2", "avxvnni"}, VPDPBUSD_VEX),
         ({"sse2", "avx2", "avx512bw"}, VPMADDWD_512),
         ({"sse2", "avx2"}, VPMADDWD),
-        ({"neon"}, PORTABLE_2),
+        ({"neon", "dotprod", "i8mm"}, USDOT),
+        ({"neon", "dotprod"}, SMLAL),
+        (set(), PORTABLE_2),
     ],
 )
 def test_the_fastest_of_what_llvm_names(features: set[str], first: object) -> None:

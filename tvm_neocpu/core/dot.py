@@ -51,6 +51,11 @@ VPDPBUSD_VEX = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256))
 VPMADDWD_512 = DotProduct("vpmaddwd", 2, "int16", "int16", 0.5, 1, (128, 256, 512))
 VPMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 0.8, 1, (128, 256))
 PMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 0.8, 1, (128,))
+# NEON multiplies bytes of different signs since Armv8.6. Its older ``sdot`` wants both signed: data
+# would have to be shifted by 128, and the sums corrected.
+USDOT = DotProduct("usdot", 4, "uint8", "int8", 1.0, 0, (128,))
+# Two instructions a word, one for each half.
+SMLAL = DotProduct("smlal", 2, "int16", "int16", 0.5, 0, (128,))
 
 # LLVM's feature, and what it brings; a CPU uses the first that multiplies a workload's types.
 BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
@@ -59,6 +64,8 @@ BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("avx512bw", VPMADDWD_512),
     ("avx2", VPMADDWD),
     ("sse2", PMADDWD),
+    ("i8mm", USDOT),
+    ("neon", SMLAL),
 )
 
 
