@@ -52,9 +52,9 @@ def dequantize_linear(node: Node) -> relax.Expr:
     if dtype not in _FLOATS:
         raise UnsupportedOperatorError(f"{dtype} is none of {', '.join(_FLOATS)}")
     check_scale(node, 1)
-    if _is_plain(node) and dtype == str(scale.ty.dtype) == _FLOAT:
-        if node.dtype in (*_CODED, "int32"):
-            return quantize.dequantize(node.data, *_scaling(node, node.dtype), axis=_axis(node))
+    coded = node.dtype in (*_CODED, "int32")
+    if coded and _is_plain(node) and dtype == str(scale.ty.dtype) == _FLOAT:
+        return quantize.dequantize(node.data, *_scaling(node, node.dtype), axis=_axis(node))
     if zero is not None:
         zero = _spread(node, _as(node, zero, "int32"))
     # A product in float16 would overflow where its result does not.

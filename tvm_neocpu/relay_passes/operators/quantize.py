@@ -80,7 +80,7 @@ class Scaling:
     @property
     def is_uniform(self) -> bool:
         """Whether one scale and one zero point serve the whole tensor."""
-        return self.scale.size == 1 and self.zero.size == 1
+        return self.scale.size == self.zero.size == 1
 
 
 def read_scaling(call: relax.Call) -> Scaling | None:
@@ -89,11 +89,9 @@ def read_scaling(call: relax.Call) -> Scaling | None:
     rank = int(call.args[0].ty.ndim)
     if scale is None or zero is None or rank < 0:
         return None
-    axis = int(call.attrs["axis"])
-    shapes = [
-        (-1, *(1 for _ in range(rank - 1 - axis))) if a.size > 1 else () for a in (scale, zero)
-    ]
-    return Scaling(scale.reshape(shapes[0]), zero.astype("int32").reshape(shapes[1]))
+    inner = (1,) * (rank - 1 - int(call.attrs["axis"]))
+    scale, zero = (a.reshape(-1, *inner) if a.ndim else a for a in (scale, zero))
+    return Scaling(scale, zero.astype("int32"))
 
 
 def _spread(emit: Emit, call: relax.Call, value: relax.Expr) -> relax.Expr:

@@ -33,7 +33,7 @@ class Encoding:
         """The encoding as uint8 of a tensor of 8-bit integers; ``None`` for any other tensor."""
         if scaling is None or not scaling.is_uniform or dtype not in SHIFTS:
             return None
-        return Encoding(float(scaling.scale), int(scaling.zero) + SHIFTS[dtype])
+        return Encoding(scaling.scale.item(), scaling.zero.item() + SHIFTS[dtype])
 
     def code(self, value: float) -> int | None:
         """The code that stands for exactly this value; ``None`` if there is none."""

@@ -95,8 +95,8 @@ class Sum:
         if len(self.terms) != 1 or self.offset.any():
             return None
         (term,) = self.terms
-        same = term.scale.size == 1 and float(term.scale) == np.float32(encoding.scale)
-        if dtype_of(term.tensor) != "uint8" or not same or int(term.shift) != -encoding.zero:
+        same = term.scale.size == 1 and term.scale.item() == np.float32(encoding.scale)
+        if dtype_of(term.tensor) != "uint8" or not same or term.shift.item() != -encoding.zero:
             return None
         low, high = (_place(bound, encoding) for bound in (self.low, self.high))
         return int(low) + encoding.zero, int(high) + encoding.zero
