@@ -30,7 +30,7 @@ from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.host import executable_features
 from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.runtime.threads import thread_count
-from tvm_neocpu.tuning.database.data_folder import data_folder
+from tvm_neocpu.tuning.database.log_folders import all_logs
 from tvm_neocpu.version import __version__
 
 _PACKAGE = Path(__file__).parent
@@ -136,17 +136,7 @@ def _applied_logs() -> list[str]:
 
 def _files_that_count() -> Iterator[Path]:
     """Logs that builds find by themselves, and this machine's calibration."""
-    extra = os.environ.get("TVM_NEOCPU_LOGS", "").split(os.pathsep)
-    roots = [
-        _PACKAGE / "_tuning_logs",
-        _PACKAGE.parent / "tuning_logs",
-        *map(Path, filter(None, extra)),
-    ]
-    for root in roots:
-        yield from sorted(root.glob("*/*.log"))
-    database = data_folder()
-    if database is not None:
-        yield from sorted((database / "logs").glob("*.log"))
+    yield from all_logs()
     cached = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     chosen = os.environ.get("TVM_NEOCPU_CALIBRATION", "")
     yield Path(chosen or Path(cached) / "tvm_neocpu" / "calibration.json")

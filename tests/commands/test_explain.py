@@ -20,7 +20,7 @@ from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold, known_costs, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.tuning.database import places
+from tvm_neocpu.tuning.database import log_folders, places
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 
@@ -29,8 +29,8 @@ TARGET = ["--target", "llvm", "-mcpu=skylake-avx512", "--threads", "2"]
 
 @pytest.fixture(autouse=True)
 def without_shipped_logs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "_PACKAGE", tmp_path / "package")
-    monkeypatch.delenv(places.LOGS_VARIABLE, raising=False)
+    monkeypatch.setattr(log_folders, "PACKAGE", tmp_path / "package")
+    monkeypatch.delenv(log_folders.LOGS_VARIABLE, raising=False)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tvm_neocpu.commands import cli, tune
+from tvm_neocpu.commands import cli, tune, tuning_session
 from tvm_neocpu.core.fallback import FallbackWarning
 from tvm_neocpu.core.verdict import KEPT, Verdict
 from tvm_neocpu.tuning.database.log import TuningLog
@@ -40,7 +40,7 @@ class Sessions:
 def sessions(monkeypatch: pytest.MonkeyPatch):
     def install(outcome: Outcome | Exception | None = None) -> Sessions:
         found = Sessions(outcome or Outcome(None, 7, 1, 2.0))
-        monkeypatch.setattr(tune, "TuningSession", found)
+        monkeypatch.setattr(tuning_session, "TuningSession", found)
         return found
 
     return install

@@ -148,6 +148,6 @@ def test_attributes_are_kept() -> None:
     func = func.with_attr("op_pattern", 0)
     scheduled = schedule_function(func, SKYLAKE)
     assert dict(scheduled.attrs) == dict(func.attrs)
-    assert "T.vectorized(16)" in scheduled.script()
+    assert "T.Ramp(T.int64(48), T.int64(1), 16)" in scheduled.script()
     by_template = unscheduled(CONV, ConvConfig(16, 16, 8)).with_attr("op_pattern", 4)
     assert dict(schedule_function(by_template, SKYLAKE).attrs) == dict(by_template.attrs)

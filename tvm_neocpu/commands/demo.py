@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from rich.table import Table
 
 from tvm_neocpu import pipeline, relay
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.tuning_session import network_session
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.peers.compare import Timing, compare
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
@@ -32,10 +32,7 @@ from tvm_neocpu.runtime import threads
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
-from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.in_network.outcome import Outcome
-from tvm_neocpu.tuning.in_network.progress import progress_for
-from tvm_neocpu.tuning.tune_network import TuningSession
 
 Libraries = dict[str, Path]
 Timings = dict[str, Timing]
@@ -79,22 +76,10 @@ def _demo(argv: list[str]) -> int:
 
 
 def _tune(model: onnx.ModelProto, target: CompileTarget, log: Path, seconds: float) -> Outcome:
-    cpu = target.cpu
     shapes = resolve_shapes(model.graph, {})
     open_network = opener(model.SerializeToString(), shapes, "llvm")
-    graph = open_network().graph
-    nothing = History(cpu.name, cpu.cores)
-    return TuningSession(
-        graph,
-        cpu,
-        open_network,
-        partial(pipeline.search_plan, graph, cpu),
-        pipeline.choose_plan(graph, cpu, nothing),
-        nothing,
-        TuningLog(log, cpu.features),
-        seconds=seconds,
-        progress=progress_for(sys.stdout),
-    ).run()
+    nothing = History(target.cpu.name, target.cpu.cores)
+    return network_session(open_network, open_network(), nothing, log, budget=seconds).run()
 
 
 def _export(mod: tvm.IRModule, target: CompileTarget, history: History, path: Path) -> Path:

@@ -8,10 +8,8 @@ the same command goes on where it stopped; on a network that is tuned it ends at
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +18,12 @@ import onnx
 from tvm_neocpu.commands import cli
 from tvm_neocpu.commands.tune_fleet import add_fleet_options, check_target, open_fleet
 from tvm_neocpu.commands.tune_workload import tune_workload
+from tvm_neocpu.commands.tuning_session import network_session
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.core.fallback import tell
 from tvm_neocpu.core.verdict import Verdict
 from tvm_neocpu.folded_network import opener
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
@@ -36,14 +34,9 @@ from tvm_neocpu.tuning.database.places import find_user_log
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely
 from tvm_neocpu.tuning.in_network.crew import Here, Site
 from tvm_neocpu.tuning.in_network.outcome import Outcome
-from tvm_neocpu.tuning.in_network.progress import progress_for
 from tvm_neocpu.tuning.measuring.child_process import ChildError
 from tvm_neocpu.tuning.seating import Choices
-from tvm_neocpu.tuning.tune_network import TuningSession
 from tvm_neocpu.tuning.tuners import TUNERS
-
-# The share of a session's budget that one global search may take; most take milliseconds.
-SOLVE_SHARE = 0.05
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -119,20 +112,16 @@ def _tune_network(
     if verdict is not None and _is_enough(verdict, options.time_budget):
         print(f"{name}: {_old_news(verdict)}", flush=True)
         return {"network": name, "tuned_before": True, "ratio": verdict.ratio}
-    session = TuningSession(
-        network.graph,
-        cpu,
+    session = network_session(
         open_network,
-        partial(search_plan, network.graph, cpu, time_limit=_solve_seconds(options.time_budget)),
-        choose_plan(network.graph, cpu, known),
+        network,
         known,
-        TuningLog(request.log, cpu.features),
-        seconds=options.time_budget,
+        request.log,
+        name=name,
+        budget=options.time_budget,
         choices=Choices(
             options.tuner, options.seed, options.exhaustive, options.resume, options.trials
         ),
-        progress=progress_for(sys.stdout),
-        name=name,
         site=request.site,
     )
     try:
@@ -141,11 +130,6 @@ def _tune_network(
         raise NeoCpuError(f"{name} does not run as it is: {error}") from error
     print(f"{name}: {outcome}", flush=True)
     return {"network": name, **as_json(outcome)}
-
-
-def _solve_seconds(budget: float | None) -> float | None:
-    """What one global search of a session may take: a tuned network is searched a dozen times."""
-    return None if budget is None else SOLVE_SHARE * budget
 
 
 def _is_enough(verdict: Verdict, budget: float | None) -> bool:

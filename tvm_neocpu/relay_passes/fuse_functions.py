@@ -14,7 +14,9 @@ from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE
 from tvm_neocpu.relay_passes.lowering.channel_move_legalize import legalize_channel_move
 from tvm_neocpu.relay_passes.lowering.norm_legalize import (
     INSTANCE_NORM,
+    LAYER_NORM,
     legalize_instance_norm,
+    legalize_layer_norm,
 )
 from tvm_neocpu.relay_passes.lowering.pool_legalize import POOLS
 from tvm_neocpu.relay_passes.lowering.resize_legalize import RESIZE, legalize_resize
@@ -40,6 +42,7 @@ class FuseFunctions:
                 **vector_legalization(ends=set(mod.get_global_vars())),
                 **POOLS,
                 INSTANCE_NORM: legalize_instance_norm,
+                LAYER_NORM: legalize_layer_norm,
                 RESIZE: legalize_resize,
                 MOVE: legalize_channel_move,
             }

@@ -81,7 +81,7 @@ class TuningSession:
         """Tune, prove, log the plan. Raises LogError if the log cannot be written, ChildError if
         the network as it is does not build or run."""
         self.log.check_writable()
-        self._start, self._began = time.monotonic(), time.time()
+        self._start = time.monotonic()
         self._interrupts = Interrupts()
         self._open = with_operators(self.open_network)
         self._board = Board({}, 0.0)
@@ -272,7 +272,7 @@ class TuningSession:
             timestamp=now,
             network=self.name,
             features=cpu.features,
-            seconds=self.seconds or now - self._began,
+            seconds=self.seconds or time.monotonic() - self._start,
             complete=all(seat.settled for seat in self._board.seats.values()),
         )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -153,7 +154,7 @@ def test_softplus_takes_beta_and_threshold(beta: float, threshold: float) -> Non
 def test_everything_is_vector_arithmetic(name: str, mcpu: str) -> None:
     module = compiled(getattr(vector_math, name), 1024, f"llvm -mcpu={mcpu}")
     text = module.mod.inspect_source("ll")
-    assert "llvm.fmuladd.v16f32" in text or "llvm.fmuladd.v8f32" in text
+    assert re.search(r"llvm\.fmuladd\.v(32|64)f32", text), "four vectors in flight"
     for function in ("exp", "log", "tanh", "erf", "expf", "logf", "tanhf", "erff"):
         assert f"@{function}(" not in text and f"@llvm.{function}." not in text
 

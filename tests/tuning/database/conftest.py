@@ -1,4 +1,4 @@
-"""A template that comes from outside the package, registered for as long as a test wants."""
+"""A graph of one convolution and its plan; a template that comes from outside the package."""
 
 from __future__ import annotations
 
@@ -8,10 +8,31 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import pytest
+from small_logs import A
 
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.table import register_implementation, unregister_implementation
+from tvm_neocpu.tuning.database import log_folders
+
+
+@pytest.fixture
+def no_shipped_logs(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(log_folders, "PACKAGE", tmp_path / "nowhere")
+    monkeypatch.delenv(log_folders.LOGS_VARIABLE, raising=False)
+
+
+@pytest.fixture
+def graph(conv: ConvWorkload) -> ConvGraph:
+    return ConvGraph((GraphNode("a", NodeKind.CONV, "conv", (1, 64, 56, 56), conv),), ())
+
+
+@pytest.fixture
+def plan(graph: ConvGraph) -> Plan:
+    return Plan(graph.hash, {"a": A})
 
 
 @dataclass(frozen=True)

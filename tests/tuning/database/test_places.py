@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 
 import pytest
+from small_logs import A, log_of
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.tuning.database import places
+from tvm_neocpu.tuning.database import log_folders, places
 from tvm_neocpu.tuning.database.data_folder import data_folder
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history
-from tvm_neocpu.tuning.database.log import TuningLog
+from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
 from tvm_neocpu.tuning.database.places import find_user_log, user_log
 
 CPU = Cpu("testcpu", AVX2, 2, features="83f1c0de")
@@ -79,8 +81,8 @@ def test_a_folder_without_the_right_to_write_is_one_line(user_data) -> None:
 def test_a_build_reads_shipped_logs_then_the_users_then_named_then_applied_ones(
     tmp_path, monkeypatch, make_record, conv
 ) -> None:
-    monkeypatch.setattr(places, "_PACKAGE", tmp_path / "src" / "tvm_neocpu")
-    monkeypatch.setenv(places.LOGS_VARIABLE, str(tmp_path / "named"))
+    monkeypatch.setattr(log_folders, "PACKAGE", tmp_path / "src" / "tvm_neocpu")
+    monkeypatch.setenv(log_folders.LOGS_VARIABLE, str(tmp_path / "named"))
     paths = [
         tmp_path / "src" / "tuning_logs" / "testcpu" / "x.log",
         user_log("testcpu"),
@@ -108,3 +110,35 @@ def test_an_unreadable_database_is_no_reason_to_fail(user_data: Path) -> None:
     assert current_history(CPU).logs == ()
     user_log("testcpu").unlink()
     assert current_history(CPU).logs == ()
+
+
+def test_shipped_logs_are_found_by_the_cpus_name(tmp_path, monkeypatch, make_record, conv) -> None:
+    monkeypatch.setattr(log_folders, "PACKAGE", tmp_path / "src" / "tvm_neocpu")
+    wheel = tmp_path / "src" / "tvm_neocpu" / "_tuning_logs" / "testcpu" / "net.log"
+    checkout = tmp_path / "src" / "tuning_logs" / "testcpu" / "net.log"
+    extra = tmp_path / "extra" / "testcpu" / "net.log"
+    other = tmp_path / "extra" / "other" / "net.log"
+    for number, path in enumerate((wheel, checkout, extra, other), 1):
+        log_of(path, make_record(A, 1e-3 * number))
+    variable = os.pathsep.join(["", str(tmp_path / "extra")])
+    monkeypatch.setenv(log_folders.LOGS_VARIABLE, variable)
+    assert places.shipped_logs("testcpu") == (wheel, checkout)
+    assert places.named_logs("testcpu") == (extra,)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert current_history(CPU).best_records.best(conv).seconds == 3e-3
+
+
+def test_a_folder_of_logs_that_is_not_there_is_named(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv(log_folders.LOGS_VARIABLE, str(tmp_path / "missing"))
+    with pytest.warns(TuningLogWarning, match="TVM_NEOCPU_LOGS names .*missing"):
+        places.named_logs("testcpu")
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/b", "/etc"])
+def test_a_cpus_name_is_no_path_among_logs(name, tmp_path, monkeypatch) -> None:
+    (tmp_path / "x.log").write_text("")
+    (tmp_path / "folder").mkdir()
+    monkeypatch.setenv(log_folders.LOGS_VARIABLE, str(tmp_path / "folder"))
+    assert places.named_logs(name) == places.shipped_logs(name) == ()
+    assert places.find_user_log(name) is None

@@ -14,7 +14,6 @@ from tvm_neocpu.tuning.local_search.progress import (
     PlainProgress,
     TaskResult,
     TuningResult,
-    clock_text,
     last_line,
     task_text,
 )
@@ -120,10 +119,3 @@ def test_a_layout_transform_has_no_gflops(result, make_record) -> None:
 @pytest.mark.parametrize(("error", "line"), [("", ""), ("a\nb\n\n", "b"), ("x" * 500, "x" * 160)])
 def test_the_last_line_says_what_happened(error, line) -> None:
     assert last_line(error) == line
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "0:00"), (59.9, "0:59"), (75.2, "1:15"), (3723, "1:02:03")]
-)
-def test_clock(seconds, text) -> None:
-    assert clock_text(seconds) == text

@@ -29,7 +29,8 @@ class OpenVinoRunner(TimedRuns):
             "INFERENCE_PRECISION_HINT": "f32",
         }
         self._request = core.compile_model(model, "CPU", config).create_infer_request()
-        for name, array in network.inputs.items():
+        self._inputs = network.inputs  # OpenVINO reads this memory and does not keep it alive
+        for name, array in self._inputs.items():
             self._request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
 
     def run(self) -> None:

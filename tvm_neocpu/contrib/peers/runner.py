@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,6 +12,7 @@ import onnx
 from numpy.typing import NDArray
 
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
+from tvm_neocpu.runtime.timing import time_calls
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -38,13 +38,7 @@ class TimedRuns:
 
     def burst(self, count: int) -> list[float]:
         """See :class:`Runner`."""
-        self.run()
-        seconds = []
-        for _ in range(count):
-            start = time.perf_counter()
-            self.run()
-            seconds.append(time.perf_counter() - start)
-        return seconds
+        return list(time_calls(self.run, 1, count).results)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-import numpy as np
 import tvm
 from numpy.typing import NDArray
 
@@ -18,7 +17,7 @@ from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.tuning.in_network.machine import Scheme
-from tvm_neocpu.tuning.in_network.watch import WatchedNetwork
+from tvm_neocpu.tuning.in_network.watch import WatchedNetwork, arrays_of
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,7 @@ class PlanRunner(TimedRuns):
         self._network.run()
 
     def outputs(self) -> list[NDArray[Any]]:
-        result = self._network.result
-        several = not isinstance(result, tvm.runtime.Tensor)
-        return [np.array(x.numpy()) for x in (result if several else [result])]
+        return arrays_of(self._network.result)
 
     def call_times(self, runs: int) -> list[CallTime]:
         """Every function's time inside the network, in caches as its neighbours leave them."""

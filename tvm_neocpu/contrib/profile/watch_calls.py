@@ -15,9 +15,9 @@ from typing import Any
 import tvm
 from tvm import relax
 
-# Prefix of Relax's own functions, such as allocation.
-BUILTIN = "vm.builtin."
-_NOTHING = "vm.builtin.null_value"
+from tvm_neocpu.tuning.in_network.watch import BUILTIN, TimedCall, WatchedNetwork
+
+_NOTHING = f"{BUILTIN}null_value"
 
 
 @dataclass(frozen=True)
@@ -44,54 +44,36 @@ class WatchedRun:
 
 def watch_calls(code: tvm.runtime.Module, inputs: Sequence[Any], runs: int) -> WatchedRun:
     """Time ``main`` of an executable's code on the inputs."""
-    plain = relax.VirtualMachine(code, tvm.cpu())["main"]
-    machine = relax.VirtualMachine(code, tvm.cpu())
-    sizes, times = _Sizes(), _Times()
-    machine.set_instrument(sizes)
-    watched = machine["main"]
-    watched(*inputs)
-    machine.set_instrument(times)
+    sizes = _sizes_of(code, inputs)
+    network = WatchedNetwork(code, inputs)
     walls: list[float] = []
-    records: list[list[tuple[str, float, float]]] = []
+    traces: list[list[TimedCall]] = []
     for number in range(runs + 1):
         start = time.perf_counter()
-        plain(*inputs)
+        network.run()
         wall = time.perf_counter() - start
-        times.begin()
-        watched(*inputs)
+        trace = network.trace()
         if number:  # the first of each wakes threads and fills caches
             walls.append(wall)
-            records.append(times.calls)
-    idle = [end - start for run in records for name, start, end in run if name == _NOTHING]
+            traces.append(trace)
+    idle = [call.seconds for trace in traces for call in trace if call.name == _NOTHING]
     own = median(idle) if idle else 0.0
     calls = []
-    for place, (name, _, _) in enumerate(records[0]):
-        if name.startswith(BUILTIN):
+    for place, call in enumerate(traces[0]):
+        if call.is_builtin:
             continue
-        seconds = median(run[place][2] - run[place][1] for run in records) - own
-        start = median(run[place][1] for run in records)
-        calls.append(Call(name, start, max(0.0, seconds), sizes.moved[place]))
+        seconds = median(trace[place].seconds for trace in traces) - own
+        begun = median(trace[place].start for trace in traces)
+        calls.append(Call(call.name, begun, max(0.0, seconds), sizes[place]))
     return WatchedRun(tuple(calls), median(walls))
 
 
-class _Times:
-    """Name, start and end of every call, in seconds since the run began."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[str, float, float]] = []
-        self._origin = self._start = 0.0
-
-    def begin(self) -> None:
-        self.calls = []
-        self._origin = time.perf_counter()
-
-    def __call__(self, _: Any, name: str, before: bool, *__: Any) -> int:
-        now = time.perf_counter()
-        if before:
-            self._start = time.perf_counter()
-        else:
-            self.calls.append((name, self._start - self._origin, now - self._origin))
-        return 0  # the machine goes on
+def _sizes_of(code: tvm.runtime.Module, inputs: Sequence[Any]) -> list[int]:
+    """The bytes that each call of a run moves, in order."""
+    machine, sizes = relax.VirtualMachine(code, tvm.cpu()), _Sizes()
+    machine.set_instrument(sizes)
+    machine["main"](*inputs)
+    return sizes.moved
 
 
 class _Sizes:

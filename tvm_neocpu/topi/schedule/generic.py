@@ -17,10 +17,11 @@ from tvm.tirx import BufferStore
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
+from tvm_neocpu.topi.math.vector_math import DTYPE
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.borders import interior_of
 from tvm_neocpu.topi.schedule.contraction import is_contraction, tile_contraction
-from tvm_neocpu.topi.schedule.row_axes import run_of_reductions
+from tvm_neocpu.topi.schedule.row_axes import run_of_elements, run_of_reductions
 from tvm_neocpu.topi.schedule.stages import (
     has_rows,
     is_stage,
@@ -28,7 +29,7 @@ from tvm_neocpu.topi.schedule.stages import (
     vectorize_rows,
 )
 from tvm_neocpu.topi.schedule.transpose import tile_transpose
-from tvm_neocpu.topi.tir.whole_vectors import LANES_KEY
+from tvm_neocpu.topi.tir.whole_vectors import IN_FLIGHT_KEY, LANES_KEY
 
 # Below this many innermost operations a fork costs more than the other cores save.
 MIN_PARALLEL_WORK = 8192
@@ -134,7 +135,10 @@ def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     if tile_transpose(sch, block, unit, parallel=work >= MIN_PARALLEL_WORK):
         return
     interior = interior_of(sch, block)
-    if interior is not None or has_rows(sch, block):
+    row = _fused_row(sch, block, unit)
+    if row is not None:
+        outer = row
+    elif interior is not None or has_rows(sch, block):
         vectorize_rows(sch, block, unit, interior)
         outer = loops[:-1]
     else:
@@ -145,6 +149,31 @@ def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
     if len(outer) > 3 and rows >= MIN_PARALLEL_ROWS:
         outer = outer[:3]
     _parallel(sch, outer, work)
+
+
+def _fused_row(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> list[LoopRV] | None:
+    """# for c, y, x: z[c, y, x] = f(a[c, y, x])  ->  for c_y_x: z[c_y_x] = f(a[c_y_x])
+
+    Returns the loops to run in parallel. Full vectors, several in flight: 28 columns are no whole
+    number of vectors, and a formula over one vector waits for each of its results. Declines where
+    no axes are one row, where a few rows would not keep the cores busy, and other types than
+    float32. Buffers of the function itself too: TVM sizes them by their indices, and a fused row
+    has one index for all of its axes.
+    """
+    run, loops = run_of_elements(sch, block), sch.get_loops(block)
+    found = sch.get(block)
+    if run == 1 or not isinstance(found.body, BufferStore) or len(loops) != len(found.iter_vars):
+        return None
+    buffers = [region.source for region in (*found.reads, *found.writes)]
+    if any(str(each.dtype) != DTYPE or steps.is_allocated(sch, each) for each in buffers):
+        return None
+    rows = math.prod(steps.loop_extent(sch, loop) for loop in loops[:-run])
+    if 1 < rows < MIN_PARALLEL_ROWS and _work(sch, loops) >= MIN_PARALLEL_WORK:
+        return None
+    row = sch.fuse(*loops[-run:])
+    sch.annotate(row, LANES_KEY, unit.lanes)
+    sch.annotate(row, IN_FLIGHT_KEY, MAX_VECTORS)
+    return loops[:-run] if rows > 1 else [row]
 
 
 def _schedule_reduction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
@@ -231,7 +260,7 @@ def _vectorize_last(sch: Schedule, loop: LoopRV, unit: VectorUnit) -> list[LoopR
     if extent <= MAX_VECTORS * unit.lanes:
         steps.vectorize_lanes(sch, loop, unit)
         return []
-    width = min(extent & -extent, unit.lanes)
+    width = min(extent & -extent, MAX_VECTORS * unit.lanes)
     if width < MIN_LANES:
         return [loop]
     outer, lanes = sch.split(loop, [None, width])

@@ -1,4 +1,4 @@
-"""Which axes of a reduction are one row: those that are read one behind the other."""
+"""Which axes of a block are one row: those that are read one behind the other."""
 
 from __future__ import annotations
 
@@ -20,6 +20,20 @@ def run_of_reductions(sch: Schedule, block: SBlockRV) -> int:
     reads = [read for read in found.reads if not read.source.same_as(written)]
     run = 1
     while run < len(reduced) and all(_has_rows(read, reduced[-run - 1 :]) for read in reads):
+        run += 1
+    return run
+
+
+def run_of_elements(sch: Schedule, block: SBlockRV) -> int:
+    """How many of the last axes are read and written one behind the other, in whole rows.
+
+    Every tensor moves with all of them or with none (a bias): f(x[n, c, y, x], bias[c]) has 2.
+    """
+    found = sch.get(block)
+    regions = (*found.reads, *found.writes)
+    axes = list(found.iter_vars)
+    run = 1
+    while run < len(axes) and all(_has_rows(region, axes[-run - 1 :]) for region in regions):
         run += 1
     return run
 

@@ -52,6 +52,12 @@ def unit_of(sch: Schedule, block: SBlockRV, cpu: Cpu) -> VectorUnit:
     return cpu.unit(str(sch.get(block).writes[0].source.dtype))
 
 
+def is_allocated(sch: Schedule, buffer: tirx.Buffer) -> bool:
+    """Whether the function allocates the buffer itself; parameters are not."""
+    root = sch.get(sch.get_sblock("root"))
+    return any(buffer.same_as(own) for own in root.alloc_buffers)
+
+
 def is_reduction(sch: Schedule, block: SBlockRV) -> bool:
     return any(int(axis.iter_type) == REDUCE_AXIS for axis in sch.get(block).iter_vars)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Expr
+from tvm.ir import Expr, Range, TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
-from tvm.tirx import BufferStore
+from tvm.tirx import BufferStore, For
 
 
 def stride(
@@ -35,6 +35,32 @@ def store_of(realize: SBlockRealize) -> BufferStore:
     store = replaced(block.body, dict(zip(axes, realize.iter_values, strict=True)))
     assert isinstance(store, BufferStore)
     return store
+
+
+def with_flat_rows(store: BufferStore, loop: For) -> BufferStore:
+    """A store whose accesses have one index for the axes that a loop runs over.
+
+    a[c, k // 28, k % 28]  ->  a[c, 0, k]: the same element, without a division for each vector.
+    """
+    analyzer, k = Analyzer(), loop.loop_var
+    analyzer.bind(k, Range.from_min_extent(loop.min, loop.extent))
+
+    def flat(buffer: tirx.Buffer, indices: Sequence[Expr]) -> list[Expr]:
+        moving = [at for at, index in enumerate(indices) if uses(index, k)]
+        if len(moving) < 2:
+            return list(indices)
+        place: Expr = tirx.const(0, "int64")
+        for extent, index in list(zip(buffer.shape, indices, strict=True))[moving[0] :]:
+            place = place * extent + index
+        zeros = [tirx.const(0, "int64")] * (len(indices) - moving[0] - 1)
+        return [*indices[: moving[0]], *zeros, analyzer.canonical_simplify(place)]
+
+    def load(found: TensorLoad) -> Expr:
+        place = tuple(flat(found.source, found.indices))
+        return found.source[place]
+
+    value = tvm_ffi.structural_map(store.value, (TensorLoad, load))
+    return BufferStore(store.buffer, value, flat(store.buffer, store.indices))
 
 
 def replaced(tree: Any, values: Mapping[tirx.Var, Expr]) -> Any:

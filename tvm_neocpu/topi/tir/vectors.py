@@ -44,6 +44,8 @@ def wide(value: Expr, x: tirx.Var, start: Expr, lanes: int) -> Expr | None:
         return tirx.Broadcast(value, lanes)
     if not isinstance(value, TensorLoad):
         return None
+    if not any(uses(index, x) for index in value.indices):  # a scalar has none
+        return tirx.Broadcast(value, lanes)
     repeats = _repeats(value, x)
     if repeats is not None:
         return _repeated(value, repeats, x, start, lanes)

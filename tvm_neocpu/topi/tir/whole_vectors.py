@@ -24,13 +24,15 @@ from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.tir.affine import replaced, store_of
+from tvm_neocpu.topi.tir.affine import replaced, store_of, with_flat_rows
 from tvm_neocpu.topi.tir.reduce_row import reduced_row
 from tvm_neocpu.topi.tir.rewrite_loops import opaque, rewrite_loops, with_body, with_small_buffers
 from tvm_neocpu.topi.tir.vectors import serial_loop, vector_store
 
 # Notes on a loop: the lanes of a vector; [first, behind the last] iteration without conditions.
 LANES_KEY, INTERIOR_KEY = "neocpu.whole_vectors", "neocpu.interior"
+# How many vectors one turn of a long loop takes, where it is not a matter of the formula.
+IN_FLIGHT_KEY = "neocpu.vectors_in_flight"
 # As many vectors as this are written out; more are a loop.
 MAX_UNROLLED = 4
 
@@ -42,7 +44,7 @@ def whole_vectors(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         if LANES_KEY not in loop.annotations:
             return with_body(loop, body)
         assert isinstance(body, SBlockRealize)
-        store = store_of(body)
+        store = with_flat_rows(store_of(body), loop)
         lanes = int(loop.annotations[LANES_KEY])
         return reduced_row(loop, store, lanes) or opaque("vectors", _rewritten(loop, store, outer))
 
@@ -68,7 +70,8 @@ def _rewritten(loop: For, store: BufferStore, outer: Sequence[For]) -> Stmt:
             x = tirx.Var("x", "int64")
             parts.append(serial_loop(x, end - start, replaced(store, {loop.loop_var: x + start})))
     if first < last:
-        parts += _vectors(loop, _inside(store, loop, first, last, outer), first, last, lanes)
+        inner = _inside(store, loop, first, last, outer) if parts else store
+        parts += _vectors(loop, inner, first, last, lanes)
     return SeqStmt(parts) if len(parts) > 1 else parts[0]
 
 
@@ -88,14 +91,30 @@ def _vectors(loop: For, store: BufferStore, first: int, last: int, lanes: int) -
     lanes = min(lanes, 1 << (extent.bit_length() - 1))
     count = -(-extent // lanes)
 
-    def vector(at: Expr) -> Stmt:
-        return vector_store(store, loop.loop_var, at, lanes)
+    def vector(at: Expr, width: int) -> Stmt:
+        return vector_store(store, loop.loop_var, at, width)
+
+    def few(begin: int) -> list[Stmt]:
+        starts = [min(start, last - lanes) for start in range(begin, last, lanes)]
+        return [vector(tirx.const(start, "int64"), lanes) for start in starts]
 
     if count <= MAX_UNROLLED:
-        starts = [min(first + lanes * v, last - lanes) for v in range(count)]
-        return [vector(tirx.const(start, "int64")) for start in starts]
+        return few(first)
+    together = MAX_UNROLLED if _has_formula(store) else 1
+    group = lanes * int(loop.annotations.get(IN_FLIGHT_KEY, together))
     v = tirx.Var("v", "int64")
-    start: Expr = v * lanes + first
-    if extent % lanes:
+    start: Expr = v * group + first
+    if group == lanes and extent % lanes:
         start = tirx.Min(start, tirx.const(last - lanes, "int64"))
-    return [serial_loop(v, count, vector(start))]
+        return [serial_loop(v, count, vector(start, lanes), loop.kind)]
+    whole = serial_loop(v, extent // group, vector(start, group), loop.kind)
+    return [whole, *few(first + extent // group * group)]
+
+
+def _has_formula(store: BufferStore) -> bool:
+    """Whether a long formula is computed, of which several vectors in flight hide the latency."""
+
+    def stop(_: tirx.Let) -> tvm_ffi.VisitInterrupt:
+        return tvm_ffi.VisitInterrupt(None)
+
+    return tvm_ffi.structural_walk(store.value, (tirx.Let, stop)) is not None

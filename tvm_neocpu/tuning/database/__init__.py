@@ -1,7 +1,7 @@
 """Tuning logs: where they are, what stands in them, what of it still holds, what a build takes.
 
 history          what a build takes: plans, then records; hints, verdicts for the search
-places           where logs lie: shipped, this user's, named
+places           where logs lie: shipped, this user's, named (``log_folders``)
 staleness        what makes a line stale, and what a stale line is good for
 best_records     the best of the records of one machine
 log              writing; reading whole logs

@@ -10,25 +10,21 @@ user reads. TVM_NEOCPU_DATA=off switches it off.
 
 from __future__ import annotations
 
-import os
 import warnings
 from pathlib import Path
 
 from tvm_neocpu.core.errors import LogError
+from tvm_neocpu.tuning.database import log_folders
 from tvm_neocpu.tuning.database.data_folder import DATA_VARIABLE, data_folder
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning
-
-LOGS_VARIABLE = "TVM_NEOCPU_LOGS"
-
-_PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def find_user_log(cpu_name: str) -> Path | None:
     """The user's log for a CPU's name, whether it exists or not; ``None`` without a database."""
-    folder = data_folder()
+    folder = log_folders.user_folder()
     if folder is None or not is_file_name(cpu_name):
         return None
-    return folder / "logs" / f"{cpu_name}.log"
+    return folder / f"{cpu_name}.log"
 
 
 def user_log(cpu_name: str) -> Path:
@@ -46,16 +42,15 @@ def user_log(cpu_name: str) -> Path:
 
 def shipped_logs(cpu_name: str) -> tuple[Path, ...]:
     """The logs for a CPU's name that came with the package: those in the wheel, in a checkout."""
-    return _logs_in([_PACKAGE / "_tuning_logs", _PACKAGE.parent / "tuning_logs"], cpu_name)
+    return _logs_in(log_folders.shipped_folders(), cpu_name)
 
 
 def named_logs(cpu_name: str) -> tuple[Path, ...]:
     """Those in the folders of ``TVM_NEOCPU_LOGS``; warns of a folder that is not there."""
-    texts = os.environ.get(LOGS_VARIABLE, "").split(os.pathsep)
-    folders = [Path(text) for text in texts if text]
+    folders = log_folders.named_folders()
     for folder in folders:
         if not folder.is_dir():
-            text = f"{LOGS_VARIABLE} names {folder}, which is no folder: ignored"
+            text = f"{log_folders.LOGS_VARIABLE} names {folder}, which is no folder: ignored"
             warnings.warn(text, TuningLogWarning, stacklevel=3)
     return _logs_in(folders, cpu_name)
 

@@ -93,13 +93,12 @@ class Seat:
 
     @property
     def best(self) -> float:
-        """The lowest ratio that is confirmed; 1 for the incumbent."""
-        found = (e.ratio.value for e in self.estimates.values() if e.confirmed)
-        return min(found, default=1.0) if self.estimates else 1.0
+        """The lowest ratio that is confirmed; 1 for the incumbent, which always is."""
+        return min([1.0, *(e.ratio.value for e in self.estimates.values() if e.confirmed)])
 
     def contender(self) -> Config | None:
         """The most promising config that was measured and deserves another reading."""
-        best = min(1.0, self.best)
+        best = self.best
         open_ = {
             config: estimate.ratio.value
             for config, estimate in self.estimates.items()
@@ -122,7 +121,7 @@ class Seat:
         promised = 0.0 if spent else self.tuner.promise()
         if contender is not None:
             # Half of what the first reading shows is noise, by experience and by selection.
-            gain = min(1.0, self.best) - self.estimates[contender].ratio.value
+            gain = self.best - self.estimates[contender].ratio.value
             promised = max(promised, gain / 2)
         return self.weight * promised
 
@@ -207,4 +206,4 @@ class Board:
     @property
     def gain(self) -> float:
         """Confirmed gain, as a share of the network's time, before layouts are reconciled."""
-        return sum(seat.weight * (1 - min(1.0, seat.best)) for seat in self.seats.values())
+        return sum(seat.weight * (1 - seat.best) for seat in self.seats.values())

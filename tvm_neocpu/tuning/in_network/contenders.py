@@ -126,7 +126,7 @@ class Contenders:
         """
         records = list(self.transforms.values())
         for seat in self.board.seats.values():
-            best = min(1.0, seat.best)
+            best = seat.best
             seconds = {
                 config: estimate.ratio.value if estimate.confirmed else estimate.ratio.high
                 for config, estimate in seat.estimates.items()

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
 import tvm
 from numpy.typing import NDArray
 from tvm.target import Target
@@ -19,7 +18,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.kernel_cache import KernelCache
-from tvm_neocpu.tuning.in_network.watch import WatchedNetwork
+from tvm_neocpu.tuning.in_network.watch import WatchedNetwork, arrays_of
 
 # What a function computes; ``None`` for one without a template.
 Scheme = tuple[Workload, Config]
@@ -96,10 +95,6 @@ class NetworkMachine:
         self._slots[slot] = Slot(network, lowered.schemes)
         return self._cache.compiled - before
 
-    def drop(self, slot: str) -> None:
-        """Forget a slot and the memory of its weights."""
-        self._slots.pop(slot, None)
-
     def seconds(self, slot: str) -> float:
         """The faster of two inferences, after one that wakes threads."""
         return min(self.burst(slot, 2))
@@ -134,8 +129,7 @@ class NetworkMachine:
         """The results of one inference."""
         network = self._slots[slot].network
         network.run()
-        several = not isinstance(network.result, tvm.runtime.Tensor)
-        return [np.array(x.numpy()) for x in (network.result if several else [network.result])]
+        return arrays_of(network.result)
 
     def _run(self, slot: Slot) -> Run:
         found: Run = {}

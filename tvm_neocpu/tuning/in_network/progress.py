@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from dataclasses import dataclass
 from typing import Protocol, TextIO
 
 from rich.console import Console
 from rich.status import Status
+
+from tvm_neocpu.tuning.display import DRAWS_PER_SECOND, PlainLines, clock_text, terminal_on
 
 # A line every so often, where nobody watches.
 QUIET_SECONDS = 15.0
@@ -70,21 +70,14 @@ class NoProgress:
         pass
 
 
-class PlainProgress:
-    """Lines without control characters, for files and pipes."""
+class PlainProgress(PlainLines):
+    """Lines for files and pipes."""
 
     def __init__(self, stream: TextIO, every: float = QUIET_SECONDS) -> None:
-        self._stream = stream
-        self._every = every
-        self._spoke = time.monotonic()
-
-    def say(self, text: str) -> None:
-        self._stream.write(text + "\n")
-        self._stream.flush()
-        self._spoke = time.monotonic()
+        super().__init__(stream, every)
 
     def update(self, state: State) -> None:
-        if time.monotonic() - self._spoke >= self._every:
+        if self.is_due:
             self.say(f"  {state}")
 
     def close(self) -> None:
@@ -96,8 +89,7 @@ class TerminalProgress:
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        # Drawing takes a core for some milliseconds: often, it would disturb the timing.
-        self._status = Status("", console=console, refresh_per_second=1)
+        self._status = Status("", console=console, refresh_per_second=DRAWS_PER_SECOND)
 
     def say(self, text: str) -> None:
         self._console.print(text, highlight=False, markup=False)
@@ -111,15 +103,7 @@ class TerminalProgress:
         self._status.stop()
 
 
-def progress_for(stream: TextIO | None = None) -> Progress:
-    """A live line if the stream (default: stderr) is a terminal, else plain lines."""
-    stream = stream or sys.stderr
-    console = Console(file=stream)
-    return TerminalProgress(console) if console.is_terminal else PlainProgress(stream)
-
-
-def clock_text(seconds: float) -> str:
-    """``75.2`` -> ``"1:15"``, ``3723`` -> ``"1:02:03"``."""
-    minutes, rest = divmod(int(max(0.0, seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+def progress_for(stream: TextIO) -> Progress:
+    """A live line if the stream is a terminal, else plain lines."""
+    console = terminal_on(stream)
+    return PlainProgress(stream) if console is None else TerminalProgress(console)

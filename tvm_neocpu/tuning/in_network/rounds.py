@@ -34,6 +34,19 @@ MakeRecord = Callable[[Workload, Config, Sequence[float], int], Record]
 Wishes = Mapping[Workload, Sequence[Config]]
 
 
+@dataclass(frozen=True)
+class _Turn:
+    """What one process does in a round; the candidates of ``granted`` are what it is about."""
+
+    plan: Plan
+    configs: Mapping[Workload | None, Config]
+    granted: set[Workload]
+
+    @property
+    def about(self) -> dict[Workload, Config]:
+        return {workload: self.configs[workload] for workload in self.granted}
+
+
 @dataclass
 class Rounds:
     """Plays rounds on a board; ``keep`` is given a record of every candidate measured or failed.
@@ -53,44 +66,41 @@ class Rounds:
 
     def play(self) -> int:
         """One round in all processes; how many candidates it measured. 0: there is none left."""
-        plans, granted = self._plans()
-        if not plans:
+        turns = self._turns()
+        if not turns:
             return 0
-        problems = self.workers.build(plans, views=True)
+        problems = self.workers.build([turn.plan for turn in turns], views=True)
         measured = 0
-        for index, (plan, about, problem) in enumerate(zip(plans, granted, problems, strict=True)):
+        for index, (turn, problem) in enumerate(zip(turns, problems, strict=True)):
             try:
                 if problem is not None:
                     raise problem
                 runs = self.workers.times(index, self._pairs())
             except ChildError as error:
-                measured += self._blame(plan, about, error)
+                measured += self._blame(turn.about, error)
                 continue
-            measured += self._hear(plan, about, runs[STAND_IN], runs[INCUMBENT])
+            measured += self._hear(turn, runs[STAND_IN], runs[INCUMBENT])
         return measured
 
-    def _plans(self) -> tuple[list[Plan], list[dict[Workload, Config]]]:
-        """One plan for each process, and the candidates that each is about."""
-        plans: list[Plan] = []
-        granted: list[dict[Workload, Config]] = []
+    def _turns(self) -> list[_Turn]:
+        """One for each process."""
+        turns: list[_Turn] = []
         taken: set[Config] = set()
         spares = {
             workload: seat.spares(self.spares[workload])
             for workload, seat in self.board.seats.items()
         }
-        while len(plans) < len(self.workers):
+        while len(turns) < len(self.workers):
             wishes = self._retry.pop() if self._retry else self._wishes(taken)
             if not wishes:
                 break
-            plan, about = self.stand_ins.plan(self.incumbent, wishes, spares)
+            plan, granted = self.stand_ins.plan(self.incumbent, wishes, spares)
             configs = {node.workload: plan.configs[node.id] for node in self.stand_ins.convs}
-            chosen = {w: configs[w] for w in about}
-            if not chosen:
+            if not granted:
                 break
-            taken |= set(chosen.values())
-            plans.append(plan)
-            granted.append(chosen)
-        return plans, granted
+            turns.append(_Turn(plan, configs, granted))
+            taken |= set(turns[-1].about.values())
+        return turns
 
     def _wishes(self, taken: set[Config]) -> dict[Workload, list[Config]]:
         wishes = {}
@@ -103,30 +113,24 @@ class Rounds:
     def _pairs(self) -> int:
         return max(MIN_PAIRS, min(MAX_PAIRS, int(TURN_SECONDS / 2 / self.workers.baseline)))
 
-    def _hear(
-        self,
-        plan: Plan,
-        about: Mapping[Workload, Config],
-        ours: Sequence[Run],
-        theirs: Sequence[Run],
-    ) -> int:
+    def _hear(self, turn: _Turn, ours: Sequence[Run], theirs: Sequence[Run]) -> int:
         """Take in the ratios of a round, of the spares too; how many candidates it was about."""
-        configs = {node.workload: plan.configs[node.id] for node in self.stand_ins.convs}
         for workload, seat in self.board.seats.items():
             ratio = workload_ratio(workload, ours, theirs)
-            if ratio is None or configs[workload] in seat.failed:
+            config = turn.configs[workload]
+            if ratio is None or config in seat.failed:
                 continue
-            seat.hear(configs[workload], ratio)
-            if configs[workload] not in seat.incumbent:
-                self._record(seat, configs[workload])
-        return len(about)
+            seat.hear(config, ratio)
+            if config not in seat.incumbent:
+                self._record(seat, config)
+        return len(turn.granted)
 
     def _record(self, seat: Seat, config: Config) -> None:
         ratio = seat.estimates[config].ratio
         costs = [seat.unit * value for value in (ratio.low, ratio.value, ratio.high)]
         self.keep(self.make_record(seat.workload, config, costs, MeasureErrorNo.NO_ERROR))
 
-    def _blame(self, plan: Plan, about: Mapping[Workload, Config], error: ChildError) -> int:
+    def _blame(self, about: Mapping[Workload, Config], error: ChildError) -> int:
         """Halve a round that failed; give up the candidate that fails alone."""
         suspects = list(about.items())
         if len(suspects) > 1:

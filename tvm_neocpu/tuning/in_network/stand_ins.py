@@ -120,7 +120,6 @@ class _Ties:
         self._joins = sorted(graph.joins)
         self._parent = {join: join for join in self._joins}
         self._reads: dict[str, str] = {}
-        self._writes: dict[str, str] = {}
         for edge in graph.edges:
             source, target = graph.by_id[edge.src], graph.by_id[edge.dst]
             if source.kind is NodeKind.JOIN and target.kind is NodeKind.JOIN:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import median
 from typing import Any, Protocol
 
@@ -17,9 +16,9 @@ from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.largest_error import largest_error
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.tuning.in_network.machine import Lowering, NetworkMachine
+from tvm_neocpu.tuning.in_network.machine import Lowering
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
-from tvm_neocpu.tuning.in_network.workers import BUILD_TIMEOUT, PAUSE_SECONDS, START_TIMEOUT
+from tvm_neocpu.tuning.in_network.workers import BUILD_TIMEOUT, PAUSE_SECONDS, network_process
 from tvm_neocpu.tuning.measuring.child_process import ChildProcess
 
 SLOT = "plan"
@@ -150,7 +149,7 @@ def fresh_pair(
 @contextmanager
 def computing(open_network: Callable[[], Lowering]) -> Iterator[Compute]:
     """The outputs of any plan, from one fresh process; raises ChildError."""
-    with ChildProcess(partial(NetworkMachine, open_network), START_TIMEOUT) as process:
+    with network_process(open_network) as process:
 
         def compute(plan: Plan) -> Any:
             process.ask("build", SLOT, plan, timeout=BUILD_TIMEOUT)
@@ -174,6 +173,6 @@ class _Fresh:
 
 
 def _built(open_network: Callable[[], Lowering], plan: Plan) -> ChildProcess:
-    process = ChildProcess(partial(NetworkMachine, open_network), START_TIMEOUT)
+    process = network_process(open_network)
     process.ask("build", SLOT, plan, timeout=BUILD_TIMEOUT)
     return process

@@ -3,39 +3,65 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import tvm
+from numpy.typing import NDArray
 from tvm import relax
 
+from tvm_neocpu.runtime.timing import time_calls
+
 # Prefix of Relax's own functions, such as allocation: each takes well under a microsecond.
-_BUILTIN = "vm.builtin."
+BUILTIN = "vm.builtin."
 
 
-class Watch:
-    """Called by the machine before and after every call; adds up seconds by function."""
+@dataclass(frozen=True)
+class TimedCall:
+    """One call of a run; ``start`` and ``end`` are seconds since the run began."""
+
+    name: str
+    start: float
+    end: float
+
+    @property
+    def seconds(self) -> float:
+        return self.end - self.start
+
+    @property
+    def is_builtin(self) -> bool:
+        """Whether it is one of Relax's own."""
+        return self.name.startswith(BUILTIN)
+
+
+class CallTimes:
+    """Called by the machine before and after every call; keeps the names and both times."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = defaultdict(float)
-        self.calls: dict[str, int] = defaultdict(int)
-        self._start = 0.0
+        self._rows: list[tuple[str, float, float]] = []
+        self._origin = self._start = 0.0
 
     def __call__(self, _: Any, name: str, before: bool, *__: Any) -> int:
+        now = time.perf_counter()
         if before:
             self._start = time.perf_counter()
-            return 0
-        seconds = time.perf_counter() - self._start
-        if not name.startswith(_BUILTIN):
-            self.seconds[name] += seconds
-            self.calls[name] += 1
+        else:
+            self._rows.append((name, self._start, now))
         return 0  # the machine goes on
 
-    def clear(self) -> None:
+    def begin(self) -> None:
         """Forget everything: the next run begins."""
-        self.seconds.clear()
-        self.calls.clear()
+        self._rows = []
+        self._origin = time.perf_counter()
+
+    @property
+    def calls(self) -> list[TimedCall]:
+        """The calls since then, in order."""
+        at = self._origin
+        return [TimedCall(name, start - at, end - at) for name, start, end in self._rows]
 
 
 class WatchedNetwork:
@@ -45,8 +71,9 @@ class WatchedNetwork:
         self._inputs = inputs
         self._plain = relax.VirtualMachine(code, tvm.cpu())["main"]
         self._watched = relax.VirtualMachine(code, tvm.cpu())
-        self._watch = Watch()
-        self._watched.set_instrument(self._watch)
+        self._times = CallTimes()
+        self._watched.set_instrument(self._times)
+        self._calls: Counter[str] = Counter()
         self.result: Any = None
 
     def run(self) -> None:
@@ -55,21 +82,31 @@ class WatchedNetwork:
 
     def burst(self, count: int) -> list[float]:
         """Seconds of ``count`` whole inferences in a row, after one that is not counted."""
-        self.run()
-        seconds = []
-        for _ in range(count):
-            start = time.perf_counter()
-            self.run()
-            seconds.append(time.perf_counter() - start)
-        return seconds
+        return list(time_calls(self.run, 1, count).results)
+
+    def trace(self) -> list[TimedCall]:
+        """One inference; all its calls in order, Relax's own too."""
+        self._times.begin()
+        self._watched["main"](*self._inputs)
+        return self._times.calls
 
     def timed(self) -> dict[str, float]:
         """One inference; seconds of all calls of each function, by name."""
-        self._watch.clear()
-        self._watched["main"](*self._inputs)
-        return dict(self._watch.seconds)
+        seconds: dict[str, float] = defaultdict(float)
+        self._calls = Counter()
+        for call in self.trace():
+            if not call.is_builtin:
+                seconds[call.name] += call.seconds
+                self._calls[call.name] += 1
+        return dict(seconds)
 
     @property
     def calls(self) -> dict[str, int]:
-        """How often the last timed inference called each function."""
-        return dict(self._watch.calls)
+        """How often the last :meth:`timed` inference called each function."""
+        return dict(self._calls)
+
+
+def arrays_of(result: Any) -> list[NDArray[Any]]:
+    """What a network computed, a tensor or several, as arrays of its own."""
+    several = not isinstance(result, tvm.runtime.Tensor)
+    return [np.array(tensor.numpy()) for tensor in (result if several else [result])]

@@ -60,14 +60,14 @@ class Workers:
 
     def times(self, index: int, runs: int) -> dict[str, list[Run]]:
         """The incumbent and the stand-in of one process, timed in turns; raises ChildError."""
+        self._process(index)
+        if self._last not in (None, index):
+            time.sleep(self._pause)
+        self._last = index
         slots = (INCUMBENT, STAND_IN)
-        found: dict[str, list[Run]] = self._turn(index, "times", slots, runs, runs=2 * runs)
+        timeout = RUN_GRACE + RUN_FACTOR * len(slots) * runs * self.baseline
+        found: dict[str, list[Run]] = self._ask(index, "times", slots, runs, timeout=timeout)
         return found
-
-    def burst(self, index: int, slot: str, count: int) -> list[float]:
-        """Seconds of whole inferences of one process; raises ChildError."""
-        seconds: list[float] = self._turn(index, "burst", slot, count, runs=count)
-        return seconds
 
     def ask(self, index: int, name: str, *arguments: Any) -> Any:
         """Any other question to one process; raises ChildError."""
@@ -96,19 +96,11 @@ class Workers:
             return error
         return None
 
-    def _turn(self, index: int, name: str, *arguments: Any, runs: int) -> Any:
-        self._process(index)
-        if self._last not in (None, index):
-            time.sleep(self._pause)
-        self._last = index
-        timeout = RUN_GRACE + RUN_FACTOR * runs * self.baseline
-        return self._ask(index, name, *arguments, timeout=timeout)
-
     def _process(self, index: int) -> ChildProcess:
         """The process, started and given the incumbent if it does not live."""
         process = self._processes[index]
         if process is None or not process.alive:
-            process = ChildProcess(partial(NetworkMachine, self._open), START_TIMEOUT)
+            process = network_process(self._open)
             self._processes[index] = process
             if self._incumbent is not None:
                 self._ask(index, "build", INCUMBENT, self._incumbent, timeout=BUILD_TIMEOUT)
@@ -118,6 +110,11 @@ class Workers:
         process = self._processes[index]
         assert process is not None
         return process.ask(name, *arguments, timeout=timeout)
+
+
+def network_process(open_network: Callable[[], Lowering]) -> ChildProcess:
+    """A fresh process with a :class:`NetworkMachine`; raises ChildError."""
+    return ChildProcess(partial(NetworkMachine, open_network), START_TIMEOUT)
 
 
 def all_done(futures: list[Future[Any]]) -> list[Future[Any]]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TextIO
 
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.tuning.display import PlainLines, clock_text
 
 
 @dataclass(frozen=True)
@@ -107,42 +107,32 @@ class NoProgress:
         pass
 
 
-class PlainProgress:
-    """Lines without control characters, for files and pipes.
-
-    One line for each finished task; in between, one every ``every`` seconds.
-    """
+class PlainProgress(PlainLines):
+    """One line for each finished task; in between, one every ``every`` seconds."""
 
     def __init__(self, stream: TextIO, every: float = 30.0) -> None:
-        self._stream = stream
-        self._every = every
-        self._spoke = time.monotonic()
+        super().__init__(stream, every)
 
     def phase(self, title: str) -> None:
-        self._say(title)
+        self.say(title)
 
     def begin(self, tasks: Sequence[TaskResult]) -> None:
         resumed = sum(task.resumed for task in tasks)
         planned = sum(task.planned - task.known for task in tasks)
         known = f", {resumed} known from the log" if resumed else ""
-        self._say(f"tuning {len(tasks)} tasks, at most {planned} candidates{known}")
+        self.say(f"tuning {len(tasks)} tasks, at most {planned} candidates{known}")
 
     def measured(self, task: TaskResult, record: Record, seconds_left: float | None) -> None:
-        if time.monotonic() - self._spoke < self._every:
+        if not self.is_due:
             return
         left = f", {clock_text(seconds_left)} left" if seconds_left is not None else ""
-        self._say(f"{task_text(task)}, current {record.gflops:.1f}{left}")
+        self.say(f"{task_text(task)}, current {record.gflops:.1f}{left}")
 
     def task_done(self, task: TaskResult, why: str) -> None:
-        self._say(f"{task_text(task)} ({why})")
+        self.say(f"{task_text(task)} ({why})")
 
     def end(self, result: TuningResult) -> None:
-        self._say(str(result))
-
-    def _say(self, text: str) -> None:
-        self._stream.write(text + "\n")
-        self._stream.flush()
-        self._spoke = time.monotonic()
+        self.say(str(result))
 
 
 def task_text(task: TaskResult) -> str:
@@ -164,10 +154,3 @@ def last_line(error: str) -> str:
     """The last line of a traceback, its printable characters, max 160 of them."""
     lines = error.strip().splitlines() or [""]
     return "".join(c for c in lines[-1] if c.isprintable())[:160]
-
-
-def clock_text(seconds: float) -> str:
-    """``75.2`` -> ``"1:15"``, ``3723`` -> ``"1:02:03"``."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

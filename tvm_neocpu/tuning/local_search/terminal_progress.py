@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import TextIO
 
@@ -11,17 +10,14 @@ from rich.console import Console
 from rich.markup import escape
 
 from tvm_neocpu.core.record import Record
+from tvm_neocpu.tuning.display import DRAWS_PER_SECOND, clock_text, terminal_on
 from tvm_neocpu.tuning.local_search.progress import (
     PlainProgress,
     Progress,
     TaskResult,
     TuningResult,
-    clock_text,
     task_text,
 )
-
-# Drawing occupies a core for some milliseconds and would disturb the timing if it came often.
-DRAWS_PER_SECOND = 1
 
 
 class TerminalProgress:
@@ -86,8 +82,7 @@ def _speed(record: Record | None) -> str:
     return f"{record.gflops:.1f} GFLOP/s" if record.gflops else f"{record.seconds * 1e3:.3g} ms"
 
 
-def progress_for(stream: TextIO | None = None) -> Progress:
-    """A live bar if the stream (default: stderr) is a terminal, else plain lines."""
-    stream = stream or sys.stderr
-    console = Console(file=stream)
-    return TerminalProgress(console) if console.is_terminal else PlainProgress(stream)
+def progress_for(stream: TextIO) -> Progress:
+    """A live bar if the stream is a terminal, else plain lines."""
+    console = terminal_on(stream)
+    return PlainProgress(stream) if console is None else TerminalProgress(console)

@@ -72,6 +72,24 @@ class Hope:
         return self._hope
 
 
+class FadingTuner:
+    """A tuner that goes through the configs in a given order; it predicts no gains."""
+
+    def __init__(self, order: Iterable[Config]) -> None:
+        self._untried = Untried(order)
+        self._hope = Hope()
+
+    def propose(self, count: int) -> list[Config]:
+        return self._untried.first(count)
+
+    def observe(self, config: Config, seconds: float) -> None:
+        self._untried.discard(config)
+        self._hope.observe(seconds)
+
+    def promise(self) -> float:
+        return float(self._hope) if self._untried else 0.0
+
+
 def in_predicted_order(
     space: Iterable[Config], predicted: Callable[[Config], float]
 ) -> list[Config]:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from tvm_neocpu.core.config import Config, knobs
-from tvm_neocpu.tuning.tuners.base import Hope, Untried, in_predicted_order
+from tvm_neocpu.tuning.tuners.base import FadingTuner, in_predicted_order
 
 # Parents are the best of those measured; a child's knob is one parent's, or any with this chance.
 PARENTS = 12
@@ -18,7 +18,7 @@ CROSSINGS = 200
 Genes = tuple[str, tuple[tuple[str, int | bool], ...]]
 
 
-class GeneticTuner:
+class GeneticTuner(FadingTuner):
     """Proposes children of the best configs first, then the rest in the cost model's order.
 
     Equal seeds and observations give equal proposals.
@@ -27,12 +27,11 @@ class GeneticTuner:
     def __init__(
         self, space: Sequence[Config], predicted: Callable[[Config], float], seed: int = 7
     ) -> None:
-        self._untried = Untried(in_predicted_order(space, predicted))
+        super().__init__(in_predicted_order(space, predicted))
         self._by_genes = {_genes(config): config for config in self._untried}
         self._pool = list(self._untried)
         self._seed = seed
         self._observed: list[tuple[float, int, Config]] = []
-        self._hope = Hope()
 
     def propose(self, count: int) -> list[Config]:
         if count < 1:
@@ -42,13 +41,9 @@ class GeneticTuner:
         return [*children, *rest][:count]
 
     def observe(self, config: Config, seconds: float) -> None:
-        self._untried.discard(config)
-        self._hope.observe(seconds)
+        super().observe(config, seconds)
         if seconds < math.inf:
             self._observed.append((seconds, len(self._observed), config))
-
-    def promise(self) -> float:
-        return float(self._hope) if self._untried else 0.0
 
     def _children(self, count: int) -> dict[Config, None]:
         parents = [config for _, _, config in sorted(self._observed)[:PARENTS]]

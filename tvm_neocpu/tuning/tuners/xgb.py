@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.tuning.tuners.base import Hope, Untried, in_predicted_order
+from tvm_neocpu.tuning.tuners.base import FadingTuner, in_predicted_order
 from tvm_neocpu.tuning.tuners.features import feature_names, feature_vector
 
 # With fewer observations than this the cost model's own order is the better guess.
@@ -20,7 +20,7 @@ FAILURE = 4.0
 _TREES = {"max_depth": 5, "eta": 0.2, "nthread": 1, "verbosity": 0}
 
 
-class XGBTuner:
+class XGBTuner(FadingTuner):
     """Ranks the space by the prediction times a learned correction; explores epsilon-greedily.
 
     ``epsilon`` is the share of each batch that is drawn at random. Equal seeds and observations
@@ -34,14 +34,13 @@ class XGBTuner:
         seed: int = 7,
         epsilon: float = 0.1,
     ) -> None:
-        self._untried = Untried(in_predicted_order(space, predicted))
+        super().__init__(in_predicted_order(space, predicted))
         self._predicted = predicted
         self._names = feature_names(self._untried)
         self._seed = seed
         self._epsilon = epsilon
         self._random = random.Random(seed)
         self._observed: dict[Config, float] = {}
-        self._hope = Hope()
 
     def propose(self, count: int) -> list[Config]:
         if not self._untried or count < 1:
@@ -53,12 +52,8 @@ class XGBTuner:
         return chosen + self._random.sample(rest, min(explored, len(rest)))
 
     def observe(self, config: Config, seconds: float) -> None:
-        self._untried.discard(config)
+        super().observe(config, seconds)
         self._observed[config] = seconds if seconds > 0 else math.inf
-        self._hope.observe(seconds)
-
-    def promise(self) -> float:
-        return float(self._hope) if self._untried else 0.0
 
     def _ranked(self) -> list[Config]:
         """The untried configs, the fastest estimate first."""
