@@ -32,7 +32,11 @@ def unscheduled(workload: Workload, config: Config) -> tirx.PrimFunc:
     """The same, as its template computes it. What has no weight has no epilogue either."""
     entry = implementation_of(config)
     tensors = [
-        te.placeholder(stored_shape(operand, entry, workload, config), operand.dtype, operand.name)
+        te.placeholder(
+            stored_shape(operand, entry, workload, config),
+            stored_type(operand, entry),
+            operand.name,
+        )
         for operand in workload.operands
     ]
     result = entry.compute(*tensors, workload, config)
@@ -55,6 +59,12 @@ def stored_shape(
     if operand.role is Role.WEIGHT and entry.packed_shape is not None:
         return entry.packed_shape(workload, config)
     return operand.shape
+
+
+def stored_type(operand: Operand, entry: Implementation) -> str:
+    """The element type in which an implementation reads an operand."""
+    is_packed = operand.role is Role.WEIGHT and entry.packed_type is not None
+    return str(entry.packed_type) if is_packed else operand.dtype
 
 
 def _bias_shape(result: te.Tensor) -> list[int]:

@@ -79,6 +79,7 @@ class Implementation:
     misfit: Callable[[Any, Any], str | None] = lambda workload, config: None
     forbids: Callable[[Any, Any], str | None] = lambda workload, config: None
     types: tuple[Types, ...] = (FP32,)
+    packed_type: str | None = None
     isas: tuple[str, ...] = ()
     takes_prologue: bool = False
     classic: tuple[ClassicKnob, ...] = ()

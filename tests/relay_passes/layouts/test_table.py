@@ -28,7 +28,7 @@ def const(*shape: int) -> relax.Expr:
 
 X, Y, GATE, MASK = var(2, 16, 6, 6), var(2, 16, 6, 6), var(2, 16, 1, 1), var(2, 1, 6, 6)
 NARROW, PIXEL, MATRIX = var(2, 4, 6, 6), var(2, 16, 1, 1), var(2, 16)
-WHOLE, SYMBOLIC = var(2, 16, 6, 6, dtype="int32"), relax.Var("s", relax.TensorType(ndim=4))
+WHOLE, SYMBOLIC = var(2, 16, 6, 6, dtype="int64"), relax.Var("s", relax.TensorType(ndim=4))
 WEIGHT, KERNEL = var(8, 16, 3, 3), const(8, 16, 3, 3)
 
 ALONE: list[tuple[relax.Expr, FlowKind]] = [

@@ -19,9 +19,9 @@ from tvm_neocpu.relay_passes.layouts.flow import (
 
 # fmt: off
 UNARY = frozenset(f"relax.{name}" for name in (
-    "abs", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "negative", "round", "rsqrt",
-    "sigmoid", "sign", "sin", "sqrt", "square", "tanh", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu",
-    "nn.relu", "nn.relu6", "nn.selu", "nn.silu", "nn.softplus",
+    "abs", "astype", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "negative", "round",
+    "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "tanh", "nn.gelu", "nn.gelu_tanh",
+    "nn.leakyrelu", "nn.relu", "nn.relu6", "nn.selu", "nn.silu", "nn.softplus",
 ))
 BINARY = frozenset(f"relax.{name}" for name in (
     "add", "divide", "maximum", "minimum", "multiply", "power", "subtract",

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.types import uniform
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import ints, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import CallForm, Layouts
-from tvm_neocpu.relay_passes.operators.refusals import refused_operands
+from tvm_neocpu.relay_passes.operators.refusals import refused_operands, types_of
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 OP = "relax.nn.conv2d"
@@ -24,8 +23,9 @@ def conv_workload(call: relax.Expr) -> ConvWorkload | None:
     if op_name(call) != OP or _refusal(call) is not None:
         return None
     data, weight = call.args
-    shape, layouts = static_shape(data), _known_layouts(call)
-    assert shape is not None and layouts is not None, "a call without them is refused"
+    shape, layouts, types = static_shape(data), _known_layouts(call), types_of(call)
+    known = shape is not None and layouts is not None and types is not None
+    assert known, "a call without them is refused"
     out_channels, _, *kernel = (int(extent) for extent in weight.value.shape)
     attrs = call.attrs
     return ConvWorkload(
@@ -36,7 +36,7 @@ def conv_workload(call: relax.Expr) -> ConvWorkload | None:
         ints(attrs.padding),
         ints(attrs.dilation),
         int(attrs.groups),
-        uniform(dtype_of(data)),
+        types,
     )
 
 
@@ -75,6 +75,7 @@ def _alter(
         data_layout=str(before),
         kernel_layout="OIHW",
         out_layout=str(after),
+        out_dtype=attrs.out_dtype or None,
     )
 
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 
@@ -52,6 +55,35 @@ class DirectGeometry:
     def ic_bn(self) -> int:
         """Channels of an input block; all of them where the data is plain."""
         return self.config.ic_bn or self.conv.in_channels
+
+    @property
+    def inner_steps(self) -> int:
+        """Steps of the reduction's innermost loop: those over the channels of an input block."""
+        return self.ic_bn
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole reduction; each multiplies a row of weights with every pixel."""
+        return math.prod(self.conv.kernel) * self.in_blocks * self.inner_steps
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of packed weights that a step reads."""
+        return item_bytes(self.conv.types.weight) * self.config.tile_channels
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights, without what fills vectors."""
+        return self.conv.weight_bytes
+
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of the image, in the type in which the reduction reads it."""
+        return self.conv.in_bytes
+
+    def dot(self, cpu: Cpu) -> DotProduct | None:
+        """What multiplies where a multiply-add does not."""
+        return None
 
     @property
     def in_blocks(self) -> int:
