@@ -21,7 +21,7 @@ from tvm_neocpu.relay_passes.layouts.flow import (
 UNARY = frozenset(f"relax.{name}" for name in (
     "abs", "astype", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "negative", "round",
     "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "tanh", "nn.gelu", "nn.gelu_tanh",
-    "nn.leakyrelu", "nn.relu", "nn.relu6", "nn.selu", "nn.silu", "nn.softplus",
+    "neocpu.nearest", "nn.leakyrelu", "nn.relu", "nn.relu6", "nn.selu", "nn.silu", "nn.softplus",
 ))
 BINARY = frozenset(f"relax.{name}" for name in (
     "add", "divide", "maximum", "minimum", "multiply", "power", "subtract",

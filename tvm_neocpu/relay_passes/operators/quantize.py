@@ -13,13 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from tvm import relax
+from tvm import relax, te
 
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.relay_passes.operators.new_op import NewOp
+from tvm_neocpu.topi.math import vector_math
 
 QUANTIZE, DEQUANTIZE = "relax.neocpu.quantize", "relax.neocpu.dequantize"
+NEAREST = "relax.neocpu.nearest"
 
 Emit = Callable[[relax.Expr], relax.Expr]
 
@@ -35,6 +37,14 @@ def quantize(data: relax.Expr, scale: relax.Expr, zero: relax.Expr, axis: int) -
 def dequantize(data: relax.Expr, scale: relax.Expr, zero: relax.Expr, axis: int) -> relax.Call:
     """The way back, to float32; ``zero`` has the type of ``data``."""
     return _DEQUANTIZE(data, scale, zero, axis=axis)
+
+
+def nearest(data: relax.Expr, shift: int) -> relax.Call:
+    """float32 ``data`` rounded, half to even, plus a whole number; both below 2^22 in size.
+
+    What the epilogue of an integer operator rounds by: two sums.
+    """
+    return _NEAREST(data, shift=shift)
 
 
 def quantized(
@@ -116,6 +126,16 @@ def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return in_arithmetic(builder.emit, call)
 
 
+def _legalize_nearest(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    shift = int(call.attrs["shift"])
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        return te.compute(x.shape, lambda *at: vector_math.nearest(x(*at), shift), name="nearest")
+
+    return builder.call_te(compute, call.args[0], primfunc_name_hint="nearest")
+
+
+_NEAREST = NewOp(NEAREST, infer=lambda call: call.args[0].ty, legalize=_legalize_nearest)
 _QUANTIZE = NewOp(
     QUANTIZE, infer=lambda call: _shaped_as_data(call, dtype_of(call.args[2])), legalize=_legalize
 )

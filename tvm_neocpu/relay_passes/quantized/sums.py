@@ -17,7 +17,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.constants import Array, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of
-from tvm_neocpu.relay_passes.operators.quantize import Emit
+from tvm_neocpu.relay_passes.operators.quantize import Emit, nearest
 from tvm_neocpu.relay_passes.quantized.encoding import MAX_CODE, Encoding
 
 # A sum of more tensors is computed in parts.
@@ -116,9 +116,10 @@ class Sum:
             if not term.shifts_in_int:
                 offset = offset + term.shift.astype("float32") * factor
         low, high = (_place(bound, encoding) for bound in (self.low, self.high))
-        rounded = emit(relax.op.round(_total(emit, parts, offset)))
-        whole = emit(relax.op.clip(rounded, low, high))
-        coded = emit(relax.op.add(whole, relax.const(zero, "float32"))) if zero else whole
+        # Rounding keeps whole bounds, so that it may come last, of small numbers.
+        bounded = emit(relax.op.clip(_total(emit, parts, offset), low, high))
+        coded = emit(nearest(bounded, zero))
+        whole = emit(nearest(bounded, 0)) if zero else coded
         return emit(relax.op.astype(coded, "uint8")), whole
 
 
