@@ -27,11 +27,6 @@ class Types:
         """Whether all four are the same type."""
         return {self.data, self.weight, self.accumulator, self.output} == {self.data}
 
-    @property
-    def mixed_output(self) -> str | None:
-        """The result's type where it is not that of the data; what Relax calls ``out_dtype``."""
-        return None if self.output == self.data else self.output
-
     @classmethod
     def parse(cls, text: str) -> Types:
         """The inverse of ``str``; raises ValueError for any other text, and unknown types."""
