@@ -62,8 +62,8 @@ from tvm_neocpu.topi.table import (
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 HASWELL = Cpu("haswell", AVX2, cores=4, l2=256 * KIB)
 CORTEX = Cpu("cortex-a72", NEON, cores=1, dots=(SMLAL,))
-# Integers are multiplied by plain arithmetic in the shapes of VNNI on the first two, by NEON's halves
-# on the third (which LLVM compiles for any CPU), and here by this CPU's own instruction.
+# Integers are multiplied by plain arithmetic in the shapes of VNNI on the first two, by NEON's
+# halves on the third (which LLVM compiles for any CPU), and here by this CPU's own instruction.
 HERE = HOST.cpu
 CPUS = (SKYLAKE, HASWELL, CORTEX, HERE)
 FP64 = uniform("float64")
