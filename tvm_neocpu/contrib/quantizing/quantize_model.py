@@ -31,7 +31,7 @@ from tvm_neocpu.targets.syntax import suggestion
 # Folding and equalising change roundings alone: of the largest value.
 SAME = 1e-3
 # Samples that measure the noise of each tensor: a mean square needs fewer than extremes do.
-NOISE_SAMPLES = 8
+NOISE_SAMPLES = 4
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Settings:
     per_channel: bool = False
     equalise: bool = True
     correct_bias: bool = True
+    # Convolutions' results that nothing in int8 reads are not rounded.
+    wide_results: bool = False
     excluded: tuple[str, ...] = ()
     max_error: float | None = None
 
@@ -86,12 +88,14 @@ def quantize_model(
     if not everything:
         raise NeoCpuError(f"--exclude leaves no layer of {name} to quantise")
     ranges = _ranges(ready, samples, activations_of(ready.graph, everything), settings.method)
-    draft = write_qdq(ready, ranges, everything, settings.per_channel)
+    draft = write_qdq(ready, ranges, everything, settings.per_channel, settings.wide_results)
     shifts = bias_shifts(ready, draft, layers, samples) if settings.correct_bias else {}
 
     def write(chosen: Collection[str]) -> onnx.ModelProto:
         own = {layer: shift for layer, shift in shifts.items() if layer in chosen}
-        return write_qdq(shift_biases(ready, own), ranges, chosen, settings.per_channel)
+        return write_qdq(
+            shift_biases(ready, own), ranges, chosen, settings.per_channel, settings.wide_results
+        )
 
     work = _work(ready, samples[0], everything)
     choice = None
