@@ -78,6 +78,28 @@ def test_inputs_of_zeros_alone(network: onnx.ModelProto) -> None:
     assert np.isfinite(runner(result.model)(zeros[0])[0]).all()
 
 
+def test_seven_bits_use_half_of_the_levels(network: onnx.ModelProto, samples: Samples) -> None:
+    model = quantize_model(network, "net", samples[:2], Settings(weight_bits=7)).model
+    weights = [
+        onnx.numpy_helper.to_array(tensor)
+        for tensor in model.graph.initializer
+        if tensor.data_type == onnx.TensorProto.INT8 and len(tensor.dims) > 1
+    ]
+    assert len(weights) == 7 and all(np.abs(weight.astype(int)).max() == 64 for weight in weights)
+
+
+def test_wide_results_are_not_rounded(network: onnx.ModelProto, samples: Samples) -> None:
+    """The gate's convolution is read by a sigmoid alone."""
+
+    def maker(settings: Settings) -> str:
+        graph = quantize_model(network, "net", samples[:2], settings).model.graph
+        (sigmoid,) = (node for node in graph.node if node.op_type == "Sigmoid")
+        return next(n.op_type for n in graph.node if sigmoid.input[0] in n.output)
+
+    assert maker(Settings()) == "DequantizeLinear"
+    assert maker(Settings(wide_results=True)) == "Conv"
+
+
 def test_a_bound_sends_layers_back(network: onnx.ModelProto, samples: Samples) -> None:
     free = quantize_model(network, "net", samples, Settings())
     bound = free.accuracy.error / 2

@@ -28,6 +28,7 @@ def write_qdq(
     chosen: Collection[str],
     per_channel: bool,
     wide_results: bool = False,
+    weight_bits: int = 8,
 ) -> onnx.ModelProto:
     """The model with these operations in int8; ``ranges`` knows every activation of theirs.
 
@@ -50,7 +51,7 @@ def write_qdq(
         quantizer = QDQQuantizer(
             copy_of(model),
             per_channel,
-            False,  # all eight bits of a weight
+            weight_bits == 7,
             QuantType.QInt8,
             QuantType.QUInt8,
             TensorsData(CalibrationMethod.MinMax, known),
