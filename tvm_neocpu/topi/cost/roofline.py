@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.dot import DotProduct
 
 # Share of the shorter of cache and compute time that out-of-order execution cannot hide.
 EXPOSED = 0.15
@@ -36,8 +37,6 @@ FULL_LIMIT = 300
 UNROLLED_CYCLES = 2.4
 # Of a step in a loop: control, and the misprediction at its end, which all steps share.
 ROLLED_CYCLES, LOOP_END_CYCLES = 0.25, 4.0
-# Cost of a parallel region's fork and join, seconds.
-FORK_JOIN = 2e-6
 # Cycles of a chunk's begin and end: a call, what is done once in a loop nest, no prefetch across
 # chunks (Zen 5, two threads, 256x14x14->1024: 247 us with a chunk for each tile, 234 with a chunk
 # for each block of 32 channels).
@@ -84,7 +83,7 @@ def seconds(work: Work, cpu: Cpu) -> float:
     # at full price (Zen 5, ResNet-50's 14x14 Winograd layers: 390 us with weights in L3, 630
     # without).
     cycles += traffic.from_dram / streams
-    return cycles / (cpu.ghz * 1e9) + FORK_JOIN
+    return cycles / (cpu.ghz * 1e9) + cpu.fork_join
 
 
 def overlapped(first: float, second: float) -> float:
@@ -104,17 +103,20 @@ def tile_step_cycles(
     unit: VectorUnit,
     l2_bytes: float = 0.0,
     requests: float = 0.0,
+    dot: DotProduct | None = None,
 ) -> float:
     """Cycles of one reduction step of a register tile: ``vectors`` weights, ``pixels`` inputs.
 
     Bounded by FMA issue, by loads, by FMA latency when the tile has too few accumulators, and by
     the ``l2_bytes`` of weights that a step takes from L2 when the tile's panel outgrows L1. Each of
-    its ``requests`` to prefetch a line takes the issue slot of a load.
+    its ``requests`` to prefetch a line takes the issue slot of a load. ``dot`` is what multiplies
+    integers.
     """
-    fmas = pixels * vectors
+    rate, temporaries = (1.0, 0) if dot is None else (dot.rate, dot.temporaries)
+    fmas = pixels * vectors / rate
     loads = vectors + pixels + requests
     bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, cpu.fma_latency)
-    issue = bound + LOAD_CONTENTION * loads + 2.0 * unit.spilled(pixels, vectors)
+    issue = bound + LOAD_CONTENTION * loads + 2.0 * unit.spilled(pixels, vectors, 1 + temporaries)
     return overlapped(issue, l2_bytes / cpu.l2_bytes_per_cycle)
 
 
