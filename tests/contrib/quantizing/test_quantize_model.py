@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
+from onnx_net import Net
 
 from tvm_neocpu.contrib.quantizing.calibration.range_methods import METHODS
 from tvm_neocpu.contrib.quantizing.onnx_runs import runner
@@ -98,6 +99,29 @@ def test_wide_results_are_not_rounded(network: onnx.ModelProto, samples: Samples
 
     assert maker(Settings()) == "DequantizeLinear"
     assert maker(Settings(wide_results=True)) == "Conv"
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("activation", ["Relu", "Clip"])
+@pytest.mark.parametrize("dense", [False, True])
+def test_an_activation_that_fp32_reads_is_not_lost(
+    dense: bool, activation: str, wide: bool
+) -> None:
+    """The writer drops it with the pair behind it; where the pair goes, it has to stay."""
+    net = Net((1, 8, 5, 5), biases=True)
+    bounds = [net.constant(0.0), net.constant(0.7)] if activation == "Clip" else []
+    if dense:
+        x = net("Flatten", net("GlobalAveragePool", "data"))
+        x = net("Gemm", x, net.weight(12, 8), net.weight(12), transB=1)
+    else:
+        x = net.conv("data", 8, 12, 3)
+    model = net.model(net("Sigmoid", net(activation, x, *bounds)))
+    if dense:
+        del model.graph.output[0].type.tensor_type.shape.dim[2:]
+    rng = np.random.default_rng(0)
+    samples = [{"data": rng.standard_normal((1, 8, 5, 5), dtype="float32")} for _ in range(3)]
+    result = quantize_model(model, "net", samples, Settings(wide_results=wide))
+    assert result.accuracy.sqnr > 35
 
 
 def test_a_bound_sends_layers_back(network: onnx.ModelProto, samples: Samples) -> None:

@@ -16,7 +16,7 @@ import onnx
 from tvm_neocpu.contrib.quantizing.calibration.range_methods import Range
 from tvm_neocpu.contrib.quantizing.onnx_graphs import copy_of, output_names, readers_of
 from tvm_neocpu.contrib.quantizing.onnx_runs import runtime
-from tvm_neocpu.contrib.quantizing.rewriting.choose_nodes import LAYERS
+from tvm_neocpu.contrib.quantizing.rewriting.choose_nodes import ABSORBED, LAYERS
 
 # Layers whose engines give fp32 results of integer operands without a detour.
 _DENSE = ("Gemm", "MatMul")
@@ -46,6 +46,8 @@ def write_qdq(
         name: TensorData(lowest=np.float32(kept.low), highest=np.float32(kept.high))
         for name, kept in ranges.items()
     }
+    wide = LAYERS if wide_results else _DENSE
+    chosen = set(chosen) - _last_activations(model.graph, chosen, wide)
     nodes = [node for node in model.graph.node if node.name in chosen]
     with _quiet():
         quantizer = QDQQuantizer(
@@ -62,7 +64,7 @@ def write_qdq(
         )
         written: onnx.ModelProto = quantizer.quantize_model()
         quantizer.model.topological_sort()
-    _drop_round_trips(written, chosen, LAYERS if wide_results else _DENSE)
+    _drop_round_trips(written, chosen, wide)
     written.producer_name, written.producer_version = "tvm_neocpu", ""
     return written
 
@@ -74,6 +76,24 @@ def pairs_of(graph: onnx.GraphProto) -> dict[str, tuple[onnx.NodeProto, onnx.Nod
         node.input[0]: (node, readers[node.output[0]][0])
         for node in graph.node
         if node.op_type == "QuantizeLinear"
+    }
+
+
+def _last_activations(
+    graph: onnx.GraphProto, chosen: Collection[str], operators: Collection[str]
+) -> set[str]:
+    """ReLUs and clips behind these operators that nothing in int8 reads.
+
+    Their layer's result loses its Q and DQ, and they would be lost with these.
+    """
+    readers = readers_of(graph)
+    wide = {name for node in graph.node if node.op_type in operators for name in node.output}
+    return {
+        node.name
+        for node in graph.node
+        if node.op_type in ABSORBED
+        and node.input[0] in wide
+        and not any(reader.name in chosen for reader in readers.get(node.output[0], []))
     }
 
 
