@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import onnx
 import pytest
-from quantized_onnx import check_quantized, network, quantized
+from quantized_onnx import QOPERATOR, check_quantized, network, quantized
 
 # What each network is about, its graph and the shapes of its weights.
 NETWORKS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
@@ -104,6 +104,11 @@ def build(name: str) -> onnx.ModelProto:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_uint8_activations_and_int8_weights(name: str, per_channel: bool) -> None:
     check_quantized(quantized(build(name), per_channel=per_channel))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_form_of_operators(name: str) -> None:
+    check_quantized(quantized(build(name), form=QOPERATOR, per_channel=name == "residual"))
 
 
 @pytest.mark.parametrize("types", ["s8s8", "u8u8"])

@@ -1,7 +1,8 @@
 """Small networks that ONNX Runtime's quantiser has quantised, and a comparison with what it runs.
 
 On an x86 CPU without VNNI, ONNX Runtime's products of uint8 and int8 may saturate (``vpmaddubsw``).
-So files are run with all optimisations off: it dequantises then and computes in float32.
+So QDQ files are run with all optimisations off: it dequantises then and computes in float32. Files
+of integer operators have weights of 7 bits.
 """
 
 from __future__ import annotations
@@ -79,6 +80,8 @@ def quantized(
             _Samples(model),
             quant_format=form,
             per_channel=per_channel,
+            # Integer operators run as such whatever the options say: 7 bits do not saturate.
+            reduce_range=form == QOPERATOR,
             activation_type=activation,
             weight_type=weight,
             extra_options=options,
