@@ -89,6 +89,16 @@ def quantized(
         return onnx.load(path)
 
 
+def dynamically_quantized(model: onnx.ModelProto) -> onnx.ModelProto:
+    """What ``quantize_dynamic`` makes of the network: activations quantised by their own range."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "quantized.onnx"
+        quantization.quantize_dynamic(
+            copy.deepcopy(model), path, weight_type=quantization.QuantType.QUInt8
+        )
+        return onnx.load(path)
+
+
 def with_integer_outputs(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without the dequantising of its outputs: what they are dequantised from."""
     result = copy.deepcopy(model)
