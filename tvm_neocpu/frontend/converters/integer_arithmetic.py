@@ -17,6 +17,7 @@ from tvm import relax
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.geometry.windows import SAME, window_axis
 from tvm_neocpu.frontend.converters.node import Array, Node
+from tvm_neocpu.frontend.converters.quantize import scalar
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 # By the number of spatial axes.
@@ -97,13 +98,9 @@ def _corrected(node: Node, product: relax.Var, zero: relax.Expr | None, sums: Ar
     """The product less ``zero * sums``; the zero point may be computed."""
     if zero is None:
         return product
-    wide = node.emit(relax.op.astype(_scalar(node, zero), "int32"))
+    wide = node.emit(relax.op.astype(scalar(node, zero), "int32"))
     share = node.emit(relax.op.multiply(wide, relax.const(sums.astype("int32"))))
     return node.emit(relax.op.subtract(product, share))
-
-
-def _scalar(node: Node, value: relax.Expr) -> relax.Expr:
-    return value if int(value.ty.ndim) == 0 else node.emit(relax.op.reshape(value, []))
 
 
 def _rows(node: Node, place: int) -> relax.Expr:
