@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm_neocpu.core.cpu import AVX2, Cpu, VectorUnit
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry, is_integer
 from tvm_neocpu.topi.cost.roofline import (
     PANEL_SHARE,
     Traffic,
@@ -20,6 +20,8 @@ CROWDED_CYCLES = 0.5
 # The same with 16 registers, accumulators counted: 8 fit, 12 take 1.6 times as long a pixel (Zen 3,
 # 192x28x28: 38 us with tiles of 7x8 channels, 78 with 4x24).
 CROWDED_16_CYCLES = 1.05
+# A byte is loaded, widened, multiplied and added in three instructions, a number in one.
+WIDENED = 1.5
 
 
 def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float:
@@ -54,7 +56,8 @@ def _tile_cycles(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float
     # Unrolled, only the ends of a row test for the border.
     tests = pixels * vectors if any(conv.padding) else 0
     control = 0 if config.unroll_ker else taps * (2 + tests)
-    issue = loads / cpu.load_per_cycle + _spill_cycles(unit, pixels, vectors) * taps
+    issue = loads / cpu.load_per_cycle * (WIDENED if is_integer(conv) else 1.0)
+    issue += _spill_cycles(unit, pixels, vectors) * taps
     return issue + control + 1.0 * pixels * vectors + 6
 
 
