@@ -47,6 +47,7 @@ from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig
+from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.table import (
@@ -169,6 +170,15 @@ INTEGERS = {
     "integers, 1x1": ConvWorkload(1, 64, 7, 7, 48, (1, 1), types=U8S8),
     "integers, 1x1, stride": ConvWorkload(1, 20, 8, 10, 28, (1, 1), (2, 3), types=U8S8),
     "integers, long sums": ConvWorkload(1, 512, 3, 3, 8, (3, 3), types=U8S8),
+    "integers, depthwise": ConvWorkload(
+        2, 24, 9, 7, 24, (3, 3), (2, 1), (0, 1, 1, 1), (1, 2), 24, U8S8, 128
+    ),
+    "integers, depthwise, prime": ConvWorkload(
+        1, 19, 5, 5, 19, (5, 5), padding=(2, 2, 2, 2), groups=19, types=U8S16, pad_value=1
+    ),
+    "integers, channel multiplier": ConvWorkload(
+        1, 6, 6, 6, 18, (3, 3), padding=(1, 1, 1, 1), groups=6, types=U8S8, pad_value=255
+    ),
     "integers, image of four": ConvWorkload(1, 4, 9, 8, 16, (3, 3), (2, 2), types=U8S8),
 }
 DENSES = {
@@ -178,6 +188,10 @@ DENSES = {
     "batch 16": DenseWorkload(16, 64, 48),
     "ImageNet-21k": DenseWorkload(1, 16, 21841),
     "many rows": DenseWorkload(75, 32, 96),
+    "integers, batch 1": DenseWorkload(1, 130, 50, U8S8),
+    "integers, prime": DenseWorkload(5, 31, 67, U8S8),
+    "integers, long rows": DenseWorkload(17, 2048, 24, U8S8),
+    "integers, zero point of weights": DenseWorkload(6, 64, 16, U8S16),
     "rows a page apart": DenseWorkload(28, 1024, 33),
 }
 MATMULS = {
@@ -204,7 +218,8 @@ CASES = [
     for entry in implementations(workload, cpu)
 ] + [
     pytest.param(entry.name, workload, HERE, "residual", id=f"{entry.name}-here-{shape}")
-    for shape, workload in INTEGERS.items()
+    for shape, workload in WORKLOADS.items()
+    if workload.types in INTEGER_PRODUCTS
     for entry in implementations(workload, HERE)
 ]
 
@@ -367,19 +382,26 @@ MOVES = CHANNELS.flatmap(
         st.sampled_from((0, *factors(channels))),
     )
 )
-INTEGER_CONVS = st.builds(
-    lambda conv, types, zero: replace(conv, types=types, pad_value=zero),
-    DENSE_CONVS | GROUPED,
-    st.sampled_from([U8S8, U8S8, U8S16]),
-    st.sampled_from([0, 1, 127, 128, 255]),
-)
+
+
+def quantized(conv: ConvWorkload) -> Workload:
+    """The same of integers: types and a zero point that its shape picks."""
+    pick = hash(conv)
+    zeros = (0, 1, 127, 128, 255)
+    types = U8S16 if pick % 3 == 0 else U8S8
+    return replace(conv, types=types, pad_value=zeros[pick % len(zeros)])
+
+
 # Where a template takes but few workloads, they are drawn right away; others see all convolutions.
 DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     ConvConfig.template: DENSE_CONVS | GROUPED,
-    IntegerConfig.template: INTEGER_CONVS,
-    DepthwiseConfig.template: DEPTHWISE,
+    IntegerConfig.template: (DENSE_CONVS | GROUPED).map(quantized),
+    DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
     DeformConfig.template: deformables(),
     DenseConfig.template: LAYERS,
+    IntegerDenseConfig.template: (LAYERS | MANY_ROWS).map(
+        lambda layer: replace(layer, types=(U8S8, U8S8, U8S16)[hash(layer) % 3])
+    ),
     GemmConfig.template: MANY_ROWS,
     MatmulConfig.template: products(),
     Im2colConfig.template: TINY_IMAGES,

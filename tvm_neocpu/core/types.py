@@ -65,6 +65,11 @@ U8S16 = Types("uint8", "int16", "int32", "int32")
 INTEGER_PRODUCTS = (U8S8, U8S16)
 
 
+def exact_type(types: Types) -> str:
+    """What a reference sums products in: int64 for integers, exactly; else double precision."""
+    return "int64" if types in INTEGER_PRODUCTS else "float64"
+
+
 def product_types(data: str, weight: str, output: str) -> Types | None:
     """The types of an operator of two tensors; ``None`` for a mixture that no template computes."""
     if data == weight == output:

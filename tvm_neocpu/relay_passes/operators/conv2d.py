@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.relay_passes.ir.constants import Array, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import ints, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import CallForm, Layouts
 from tvm_neocpu.relay_passes.operators.refusals import refused_operands, types_of
@@ -37,6 +38,22 @@ def conv_workload(call: relax.Expr) -> ConvWorkload | None:
         ints(attrs.dilation),
         int(attrs.groups),
         types,
+    )
+
+
+def convolution(data: relax.Expr, weight: Array, conv: ConvWorkload, groups: int) -> relax.Expr:
+    """A call over NCHW with another weight and number of groups than the workload's; not emitted.
+
+    What it sums integers in is said; floats are their own type.
+    """
+    return relax.op.nn.conv2d(
+        data,
+        constant_of(weight),
+        strides=list(conv.stride),
+        padding=list(conv.padding),
+        dilation=list(conv.dilation),
+        groups=groups,
+        out_dtype=None if conv.types.is_uniform else conv.types.output,
     )
 
 

@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tvm_neocpu.core.types import INTEGER_PRODUCTS, Types
+from tvm_neocpu.core.types import exact_type
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 Array = npt.NDArray[Any]
-
-
-def exact_type(types: Types) -> str:
-    """What NumPy sums products in: int64 for integers, which is exact, else double precision."""
-    return "int64" if types in INTEGER_PRODUCTS else "float64"
 
 
 def convolved(conv: ConvWorkload, data: Array, weight: Array) -> Array:

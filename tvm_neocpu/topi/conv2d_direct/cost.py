@@ -29,6 +29,10 @@ PADDED_BYTES_PER_CYCLE = 16
 # Cycles that the loops around a block of channels take, where the block itself is written out
 # (Zen 3, ResNet-50's 1x1 layers: blocks of 8 take 1.00-1.04 times what blocks of 64 take).
 NEST_CYCLES = 2.0
+# Cycles in which an accumulator is stored behind each of the loops that an unrolled kernel becomes.
+# FMAs hide them, but not the loads that bound a tile of one vector (Zen 3, 14 pixels: 12 to 19
+# cycles a loop; 4 pixels x 2 vectors: 1).
+STORE_CYCLES = 1.0
 
 
 def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
@@ -89,12 +93,14 @@ def _loop_overhead(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu
     control = loop_cycles(geometry.inner_steps, pixels, vectors)
     if is_written_out(geometry.inner_steps, pixels, vectors):
         control += NEST_CYCLES / geometry.inner_steps
+    elif unrolled > 1 and vectors == 1:
+        control += pixels / geometry.inner_steps * STORE_CYCLES
     return control + 8.0 * crowded - 0.05 * config.unroll_ker
 
 
 def _halo(geometry: DirectGeometry) -> float:
     """How often an input row is padded: chunks share the rows at their borders."""
-    if geometry.config.parallel_oc:
+    if geometry.config.parallel_oc and not geometry.pads_by_block:
         return 2.0
     conv = geometry.conv
     rows = conv.height / geometry.row_chunks
@@ -116,14 +122,16 @@ def _traffic(geometry: DirectGeometry, cpu: Cpu) -> Traffic:
     # A panel that every tile takes from L2 anew is a matter of the tile's steps.
     reads_of_weights = 0 if block_bytes > PANEL_SHARE * cpu.l1 else conv.batch * row_chunks
     input_tile = image_bytes / conv.batch / math.prod(geometry.tiles) * conv.kernel[0]
-    reads_of_input = blocks if input_tile + block_bytes > PANEL_SHARE * cpu.l1 else 1
+    # A block of a group reads that group's channels only.
+    readers = geometry.readers
+    reads_of_input = readers if input_tile + block_bytes > PANEL_SHARE * cpu.l1 else 1
     from_l2 = weight_bytes * reads_of_weights + image_bytes * reads_of_input + out_bytes
     chunk_input = image_bytes / conv.batch / row_chunks
     fit_l2 = config.parallel_oc or weight_bytes < L2_SHARE * cpu.l2
     l2_passes_weights = conv.batch * (1 if fit_l2 else row_chunks)
-    split = min(cpu.cores, blocks) if config.parallel_oc else 1
+    split = min(cpu.cores, readers) if config.parallel_oc else 1
     beside = block_bytes if blocks > 1 else 0
-    l2_passes_input = split if chunk_input + beside < L2_SHARE * cpu.l2 else blocks
+    l2_passes_input = split if chunk_input + beside < L2_SHARE * cpu.l2 else readers
     # Without a split over channels every core reads all the weights for its rows.
     weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
     from_l3 = (

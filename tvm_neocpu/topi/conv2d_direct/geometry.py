@@ -123,6 +123,16 @@ class DirectGeometry:
         wanted = self.conv.out_height, self.conv.out_width
         return any(self.conv.padding) or computed != wanted
 
+    @property
+    def readers(self) -> int:
+        """Blocks of output channels that read the same input: those of a group."""
+        return self.out_blocks // self.conv.groups
+
+    @property
+    def pads_by_block(self) -> bool:
+        """Whether each block of output channels pads what it reads, and no other block reads it."""
+        return self.conv.groups > 1 and self.readers == 1
+
     @cached_property
     def chunk_rows(self) -> int:
         """Rows of tiles that a chunk covers: at most ``oh_bn``, and a factor of all."""

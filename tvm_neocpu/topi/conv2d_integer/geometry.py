@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import WORD_BITS, DotProduct
-from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.core.types import Types, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct import geometry as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
@@ -83,8 +83,13 @@ class IntegerGeometry(DirectGeometry):
 
 def misfit(conv: ConvWorkload, config: IntegerConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
-    if config.dot not in DATA_TYPES:
-        return f"no word has {config.dot} elements"
-    if conv.types.weight != "int8" and WEIGHT_TYPES[config.dot] == "int8":
-        return f"its words have no room for weights of {conv.types.weight}"
-    return direct.misfit(conv, config)
+    return misfit_of_words(conv.types, config.dot) or direct.misfit(conv, config)
+
+
+def misfit_of_words(types: Types, elements: int) -> str | None:
+    """The same of words of so many elements."""
+    if elements not in DATA_TYPES:
+        return f"no word has {elements} elements"
+    if types.weight != "int8" and WEIGHT_TYPES[elements] == "int8":
+        return f"its words have no room for weights of {types.weight}"
+    return None

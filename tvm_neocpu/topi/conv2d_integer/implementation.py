@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm_neocpu.core.types import INTEGER_PRODUCTS
 from tvm_neocpu.topi.conv2d_integer import cost, geometry, space, template
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
-from tvm_neocpu.topi.math.dot_products import WORD_TYPE
+from tvm_neocpu.topi.math.dot_products import PACKED_TYPES
 from tvm_neocpu.topi.operator import Implementation
 
 INTEGER = Implementation(
@@ -20,6 +20,6 @@ INTEGER = Implementation(
     cost=cost.predict_seconds,
     misfit=geometry.misfit,
     types=INTEGER_PRODUCTS,
-    packed_type=WORD_TYPE,
+    packed_types=PACKED_TYPES,
     label=lambda conv, config: "integer",
 )

@@ -24,6 +24,8 @@ from tvm_neocpu.core.dot import WORD_BITS, DotProduct
 
 WORD, DOT = "tirx.neocpu_word", "tirx.neocpu_dot"
 WORD_TYPE = "int32"
+# Weights of these types are packed in words.
+PACKED_TYPES = {"int8": WORD_TYPE, "int16": WORD_TYPE}
 _PURE = 1  # tirx.CallEffectKind.Pure
 
 
@@ -34,7 +36,10 @@ def word(*elements: Expr) -> Expr:
 
 
 def dot(data: Expr, weights: Expr) -> Expr:
-    """The products of two words, added up; only :mod:`..tir.plant_dots` gives it a meaning."""
+    """The products of two words, added up; only :mod:`..tir.plant_dots` gives it a meaning.
+
+    Data that are no :func:`word` are words of one number of 16 bits and a zero.
+    """
     _define(DOT)
     return tirx.call_intrin(WORD_TYPE, DOT, data, weights)
 

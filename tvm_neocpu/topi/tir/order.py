@@ -18,6 +18,7 @@ from tvm_neocpu.topi.tir.plant_dots import plant_dots
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
 from tvm_neocpu.topi.tir.prefetch_weights import plant_prefetches
+from tvm_neocpu.topi.tir.round_and_saturate import round_and_saturate
 from tvm_neocpu.topi.tir.transpose_tiles import transpose_tiles
 from tvm_neocpu.topi.tir.whole_vectors import whole_vectors
 
@@ -39,6 +40,7 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     plant_fake_uses,
     # Behind all that look at what a reduction reads.
     plant_dots,
+    round_and_saturate,
     # After the prefetches: it wraps finished loop bodies, and nothing may be added to a chunk then.
     outline_chunks,
     # Last: it turns blocks into what no ``Schedule`` reads any more, and clears what the outlined
@@ -49,6 +51,8 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
 # What the general rule scheduled: nothing is marked for prefetching, and serial loops are too short
 # for a call.
 GENERIC_REWRITES: tuple[Rewrite, ...] = (
+    # Before vectors are made: it rewrites the value of an element.
+    round_and_saturate,
     transpose_tiles,
     whole_vectors,
     outline_parallel,

@@ -26,6 +26,8 @@ def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         if not _is_call(total.b, dot_products.DOT):
             return total
         data, weights = total.b.args
+        if not _is_call(data, dot_products.WORD):
+            return dot_products.accumulate(total.a, data, weights, cpu.dot_of(2))
         by = cpu.dot_of(len(data.args))
         return dot_products.accumulate(total.a, _loaded(data), weights, by)
 
