@@ -6,6 +6,7 @@ is known by its workload, and by its place among equal ones; a peer's by a name 
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from math import prod
 import onnx
 
 from tvm_neocpu.contrib.schedule.onnx_graph import shapes_of
+from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend.fold_shapes import fold_shapes
 from tvm_neocpu.frontend.onnx_model import opset_of, resolve_shapes
@@ -33,18 +35,21 @@ class HeavyNode:
 
 
 class OnnxNodes:
-    """The model's convolutions and products in the order of its file."""
+    """The model's convolutions and products in the order of its file; none of open shapes."""
 
     def __init__(self, model: onnx.ModelProto, shapes: Mapping[str, Sequence[int]]) -> None:
-        inputs = resolve_shapes(model.graph, shapes)
-        graph = fold_shapes(model, inputs, opset_of(model), keep_weights=True)
-        known = shapes_of(model, graph, inputs)
-        self._made_by = {output: node for node in graph.node for output in node.output}
+        nodes: Sequence[onnx.NodeProto] = model.graph.node
+        known: dict[str, Shape] = {}
+        with contextlib.suppress(NeoCpuError):  # names are a help: a build says what is wrong
+            inputs = resolve_shapes(model.graph, shapes)
+            graph = fold_shapes(model, inputs, opset_of(model), keep_weights=True)
+            known, nodes = shapes_of(model, graph, inputs), graph.node
+        self._made_by = {output: node for node in nodes for output in node.output}
         # Engines name a layer after a node, or after the tensor that it makes.
-        self._by_name = {**self._made_by, **{name_of(node): node for node in graph.node}}
+        self._by_name = {**self._made_by, **{name_of(node): node for node in nodes}}
         self.heavy = [
             HeavyNode(name_of(node), computes)
-            for node in graph.node
+            for node in nodes
             if node.op_type in HEAVY and (computes := _computes(node, known)) is not None
         ]
 
