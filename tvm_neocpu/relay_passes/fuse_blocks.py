@@ -1,12 +1,12 @@
-"""Run 1x1 -> depthwise -> 1x1 band by band, in one function, where the cost model gains.
+"""Run a depthwise layer and the 1x1 layer behind it in one function, group of rows by group.
 
-What lies between the layers stays in a core's own cache (`topi/fused_block`).
+What lies between them stays in a core's own cache (`topi/fused_block`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -21,10 +21,9 @@ from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functio
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_depthwise.template import PAD as DEPTHWISE_PAD
-from tvm_neocpu.topi.fused_block.cost import apart_seconds, best_block, predict_seconds
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member
-from tvm_neocpu.topi.fused_block.template import Layer, fused_function
+from tvm_neocpu.topi.fused_block.cost import best_block
+from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.template import Layers, fused_function
 from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.schedule.steps import block_name
 
@@ -37,13 +36,12 @@ _LOG = logging.getLogger("tvm_neocpu")
 
 @dataclass(frozen=True)
 class FuseBlocks:
-    """Calls of layers that follow each other become one call, if that is predicted to be faster.
+    """A depthwise layer and the 1x1 layer that alone reads it become one call::
 
-    A depthwise layer, with the 1x1 layer in front of it, behind it, or both::
+        y = depthwise(x, w)
+        z = conv2d_add(y, v, r)      ->      z = fused_block(x, w, v, r)
 
-        y = conv2d(x, v)
-        z = depthwise(y, w)       ->      r = fused_block(x, v, w, u, x)
-        r = conv2d_add(z, u, x)
+    The cost model says where this is faster. Each layer keeps its epilogue and its register tile.
 
     Needs: groups are fused and not scheduled; each function of a template still has its anchor.
     Leaves: functions of groups, scheduled and marked so; the others as they were.
@@ -90,21 +88,21 @@ class _Call:
         sch = Schedule(self.func)
         anchor = anchor_of(sch)
         assert anchor is not None
-        own = {block_name(sch, anchor.block), DEPTHWISE_PAD}
         buffer = self.func.params[places[0]]
         readers = {
             block_name(sch, block)
             for block in child_blocks(sch)
             if any(read.source.same_as(buffer) for read in sch.get(block).reads)
         }
-        return places[0] if readers <= own else None
+        return places[0] if readers == {block_name(sch, anchor.block)} else None
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Bindings that become one: all but the last vanish, the last one becomes ``call``."""
+    """Two bindings that become one: the first one vanishes, the second one becomes ``call``."""
 
-    bindings: tuple[relax.VarBinding, ...]
+    first: relax.VarBinding
+    last: relax.VarBinding
     call: relax.Call
 
 
@@ -115,22 +113,22 @@ class _Search:
         self.groups: list[_Group] = []
         self.builder = relax.BlockBuilder(mod)
         self._mod, self._cpu = mod, cpu
-        self._names: dict[tuple[object, ...], GlobalVar | None] = {}
+        self._functions: dict[tuple[str, str, int], GlobalVar | None] = {}
         self._members: dict[str, Member | None] = {}
 
     def visit(self, region: Region) -> None:
-        """Take the groups of one region, in program order; no call is in two."""
-        calls = {b.var: call for b in region.bindings if (call := self._call(b)) is not None}
-        free = set(calls)
-        readers = _only_readers(region, calls)
-        for var, call in calls.items():
-            if not call.member.workload.is_depthwise or var not in free:
-                continue
-            before = next((calls[v] for v in call.args if v in free and readers.get(v) is call), None)
-            chosen = self._best(before, call, _free(readers.get(var), free))
-            if chosen is not None:
-                self.groups.append(chosen)
-                free -= {binding.var for binding in chosen.bindings}
+        """Take the groups of one region."""
+        calls = [call for binding in region.bindings if (call := self._call(binding)) is not None]
+        readers = {
+            var: call
+            for call in calls
+            for var in variables(call.binding.value)
+            if region.uses[var] == 1
+        }
+        for call in calls:
+            reader = readers.get(call.binding.var)
+            if call.member.workload.is_depthwise and reader is not None:
+                self._take(call, reader)
 
     def _call(self, binding: relax.VarBinding) -> _Call | None:
         value = binding.value
@@ -142,46 +140,24 @@ class _Search:
         member = self._members[name]
         return None if member is None else _Call(binding, self._mod[name], member)
 
-    def _best(self, before: _Call | None, middle: _Call, after: _Call | None) -> _Group | None:
-        """The group around a depthwise layer that gains most; ``None`` where none gains."""
-        found: list[tuple[float, FusedBlock, list[_Call]]] = []
-        for first, last in ((before, after), (before, None), (None, after)):
-            calls = [call for call in (first, middle, last) if call is not None]
-            members = (None if first is None else first.member, None if last is None else last.member)
-            block = best_block(members[0], middle.member, members[1], self._cpu)
-            if block is not None and len(calls) > 1 and len(calls) == len(block.members):
-                gain = apart_seconds(block, self._cpu) - predict_seconds(block, self._cpu)
-                found.append((gain, block, calls))
-        for gain, block, calls in sorted(found, key=lambda each: -each[0]):
-            group = self._group(block, calls) if gain > 0 else None
-            if group is not None:
-                return group
-        return None
-
-    def _group(self, block: FusedBlock, calls: Sequence[_Call]) -> _Group | None:
-        layers: list[Layer] = []
-        for at, call in enumerate(calls):
-            reads = call.reads_as_data(calls[at - 1].binding.var) if at else None
-            if at and reads is None:
-                return None
-            layers.append(Layer(call.member, call.func, reads))
-        key = (block.rows, *((call.name, layer.reads) for call, layer in zip(calls, layers, strict=True)))
-        if key not in self._names:
-            func = fused_function(block, layers, self._cpu)
-            self._names[key] = None if func is None else self.builder.add_func(func, NAME)
-        name = self._names[key]
+    def _take(self, first: _Call, last: _Call) -> None:
+        """Make two calls a group, if they can be and gain."""
+        block = best_block(first.member, last.member, self._cpu)
+        reads = None if block is None else last.reads_as_data(first.binding.var)
+        if block is None or reads is None:
+            return
+        key = (first.name, last.name, reads)
+        if key not in self._functions:
+            func = fused_function(block, Layers(first.func, last.func, reads), self._cpu)
+            self._functions[key] = None if func is None else self.builder.add_func(func, NAME)
+        name = self._functions[key]
         if name is None:
             _LOG.debug("left apart, more than one loop nest: %s", block.conv)
-            return None
-        args = [
-            arg
-            for call, layer in zip(calls, layers, strict=True)
-            for at, arg in enumerate(call.args)
-            if at != layer.reads
-        ]
-        bindings = tuple(call.binding for call in calls)
-        result = bindings[-1].value.ty_args
-        return _Group(bindings, relax.Call(OP, [name, relax.Tuple(args)], None, result))
+            return
+        rest = [arg for at, arg in enumerate(last.args) if at != reads]
+        args = [name, relax.Tuple([*first.args, *rest])]
+        call = relax.Call(OP, args, None, last.binding.value.ty_args)
+        self.groups.append(_Group(first.binding, last.binding, call))
 
 
 def _member_of(func: tirx.PrimFunc) -> Member | None:
@@ -195,25 +171,9 @@ def _member_of(func: tirx.PrimFunc) -> Member | None:
     return Member(anchor.workload, anchor.config)
 
 
-def _only_readers(
-    region: Region, calls: Mapping[relax.Var, _Call]
-) -> dict[relax.Var, _Call]:
-    """The one call that reads a variable, where nothing else does."""
-    return {
-        var: call
-        for call in calls.values()
-        for var in variables(call.binding.value)
-        if region.uses[var] == 1
-    }
-
-
-def _free(call: _Call | None, free: set[relax.Var]) -> _Call | None:
-    return call if call is not None and call.binding.var in free else None
-
-
 def _rewrite(scope: Scope, groups: Sequence[_Group]) -> None:
-    calls = {group.bindings[-1].var: group.call for group in groups}
-    gone = {binding.var for group in groups for binding in group.bindings[:-1]}
+    calls = {group.last.var: group.call for group in groups}
+    gone = {group.first.var for group in groups}
     for binding in scope.region.bindings:
         if binding.var not in gone:
             scope.bind(binding.var, calls.get(binding.var, binding.value))
