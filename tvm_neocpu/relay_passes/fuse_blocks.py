@@ -24,8 +24,8 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.cost import best_block
 from tvm_neocpu.topi.fused_block.geometry import Member
 from tvm_neocpu.topi.fused_block.template import Layers, fused_function
-from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.schedule.steps import block_name
+from tvm_neocpu.topi.schedule_function import anchor_of
 
 CALL_TIR = "relax.call_tir"
 OP = tvm.ir.Op.get(CALL_TIR)

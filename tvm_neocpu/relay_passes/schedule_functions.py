@@ -9,7 +9,7 @@ import tvm
 from tvm import tirx
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.fused_block.template import is_scheduled
+from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import schedule_function
 
 
@@ -30,6 +30,6 @@ class ScheduleFunctions:
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         scheduled = mod.clone()
         for name, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc) and not is_scheduled(func):
+            if isinstance(func, tirx.PrimFunc) and layers_of(func) is None:
                 scheduled.update_func(name, schedule_function(func, self.cpu))
         return scheduled

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
+from tvm import tirx
 
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.peers.runner import Network
@@ -13,12 +14,15 @@ from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import choose_plan
+from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.tuning.database.history import current_history
 from tvm_neocpu.tuning.in_network.machine import Scheme
 
 # What a call is that no template computed.
 PLAIN = "TVM's own"
+# What a group of layers is that one function computes.
+GROUP = "fused"
 
 
 @dataclass(frozen=True)
@@ -76,7 +80,10 @@ def profile_network(network: Network, ceilings: Ceilings, runs: int) -> Profile:
     lowered = folded.lower(choose_plan(folded.graph, cpu, current_history(cpu)))
     inputs = [tvm.runtime.tensor(array) for array in folded.inputs]
     found = watch_calls(tvm.compile(lowered.module, folded.target).jit(), inputs, runs)
-    rows = tuple(_row(call, lowered.schemes.get(call.name)) for call in found.calls)
+    groups = _groups_of(lowered.module)
+    rows = tuple(
+        _row(call, lowered.schemes.get(call.name), groups.get(call.name)) for call in found.calls
+    )
     return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall)
 
 
@@ -129,7 +136,18 @@ def chrome_trace(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _row(call: Call, scheme: Scheme | None) -> ProfileRow:
+def _groups_of(module: tvm.IRModule) -> dict[str, tuple[str, int]]:
+    """(layers, operations) of the functions of fused groups, by name."""
+    return {
+        str(var.name_hint): layers
+        for var, func in module.functions.items()
+        if isinstance(func, tirx.PrimFunc) and (layers := layers_of(func)) is not None
+    }
+
+
+def _row(call: Call, scheme: Scheme | None, group: tuple[str, int] | None) -> ProfileRow:
+    if group is not None:
+        return ProfileRow(call, group[0], GROUP, "", "", group[1])
     if scheme is None:
         return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
     workload, config = scheme

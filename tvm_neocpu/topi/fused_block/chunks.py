@@ -109,7 +109,7 @@ def cut_chunk(
 def _over_axes(loop: For, extents: Sequence[int]) -> tuple[tuple[tirx.Var, ...], Stmt]:
     """The loop as one for each axis, so that TVM knows their ranges and divides nothing.
 
-    # parallel for i in range(6): f(i // 3, i % 3)  ->  for a in range(2): for b in range(3): f(a, b)
+    # for i in range(6): f(i // 3, i % 3)  ->  for a in range(2): for b in range(3): f(a, b)
     """
     dtype = str(loop.loop_var.ty.dtype)
     axes = tuple(tirx.Var(f"axis{at}", dtype) for at in range(len(extents)))

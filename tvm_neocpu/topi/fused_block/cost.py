@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.conv2d_direct.geometry import DirectGeometry
 from tvm_neocpu.topi.cost.ranking import predict_seconds as member_seconds
 from tvm_neocpu.topi.cost.roofline import FORK_JOIN, L2_SHARE
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, candidates, misfit
 
-# Share of L3's bandwidth at which a core reads lines that lie in another core's L2 (Zen 3, two
-# cores: 56x56 layers of MobileNet-v2 lose 40 us for 0.9 MB, 14x14 layers more for each byte).
-FOREIGN_SHARE = 0.5
+# Cycles that a core waits for a line which another core has written and still holds in its L2. Zen
+# 3, two cores, MobileNet-v2: the 1x1 layers at 14x14 wait 40 to 130, depending on the machine's
+# mood; lines that have left for L3 cost 10.
+FOREIGN_L2_CYCLES, FOREIGN_L3_CYCLES = 40.0, 10.0
 
 
 def best_block(depthwise: Member, project: Member, cpu: Cpu) -> FusedBlock | None:
@@ -39,9 +41,17 @@ def predict_seconds(block: FusedBlock, cpu: Cpu) -> float:
 
 
 def apart_seconds(block: FusedBlock, cpu: Cpu) -> float:
-    """Seconds of its layers one by one: the second reads what other cores have written."""
+    """Seconds of its layers one by one: the second reads what other cores have written.
+
+    The first splits its work by blocks of channels, the second by rows and maybe by its own
+    channels: then more than one core reads a row.
+    """
     members = (block.depthwise, block.project)
     seconds = sum(member_seconds(m.workload, m.config, cpu) for m in members)
-    foreign = block.conv.out_bytes * (cpu.cores - 1) / cpu.cores**2
-    cycles = foreign / (FOREIGN_SHARE * cpu.l3_bytes_per_cycle)
+    reader = DirectGeometry(block.project.workload, block.project.config)
+    rows = math.ceil(reader.chunks / cpu.cores) / (reader.conv.batch * reader.row_chunks)
+    read = min(1.0, rows)
+    lines = block.conv.out_bytes / cpu.line * read * (cpu.cores - 1) / cpu.cores
+    in_l2 = block.conv.out_bytes / cpu.cores <= cpu.l2
+    cycles = lines * (FOREIGN_L2_CYCLES if in_l2 else FOREIGN_L3_CYCLES)
     return seconds + cycles / (cpu.ghz * 1e9)

@@ -1,4 +1,4 @@
-"""A depthwise layer and the 1x1 layer behind it, computed together: rows, chunks, what lies between.
+"""A depthwise layer and the 1x1 layer behind it as one group, computed some rows at a time.
 
     parallel for each group of ``rows`` output rows of an image:
       for each block of channels:
@@ -73,9 +73,7 @@ class FusedBlock:
         """The layers under configs whose chunks are a group's rows; register tiles stay."""
         depthwise, project = self.depthwise, self.project
         down = replace(depthwise.config, oh_bn=self.rows // depthwise.config.reg_m)
-        across = replace(
-            project.config, oh_bn=self.rows // project.config.reg_m, parallel_oc=False
-        )
+        across = replace(project.config, oh_bn=self.rows // project.config.reg_m, parallel_oc=False)
         return replace(depthwise, config=down), replace(project, config=across)
 
 

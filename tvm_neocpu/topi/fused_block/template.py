@@ -15,8 +15,8 @@ from tvm_neocpu.topi.fused_block.chunks import Chunk, Window, cut_chunk
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock
 from tvm_neocpu.topi.tir.order import LAST_MEMBER_REWRITES, MEMBER_REWRITES
 
-# Marks a function that is scheduled already.
-SCHEDULED = "neocpu.scheduled"
+# Marks a group's function, which is scheduled already: what it computes, and its operations.
+LAYERS, FLOPS = "neocpu.layers", "neocpu.flops"
 INDEX = "int64"
 
 
@@ -46,12 +46,16 @@ def fused_function(block: FusedBlock, layers: Layers, cpu: Cpu) -> tirx.PrimFunc
         return None
     operands = [param for at, param in enumerate(last.params) if at != layers.reads]
     func = tirx.PrimFunc([*first.params[:-1], *operands], _loops(block, first, last, layers.reads))
-    return func.with_attrs({**dict(layers.project.attrs or {}), SCHEDULED: True})
+    workloads = (conv, project.workload)
+    notes = {LAYERS: " -> ".join(map(str, workloads)), FLOPS: sum(w.flops for w in workloads)}
+    return func.with_attrs({**dict(layers.project.attrs or {}), **notes})
 
 
-def is_scheduled(func: tirx.PrimFunc) -> bool:
-    """Whether the function came from :func:`fused_function`."""
-    return bool(func.attrs) and SCHEDULED in func.attrs
+def layers_of(func: tirx.PrimFunc) -> tuple[str, int] | None:
+    """(its layers, its operations) of a group's function; ``None`` for any other function."""
+    if not func.attrs or LAYERS not in func.attrs:
+        return None
+    return str(func.attrs[LAYERS]), int(func.attrs[FLOPS])
 
 
 def _loops(block: FusedBlock, first: Chunk, last: Chunk, reads: int) -> SBlockRealize:
@@ -67,7 +71,9 @@ def _loops(block: FusedBlock, first: Chunk, last: Chunk, reads: int) -> SBlockRe
     project = last.at((image, group), {last.params[reads]: window})
     rows = SeqStmt([_loop(channels, block.blocks, depthwise), project])
     kind = ForKind.PARALLEL if block.chunks > 1 else ForKind.SERIAL
-    return _block("root", _loop(chunk, block.chunks, _block("rows", rows, [window.buffer]), kind), [])
+    return _block(
+        "root", _loop(chunk, block.chunks, _block("rows", rows, [window.buffer]), kind), []
+    )
 
 
 def _between(block: FusedBlock, group: Expr) -> Window:
