@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,6 +27,12 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """The marker says what a test needs; here it is skipped where that is missing."""
+    if item.get_closest_marker("compiler") and shutil.which("cc") is None:
+        pytest.skip("needs a C compiler")
+
+
 @pytest.fixture(autouse=True)
 def user_data(
     request: pytest.FixtureRequest,
@@ -37,6 +44,16 @@ def user_data(
     folder = tmp_path_factory.getbasetemp() / "user-data" / name
     monkeypatch.setenv("TVM_NEOCPU_DATA", str(folder))
     return folder
+
+
+@pytest.fixture
+def cache_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A compile cache of the test's own; everywhere else it is off."""
+    from tvm_neocpu.exporting import cache_folder
+
+    monkeypatch.setenv("TVM_NEOCPU_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(cache_folder, "_said", set())
+    return tmp_path / "cache"
 
 
 MakeModel = Callable[..., onnx.ModelProto]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import warnings
@@ -19,17 +18,9 @@ import tvm_neocpu
 from tvm_neocpu import Session, compile_cache, relay
 from tvm_neocpu.compile_cache import key_of
 from tvm_neocpu.core.fallback import FallbackWarning
-from tvm_neocpu.exporting import cache_folder
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+pytestmark = pytest.mark.compiler
 DATA = {"data": np.random.default_rng(0).standard_normal((1, 8, 6, 6), dtype=np.float32)}
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TVM_NEOCPU_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(cache_folder, "_said", set())
-    return tmp_path / "cache"
 
 
 @pytest.fixture
@@ -59,7 +50,7 @@ def scores(model: object, **options: object) -> np.ndarray:
 
 
 def test_the_second_session_builds_nothing(
-    folder: Path, model: Path, tiny_cnn: onnx.ModelProto, builds: list[int]
+    cache_home: Path, model: Path, tiny_cnn: onnx.ModelProto, builds: list[int]
 ) -> None:
     first = scores(model)
     np.testing.assert_array_equal(scores(str(model)), first)
@@ -69,15 +60,17 @@ def test_the_second_session_builds_nothing(
     assert len(builds) <= 2
     scores(model, cache=False)
     assert len(builds) in (2, 3)
-    assert [path.suffix for path in folder.iterdir() if path.suffix not in (".so", ".json")] == []
+    assert [
+        path.suffix for path in cache_home.iterdir() if path.suffix not in (".so", ".json")
+    ] == []
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
 def test_a_damaged_entry_is_built_again(
-    damage: str, folder: Path, model: Path, builds: list[int]
+    damage: str, cache_home: Path, model: Path, builds: list[int]
 ) -> None:
     first = scores(model)
-    (entry,) = folder.glob("*.so")
+    (entry,) = cache_home.glob("*.so")
     content = entry.read_bytes()
     entry.unlink()
     middle = len(content) // 2
@@ -104,7 +97,7 @@ def test_a_folder_that_cannot_be_does_no_harm(
 
 
 def test_a_full_disk_does_no_harm(
-    folder: Path,
+    cache_home: Path,
     model: Path,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
@@ -112,7 +105,7 @@ def test_a_full_disk_does_no_harm(
     monkeypatch.setattr(compile_cache, "MIN_FREE", 1 << 62)
     assert scores(model).shape == (1, 10)
     assert caplog.text.count("its disk is full") == 1
-    assert list(folder.glob("*.so")) == []
+    assert list(cache_home.glob("*.so")) == []
 
 
 def test_what_changes_the_code_changes_the_key(
@@ -141,7 +134,7 @@ def test_what_changes_the_code_changes_the_key(
 
 
 def test_warnings_are_told_again(
-    folder: Path, make_model: Callable[..., onnx.ModelProto], builds: list[int]
+    cache_home: Path, make_model: Callable[..., onnx.ModelProto], builds: list[int]
 ) -> None:
     conv = onnx.helper.make_node("ConvTranspose", ["data", "w"], ["out"], strides=[2, 2, 2])
     volume = make_model([conv], (1, 2, 4, 5, 6), {"w": (2, 3, 2, 2, 2)})
@@ -164,7 +157,7 @@ print(json.dumps([scores.tolist(), "tvm" in sys.modules]))
 
 
 def test_processes_at_once_make_one_entry_and_a_hit_needs_no_compiler(
-    folder: Path, model: Path
+    cache_home: Path, model: Path
 ) -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(tvm_neocpu.__file__).parents[1])}
 
@@ -175,5 +168,5 @@ def test_processes_at_once_make_one_entry_and_a_hit_needs_no_compiler(
     answers = [json.loads(each.communicate()[0]) for each in [start(), start(), start()]]
     assert answers[0][0] == answers[1][0] == answers[2][0]
     assert sum(imported for _, imported in answers) == 1  # the one that built it
-    assert len(list(folder.glob("*.so"))) == 1
-    assert list(folder.glob("*.lock")) == []
+    assert len(list(cache_home.glob("*.so"))) == 1
+    assert list(cache_home.glob("*.lock")) == []

@@ -1,5 +1,7 @@
 """Compiled networks from the user's cache folder: what was built before is not built again.
 
+Sessions and `relay.build` come here, the former with an ONNX file, the latter with a module.
+
 A key is a hash of everything that goes into a build: the model, shapes, target, this machine, logs
 and settings, the versions of TVM and of this package's sources. It is made without the compiler, so
 that a hit never imports it. Files of the cache are exported libraries, whose checksums are compared
@@ -20,7 +22,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.cpu import cache_sizes
 from tvm_neocpu.core.errors import ModuleFileError
@@ -33,12 +35,19 @@ from tvm_neocpu.runtime.threads import thread_count
 from tvm_neocpu.tuning.database.log_folders import all_logs
 from tvm_neocpu.version import __version__
 
+if TYPE_CHECKING:
+    import tvm
+
+    from tvm_neocpu.runtime.functions import OnDemand
+
 _PACKAGE = Path(__file__).parent
 # The warnings that are told again: their names, and where they are.
 _WARNINGS = {
     "FallbackWarning": "tvm_neocpu.core.fallback",
     "SlowNetworkWarning": "tvm_neocpu.topi.cost.speed_check",
 }
+# The variable that shows every pass: those of a cached network do not run.
+DEBUG = "TVM_NEOCPU_DEBUG"
 # A disk with less free is left to others.
 MIN_FREE = 1 << 30
 
@@ -47,27 +56,46 @@ def cached(
     model: bytes,
     options: Mapping[str, Any],
     build: Callable[[], BuiltModule],
-    folder: Path | None = None,
+    read: Callable[[Path], BuiltModule] = load,
 ) -> BuiltModule:
-    """The library from the cache, else ``build()``, which is kept there.
+    """The library from the cache, where ``build()`` puts it if it is not there yet.
 
-    ``model`` and ``options`` are what the caller builds from. ``folder`` is another than the
-    user's. Without a C compiler, with the cache switched off, or with implementations from outside
-    the package, nothing is cached.
+    ``model`` and ``options`` are what the caller builds from. ``read`` makes a library of an
+    entry's path. Without a C compiler, with the cache switched off, while passes are watched, or
+    with implementations from outside the package, nothing is cached.
     """
-    place = folder or cache_folder()
-    if place is None or c_compiler() is None or _has_guests():
+    place = cache_folder()
+    watched = bool(os.environ.get(DEBUG, "").strip())
+    if place is None or watched or c_compiler() is None or _has_guests():
         return build()
     store = CacheFolder(place)
     key = key_of(model, options)
-    found = store.read(key, load)
+    found = store.read(key, read)
     if found is None:
         with store.locked(key):
-            found = store.read(key, load)  # another process may have made it meanwhile
+            found = store.read(key, read)  # another process may have made it meanwhile
             if found is None:
-                return _built(store, key, build)
+                library = _built(store, key, build)
+                # From the file as every later one: TVM would translate its code once more to run.
+                return store.read(key, read) or library
     _tell_again(store.path(key))
     return found
+
+
+def cached_network(
+    networks: Mapping[str, tvm.IRModule],
+    options: Mapping[str, Any],
+    build: Callable[[], BuiltModule],
+    on_demand: OnDemand | None,
+) -> BuiltModule:
+    """:func:`cached` for modules, by the names of their functions; the library can be compiled
+    again, and for other shapes.
+    """
+    from tvm_neocpu.exporting.cached_library import library_of
+    from tvm_neocpu.relay_passes.ir.content_hash import content_hash
+
+    content = b"".join(name.encode() + content_hash(mod) for name, mod in networks.items())
+    return cached(content, options, build, lambda entry: library_of(entry, build, on_demand))
 
 
 def key_of(model: bytes, options: Mapping[str, Any]) -> str:
@@ -79,7 +107,7 @@ def key_of(model: bytes, options: Mapping[str, Any]) -> str:
         "settings": {
             name: value
             for name, value in os.environ.items()
-            if name.startswith("TVM_NEOCPU_") and name not in (VARIABLE, "TVM_NEOCPU_DEBUG")
+            if name.startswith("TVM_NEOCPU_") and name not in (VARIABLE, DEBUG)
         },
         "files": list(map(_stamp, _files_that_count())),
         "applied": _applied_logs(),

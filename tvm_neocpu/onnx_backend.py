@@ -120,7 +120,9 @@ class NeoCpuBackendRep(BackendRep):
     ) -> GraphModule:
         mod, params = relay.frontend.from_onnx(_with_constants(self._model, values), shapes)
         with _one_line("compile"):
-            return relay.build(mod, params=params, **self._options).create(tvm.cpu())
+            return relay.build(mod, params=params, **{"cache": False, **self._options}).create(
+                tvm.cpu()
+            )
 
 
 class NeoCpuBackend(Backend):

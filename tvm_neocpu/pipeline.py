@@ -36,6 +36,7 @@ from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.fold_parallel_branches import FoldParallelBranches
 from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.integer_operators import IntegerOperators, is_quantized
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
@@ -117,11 +118,18 @@ def compute(network: PlannedNetwork, cpu: Cpu) -> tvm.IRModule:
 
 def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
     """Constants evaluated, importer's detours straightened, linear operations folded (CDUCA)."""
-    return run_passes(
+    mod = run_passes(
         mod,
         FoldConstants(),  # first: every pass below looks for constants
         ConvsOverImages(),  # all passes below know convolutions of two axes only
         Canonicalize(),  # merges the reshapes and places the padding that the next two read
+    )
+    if is_quantized(mod):
+        # After Canonicalize, which spells clips and pads alike; before all that rewrites
+        # convolutions of floats. What it leaves in floats gets constants, for the first passes.
+        mod = run_passes(mod, IntegerOperators(), FoldConstants(), Canonicalize())
+    return run_passes(
+        mod,
         MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs
         FoldParallelBranches(),  # its convolutions may fold with what follows the sum
         FoldLinearOps(),  # while batch norms stand next to transposed convolutions

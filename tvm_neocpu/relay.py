@@ -37,6 +37,7 @@ def build(
     fallback: OnFallback = "warn",
     shapes: Sequence[InputShapes] | None = None,
     max_batch: int = MAX_BATCH,
+    cache: bool = True,
 ) -> BuiltModule:
     """Compile a network for a CPU; ``lib["default"](tvm.cpu())`` runs it.
 
@@ -54,6 +55,10 @@ def build(
     compiled for, each a mapping from input to shape; -1 leaves the batch open. All share weights in
     one file. A shape that is not listed is compiled when it is first run, in this process alone.
 
+    The user's cache folder keeps the result and is asked first, unless ``cache`` is False or
+    ``TVM_NEOCPU_CACHE`` is ``off``. The library then runs from a file of the cache. To write it in
+    another format than ``.so``, or to show its source, it is compiled again, from ``mod``.
+
     Raises TargetError, ShapeError, FallbackError, NeoCpuError for an unknown ``fallback`` and for a
     module whose ``main`` is no closed Relax function.
     """
@@ -69,29 +74,47 @@ def build(
     bound = _bind_params(_as_module(mod), params or {})
     if max_batch < 1:
         raise NeoCpuError(f"max_batch is at least 1, not {max_batch}")
-    if shapes is None:
-        return build_networks({"main": bound}, compile_target, mod_name, fallback, max_batch)
-    if not shapes:
+    if shapes is not None and not shapes:
         raise ShapeError("shapes= is empty; list at least one, like {'data': (1, 3, 224, 224)}")
-
-    def compile_for(given: InputShapes) -> tuple[tvm.runtime.Module, Entry]:
+    on_demand = None
+    networks, inputs = {"main": bound}, ()
+    if shapes is not None:
         with PYTHON_LOCK:
-            networks = {"main": at_shapes(bound, given)}
-        built = build_networks(networks, compile_target, mod_name, "ignore", max_batch)
-        return built.module, built.info.entries[0]
+            modules = [at_shapes(bound, given) for given in shapes]
+        names = ["main", *(f"main_{number}" for number in range(1, len(modules)))]
+        networks, inputs = dict(zip(names, modules, strict=True)), open_inputs(bound)
 
-    with PYTHON_LOCK:
-        modules = [at_shapes(bound, given) for given in shapes]
-    names = ["main", *(f"main_{number}" for number in range(1, len(modules)))]
-    return build_networks(
-        dict(zip(names, modules, strict=True)),
-        compile_target,
-        mod_name,
-        fallback,
-        max_batch,
-        inputs=open_inputs(bound),
-        on_demand=compile_for,
-    )
+        def on_demand(given: InputShapes) -> tuple[tvm.runtime.Module, Entry]:
+            with PYTHON_LOCK:
+                networks = {"main": at_shapes(bound, given)}
+            built = build_networks(networks, compile_target, mod_name, "ignore", max_batch)
+            return built.module, built.info.entries[0]
+
+    def compile_all() -> BuiltModule:
+        return build_networks(
+            networks, compile_target, mod_name, fallback, max_batch, inputs, on_demand
+        )
+
+    if not (cache and compile_target.runs_here and _passes_are_ours()):
+        return compile_all()
+    from tvm_neocpu.compile_cache import cached_network
+
+    options = {
+        "target": [str(compile_target.target), repr(compile_target.cpu)],
+        "features": sorted(compile_target.features),
+        "name": mod_name,
+        "fallback": fallback,
+        "max_batch": max_batch,
+        "inputs": inputs,
+    }
+    return cached_network(networks, options, compile_all, on_demand)
+
+
+def _passes_are_ours() -> bool:
+    """Whether TVM's passes run as they always do: a result under other options is not cached."""
+    context = tvm.transform.PassContext.current()
+    others = context.config, context.instruments, context.required_pass, context.disabled_pass
+    return context.opt_level == 2 and not any(map(bool, others))
 
 
 def _as_module(mod: tvm.IRModule | relax.Function) -> tvm.IRModule:

@@ -86,7 +86,7 @@ def _compiled(
 
         known = load_model(Path(model)) if isinstance(model, (str, Path)) else model
         mod, params = relay.frontend.from_onnx(known, shapes)
-        return relay.build(mod, target=target, params=params)
+        return relay.build(mod, target=target, params=params, cache=False)  # the file is the key
 
     content = _content(model) if cache else None
     if content is None:

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 import tvm
 from tvm import relax, tirx
 
+from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
@@ -92,7 +93,7 @@ def build_networks(
     )
     lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
     with naming_what_is_left():
-        executable = tvm.compile(lowered, target.target)
+        executable = compile_network(lowered, target.target)
     return BuiltModule(executable.mod, info, on_demand, export_module)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +15,6 @@ from tvm_neocpu.commands import compile as compile_command
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.runtime.module_info import TensorInfo
 
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-
 
 def outcome(main: object, words: list[str]) -> int:
     try:
@@ -26,7 +23,7 @@ def outcome(main: object, words: list[str]) -> int:
         return int(stop.code or 0)
 
 
-@needs_compiler
+@pytest.mark.compiler
 def test_a_network_becomes_a_file_that_runs(
     tiny_file: str, tiny_cnn: onnx.ModelProto, capsys: pytest.CaptureFixture[str]
 ) -> None:

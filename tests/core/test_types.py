@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.types import FP32, Types, item_bytes, uniform
+from tvm_neocpu.core.types import (
+    FP32,
+    U8S8,
+    U8S16,
+    Types,
+    item_bytes,
+    product_types,
+    uniform,
+)
 
 QUANTIZED = Types("uint8", "int8", "int32", "float32")
 
@@ -32,3 +40,22 @@ def test_one_type_for_all_four_prints_as_one() -> None:
 def test_types_that_differ_print_from_operands_to_result() -> None:
     assert not QUANTIZED.is_uniform
     assert str(QUANTIZED) == "uint8 x int8 -> int32 -> float32"
+
+
+@pytest.mark.parametrize("types", [FP32, QUANTIZED, U8S8, U8S16], ids=str)
+def test_what_prints_is_read_back(types: Types) -> None:
+    assert Types.parse(str(types)) == types
+
+
+@pytest.mark.parametrize("text", ["uint8 x int8", "float", "uint8 x int8 -> int32 -> blue"])
+def test_other_texts_name_no_types(text: str) -> None:
+    with pytest.raises(ValueError, match="element type"):
+        Types.parse(text)
+
+
+def test_mixtures_that_templates_multiply() -> None:
+    assert product_types("uint8", "int8", "int32") == U8S8
+    assert product_types("uint8", "int16", "int32") == U8S16
+    assert product_types("float64", "float64", "float64") == uniform("float64")
+    assert product_types("int8", "int8", "int32") is None
+    assert product_types("uint8", "int8", "float32") is None

@@ -27,7 +27,6 @@ from tvm_neocpu.runtime.built_module import BuiltModule
 
 HERE = host_cpu.arch_of(host_cpu.triple())
 ELF_MACHINE = {"x86_64": 62, "aarch64": 183}
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the libraries are ELF files")
 
 
@@ -137,7 +136,7 @@ def test_libraries_that_are_refused(content: bytes, words: str, tmp_path: Path) 
 
 
 @on_linux
-@needs_compiler
+@pytest.mark.compiler
 def test_a_library_is_whole_stripped_or_not(lib: BuiltModule, tmp_path: Path) -> None:
     path = tmp_path / "net.so"
     lib.export_library(path)

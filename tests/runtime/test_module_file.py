@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -25,7 +24,6 @@ from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_info import FORMAT, info_from_json
 
 SOURCES = str(Path(tvm_neocpu.__file__).parents[1])
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 
 
 def run_script(
@@ -52,7 +50,7 @@ print(json.dumps(module.get_output(0).numpy().tolist()))
 """
 
 
-@needs_compiler
+@pytest.mark.compiler
 @pytest.mark.parametrize("suffix", [".so", ".tar"])
 def test_one_exported_file_runs_in_a_fresh_process(
     suffix: str, tiny_cnn: onnx.ModelProto, data: np.ndarray, scores: np.ndarray, tmp_path: Path
@@ -70,7 +68,7 @@ def test_one_exported_file_runs_in_a_fresh_process(
     assert done.stderr == ""
 
 
-@needs_compiler
+@pytest.mark.compiler
 @pytest.mark.parametrize("suffix", [".so", ".tar"])
 def test_exporting_and_loading_after_a_run_says_nothing(
     suffix: str, lib: BuiltModule, tmp_path: Path, capfd: pytest.CaptureFixture[str]
@@ -82,7 +80,7 @@ def test_exporting_and_loading_after_a_run_says_nothing(
     assert capfd.readouterr() == ("", "")
 
 
-@needs_compiler
+@pytest.mark.compiler
 def test_a_loaded_library_knows_itself_and_can_be_replaced(
     lib: BuiltModule, data: np.ndarray, scores: np.ndarray, tmp_path: Path
 ) -> None:
@@ -168,7 +166,7 @@ def test_foreign_files_are_one_line(name: str, tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-@needs_compiler
+@pytest.mark.compiler
 def test_a_module_of_stock_tvm_is_foreign(tmp_path: Path) -> None:
     a = tvm.te.placeholder((4,), name="a")
     func = tvm.te.create_prim_func([a, tvm.te.compute((4,), lambda i: a[i] + 1.0)])
@@ -203,7 +201,7 @@ def cuts(size: int, step: int) -> list[int]:
     return sorted({*range(0, size, step), 1, 3, 63, 64, size - 1, *pages, *(p - 1 for p in pages)})
 
 
-@needs_compiler
+@pytest.mark.compiler
 @pytest.mark.parametrize(("suffix", "step"), [(".so", 997), (".tar", 512)])
 def test_a_truncated_file_is_refused_wherever_it_is_cut(
     suffix: str, step: int, lib: BuiltModule, tmp_path: Path
@@ -218,7 +216,7 @@ def test_a_truncated_file_is_refused_wherever_it_is_cut(
     assert done.stdout == "", "these sizes were loaded"
 
 
-@needs_compiler
+@pytest.mark.compiler
 def test_a_library_whose_end_never_arrived_is_refused(lib: BuiltModule, tmp_path: Path) -> None:
     """A download may reserve the file's size first: the rest of it is zeros."""
     path = tmp_path / "net.so"
@@ -229,7 +227,7 @@ def test_a_library_whose_end_never_arrived_is_refused(lib: BuiltModule, tmp_path
     assert done.stdout == ""
 
 
-@needs_compiler
+@pytest.mark.compiler
 def test_no_code_of_a_foreign_library_runs(tmp_path: Path) -> None:
     source = tmp_path / "foreign.c"
     source.write_text(
@@ -244,7 +242,7 @@ def test_no_code_of_a_foreign_library_runs(tmp_path: Path) -> None:
     assert run_script(CUTS, str(library), size).stdout == ""
 
 
-@needs_compiler
+@pytest.mark.compiler
 @pytest.mark.parametrize("suffix", [".so", ".tar"])
 def test_a_file_for_a_cpu_that_can_more_is_refused(
     suffix: str, lib: BuiltModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -26,21 +26,42 @@ Shape = tuple[int, ...]
 
 HOST = parse_target()
 # Largest error over the largest output, by the type that products are summed in.
-TOLERANCE = {"float32": 1e-4, "float64": 1e-12}
+TOLERANCE = {"float32": 1e-4, "float64": 1e-12, "int32": 0.0, "uint8": 0.0}
 
 
 @dataclass(frozen=True)
 class Epilogue:
-    """What is fused behind a template: shapes of further inputs, the stages, the same in NumPy."""
+    """What is fused behind a template: shapes of further inputs, the stages, the same in NumPy.
+
+    ``types`` are those of the further inputs and, last, of the result; the workload's without any.
+    """
 
     inputs: Callable[[Shape], list[Shape]] = lambda shape: []
     stages: Callable[..., te.Tensor] = lambda y: y
     expected: Callable[..., Array] = lambda y: y
+    types: tuple[str, ...] = ()
 
 
 def per_channel(shape: Shape) -> Shape:
     """A bias of (N, K/x, H, W, x) is (1, K/x, 1, 1, x); of a dense layer's (N, O) it is (1, O)."""
     return tuple(1 if axis in (0, 2, 3) else extent for axis, extent in enumerate(shape))
+
+
+def requantized(total: te.Tensor, scale: te.Tensor, *residual: te.Tensor) -> te.Tensor:
+    """uint8 of sums: a scale for each channel, a residual of zero point 3, ReLU, zero point 5."""
+    value = topi.multiply(topi.cast(total, "float32"), scale)
+    for other in residual:
+        value = topi.add(value, topi.multiply(topi.cast(other, "float32") - 3.0, 0.25))
+    rounded = topi.add(topi.round(topi.nn.relu(value)), 5.0)
+    return topi.cast(topi.clip(rounded, 0.0, 255.0), "uint8")
+
+
+def requantized_by_numpy(total: Array, scale: Array, *residual: Array) -> Array:
+    """The same; every operation rounds to float32 as the template's does."""
+    value = total.astype("float32") * scale
+    for other in residual:
+        value = value + (other.astype("float32") - np.float32(3)) * np.float32(0.25)
+    return np.clip(np.rint(np.maximum(value, 0)) + 5, 0, 255).astype("uint8")
 
 
 NOTHING = Epilogue()
@@ -58,12 +79,29 @@ class Sample:
 def sample(workload: Workload, config: Config, rng: np.random.Generator) -> Sample:
     """Random operands, and what the operator's NumPy reference makes of them."""
     entry = implementation_of(config)
-    operands = [rng.normal(size=o.shape).astype(o.dtype) for o in workload.operands]
+    operands = [drawn(o.shape, o.dtype, rng) for o in workload.operands]
     expected = operator_of(workload).reference(workload, *operands)
     if has_blocks(config):
         expected = stored(expected, layouts_of(config)[1])
     pairs = zip(workload.operands, operands, strict=True)
     return Sample([as_read(*pair, entry, workload, config) for pair in pairs], expected)
+
+
+def drawn(shape: Shape, dtype: str, rng: np.random.Generator) -> Array:
+    """Normal numbers, or integers of which a third are the extremes of their type.
+
+    16 bits hold differences of two bytes, and 32 bits a bias.
+    """
+    if np.issubdtype(dtype, np.floating):
+        return rng.normal(size=shape).astype(dtype)
+    low, high = _RANGES[dtype]
+    anywhere = rng.integers(low, high, shape, endpoint=True)
+    return np.where(rng.random(shape) < 1 / 3, rng.choice([low, high], shape), anywhere).astype(
+        dtype
+    )
+
+
+_RANGES = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-255, 255), "int32": (-9999, 9999)}
 
 
 def as_read(
@@ -95,16 +133,21 @@ def check(workload: Workload, config: Config, cpu: Cpu, epilogue: Epilogue = NOT
     """
     rng = np.random.default_rng(0)
     case = sample(workload, config, rng)
-    output = workload.types.output
+    *kinds, output = epilogue.types or [workload.types.output]
     inputs = [placeholder(array, f"p{at}") for at, array in enumerate(case.inputs)]
     out = implementation_of(config).compute(*inputs, workload, config)
     assert tuple(out.shape) == case.expected.shape
-    extras = [rng.normal(size=s).astype(output) for s in epilogue.inputs(case.expected.shape)]
+    shapes = epilogue.inputs(case.expected.shape)
+    extras = [
+        drawn(shape, kind, rng)
+        for shape, kind in zip(shapes, kinds or [output] * len(shapes), strict=True)
+    ]
     more = [placeholder(array, f"extra{at}") for at, array in enumerate(extras)]
     func = te.create_prim_func([*inputs, *more, epilogue.stages(out, *more)])
     expected = epilogue.expected(case.expected, *extras)
     got = run(schedule_function(func, cpu), [*case.inputs, *extras], expected.shape, output)
     assert_close(got, expected, TOLERANCE[workload.types.accumulator])
+    assert got.dtype == expected.dtype
 
 
 def placeholder(array: Array, name: str) -> te.Tensor:
@@ -112,8 +155,12 @@ def placeholder(array: Array, name: str) -> te.Tensor:
 
 
 def run(func: tirx.PrimFunc, arrays: list[Array], shape: Shape, dtype: str) -> Array:
-    """The output of a scheduled function on this machine; NaN where it wrote nothing."""
-    got = tvm.runtime.tensor(np.full(shape, np.nan, dtype))
+    """The output of a scheduled function on this machine.
+
+    Where it wrote nothing: NaN, or a number that no sum is likely to be.
+    """
+    nothing = np.nan if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).max - 100
+    got = tvm.runtime.tensor(np.full(shape, nothing, dtype))
     tensors = [tvm.runtime.tensor(array) for array in arrays]
     tvm.compile(func, target=HOST.target)["main"](*tensors, got)
     return got.numpy()
@@ -121,5 +168,8 @@ def run(func: tirx.PrimFunc, arrays: list[Array], shape: Shape, dtype: str) -> A
 
 def assert_close(found: Array, expected: Array, tolerance: float) -> None:
     """Equal up to a share of the largest value."""
+    if tolerance == 0:
+        np.testing.assert_array_equal(found, expected)
+        return
     bound = tolerance * np.abs(expected).max()
     np.testing.assert_allclose(found, expected, rtol=0, atol=bound, equal_nan=False)

@@ -14,14 +14,24 @@ import pytest
 from deformable import DEFORMS, deformables
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from samples import BIAS, NOTHING, Array, Epilogue, check, per_channel
+from samples import (
+    BIAS,
+    HOST,
+    NOTHING,
+    Array,
+    Epilogue,
+    check,
+    per_channel,
+    requantized,
+    requantized_by_numpy,
+)
 from tvm import topi
 
 from tvm_neocpu.core.candidate import has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.core.types import FP32, uniform
+from tvm_neocpu.core.types import FP32, INTEGER_PRODUCTS, U8S8, U8S16, Types, uniform
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
@@ -29,6 +39,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
+from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
 from tvm_neocpu.topi.cost.ranking import predict_seconds
@@ -36,6 +47,7 @@ from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig
+from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.table import (
@@ -49,7 +61,10 @@ from tvm_neocpu.topi.table import (
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 HASWELL = Cpu("haswell", AVX2, cores=4, l2=256 * KIB)
 CORTEX = Cpu("cortex-a72", NEON, cores=1)
-CPUS = (SKYLAKE, HASWELL, CORTEX)
+# Integers are multiplied by plain arithmetic in the shapes of VNNI on those, here by this CPU's own
+# instruction.
+HERE = HOST.cpu
+CPUS = (SKYLAKE, HASWELL, CORTEX, HERE)
 FP64 = uniform("float64")
 
 
@@ -73,6 +88,31 @@ EPILOGUES = {
         lambda y, bias, other: other * sigmoid(y + bias),
     ),
 }
+
+
+INTEGER_EPILOGUES = {
+    "none": NOTHING,
+    "bias": BIAS,
+    "requantized": Epilogue(
+        lambda shape: [per_channel(shape)],
+        requantized,
+        requantized_by_numpy,
+        ("float32", "uint8"),
+    ),
+    "residual": Epilogue(
+        lambda shape: [per_channel(shape), shape],
+        requantized,
+        requantized_by_numpy,
+        ("float32", "uint8", "uint8"),
+    ),
+}
+
+
+def epilogues(workload: Workload) -> dict[str, Epilogue]:
+    """Those that a network has behind a workload of such types."""
+    if workload.types in INTEGER_PRODUCTS:
+        return INTEGER_EPILOGUES
+    return EPILOGUES if workload.types in (FP32, FP64) else {"none": NOTHING}
 
 
 def sigmoid(x: Array) -> Array:
@@ -107,6 +147,40 @@ CONVS = {
     "stride 2 of seven": ConvWorkload(1, 8, 17, 14, 16, (7, 7), (2, 2), (3, 3, 3, 3)),
     "ResNet's last": ConvWorkload(1, 64, 7, 7, 96, (3, 3), padding=(1, 1, 1, 1)),
 }
+# Zero points as padding, words that no channels fill, differences of 9 bits as weights.
+INTEGERS = {
+    "zero point 0": ConvWorkload(
+        1, 16, 9, 11, 24, (3, 3), padding=(1, 0, 2, 1), types=U8S8, pad_value=0
+    ),
+    "zero point 1": ConvWorkload(
+        1, 13, 9, 11, 37, (3, 3), padding=(1, 1, 1, 1), types=U8S8, pad_value=1
+    ),
+    "zero point 127": ConvWorkload(
+        2, 8, 7, 9, 16, (3, 2), (1, 2), (0, 3, 2, 1), types=U8S8, pad_value=127
+    ),
+    "zero point 128": ConvWorkload(
+        1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 3, 3, 3), types=U8S8, pad_value=128
+    ),
+    "zero point 255": ConvWorkload(
+        2, 24, 7, 7, 36, (3, 3), (2, 2), (1, 1, 1, 1), groups=3, types=U8S8, pad_value=255
+    ),
+    "zero point of weights": ConvWorkload(
+        1, 6, 7, 5, 24, (3, 3), padding=(1, 1, 1, 1), types=U8S16, pad_value=128
+    ),
+    "integers, 1x1": ConvWorkload(1, 64, 7, 7, 48, (1, 1), types=U8S8),
+    "integers, 1x1, stride": ConvWorkload(1, 20, 8, 10, 28, (1, 1), (2, 3), types=U8S8),
+    "integers, long sums": ConvWorkload(1, 512, 3, 3, 8, (3, 3), types=U8S8),
+    "integers, depthwise": ConvWorkload(
+        2, 24, 9, 7, 24, (3, 3), (2, 1), (0, 1, 1, 1), (1, 2), 24, U8S8, 128
+    ),
+    "integers, depthwise, prime": ConvWorkload(
+        1, 19, 5, 5, 19, (5, 5), padding=(2, 2, 2, 2), groups=19, types=U8S16, pad_value=1
+    ),
+    "integers, channel multiplier": ConvWorkload(
+        1, 6, 6, 6, 18, (3, 3), padding=(1, 1, 1, 1), groups=6, types=U8S8, pad_value=255
+    ),
+    "integers, image of four": ConvWorkload(1, 4, 9, 8, 16, (3, 3), (2, 2), types=U8S8),
+}
 DENSES = {
     "batch 1": DenseWorkload(1, 33, 1000),
     "one feature": DenseWorkload(1, 7, 1),
@@ -114,6 +188,10 @@ DENSES = {
     "batch 16": DenseWorkload(16, 64, 48),
     "ImageNet-21k": DenseWorkload(1, 16, 21841),
     "many rows": DenseWorkload(75, 32, 96),
+    "integers, batch 1": DenseWorkload(1, 130, 50, U8S8),
+    "integers, prime": DenseWorkload(5, 31, 67, U8S8),
+    "integers, long rows": DenseWorkload(17, 2048, 24, U8S8),
+    "integers, zero point of weights": DenseWorkload(6, 64, 16, U8S16),
     "rows a page apart": DenseWorkload(28, 1024, 33),
 }
 MATMULS = {
@@ -128,14 +206,21 @@ TRANSFORMS = {
     "unpack": TransformWorkload(1, 48, 3, 5, 48, 0),
     "wider blocks": TransformWorkload(1, 36, 4, 4, 6, 9),
     "prime blocks": TransformWorkload(1, 39, 3, 3, 39, 13),
+    "pack bytes": TransformWorkload(1, 48, 7, 9, 0, 16, uniform("uint8")),
+    "unpack bytes": TransformWorkload(1, 48, 7, 9, 48, 0, uniform("uint8")),
 }
-WORKLOADS: dict[str, Workload] = {**CONVS, **DEFORMS, **DENSES, **MATMULS, **TRANSFORMS}
+WORKLOADS: dict[str, Workload] = {**CONVS, **DEFORMS, **INTEGERS, **DENSES, **MATMULS, **TRANSFORMS}
 TEMPLATES = {entry.name: entry for entry in all_implementations()}
 CASES = [
     pytest.param(entry.name, workload, cpu, epilogue, id=f"{entry.name}-{cpu.isa.name}-{shape}")
     for shape, workload in WORKLOADS.items()
     for cpu, epilogue in ((SKYLAKE, "residual"), (HASWELL, "gate"), (CORTEX, "none"))
     for entry in implementations(workload, cpu)
+] + [
+    pytest.param(entry.name, workload, HERE, "residual", id=f"{entry.name}-here-{shape}")
+    for shape, workload in WORKLOADS.items()
+    if workload.types in INTEGER_PRODUCTS
+    for entry in implementations(workload, HERE)
 ]
 
 
@@ -148,7 +233,9 @@ def favourite(template: str, workload: Workload, cpu: Cpu) -> Config:
 
 @pytest.mark.parametrize(("template", "workload", "cpu", "epilogue"), CASES)
 def test_odd_shapes(template: str, workload: Workload, cpu: Cpu, epilogue: str) -> None:
-    check(workload, favourite(template, workload, cpu), cpu, EPILOGUES[epilogue])
+    known = epilogues(workload)
+    epilogue = epilogue if epilogue in known else max(known)
+    check(workload, favourite(template, workload, cpu), cpu, known[epilogue])
 
 
 # A shape for each path through the templates: plain data, overhanging tiles, filled vectors, chunks
@@ -196,8 +283,9 @@ def test_every_registered_template_is_tested() -> None:
 def test_every_template_of_doubles_is_tested_with_them() -> None:
     of_doubles = {name for name, entry in TEMPLATES.items() if FP64 in entry.types}
     assert {case.values[0] for case in DOUBLE_CASES} == of_doubles
-    assert of_doubles == set(TEMPLATES) - {WinogradConfig.template}
-    assert all(FP32 in entry.types for entry in TEMPLATES.values())
+    of_integers = {name for name, entry in TEMPLATES.items() if FP32 not in entry.types}
+    assert of_doubles == set(TEMPLATES) - {WinogradConfig.template} - of_integers
+    assert all(set(TEMPLATES[name].types) <= {*INTEGER_PRODUCTS} for name in of_integers)
 
 
 def convolutions(groups: st.SearchStrategy[tuple[int, int, int]]) -> st.SearchStrategy[Workload]:
@@ -294,12 +382,26 @@ MOVES = CHANNELS.flatmap(
         st.sampled_from((0, *factors(channels))),
     )
 )
+
+
+def quantized(conv: ConvWorkload) -> Workload:
+    """The same of integers: types and a zero point that its shape picks."""
+    pick = hash(conv)
+    zeros = (0, 1, 127, 128, 255)
+    types = U8S16 if pick % 3 == 0 else U8S8
+    return replace(conv, types=types, pad_value=zeros[pick % len(zeros)])
+
+
 # Where a template takes but few workloads, they are drawn right away; others see all convolutions.
 DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     ConvConfig.template: DENSE_CONVS | GROUPED,
-    DepthwiseConfig.template: DEPTHWISE,
+    IntegerConfig.template: (DENSE_CONVS | GROUPED).map(quantized),
+    DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
     DeformConfig.template: deformables(),
     DenseConfig.template: LAYERS,
+    IntegerDenseConfig.template: (LAYERS | MANY_ROWS).map(
+        lambda layer: replace(layer, types=(U8S8, U8S8, U8S16)[hash(layer) % 3])
+    ),
     GemmConfig.template: MANY_ROWS,
     MatmulConfig.template: products(),
     Im2colConfig.template: TINY_IMAGES,
@@ -320,8 +422,9 @@ def test_any_config_of_any_workload(template: str, data: st.DataObject) -> None:
     cpu = data.draw(st.sampled_from(CPUS), "cpu")
     workload = draw_workload(data, template, cpu)
     config = data.draw(st.sampled_from(TEMPLATES[template].space(workload, cpu)), "config")
-    epilogue = data.draw(st.sampled_from(sorted(EPILOGUES)), "epilogue")
-    check(workload, config, cpu, EPILOGUES[epilogue])
+    known = epilogues(workload)
+    epilogue = data.draw(st.sampled_from(sorted(known)), "epilogue")
+    check(workload, config, cpu, known[epilogue])
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -333,7 +436,7 @@ def test_a_space_is_sane(template: str, data: st.DataObject) -> None:
     workload = draw_workload(data, template, cpu)
     space = TEMPLATES[template].space(workload, cpu)
     assert 0 < len(space) == len(set(space))
-    peak = cpu.peak_gflops(workload.types.accumulator) * 1e9 * cpu.cores
+    peak = cpu.peak_gflops(peak_types(workload)) * 1e9 * cpu.cores
     for config in space[:: 1 + len(space) // 200]:
         assert implementation_of(config) is TEMPLATES[template]
         assert TEMPLATES[template].fits(workload, config, cpu)
@@ -343,6 +446,11 @@ def test_a_space_is_sane(template: str, data: st.DataObject) -> None:
         is_free = isinstance(workload, TransformWorkload) and workload.is_free
         assert price >= workload.flops * share_of_products(workload, config) / peak
         assert price > 0 or is_free
+
+
+def peak_types(workload: Workload) -> Types:
+    """The types whose multiply-adds a workload's operations are; a transform has none."""
+    return FP32 if isinstance(workload, TransformWorkload) else workload.types
 
 
 def blocks_divide(workload: Workload, config: Config) -> bool:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from statistics import median
 
@@ -16,12 +18,14 @@ from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel, read_bandw
 from tvm_neocpu.contrib.kernels.measure import time_workloads
 from tvm_neocpu.contrib.kernels.report import as_json, show
 from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
+from tvm_neocpu.topi.table import implementations_of, operator_of
 from tvm_neocpu.topi.workload_text import parse_workload
 
 # The ceilings are those of this type, which networks are made of.
@@ -37,7 +41,9 @@ def bench_kernels(argv: list[str]) -> int:
     cli.check_writable(options.json)
     named = Counter[Workload](map(parse_workload, options.workload))
     workloads = named or _workloads_of(options, target)
-    peak = PeakKernel(target, DTYPE)
+    if options.precision == "int8":
+        workloads = _in_integers(workloads)
+    peak = cache(partial(PeakKernel, target))
     groups = list(time_workloads(workloads, target, options.tries, peak))
     peaks = [timed.peak for group in groups for timed in group]
     ceilings = Ceilings(median(peaks), read_bandwidth(target, DTYPE))
@@ -58,6 +64,16 @@ def _workloads_of(options: argparse.Namespace, target: CompileTarget) -> Counter
     return Counter(node.workload for node in graph.convs if node.workload is not None)
 
 
+def _in_integers(workloads: Counter[Workload]) -> Counter[Workload]:
+    """The same layers quantised: uint8 data, int8 weights; those that templates have."""
+    found: Counter[Workload] = Counter()
+    for workload, count in workloads.items():
+        entries = implementations_of(operator_of(workload).name)
+        if any(U8S8 in entry.types for entry in entries):
+            found[replace(workload, types=U8S8)] += count  # type: ignore[type-var]
+    return found
+
+
 def _parser() -> cli.Parser:
     parser = cli.Parser(prog="python -m tvm_neocpu.bench kernels", description=__doc__)
     parser.add_argument(
@@ -67,6 +83,12 @@ def _parser() -> cli.Parser:
     parser.add_argument("--target", default="llvm", help="as for tuning (default: this machine)")
     parser.add_argument("--threads", type=cli.positive, help="threads to run on (default: cores)")
     parser.add_argument("--shape", action="append", default=[], metavar="NAME:1,3,224,224")
+    parser.add_argument(
+        "--precision",
+        choices=("fp32", "int8"),
+        default="fp32",
+        help="int8: the network's layers as if quantised (default: as they are)",
+    )
     parser.add_argument(
         "--tries",
         type=cli.positive,

@@ -125,7 +125,7 @@ def _a_network_runs() -> None:
     from tvm_neocpu.runtime.session import CompiledSession
 
     mod, params = relay.frontend.from_onnx(model_zoo.build("lenet"))
-    library = relay.build(mod, params=params)
+    library = relay.build(mod, params=params, cache=False)
     image = np.random.default_rng(0).standard_normal((1, 1, 28, 28), dtype=np.float32)
     name = library.input_names[0]
     with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:

@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "run a compiled file or a network on given or random inputs, and time it",
     "bench": "compare with other engines; `bench kernels`, `bench plan`: look deeper",
     "tune": "measure schedules of a network, write a log that builds read",
+    "quantize": "write an int8 network (ONNX, QDQ) of an fp32 one and calibration data",
     "profile": "where the time of a run goes, operation by operation",
     "explain": "show what a build would choose for each layer, and why",
     "verify": "compare outputs with ONNX Runtime's; find the first operation that deviates",

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, DotProduct
+from tvm_neocpu.core.types import INTEGER_PRODUCTS, Types, item_bytes
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -81,7 +82,7 @@ class Cpu:
     :func:`feature_hash` of what LLVM may use, empty if unknown. ``line`` is a cache line.
     ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. Bandwidths
     are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
-    memory.
+    memory. ``dots``: the instructions that multiply integers, the fastest first.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Cpu:
     dram_bytes_per_cycle: float = 4.0
     dram_total_bytes_per_cycle: float = 16.0
     features: str = ""
+    dots: tuple[DotProduct, ...] = (PORTABLE_4, PORTABLE_2)
 
     def unit(self, dtype: str) -> VectorUnit:
         """The vector registers as they are for elements of one type."""
@@ -111,13 +113,34 @@ class Cpu:
         """Elements of that type in one vector register."""
         return self.unit(dtype).lanes
 
-    def multiply_adds_per_cycle(self, dtype: str) -> int:
-        """Products that one core adds to accumulators of that type in a cycle."""
-        return self.lanes(dtype) * self.fma_per_cycle
+    def dot(self, types: Types) -> DotProduct:
+        """The fastest instruction for integers of these types.
 
-    def peak_gflops(self, dtype: str) -> float:
-        """GFLOP/s of one core; a multiply-add counts as two."""
-        return 2.0 * self.multiply_adds_per_cycle(dtype) * self.ghz
+        Raises ValueError for types that are no integer product's.
+        """
+        found = next((dot for dot in self.dots if dot.multiplies(types)), None)
+        if found is None:
+            raise ValueError(f"{self.name} has no instruction for {types}")
+        return found
+
+    def dot_of(self, elements: int) -> DotProduct:
+        """The fastest instruction for words of so many elements, or plain arithmetic."""
+        known = (*self.dots, PORTABLE_4, PORTABLE_2)
+        return next(dot for dot in known if dot.elements == elements)
+
+    def multiply_adds_per_cycle(self, types: str | Types) -> float:
+        """Products that one core adds to accumulators in a cycle, of one type or a workload's."""
+        if isinstance(types, str):
+            return self.lanes(types) * self.fma_per_cycle
+        issued = float(self.lanes(types.accumulator) * self.fma_per_cycle)
+        if types not in INTEGER_PRODUCTS:
+            return issued
+        dot = self.dot(types)
+        return issued * dot.elements * dot.rate
+
+    def peak_gflops(self, types: str | Types) -> float:
+        """GFLOP/s of one core; a multiply-add counts as two, of integers too."""
+        return 2.0 * self.multiply_adds_per_cycle(types) * self.ghz
 
     def with_cores(self, cores: int) -> Cpu:
         return replace(self, cores=cores)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 _BITS = re.compile(r"[a-z]+([1-9]\d*)")
+_MIXED = re.compile(r"(\w+) x (\w+) -> (\w+) -> (\w+)")
 
 
 @dataclass(frozen=True, order=True)
@@ -26,6 +27,20 @@ class Types:
         """Whether all four are the same type."""
         return {self.data, self.weight, self.accumulator, self.output} == {self.data}
 
+    @classmethod
+    def parse(cls, text: str) -> Types:
+        """The inverse of ``str``; raises ValueError for any other text, and unknown types."""
+        if "x" not in text.split():
+            found = uniform(text)
+        else:
+            match = _MIXED.fullmatch(text)
+            if match is None:
+                raise ValueError(f"{text!r} names no element types")
+            found = cls(*match.groups())
+        for dtype in (found.data, found.weight, found.accumulator, found.output):
+            item_bytes(dtype)
+        return found
+
     def __str__(self) -> str:
         """``"float64"``, or ``"uint8 x int8 -> int32 -> float32"`` where they differ."""
         if self.is_uniform:
@@ -41,6 +56,26 @@ def uniform(dtype: str) -> Types:
 
 # What a workload consists of unless it says otherwise, and what AutoTVM's logs are about.
 FP32 = uniform("float32")
+
+
+# Integer products: uint8 data and int8 weights, or int16 ones where a zero point of the weights
+# makes differences that do not fit 8 bits. Sums are exact in int32, and leave as they are.
+U8S8 = Types("uint8", "int8", "int32", "int32")
+U8S16 = Types("uint8", "int16", "int32", "int32")
+INTEGER_PRODUCTS = (U8S8, U8S16)
+
+
+def exact_type(types: Types) -> str:
+    """What a reference sums products in: int64 for integers, exactly; else double precision."""
+    return "int64" if types in INTEGER_PRODUCTS else "float64"
+
+
+def product_types(data: str, weight: str, output: str) -> Types | None:
+    """The types of an operator of two tensors; ``None`` for a mixture that no template computes."""
+    if data == weight == output:
+        return uniform(data)
+    mixed = (t for t in INTEGER_PRODUCTS if (t.data, t.weight, t.output) == (data, weight, output))
+    return next(mixed, None)
 
 
 # Types whose constants the passes fold and whose operators they rewrite: half precision rounds too

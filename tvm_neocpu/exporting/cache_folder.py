@@ -109,6 +109,7 @@ class CacheFolder:
                 total -= size
                 with contextlib.suppress(OSError):
                     path.unlink()
+                    path.with_suffix(".json").unlink(missing_ok=True)
 
     def _say(self, error: Exception) -> None:
         text = getattr(error, "strerror", None) or first_line(error)

@@ -6,10 +6,11 @@ returns the JSON text. TVM stores and finds it as it does the weights, in every 
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tarfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +58,7 @@ def export_module(
     The weights of a ``.so`` stand behind its code, where a loader maps them; with ``SEPARATE`` in
     ``NAME.weights`` beside it. Raises ModuleFileError.
     """
-    if weights not in (INSIDE, SEPARATE):
-        raise ModuleFileError(f"weights is {INSIDE!r} or {SEPARATE!r}, not {weights!r}")
-    if path.suffix not in SUFFIXES:
-        raise ModuleFileError(f"an exported module's name ends in .so or .tar, unlike {path}")
-    if not path.parent.is_dir():
-        raise ModuleFileError(f"cannot write {path}: there is no directory {path.parent}")
+    check_place(path, weights)
     if not any(part.kind == "llvm" for part in module.imports):
         raise ModuleFileError(f"cannot write {path}: a loaded module has no objects; copy its file")
     if fcompile is None:
@@ -71,18 +67,38 @@ def export_module(
     apart = separated(module) if path.suffix == ".so" else None
     if weights == SEPARATE and apart is None:
         raise ModuleFileError(f"cannot write {path}: only a .so with weights has them apart")
-    writer = f"{os.getpid()}-{threading.get_ident()}"
-    draft = path.with_name(f".{path.stem}.{writer}{path.suffix}")
     try:
-        with silent_stderr():
-            exported = apart.module if apart is not None else module
-            exported.export_library(str(draft), fcompile=fcompile, **options)
-        if apart is not None:
-            beside = path.with_suffix(".weights") if weights == SEPARATE else None
-            apart.append_to(draft, info, beside)
-        draft.replace(path)
+        with draft_of(path) as draft:
+            with silent_stderr():
+                exported = apart.module if apart is not None else module
+                exported.export_library(str(draft), fcompile=fcompile, **options)
+            if apart is not None:
+                beside = path.with_suffix(".weights") if weights == SEPARATE else None
+                apart.append_to(draft, info, beside)
     except (OSError, RuntimeError) as error:
         raise ModuleFileError(f"cannot write {path}: {_why(error, path, info)}") from error
+
+
+def check_place(path: Path, weights: str) -> None:
+    """Raise ModuleFileError for a file that cannot be written, whatever is in it."""
+    if weights not in (INSIDE, SEPARATE):
+        raise ModuleFileError(f"weights is {INSIDE!r} or {SEPARATE!r}, not {weights!r}")
+    if path.suffix not in SUFFIXES:
+        raise ModuleFileError(f"an exported module's name ends in .so or .tar, unlike {path}")
+    if not path.parent.is_dir():
+        raise ModuleFileError(f"cannot write {path}: there is no directory {path.parent}")
+
+
+@contextlib.contextmanager
+def draft_of(path: Path) -> Iterator[Path]:
+    """Another name beside ``path``, which takes its place at the end: no reader meets half a file.
+
+    Raises nothing of its own; what is left after an error is removed.
+    """
+    draft = path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_ident()}{path.suffix}")
+    try:
+        yield draft
+        draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
 

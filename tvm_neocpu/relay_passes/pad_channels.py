@@ -26,7 +26,7 @@ from tvm_neocpu.relay_passes.layouts.elementwise import BINARY
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind, is_feature_map
 from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, slice_of
 from tvm_neocpu.relay_passes.layouts.table import flow_of
-from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
 from tvm_neocpu.relay_passes.widen_groups import block_diagonal, groups_to_merge
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
@@ -134,7 +134,7 @@ class _Rewriter:
             weight = _extended(weight, 1, _channels(data), 0.0)
         else:
             data = self._narrow(call.args[0])
-        return _convolution(data, _extended(weight, 0, width, 0.0), conv, groups=1)
+        return convolution(data, _extended(weight, 0, width, 0.0), conv, groups=1)
 
     def _depthwise(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
         data = self.widened.get(call.args[0])
@@ -142,7 +142,7 @@ class _Rewriter:
             return None
         width = _channels(data)
         weight = _extended(call.args[1].value.numpy(), 0, width, 0.0)
-        return _convolution(data, weight, conv, groups=width)
+        return convolution(data, weight, conv, groups=width)
 
     def _grouped(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
         """Dead groups behind the others, which may make groups that fill a vector.
@@ -157,7 +157,7 @@ class _Rewriter:
         weight = _extended(call.args[1].value.numpy(), 0, filters, 0.0)
         wide = replace(conv, in_channels=_channels(data), out_channels=filters, groups=groups)
         merged = groups_to_merge(wide, self.cpu.lanes(conv.types.accumulator))
-        return _convolution(data, block_diagonal(weight, groups, merged), conv, groups // merged)
+        return convolution(data, block_diagonal(weight, groups, merged), conv, groups // merged)
 
     def _wide_arg(self, arg: relax.Expr, width: int) -> relax.Expr:
         if isinstance(arg, relax.Var):
@@ -165,19 +165,6 @@ class _Rewriter:
         if not isinstance(arg, GenericConst) or arg.value.numpy().size == 1:
             return arg
         return constant_of(_extended(arg.value.numpy(), -3, width, 1.0))
-
-
-def _convolution(
-    data: relax.Expr, weight: np.ndarray, conv: ConvWorkload, groups: int
-) -> relax.Expr:
-    return relax.op.nn.conv2d(
-        data,
-        constant_of(weight),
-        strides=list(conv.stride),
-        padding=list(conv.padding),
-        dilation=list(conv.dilation),
-        groups=groups,
-    )
 
 
 def _extended(array: np.ndarray, axis: int, length: int, fill: float) -> np.ndarray:

@@ -16,9 +16,8 @@ from tvm import relax
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.relay_passes.ir.constants import constant_of
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
-from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 
@@ -45,14 +44,7 @@ class WidenGroups:
         if merged == 1:
             return None
         weight = block_diagonal(value.args[1].value.numpy(), conv.groups, merged)
-        return relax.op.nn.conv2d(
-            value.args[0],
-            constant_of(weight),
-            strides=list(conv.stride),
-            padding=list(conv.padding),
-            dilation=list(conv.dilation),
-            groups=conv.groups // merged,
-        )
+        return convolution(value.args[0], weight, conv, conv.groups // merged)
 
 
 def groups_to_merge(conv: ConvWorkload, lanes: int) -> int:

@@ -35,8 +35,7 @@ def load(path: str | Path, check_weights: bool = False) -> BuiltModule:
     a file that is missing, broken or not this package's.
     """
     found = read_module(Path(path), check_weights)
-    weights = {name: [found.weights[n] for n in taken] for name, taken in found.taken.items()}
-    return BuiltModule(found.module, found.info, weights=weights)
+    return BuiltModule(found.module, found.info, weights=found.weights_by_function)
 
 
 class BuiltModule:
@@ -53,15 +52,18 @@ class BuiltModule:
         on_demand: OnDemand | None = None,
         write: Write | None = None,
         weights: Mapping[str, Sequence[tvm_ffi.Tensor]] | None = None,
+        original: Callable[[], BuiltModule] | None = None,
     ) -> None:
         """``on_demand`` compiles the network for shapes that it has no code for.
 
         ``write`` exports it; a loaded library has neither. ``weights`` are what its functions take
-        after their inputs.
+        after their inputs. ``original`` compiles what came from a cache: a file has machine code
+        only.
         """
         self.module = module
         self.info = info
         self._write = write
+        self._original = original or (lambda: self)
         self.library = Library(module, info.entries, on_demand, weights)
 
     def __getitem__(self, name: str) -> Callable[[Any], GraphModule]:
@@ -104,18 +106,20 @@ class BuiltModule:
     def get_lib(self) -> tvm_ffi.Module:
         """TVM's runtime module, for `relax.VirtualMachine`.
 
-        The functions of a loaded ``.so`` take their weights after the inputs.
+        The functions of a loaded ``.so`` take their weights after the inputs. A library from the
+        cache is compiled for this.
         """
-        return self.module
+        return self._original().module
 
     def inspect_source(self, fmt: str = "asm") -> str:
         """The generated code, as assembly (``"asm"``) or LLVM IR (``"ll"``).
 
-        Raises ModuleFileError for a library that was loaded: it has machine code only.
+        Raises ModuleFileError for a library that was loaded: it has machine code only. A library
+        from the cache is compiled for this.
         """
         if fmt not in _FORMATS:
             raise ModuleFileError(f"no source format {fmt!r}; there are {', '.join(_FORMATS)}")
-        sources = [part for part in self.module.imports if part.kind == "llvm"]
+        sources = [part for part in self._original().module.imports if part.kind == "llvm"]
         if not sources:
             raise ModuleFileError("a loaded library has no source; try objdump -d on the file")
         return "\n".join(str(part.inspect_source(_FORMATS[fmt])) for part in sources)

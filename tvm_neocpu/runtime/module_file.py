@@ -42,6 +42,11 @@ class LoadedFile:
     weights: Sequence[tvm_ffi.Tensor] = ()
     taken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
+    @property
+    def weights_by_function(self) -> dict[str, list[tvm_ffi.Tensor]]:
+        """What each function takes after its inputs."""
+        return {name: [self.weights[n] for n in taken] for name, taken in self.taken.items()}
+
 
 def read_module(path: Path, check_weights: bool = False) -> LoadedFile:
     """What `export_module` wrote, for a CPU that this machine has.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from tvm.target import Target
 
 from tvm_neocpu.core.cpu import Cpu, cache_sizes, feature_hash, isa_of
+from tvm_neocpu.core.dot import dots_of
 from tvm_neocpu.runtime import host as host_cpu
 from tvm_neocpu.runtime.threads import thread_count
 from tvm_neocpu.targets import llvm
@@ -53,7 +54,8 @@ def describe_target(target: Target, *, measured: bool = True) -> CompileTarget:
     features = llvm.features_of(target)
     missing = host_cpu.missing_features(features, triple)
     cores = int(target.attrs.get("num-cores", 0)) or thread_count()
-    cpu = with_family(Cpu(canonical_name(mcpu), isa_of(features), cores))
+    cpu = Cpu(canonical_name(mcpu), isa_of(features), cores, dots=dots_of(features))
+    cpu = with_family(cpu)
     if not missing:
         cpu = _with_reported_caches(cpu)
     name = _log_name(cpu, mcpu, triple)

@@ -1,6 +1,7 @@
 """One workload under one config as a function of its own: what tuning times and benchmarks run.
 
-The epilogue is the usual one, bias and ReLU, so that its registers and stores are measured too.
+The epilogue is the usual one, so that its registers and stores are measured too: bias and ReLU; of
+integers bias, scale, rounding and saturation to uint8.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.table import implementation_of
 
+# What integer products are summed in.
+SUMS = "int32"
 # Of a stored feature map (N, C/x, H, W, x) or (N, C, H, W).
 SPATIAL_AXES = (2, 3)
 
@@ -32,7 +35,11 @@ def unscheduled(workload: Workload, config: Config) -> tirx.PrimFunc:
     """The same, as its template computes it. What has no weight has no epilogue either."""
     entry = implementation_of(config)
     tensors = [
-        te.placeholder(stored_shape(operand, entry, workload, config), operand.dtype, operand.name)
+        te.placeholder(
+            stored_shape(operand, entry, workload, config),
+            stored_type(operand, entry),
+            operand.name,
+        )
         for operand in workload.operands
     ]
     result = entry.compute(*tensors, workload, config)
@@ -40,9 +47,23 @@ def unscheduled(workload: Workload, config: Config) -> tirx.PrimFunc:
         return te.create_prim_func([*tensors, result])
     bias = te.placeholder(_bias_shape(result), result.dtype, "bias")
     biased = te.compute(result.shape, lambda *at: result(*at) + bias(*_of_bias(at)), name="T_add")
+    if result.dtype == SUMS:
+        scale = te.placeholder(_bias_shape(result), "float32", "scale")
+        return te.create_prim_func([*tensors, bias, scale, _requantized(biased, scale)])
     zero = tirx.const(0, result.dtype)
     output = te.compute(result.shape, lambda *at: tirx.Max(zero, biased(*at)), name="T_relu")
     return te.create_prim_func([*tensors, bias, output])
+
+
+def _requantized(sums: te.Tensor, scale: te.Tensor) -> te.Tensor:
+    """uint8 of zero point 0: what follows a quantised convolution and its ReLU."""
+    low, high = (tirx.const(float(bound), "float32") for bound in (0, 255))
+
+    def element(*at: tirx.Var) -> tirx.Expr:
+        value = tirx.round(sums(*at).astype("float32") * scale(*_of_bias(at)))
+        return tirx.Min(tirx.Max(value, low), high).astype("uint8")
+
+    return te.compute(sums.shape, element, name="T_requantize")
 
 
 def stored_shape(
@@ -55,6 +76,13 @@ def stored_shape(
     if operand.role is Role.WEIGHT and entry.packed_shape is not None:
         return entry.packed_shape(workload, config)
     return operand.shape
+
+
+def stored_type(operand: Operand, entry: Implementation) -> str:
+    """The element type in which an implementation reads an operand."""
+    if operand.role is not Role.WEIGHT:
+        return operand.dtype
+    return entry.packed_types.get(operand.dtype, operand.dtype)
 
 
 def _bias_shape(result: te.Tensor) -> list[int]:

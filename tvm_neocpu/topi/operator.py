@@ -8,7 +8,7 @@ looks in a Relax module is the third record, ``relay_passes.operators.call_form.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -79,6 +79,7 @@ class Implementation:
     misfit: Callable[[Any, Any], str | None] = lambda workload, config: None
     forbids: Callable[[Any, Any], str | None] = lambda workload, config: None
     types: tuple[Types, ...] = (FP32,)
+    packed_types: Mapping[str, str] = field(default_factory=dict, hash=False)
     isas: tuple[str, ...] = ()
     takes_prologue: bool = False
     classic: tuple[ClassicKnob, ...] = ()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvm_neocpu.core.errors import LineError
-from tvm_neocpu.core.types import Types, item_bytes
+from tvm_neocpu.core.types import Types, item_bytes, product_types
 
 
 def read_tensor(arg: Any) -> tuple[list[int], str]:
@@ -37,9 +37,10 @@ def read_data_and_weight(args: list[Any], rank: int) -> tuple[list[int], list[in
     if not len(shape) == len(weight) == rank:
         raise LineError(f"tensors of {len(shape)} and {len(weight)} dimensions")
     out_dtype = next((arg for arg in reversed(args[2:]) if isinstance(arg, str)), dtype)
-    if not dtype == weight_dtype == out_dtype:
+    types = product_types(dtype, weight_dtype, out_dtype)
+    if types is None:
         raise LineError(f"mixed types {dtype}, {weight_dtype} -> {out_dtype}")
-    return shape, weight, Types(dtype, weight_dtype, out_dtype, out_dtype)
+    return shape, weight, types
 
 
 def read_count(value: Any, min_value: int = 1) -> int:

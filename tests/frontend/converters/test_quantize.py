@@ -69,6 +69,10 @@ def test_the_range_of_the_data_and_zero(data: Array) -> None:
         (SCALES, {"axis": 3}, "axis 3 is outside"),
         (np.float32([[1, 2]]), {"axis": 1, "block_size": 3}, "for blocks of 3"),
         (np.float32(1), {"output_dtype": TensorProto.INT4}, "int4 is none of int8"),
+        (np.float32(0), {}, "a scale of 0; scales are positive and finite"),
+        (np.float32(-0.5), {}, "a scale of -0.5; scales are positive"),
+        (np.float32([1, np.nan, 1, 1]), {"axis": 1}, "a scale of nan; scales are positive"),
+        (np.float32(np.inf), {}, "a scale of inf; scales are positive"),
     ],
 )
 def test_refused_in_one_line(scale: Array, attributes: dict[str, int], message: str) -> None:

@@ -47,7 +47,7 @@ def test_the_model_prefers_what_the_paper_recommends(cpu: Cpu) -> None:
 
 def test_doubles_take_twice_as_long() -> None:
     """A register holds half as many of them, and every byte of traffic is two."""
-    config = ConvConfig(16, 16, 14, oh_bn=4)
+    config = ConvConfig(16, 16, 14, unroll_ker=False, oh_bn=4)
     doubles = replace(CONV, types=uniform("float64"))
     ratio = predict_seconds(doubles, config, SKYLAKE) / predict_seconds(CONV, config, SKYLAKE)
     assert 1.8 < ratio < 2.5
@@ -60,3 +60,21 @@ def test_the_smaller_tile_of_a_pair_waits_for_its_additions() -> None:
     config = ConvConfig(64, 16, 4)
     pair, whole = (predict_seconds(conv, config, cpu) for conv in (seven, eight))
     assert pair > 0.95 * whole
+
+
+def test_taps_of_few_channels_stay_a_loop() -> None:
+    """Each unrolled tap stores its accumulators: 14 for 8 steps (ResNeXt, RegNet)."""
+    cpu = Cpu("znver3", AVX2, cores=1)
+    grouped = ConvWorkload(1, 256, 28, 28, 256, (3, 3), padding=(1, 1, 1, 1), groups=32)
+    best = min(space(grouped, cpu), key=lambda config: predict_seconds(grouped, config, cpu))
+    assert best.oc_bn == 8 and not best.unroll_ker
+
+
+def test_a_group_reads_its_own_channels() -> None:
+    """32 groups take no longer than 32 convolutions of a group's size."""
+    cpu = Cpu("znver3", AVX2, cores=1)
+    one = ConvWorkload(1, 8, 56, 56, 8, (3, 3), (2, 2), (1, 1, 1, 1))
+    many = replace(one, in_channels=256, out_channels=256, groups=32)
+    config = ConvConfig(8, 8, 14, unroll_ker=False, oh_bn=2)
+    ratio = predict_seconds(many, config, cpu) / predict_seconds(one, config, cpu)
+    assert ratio < 32

@@ -43,6 +43,14 @@ def test_tiles_chunks_and_what_they_read() -> None:
     assert DirectGeometry(CONV, replace(CONFIG, parallel_oc=True)).chunks == 30
 
 
+def test_blocks_of_a_group_read_the_same_input() -> None:
+    grouped = DirectGeometry(replace(CONV, groups=2), replace(CONFIG, oc_bn=8))
+    assert (grouped.readers, grouped.pads_by_block) == (3, False)
+    alone = DirectGeometry(replace(CONV, groups=2), replace(CONFIG, oc_bn=24))
+    assert (alone.readers, alone.pads_by_block) == (1, True)
+    assert not DirectGeometry(CONV, replace(CONFIG, oc_bn=48)).pads_by_block
+
+
 def test_nothing_is_padded_where_tiles_divide_an_unpadded_output() -> None:
     conv = replace(CONV, padding=(0, 0, 0, 0))
     assert not DirectGeometry(conv, replace(CONFIG, reg_n=5)).is_padded

@@ -56,6 +56,22 @@ def test_a_pair_of_tiles_is_written_out() -> None:
     assert steps.output_shape(sch, sch.get_sblock(PRODUCT))[3] == 17
 
 
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        # The rows of all seven tiles of a chunk, for one block of channels.
+        (TILE, "4, 16, 16, vector 8"),
+        (replace(TILE, oh_bn=1), "parallel 7, 4, 4, 16, vector 8"),
+        (replace(TILE, oh_bn=1, parallel_oc=True), "parallel 28, 4, 16, vector 8"),
+        # Two blocks of a group read the same channels.
+        (replace(TILE, oc_bn=8, oh_bn=1), "parallel 7, 4, 4, 16, vector 8"),
+    ],
+)
+def test_a_group_that_is_one_block_is_padded_for_it(config: ConvConfig, expected: str) -> None:
+    conv = replace(CONV, in_channels=32, groups=4)
+    assert nest(conv, config, "conv2d_pad") == expected
+
+
 def test_an_odd_block_runs_in_the_vectors_that_its_type_allows() -> None:
     """No statement takes more than eight registers: 24 lanes are three vectors of eight."""
     conv, config = replace(CONV, out_channels=48), replace(TILE, oc_bn=24, oc_lanes=32)

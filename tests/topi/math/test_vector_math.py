@@ -175,3 +175,11 @@ def test_functions_of_functions(outer: str) -> None:
     got = run(lambda x: function(vector_math.softplus(x)), values)
     expected = truth(np.logaddexp(0, values.astype("float64")))
     np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("shift", [0, 7, 128])
+def test_nearest_rounds_halves_to_even_and_shifts(shift: int) -> None:
+    values = np.concatenate([np.linspace(-300, 300, 4801), np.linspace(-4e6, 4e6, 4801)])
+    values = values.astype("float32")
+    found = run(lambda x: vector_math.nearest(x, shift), values)
+    np.testing.assert_array_equal(found, np.round(values.astype("float64")) + shift)

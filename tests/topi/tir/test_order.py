@@ -18,6 +18,7 @@ from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import PIXELS_KEY, plant_pixel_requests
 from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY, plant_prefetches
+from tvm_neocpu.topi.tir.round_and_saturate import round_and_saturate
 from tvm_neocpu.topi.tir.transpose_tiles import transpose_tiles
 from tvm_neocpu.topi.tir.whole_vectors import whole_vectors
 
@@ -72,5 +73,11 @@ def test_order(earlier: object, later: object) -> None:
 
 
 def test_what_the_general_rule_scheduled_has_no_marks_to_look_for() -> None:
-    found = (transpose_tiles, whole_vectors, outline_parallel, forget_locals)
+    found = (
+        round_and_saturate,
+        transpose_tiles,
+        whole_vectors,
+        outline_parallel,
+        forget_locals,
+    )
     assert found == GENERIC_REWRITES

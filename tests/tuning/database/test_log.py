@@ -84,7 +84,7 @@ def test_reasons_say_what_is_wrong(assets) -> None:
     assert reasons["8"] == "format version 0.3 is newer than 0.2"
     assert reasons["10"] == "no value for oc_bn, reg_n"
     assert reasons["11"] == "unknown knob 'warp' of conv2d_NCHWc"
-    assert reasons["12"] == "mixed types uint8, int8 -> int32"
+    assert reasons["12"] == "mixed types int8, int8 -> int32"
 
 
 def test_logs_of_every_version_load_without_a_warning(assets) -> None:

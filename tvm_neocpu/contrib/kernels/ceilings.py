@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 import tvm
-from tvm import te
+from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
-from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.types import INTEGER_PRODUCTS, Types, item_bytes, uniform
 from tvm_neocpu.targets import CompileTarget
+from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
+from tvm_neocpu.topi.tir.plant_dots import plant_dots
 
 # The peak kernel: reduction steps of a run, length of an operand (divides the steps), vectors.
 STEPS, OPERANDS, VECTORS = 102_400, 128, 2
@@ -43,18 +47,19 @@ class PeakKernel:
                 out[row, vector] += x[k % OPERANDS, vector] * y[k % OPERANDS, row]
 
     Each loaded operand serves several FMAs, so nothing but the FMA units limits it. The last
-    quarter of the registers holds operands. All elements are of ``dtype``.
+    quarter of the registers holds operands. All elements are of ``types``, a workload's or one
+    type's name; of integers, x and y are words, multiplied by the CPU's own instruction.
     """
 
-    def __init__(self, target: CompileTarget, dtype: str) -> None:
-        unit, threads = target.cpu.unit(dtype), target.cpu.cores
+    def __init__(self, target: CompileTarget, types: str | Types) -> None:
+        types = uniform(types) if isinstance(types, str) else types
+        unit, threads = target.cpu.unit(types.accumulator), target.cpu.cores
         lanes, rows = unit.lanes, unit.registers * 3 // 8
-        x = te.placeholder((OPERANDS, VECTORS, lanes), dtype, name="x")
-        y = te.placeholder((OPERANDS, rows), dtype, name="y")
         k = te.reduce_axis((0, STEPS), name="k")
+        x, y, product = _operands(target.cpu, types, rows, k)
         out = te.compute(
             (threads, rows, VECTORS, lanes),
-            lambda t, i, j, v: te.sum(x[k % OPERANDS, j, v] * y[k % OPERANDS, i], axis=[k]),
+            lambda t, i, j, v: te.sum(product(i, j, v), axis=[k]),
             name="fma",
         )
         sch = Schedule(te.create_prim_func([x, y, out]))
@@ -69,17 +74,44 @@ class PeakKernel:
         _unroll_tile(sch, sch.decompose_reduction(block, steps))
         _unroll_tile(sch, write)
         tile = rows * VECTORS
-        self.flops = 2.0 * threads * tile * lanes * STEPS
+        self.flops = 2.0 * threads * tile * lanes * STEPS * _products_of_lane(target.cpu, types)
         self.arguments = [
-            tvm.runtime.tensor(np.full([int(extent) for extent in t.shape], 0.5, dtype))
+            tvm.runtime.tensor(
+                np.full([int(extent) for extent in t.shape], 0.5).astype(str(t.dtype))
+            )
             for t in (x, y, out)
         ]
-        module = tvm.compile(sch.mod, target=target.target).jit()
+        module = tvm.compile(plant_dots(sch.mod["main"], target.cpu), target=target.target).jit()
         self._timer = module.time_evaluator("main", tvm.cpu(), number=1, repeat=3)
 
     def gflops(self) -> float:
         """The peak in GFLOP/s at this moment; the clock drifts, so ask beside every kernel."""
         return self.flops / float(median(self._timer(*self.arguments).results)) / 1e9
+
+
+def _operands(
+    cpu: Cpu, types: Types, rows: int, k: te.IterVar
+) -> tuple[te.Tensor, te.Tensor, Callable[..., tirx.Expr]]:
+    """x, y, and the product of an element of each: of numbers, or of words of integers."""
+    lanes = cpu.lanes(types.accumulator)
+    if types not in INTEGER_PRODUCTS:
+        x = te.placeholder((OPERANDS, VECTORS, lanes), types.data, name="x")
+        y = te.placeholder((OPERANDS, rows), types.data, name="y")
+        return x, y, lambda i, j, v: x[k % OPERANDS, j, v] * y[k % OPERANDS, i]
+    by = cpu.dot(types)
+    x = te.placeholder((OPERANDS, VECTORS, lanes), WORD_TYPE, name="x")
+    y = te.placeholder((OPERANDS, rows, by.elements), by.data, name="y")
+
+    def product(i: tirx.Var, j: tirx.Var, v: tirx.Var) -> tirx.Expr:
+        elements = (y[k % OPERANDS, i, at] for at in range(by.elements))
+        return dot(word(*elements), x[k % OPERANDS, j, v])
+
+    return x, y, product
+
+
+def _products_of_lane(cpu: Cpu, types: Types) -> int:
+    """Multiply-adds of a lane in one instruction."""
+    return cpu.dot(types).elements if types in INTEGER_PRODUCTS else 1
 
 
 def _unroll_tile(sch: Schedule, block: SBlockRV) -> None:

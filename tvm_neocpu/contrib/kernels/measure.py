@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
@@ -14,6 +14,7 @@ import tvm
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.types import Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.cost.ranking import ranked
@@ -21,6 +22,8 @@ from tvm_neocpu.topi.kernel import kernel
 
 REPEAT = 7
 MIN_REPEAT_MS = 20
+# The peak kernel of a workload's types.
+PeakOf = Callable[[Types], PeakKernel]
 # Every integer type of at least a byte holds them.
 INTEGERS = 100
 
@@ -56,14 +59,14 @@ class KernelTime:
 
 
 def time_workloads(
-    workloads: Mapping[Workload, int], target: CompileTarget, tries: int, peak: PeakKernel
+    workloads: Mapping[Workload, int], target: CompileTarget, tries: int, peak: PeakOf
 ) -> Iterator[list[KernelTime]]:
     """For each workload, the fastest of the ``tries`` best ranked configs of every implementation.
 
     The cost model's own choice comes first; ``workloads`` says how often each occurs.
     """
     for workload, count in workloads.items():
-        yield time_workload(workload, target, tries, peak, count)
+        yield time_workload(workload, target, tries, peak(workload.types), count)
 
 
 def time_workload(

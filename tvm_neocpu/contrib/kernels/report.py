@@ -15,9 +15,7 @@ from tvm_neocpu.core.config import knobs
 
 def show(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings, console: Console) -> None:
     """Print one row for each config; a group's first row is the cost model's choice."""
-    table = Table(
-        title=f"FMA peak {ceilings.peak:.0f} GFLOP/s, reads {ceilings.bandwidth:.0f} GB/s"
-    )
+    table = Table(title=f"peak {ceilings.peak:.0f} GFLOP/s, reads {ceilings.bandwidth:.0f} GB/s")
     for heading in ("workload", "x", "implementation", "config"):
         table.add_column(heading)
     for heading in ("us", "GFLOP/s", "of peak", "MB", "roofline", "of roofline", "predicted us"):
@@ -31,7 +29,7 @@ def show(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings, console: Co
     seconds, flops = totals(groups)
     console.print(
         f"untuned choices, whole network: {seconds * 1e3:.3f} ms, {flops / seconds / 1e9:.0f} "
-        f"effective GFLOP/s, {flops / seconds / 1e9 / ceilings.peak:.0%} of peak"
+        f"effective GFLOP/s, {share_of_peak(groups):.0%} of peak"
     )
 
 
@@ -43,6 +41,13 @@ def totals(groups: Sequence[Sequence[KernelTime]]) -> tuple[float, float]:
     return seconds, float(flops)
 
 
+def share_of_peak(groups: Sequence[Sequence[KernelTime]]) -> float:
+    """Of the time of those choices, what their operations take at the peak of their types."""
+    chosen = [group[0] for group in groups if group]
+    least = sum(timed.workload.flops / timed.peak / 1e9 * timed.occurrences for timed in chosen)
+    return least / totals(groups)[0]
+
+
 def as_json(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings) -> dict[str, Any]:
     """Everything that the table shows, and every config in full."""
     seconds, flops = totals(groups)
@@ -51,6 +56,7 @@ def as_json(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings) -> dict[
         "read_gbytes_per_second": ceilings.bandwidth,
         "untuned_seconds": seconds,
         "untuned_gflops": flops / seconds / 1e9,
+        "untuned_share_of_peak": share_of_peak(groups),
         "kernels": [
             {
                 "workload": str(timed.workload),
@@ -60,6 +66,7 @@ def as_json(groups: Sequence[Sequence[KernelTime]], ceilings: Ceilings) -> dict[
                 "untuned_choice": timed is group[0],
                 "seconds": timed.seconds,
                 "gflops": timed.gflops,
+                "peak_gflops": timed.peak,
                 "share_of_peak": timed.share_of_peak,
                 "least_bytes": timed.moved_bytes,
                 "roofline_gflops": ceilings.bound(timed.workload.flops, timed.moved_bytes),

@@ -90,6 +90,11 @@ class Node:
             raise UnsupportedOperatorError(f"input {place} must be a constant")
         return values if values.size else None
 
+    def known(self, place: int) -> Array | None:
+        """The values of an input; ``None`` where it is omitted or not known at import."""
+        expr = self.input(place)
+        return None if expr is None else self._values(expr)
+
     def ints(self, name: str, count: int, default: int) -> tuple[int, ...]:
         """A list attribute of ``count`` whole numbers; ``default`` throughout where it is absent.
 

@@ -3,7 +3,8 @@
     QuantizeLinear      y = saturate(round(x / scale) + zero)
     DequantizeLinear    y = (x - zero) * scale
 
-Plain arithmetic, so that weights that are dequantised become float constants.
+float32 and 8 bits (32 to dequantise) become calls that :class:`IntegerOperators` reads, anything
+else plain arithmetic.
 """
 
 from __future__ import annotations
@@ -15,26 +16,31 @@ from tvm import relax
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
+from tvm_neocpu.relay_passes.operators import quantize
 
 _QUANTIZED = ("int8", "uint8", "int16", "uint16")
 _DEQUANTIZED = (*_QUANTIZED, "int32")
 _FLOATS = ("float16", "float32", "float64")
+# What integer operators work on.
+_CODED = ("int8", "uint8")
+_FLOAT = "float32"
 
 
 def quantize_linear(node: Node) -> relax.Expr:
     """One scale for all, one for each element of ``axis``, or one for each block along it."""
-    zero = node.input(2)
+    scale, zero = node.required(1), node.input(2)
     dtype = _named_type(node) or ("uint8" if zero is None else str(zero.ty.dtype))
     if dtype not in _QUANTIZED:
         raise UnsupportedOperatorError(f"{dtype} is none of {', '.join(_QUANTIZED)}")
+    check_scale(node, 1)
+    if _is_plain(node) and node.dtype == str(scale.ty.dtype) == _FLOAT and dtype in _CODED:
+        return quantize.quantize(node.data, *_scaling(node, dtype), axis=_axis(node))
     # ONNX Runtime divides in float32, whatever the type of the data is.
     wide = "float64" if node.dtype == "float64" else "float32"
-    scale = _spread(node, _as(node, node.required(1), wide))
-    real = node.emit(relax.op.divide(_as(node, node.data, wide), scale))
-    value = node.emit(relax.op.round(real))
+    scale = _spread(node, _as(node, scale, wide))
     if zero is not None:
-        value = node.emit(relax.op.add(value, _spread(node, _as(node, zero, wide))))
-    return _saturated(node, value, dtype)
+        zero = _spread(node, _as(node, zero, wide))
+    return quantize.quantized(node.emit, _as(node, node.data, wide), scale, zero, dtype)
 
 
 def dequantize_linear(node: Node) -> relax.Expr:
@@ -45,13 +51,68 @@ def dequantize_linear(node: Node) -> relax.Expr:
     dtype = _named_type(node) or str(scale.ty.dtype)
     if dtype not in _FLOATS:
         raise UnsupportedOperatorError(f"{dtype} is none of {', '.join(_FLOATS)}")
-    whole = _as(node, node.data, "int32")
+    check_scale(node, 1)
+    coded = node.dtype in (*_CODED, "int32")
+    if coded and _is_plain(node) and dtype == str(scale.ty.dtype) == _FLOAT:
+        return quantize.dequantize(node.data, *_scaling(node, node.dtype), axis=_axis(node))
     if zero is not None:
-        whole = node.emit(relax.op.subtract(whole, _spread(node, _as(node, zero, "int32"))))
+        zero = _spread(node, _as(node, zero, "int32"))
     # A product in float16 would overflow where its result does not.
     wide = "float64" if dtype == "float64" else "float32"
-    real = relax.op.multiply(_as(node, whole, wide), _spread(node, _as(node, scale, wide)))
+    scale = _spread(node, _as(node, scale, wide))
+    real = quantize.dequantized(node.emit, node.data, scale, zero)
     return real if wide == dtype else relax.op.astype(node.emit(real), dtype)
+
+
+def check_scale(node: Node, place: int) -> None:
+    """Raises UnsupportedOperatorError for a scale that is known and not positive and finite."""
+    scale = node.known(place)
+    if scale is None:
+        return
+    bad = scale[~(np.isfinite(scale) & (scale > 0))]
+    if bad.size:
+        raise UnsupportedOperatorError(
+            f"a scale of {bad.flat[0]:g}; scales are positive and finite"
+        )
+
+
+def _is_plain(node: Node) -> bool:
+    """Whether one scale serves all, or each element of an axis has its own."""
+    scale, zero = static_shape_of(node.required(1).ty), node.input(2)
+    if scale is None or node.attributes.get("block_size", 0):
+        return False
+    if zero is not None and static_shape_of(zero.ty) != scale:
+        return False
+    if scale in ((), (1,)):
+        return int(node.data.ty.ndim) >= 0
+    return len(scale) == 1 and scale[0] == node.extent(_axis(node))
+
+
+def _scaling(node: Node, dtype: str) -> tuple[relax.Expr, relax.Expr]:
+    """Scale and zero point, a scalar each where they have one element."""
+    dims = static_shape_of(node.required(1).ty)
+    zero = node.input(2)
+    if zero is None:
+        zero = relax.const(np.zeros(dims, dtype))
+    pair = (node.required(1), zero)
+    if dims != (1,):
+        return pair
+    scale, zero = (_scalar(node, value) for value in pair)
+    return scale, zero
+
+
+def _scalar(node: Node, value: relax.Expr) -> relax.Expr:
+    return node.emit(relax.op.reshape(value, []))
+
+
+def _axis(node: Node) -> int:
+    """The axis of a vector of scales, from the front; 0 for a scalar, which needs none."""
+    if static_shape_of(node.required(1).ty) in ((), (1,)):
+        return 0
+    axis = node.attributes.get("axis", 1)
+    if not -node.rank <= axis < node.rank:
+        raise UnsupportedOperatorError(f"axis {axis} is outside a tensor of rank {node.rank}")
+    return int(axis % node.rank)
 
 
 def dynamic_quantize_linear(node: Node) -> relax.Expr:
@@ -64,8 +125,7 @@ def dynamic_quantize_linear(node: Node) -> relax.Expr:
     scale = node.emit(relax.op.where(node.emit(relax.op.equal(width, none)), one, width))
     zero = node.emit(relax.op.negative(node.emit(relax.op.divide(low, scale))))
     zero = node.emit(relax.op.round(node.emit(relax.op.clip(zero, 0, 255))))
-    places = node.emit(relax.op.round(node.emit(relax.op.divide(node.data, scale))))
-    value = node.emit(_saturated(node, node.emit(relax.op.add(places, zero)), "uint8"))
+    value = node.emit(quantize.quantized(node.emit, node.data, scale, zero, "uint8"))
     return relax.Tuple([value, scale, node.emit(relax.op.astype(zero, "uint8"))][: node.outputs])
 
 
@@ -78,23 +138,14 @@ def _as(node: Node, value: relax.Expr, dtype: str) -> relax.Expr:
     return value if str(value.ty.dtype) == dtype else node.emit(relax.op.astype(value, dtype))
 
 
-def _saturated(node: Node, value: relax.Expr, dtype: str) -> relax.Expr:
-    limits = np.iinfo(dtype)
-    clipped = relax.op.clip(value, float(limits.min), float(limits.max))
-    return relax.op.astype(node.emit(clipped), dtype)
-
-
 def _spread(node: Node, value: relax.Expr) -> relax.Expr:
     """A scale or zero point, shaped so that it broadcasts over the data."""
     dims = static_shape_of(value.ty)
     if dims is None:
         raise UnsupportedOperatorError("the shape of its scale is not known at import")
     if dims in ((), (1,)):
-        return value if not dims else node.emit(relax.op.reshape(value, []))
-    axis = node.attributes.get("axis", 1)
-    if not -node.rank <= axis < node.rank:
-        raise UnsupportedOperatorError(f"axis {axis} is outside a tensor of rank {node.rank}")
-    axis %= node.rank
+        return value if not dims else _scalar(node, value)
+    axis = _axis(node)
     block = node.attributes.get("block_size", 0)
     if block:
         return _blocks(node, value, dims, axis, block)

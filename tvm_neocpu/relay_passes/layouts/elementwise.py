@@ -16,12 +16,13 @@ from tvm_neocpu.relay_passes.layouts.flow import (
     per_channel_constant,
     same_call,
 )
+from tvm_neocpu.relay_passes.operators.quantize import NEAREST
 
 # fmt: off
 UNARY = frozenset(f"relax.{name}" for name in (
-    "abs", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "negative", "round", "rsqrt",
-    "sigmoid", "sign", "sin", "sqrt", "square", "tanh", "nn.gelu", "nn.gelu_tanh", "nn.leakyrelu",
-    "nn.relu", "nn.relu6", "nn.selu", "nn.silu", "nn.softplus",
+    "abs", "astype", "ceil", "clip", "cos", "erf", "exp", "floor", "log", "negative", "round",
+    "rsqrt", "sigmoid", "sign", "sin", "sqrt", "square", "tanh", "nn.gelu", "nn.gelu_tanh",
+    "nn.leakyrelu", "nn.relu", "nn.relu6", "nn.selu", "nn.silu", "nn.softplus",
 ))
 BINARY = frozenset(f"relax.{name}" for name in (
     "add", "divide", "maximum", "minimum", "multiply", "power", "subtract",
@@ -50,6 +51,6 @@ def _binary_flow(call: relax.Call) -> Flow:
     return Flow(FlowKind.JOIN, tensors, (channels,))
 
 
-RULES = {name: LayoutRule(_unary_flow, same_call) for name in UNARY} | {
+RULES = {name: LayoutRule(_unary_flow, same_call) for name in (*UNARY, NEAREST)} | {
     name: LayoutRule(_binary_flow, same_call) for name in BINARY
 }

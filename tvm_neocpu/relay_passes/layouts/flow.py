@@ -45,6 +45,9 @@ class Flow:
 
 BOUNDARY = Flow(FlowKind.BOUNDARY)
 
+# What the element types of feature maps begin with: int64 counts and indexes, it is no map.
+_NUMBERS = ("float", "uint8", "int8", "int16", "uint16", "int32")
+
 # Emits an expression and returns the variable that it is bound to.
 Emit = Callable[[relax.Expr], relax.Expr]
 
@@ -87,9 +90,9 @@ def follow_first(call: relax.Call) -> Flow:
 
 
 def is_feature_map(expr: relax.Expr) -> bool:
-    """A tensor of floating-point numbers of static shape (N, C, H, W)."""
+    """A tensor of static shape (N, C, H, W): of floats, or of a quantised network's integers."""
     shape = static_shape(expr)
-    return shape is not None and len(shape) == 4 and dtype_of(expr).startswith("float")
+    return shape is not None and len(shape) == 4 and dtype_of(expr).startswith(_NUMBERS)
 
 
 def channels_of(expr: relax.Expr) -> int:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from tvm import relax
 
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.types import uniform
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.constants import Array, constant_of
+from tvm_neocpu.relay_passes.ir.exprs import ints, op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import CallForm, Layouts
-from tvm_neocpu.relay_passes.operators.refusals import refused_operands
+from tvm_neocpu.relay_passes.operators.refusals import refused_operands, types_of
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 OP = "relax.nn.conv2d"
@@ -24,8 +24,9 @@ def conv_workload(call: relax.Expr) -> ConvWorkload | None:
     if op_name(call) != OP or _refusal(call) is not None:
         return None
     data, weight = call.args
-    shape, layouts = static_shape(data), _known_layouts(call)
-    assert shape is not None and layouts is not None, "a call without them is refused"
+    shape, layouts, types = static_shape(data), _known_layouts(call), types_of(call)
+    known = shape is not None and layouts is not None and types is not None
+    assert known, "a call without them is refused"
     out_channels, _, *kernel = (int(extent) for extent in weight.value.shape)
     attrs = call.attrs
     return ConvWorkload(
@@ -36,7 +37,23 @@ def conv_workload(call: relax.Expr) -> ConvWorkload | None:
         ints(attrs.padding),
         ints(attrs.dilation),
         int(attrs.groups),
-        uniform(dtype_of(data)),
+        types,
+    )
+
+
+def convolution(data: relax.Expr, weight: Array, conv: ConvWorkload, groups: int) -> relax.Expr:
+    """A call over NCHW with another weight and number of groups than the workload's; not emitted.
+
+    What it sums integers in is said; floats are their own type.
+    """
+    return relax.op.nn.conv2d(
+        data,
+        constant_of(weight),
+        strides=list(conv.stride),
+        padding=list(conv.padding),
+        dilation=list(conv.dilation),
+        groups=groups,
+        out_dtype=None if conv.types.is_uniform else conv.types.output,
     )
 
 
@@ -75,6 +92,7 @@ def _alter(
         data_layout=str(before),
         kernel_layout="OIHW",
         out_layout=str(after),
+        out_dtype=attrs.out_dtype or None,
     )
 
 

@@ -9,10 +9,9 @@ from math import prod
 
 from tvm import relax
 
-from tvm_neocpu.core.types import uniform
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
-from tvm_neocpu.relay_passes.operators.refusals import refused_operands
+from tvm_neocpu.relay_passes.operators.refusals import refused_operands, types_of
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 OP = "relax.matmul"
@@ -25,11 +24,11 @@ def dense_workload(call: relax.Expr) -> DenseWorkload | None:
     if op_name(call) != OP or _refusal(call) is not None:
         return None
     data, weight = call.args
-    shape = static_shape(data)
-    assert shape is not None, "a call without it is refused"
+    shape, types = static_shape(data), types_of(call)
+    assert shape is not None and types is not None, "a call without them is refused"
     *outside, in_features = shape
     out_features = int(weight.value.shape[1])
-    return DenseWorkload(prod(outside), in_features, out_features, uniform(dtype_of(data)))
+    return DenseWorkload(prod(outside), in_features, out_features, types)
 
 
 def _refusal(call: relax.Call) -> str | None:

@@ -40,6 +40,7 @@ def decode(template: str, args: list[Any], extras: Mapping[str, Any]) -> ConvWor
         dilation=read_pair(dilation),
         groups=groups,
         types=types,
+        pad_value=read_count(extras.get("pad_value", 0), min_value=0),
     )
     if conv.autotvm_weight_shape != tuple(weight) or conv.out_channels % groups:
         raise LineError(f"weight {weight} does not fit data {shape} in {groups} groups")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tvm_neocpu.core.errors import WorkloadTextError
+from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Padding, Pair
 
 EXAMPLE = "64x56x56->64 3x3 s2 p1"
@@ -12,19 +13,22 @@ _CONV = re.compile(
     r"(?:batch(?P<batch>\d+) )?(?P<channels>\d+)x(?P<height>\d+)x(?P<width>\d+)->(?P<filters>\d+) "
     r"(?P<rows>\d+)x(?P<columns>\d+)(?P<options>.*)"
 )
-_OPTION = re.compile(r" (?:(?P<key>[spdg])(?P<values>\d+|\(\d+(?:, ?\d+)*\))|(?P<word>depthwise))")
+# What element types, printed behind everything else, begin with.
+_TYPES = re.compile(r" (?P<types>u?int\d+.*|b?float\d+.*)")
+_OPTION = re.compile(r" (?:(?P<key>[spdgz])(?P<values>\d+|\(\d+(?:, ?\d+)*\))|(?P<word>depthwise))")
 
 
 def parse(text: str) -> ConvWorkload | None:
     """The inverse of ``str``: stride, padding, dilation, groups as s, p, d, g, once or in full.
 
-    ``None`` for a text of another form. Raises WorkloadTextError for unknown options, and for a
-    convolution that has no output.
+    z is what the padding consists of. ``None`` for a text of another form. Raises
+    WorkloadTextError for unknown options, and for a convolution that has no output.
     """
     conv = _CONV.fullmatch(text.strip())
     if conv is None:
         return None
-    options = _options(text, conv["options"])
+    rest, types = split_types(text, conv["options"])
+    options = _options(text, rest)
     channels = int(conv["channels"])
     found = ConvWorkload(
         int(conv["batch"] or 1),
@@ -37,9 +41,22 @@ def parse(text: str) -> ConvWorkload | None:
         _padding(text, options.get("p", (0,))),
         _pair(text, options.get("d", (1,))),
         channels if "depthwise" in options else options.get("g", (1,))[0],
+        types,
+        options.get("z", (0,))[0],
     )
     _check(text, found)
     return found
+
+
+def split_types(text: str, rest: str) -> tuple[str, Types]:
+    """What is left of the options of a workload's text without its element types, and these."""
+    found = _TYPES.search(rest)
+    if found is None:
+        return rest, FP32
+    try:
+        return rest[: found.start()], Types.parse(found["types"].strip())
+    except ValueError as error:
+        raise WorkloadTextError(f"{text!r}: {error}") from None
 
 
 def _options(text: str, rest: str) -> dict[str, tuple[int, ...]]:
@@ -47,7 +64,7 @@ def _options(text: str, rest: str) -> dict[str, tuple[int, ...]]:
     while rest:
         option = _OPTION.match(rest)
         if option is None:
-            known = "s2, p1, d2, g4, depthwise"
+            known = "s2, p1, d2, g4, depthwise, z128, uint8 x int8 -> int32 -> int32"
             raise WorkloadTextError(f"{rest.strip()!r} in {text!r} is none of {known}")
         key = option["key"] or option["word"]
         found[key] = tuple(int(value) for value in re.findall(r"\d+", option["values"] or ""))

@@ -18,7 +18,10 @@ MAX_PLAIN_CHANNELS = 4
 
 @dataclass(frozen=True, order=True)
 class ConvWorkload(Workload):
-    """A 2-D convolution over logical NCHW shapes; ``padding`` is (top, left, bottom, right)."""
+    """A 2-D convolution over logical NCHW shapes; ``padding`` is (top, left, bottom, right).
+
+    ``pad_value`` is what the padding consists of: the zero point of quantised data.
+    """
 
     batch: int
     in_channels: int
@@ -31,6 +34,7 @@ class ConvWorkload(Workload):
     dilation: Pair = (1, 1)
     groups: int = 1
     types: Types = FP32
+    pad_value: int = 0
 
     @property
     def reach(self) -> Pair:
@@ -110,8 +114,12 @@ class ConvWorkload(Workload):
         return [data, weight, *window, "NCHW", "NCHW", self.types.output, *groups]
 
     def extras(self) -> dict[str, Any]:
-        """The group count, which the weight's shape tells of dense and depthwise ones only."""
-        return {"groups": self.groups} if self.groups > 1 else {}
+        """The group count, which the weight's shape tells of dense and depthwise ones only.
+
+        And what the padding consists of, unless it is zeros.
+        """
+        groups = {"groups": self.groups} if self.groups > 1 else {}
+        return groups | ({"pad_value": self.pad_value} if self.pad_value else {})
 
     @property
     def autotvm_weight_shape(self) -> Shape4:
@@ -133,6 +141,8 @@ class ConvWorkload(Workload):
             parts.append("d" + _short(self.dilation))
         if self.groups != 1:
             parts.append("depthwise" if self.is_depthwise else f"g{self.groups}")
+        if self.pad_value:
+            parts.append(f"z{self.pad_value}")
         if self.types != FP32:
             parts.append(str(self.types))
         return " ".join(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry, is_integer
 from tvm_neocpu.topi.cost.roofline import (
     PANEL_SHARE,
     Traffic,
@@ -16,6 +16,8 @@ from tvm_neocpu.topi.cost.roofline import (
 
 # Cycles of a tap for each register that a tile takes beyond half of them.
 CROWDED_CYCLES = 0.5
+# A byte is loaded, widened, multiplied and added in three instructions, a number in one.
+WIDENED = 1.5
 
 
 def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float:
@@ -52,5 +54,6 @@ def _tile_cycles(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float
     # Unrolled, only the ends of a row test for the border.
     tests = pixels * vectors if any(conv.padding) else 0
     control = 0 if config.unroll_ker else taps * (2 + tests)
-    issue = loads / cpu.load_per_cycle + CROWDED_CYCLES * crowded * taps
+    issue = loads / cpu.load_per_cycle * (WIDENED if is_integer(conv) else 1.0)
+    issue += CROWDED_CYCLES * crowded * taps
     return issue + control + 1.0 * pixels * vectors + 6

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from tvm_neocpu.core.layout import largest_factor
-from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.core.types import INTEGER_PRODUCTS, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 
@@ -91,6 +91,11 @@ class DepthwiseGeometry:
     def packed_shape(self) -> tuple[int, ...]:
         """The packed weight: (K/oc_bn, 1, R, S, 1, oc_bn)."""
         return (self.blocks, 1, *self.conv.kernel, 1, self.config.oc_bn)
+
+
+def is_integer(conv: ConvWorkload) -> bool:
+    """Whether it multiplies integers, whose products are sums of words."""
+    return conv.types in INTEGER_PRODUCTS
 
 
 def padded_bytes(conv: ConvWorkload, out_rows: int, oc_bn: int) -> int:

@@ -16,7 +16,12 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry
+from tvm_neocpu.topi.conv2d_depthwise.geometry import (
+    DepthwiseConfig,
+    DepthwiseGeometry,
+    is_integer,
+)
+from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import inline_padding, pad_spatial, place_padding
 
@@ -31,7 +36,9 @@ def compute(
     K is C times the multiplier, and x is i times it.
     """
     geometry = DepthwiseGeometry(conv, config)
-    padded = pad_spatial(data, conv.padding, geometry.padded_extent, PAD, repeat=conv.multiplier)
+    padded = pad_spatial(
+        data, conv.padding, geometry.padded_extent, PAD, conv.pad_value, repeat=conv.multiplier
+    )
     kh = te.reduce_axis((0, conv.kernel[0]), name="kh")
     kw = te.reduce_axis((0, conv.kernel[1]), name="kw")
     wide = conv.types.accumulator
@@ -39,7 +46,11 @@ def compute(
     def tap(n, o, y, x, c):
         row = y * conv.stride[0] + kh * conv.dilation[0]
         col = x * conv.stride[1] + kw * conv.dilation[1]
-        return padded[n, o, row, col, c].astype(wide) * weight[o, 0, kh, kw, 0, c].astype(wide)
+        pixel = padded[n, o, row, col, c].astype(wide)
+        # A product of integers is that of words of one number: a 32-bit product takes longer.
+        if is_integer(conv):
+            return dot(pixel, weight[o, 0, kh, kw, 0, c])
+        return pixel * weight[o, 0, kh, kw, 0, c].astype(wide)
 
     acc = te.compute(
         (conv.batch, geometry.blocks, geometry.rows, geometry.columns, config.oc_bn),
@@ -66,7 +77,8 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
         steps.unroll_all(sch, kh, kw)
     sch.reverse_compute_at(output, xo, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=2)
-    steps.hold_tile_in_registers(sch, acc, kh, unit)
+    registers = 1 if is_integer(conv) else steps.MAX_VECTORS
+    steps.hold_tile_in_registers(sch, acc, kh, unit, registers)
     if not geometry.is_copied:
         inline_padding(sch, PAD)
     place_padding(sch, PAD, chunk, cpu.unit(conv.types.data))
@@ -74,7 +86,9 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: DepthwiseConfig) -> np.ndarray:
-    """(K, 1, R, S) -> (K/x, 1, R, S, 1, x), contiguous."""
+    """(K, 1, R, S) -> (K/x, 1, R, S, 1, x), contiguous; integers in words of one each."""
+    if is_integer(conv):
+        weight = weight.astype(WORD_TYPE)
     channels, _, height, width = weight.shape
     blocked = weight.reshape(channels // config.oc_bn, config.oc_bn, 1, height, width)
     return np.ascontiguousarray(blocked.transpose(0, 2, 3, 4, 1))[:, :, :, :, None, :]

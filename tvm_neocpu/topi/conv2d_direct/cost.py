@@ -6,7 +6,6 @@ import math
 from collections import Counter
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.cost.roofline import (
@@ -31,11 +30,20 @@ PADDED_BYTES_PER_CYCLE = 16
 # Cycles that the loops around a block of channels take, where the block itself is written out
 # (Zen 3, ResNet-50's 1x1 layers: blocks of 8 take 1.00-1.04 times what blocks of 64 take).
 NEST_CYCLES = 2.0
+# Cycles in which an accumulator is stored behind each of the loops that an unrolled kernel becomes.
+# FMAs hide them, but not the loads that bound a tile of one vector (Zen 3, 14 pixels: 12 to 19
+# cycles a loop; 4 pixels x 2 vectors: 1).
+STORE_CYCLES = 1.0
 
 
 def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
-    geometry = DirectGeometry(conv, config)
+    return seconds_of(DirectGeometry(conv, config), cpu)
+
+
+def seconds_of(geometry: DirectGeometry, cpu: Cpu) -> float:
+    """The same of any geometry like this one's; it says what a step of its reduction takes."""
+    conv, config = geometry.conv, geometry.config
     # Two tiles that do not divide the columns are two loop nests: 4 and 3 of 7. The smaller one may
     # have too few accumulators to hide the latency of its additions.
     last = geometry.columns - (geometry.tiles[1] - 1) * config.reg_n
@@ -46,20 +54,20 @@ def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     )
     cycles = conv.batch * geometry.tiles[0] * geometry.out_blocks * across
     if geometry.is_padded:
-        cycles += conv.in_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)
+        cycles += geometry.image_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)
     return seconds(Work(cycles, geometry.chunks, _traffic(geometry, cpu)), cpu)
 
 
 def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
     """Cycles of a register tile: its reduction, and the store."""
-    conv, config, unit = geometry.conv, geometry.config, cpu.unit(geometry.conv.types.accumulator)
+    config, unit = geometry.config, cpu.unit(geometry.conv.types.accumulator)
     vectors = unit.registers_of(config.tile_channels)
-    row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
-    from_l2 = streamed(conv.taps * row_bytes, row_bytes, cpu)
-    requests = _requests(geometry, vectors, cpu)
-    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests)
+    row_bytes = float(geometry.row_bytes)
+    from_l2 = streamed(geometry.steps * row_bytes, row_bytes, cpu)
+    requests, dot = _requests(geometry, vectors, cpu), geometry.dot(cpu)
+    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot)
     per_step += _loop_overhead(geometry, pixels, vectors, cpu)
-    return conv.taps * per_step + 2.0 * pixels * vectors + 20
+    return geometry.steps * per_step + 2.0 * pixels * vectors + 20
 
 
 def _requests(geometry: DirectGeometry, vectors: int, cpu: Cpu) -> float:
@@ -69,7 +77,8 @@ def _requests(geometry: DirectGeometry, vectors: int, cpu: Cpu) -> float:
     """
     conv, config, unit = geometry.conv, geometry.config, cpu.unit(geometry.conv.types.accumulator)
     pixels = config.reg_m * config.reg_n
-    large = [size >= MIN_PREFETCHED_BYTES for size in (conv.weight_bytes, conv.in_bytes)]
+    sizes = geometry.weight_bytes, conv.in_bytes
+    large = [size >= MIN_PREFETCHED_BYTES for size in sizes]
     reads_pixels = conv.kernel == (1, 1) and not geometry.is_padded and large[1]
     least = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
     return least * large[0] + max(least, pixels / unit.line) * reads_pixels
@@ -82,16 +91,18 @@ def _loop_overhead(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu
     # LLVM unrolls few input channels innermost. Beside unrolled taps it then keeps pixels that taps
     # share in registers and spills (VGG's first layer: 107 against 207 GFLOP/s on Zen 5).
     accumulators = config.reg_n * config.reg_m * vectors
-    crowded = geometry.ic_bn <= 4 and unrolled > 1 and accumulators > unit.registers // 2 - 2
-    control = loop_cycles(geometry.ic_bn, pixels, vectors)
-    if is_written_out(geometry.ic_bn, pixels, vectors):
-        control += NEST_CYCLES / geometry.ic_bn
+    crowded = geometry.inner_steps <= 4 and unrolled > 1 and accumulators > unit.registers // 2 - 2
+    control = loop_cycles(geometry.inner_steps, pixels, vectors)
+    if is_written_out(geometry.inner_steps, pixels, vectors):
+        control += NEST_CYCLES / geometry.inner_steps
+    elif unrolled > 1 and vectors == 1:
+        control += pixels / geometry.inner_steps * STORE_CYCLES
     return control + 8.0 * crowded - 0.05 * config.unroll_ker
 
 
 def _halo(geometry: DirectGeometry) -> float:
     """How often an input row is padded: chunks share the rows at their borders."""
-    if geometry.config.parallel_oc:
+    if geometry.config.parallel_oc and not geometry.pads_by_block:
         return 2.0
     conv = geometry.conv
     rows = conv.height / geometry.row_chunks
@@ -106,20 +117,23 @@ def _traffic(geometry: DirectGeometry, cpu: Cpu) -> Traffic:
     conv, config = geometry.conv, geometry.config
     # A 1x1 kernel of stride 2 reads a quarter of the pixels.
     read = math.prod(min(1.0, k / s) for k, s in zip(conv.kernel, conv.stride, strict=True))
-    in_bytes, out_bytes, weight_bytes = conv.in_bytes * read, conv.out_bytes, conv.weight_bytes
+    in_bytes, out_bytes, weight_bytes = conv.in_bytes * read, conv.out_bytes, geometry.weight_bytes
+    image_bytes = geometry.image_bytes * read
     blocks, row_chunks = geometry.out_blocks, geometry.row_chunks
     block_bytes = weight_bytes / blocks
     # A panel that every tile takes from L2 anew is a matter of the tile's steps.
     reads_of_weights = 0 if block_bytes > PANEL_SHARE * cpu.l1 else conv.batch * row_chunks
-    input_tile = in_bytes / conv.batch / math.prod(geometry.tiles) * conv.kernel[0]
-    reads_of_input = blocks if input_tile + block_bytes > PANEL_SHARE * cpu.l1 else 1
-    from_l2 = weight_bytes * reads_of_weights + in_bytes * reads_of_input + out_bytes
-    chunk_input = in_bytes / conv.batch / row_chunks
+    input_tile = image_bytes / conv.batch / math.prod(geometry.tiles) * conv.kernel[0]
+    # A block of a group reads that group's channels only.
+    readers = geometry.readers
+    reads_of_input = readers if input_tile + block_bytes > PANEL_SHARE * cpu.l1 else 1
+    from_l2 = weight_bytes * reads_of_weights + image_bytes * reads_of_input + out_bytes
+    chunk_input = image_bytes / conv.batch / row_chunks
     fit_l2 = config.parallel_oc or weight_bytes < L2_SHARE * cpu.l2
     l2_passes_weights = conv.batch * (1 if fit_l2 else row_chunks)
-    split = min(cpu.cores, blocks) if config.parallel_oc else 1
+    split = min(cpu.cores, readers) if config.parallel_oc else 1
     beside = block_bytes if blocks > 1 else 0
-    l2_passes_input = split if chunk_input + beside < L2_SHARE * cpu.l2 else blocks
+    l2_passes_input = split if chunk_input + beside < L2_SHARE * cpu.l2 else readers
     # Without a split over channels every core reads all the weights for its rows.
     weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
     from_l3 = (

@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 
@@ -54,6 +57,35 @@ class DirectGeometry:
         return self.config.ic_bn or self.conv.in_channels
 
     @property
+    def inner_steps(self) -> int:
+        """Steps of the reduction's innermost loop: those over the channels of an input block."""
+        return self.ic_bn
+
+    @property
+    def steps(self) -> int:
+        """Steps of the whole reduction; each multiplies a row of weights with every pixel."""
+        return math.prod(self.conv.kernel) * self.in_blocks * self.inner_steps
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of packed weights that a step reads."""
+        return item_bytes(self.conv.types.weight) * self.config.tile_channels
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of the weights, without what fills vectors."""
+        return self.conv.weight_bytes
+
+    @property
+    def image_bytes(self) -> int:
+        """Bytes of the image, in the type in which the reduction reads it."""
+        return self.conv.in_bytes
+
+    def dot(self, cpu: Cpu) -> DotProduct | None:
+        """What multiplies where a multiply-add does not."""
+        return None
+
+    @property
     def in_blocks(self) -> int:
         """Input blocks that one output value reads: those of its group."""
         return self.conv.in_channels // self.conv.groups // self.ic_bn
@@ -90,6 +122,16 @@ class DirectGeometry:
         computed = self.rows, self.columns
         wanted = self.conv.out_height, self.conv.out_width
         return any(self.conv.padding) or computed != wanted
+
+    @property
+    def readers(self) -> int:
+        """Blocks of output channels that read the same input: those of a group."""
+        return self.out_blocks // self.conv.groups
+
+    @property
+    def pads_by_block(self) -> bool:
+        """Whether each block of output channels pads what it reads, and no other block reads it."""
+        return self.conv.groups > 1 and self.readers == 1
 
     @cached_property
     def chunk_rows(self) -> int:

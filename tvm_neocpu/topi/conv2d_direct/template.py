@@ -81,7 +81,8 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.tile_channels)
     keep_rolled(sch, reduction[-1], pixels, vectors, unit)
     steps.hold_tile_in_registers(sch, acc, reduction[0], unit)
-    place_padding(sch, PAD, None if config.parallel_oc else chunk, cpu.unit(conv.types.data))
+    place = _padded_in(sch, acc, chunk, DirectGeometry(conv, config))
+    place_padding(sch, PAD, place, cpu.unit(conv.types.data))
     return output
 
 
@@ -108,6 +109,18 @@ def tile_output(
     if width % config.reg_n:
         steps.unroll_all(sch, xo)
     return chunk, xo, reduction
+
+
+def _padded_in(
+    sch: Schedule, acc: SBlockRV, chunk: LoopRV, geometry: DirectGeometry
+) -> LoopRV | None:
+    """The loop in which a copy of the input is padded; ``None`` for a pass of its own.
+
+    What one block of output channels alone reads is padded for that block: it stays in L1.
+    """
+    if geometry.pads_by_block:
+        return sch.get_loops(acc)[0 if geometry.config.parallel_oc else 1]
+    return None if geometry.config.parallel_oc else chunk
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: ConvConfig) -> np.ndarray:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.dot import DotProduct
 
 # Share of the shorter of cache and compute time that out-of-order execution cannot hide.
 EXPOSED = 0.15
@@ -104,17 +105,20 @@ def tile_step_cycles(
     unit: VectorUnit,
     l2_bytes: float = 0.0,
     requests: float = 0.0,
+    dot: DotProduct | None = None,
 ) -> float:
     """Cycles of one reduction step of a register tile: ``vectors`` weights, ``pixels`` inputs.
 
     Bounded by FMA issue, by loads, by FMA latency when the tile has too few accumulators, and by
     the ``l2_bytes`` of weights that a step takes from L2 when the tile's panel outgrows L1. Each of
-    its ``requests`` to prefetch a line takes the issue slot of a load.
+    its ``requests`` to prefetch a line takes the issue slot of a load. ``dot`` is what multiplies
+    integers.
     """
-    fmas = pixels * vectors
+    rate, temporaries = (1.0, 0) if dot is None else (dot.rate, dot.temporaries)
+    fmas = pixels * vectors / rate
     loads = vectors + pixels + requests
     bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, cpu.fma_latency)
-    issue = bound + LOAD_CONTENTION * loads + 2.0 * unit.spilled(pixels, vectors)
+    issue = bound + LOAD_CONTENTION * loads + 2.0 * unit.spilled(pixels, vectors, 1 + temporaries)
     return overlapped(issue, l2_bytes / cpu.l2_bytes_per_cycle)
 
 

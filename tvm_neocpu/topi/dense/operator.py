@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvm_neocpu.core.errors import LineError, WorkloadTextError
-from tvm_neocpu.core.types import FP32, uniform
+from tvm_neocpu.core.types import FP32, Types, exact_type, uniform
 from tvm_neocpu.topi.classic_knobs import ClassicKnob
 from tvm_neocpu.topi.dense import cost, geometry, space, template
 from tvm_neocpu.topi.dense.geometry import DenseConfig
@@ -17,7 +17,7 @@ from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.operator import Implementation, Operator
 from tvm_neocpu.topi.task_args import read_data_and_weight
 
-_TEXT = re.compile(r"dense (\d+)x(\d+)->(\d+)")
+_TEXT = re.compile(r"dense (\d+)x(\d+)->(\d+)(?: (?P<types>.+))?")
 
 
 def _decode(template: str, args: list[Any], extras: Mapping[str, Any]) -> DenseWorkload:
@@ -31,15 +31,20 @@ def _parse(text: str) -> DenseWorkload | None:
     found = _TEXT.fullmatch(text.strip())
     if found is None:
         return None
-    batch, in_features, out_features = map(int, found.groups())
+    batch, in_features, out_features = map(int, found.groups()[:3])
     if min(batch, in_features, out_features) < 1:
         raise WorkloadTextError(f"{text!r} has a size of 0")
-    return DenseWorkload(batch, in_features, out_features)
+    try:
+        types = FP32 if found["types"] is None else Types.parse(found["types"])
+    except ValueError as error:
+        raise WorkloadTextError(f"{text!r}: {error}") from None
+    return DenseWorkload(batch, in_features, out_features, types)
 
 
 def _reference(dense: DenseWorkload, data: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """(B, K) and (K, O) -> (B, O), summed in double precision."""
-    product: np.ndarray = data.astype("float64") @ weight.astype("float64")
+    """(B, K) and (K, O) -> (B, O), summed exactly or in double precision."""
+    wide = exact_type(dense.types)
+    product: np.ndarray = data.astype(wide) @ weight.astype(wide)
     return product.astype(dense.types.output)
 
 

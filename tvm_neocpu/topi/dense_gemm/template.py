@@ -64,8 +64,19 @@ def compute(
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
-    acc, geometry = anchor.block, GemmGeometry(anchor.workload, anchor.config)
-    types, tiles, config = anchor.workload.types, geometry.tiles, geometry.config
+    return schedule_tiles(sch, anchor, GemmGeometry(anchor.workload, anchor.config), cpu)
+
+
+def schedule_tiles(
+    sch: Schedule,
+    anchor: Anchor,
+    geometry: GemmGeometry,
+    cpu: Cpu,
+    registers: int = steps.MAX_VECTORS,
+) -> SBlockRV:
+    """The same for a geometry like this one's; a statement takes at most so many registers."""
+    acc, types = anchor.block, anchor.workload.types
+    tiles, config = geometry.tiles, geometry.config
     unit = cpu.unit(types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     flatten_output(sch, output)
@@ -77,7 +88,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     store_tile(sch, output, t, chunk if config.parallel_oc else o, tiles, unit)
     prefetch_next_panel(sch, k)
     keep_rolled(sch, k, tiles.height, unit.registers_of(tiles.oc_bn), unit)
-    steps.hold_tile_in_registers(sch, acc, k, unit)
+    steps.hold_tile_in_registers(sch, acc, k, unit, registers)
     place_copied_rows(sch, ROWS, None if config.parallel_oc else chunk, cpu.unit(types.data))
     return output
 

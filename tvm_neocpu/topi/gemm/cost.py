@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.core.types import Types, item_bytes
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
@@ -28,6 +29,7 @@ class Product:
     """``count`` products of the same tiles; ``copies``: their rows are copied first.
 
     ``pitch``: bytes from a row to the next one; 0 where a step reads its rows side by side.
+    ``dot`` is what multiplies integers; ``tiles`` and ``types`` are then of words.
     """
 
     tiles: Tiles
@@ -36,6 +38,7 @@ class Product:
     pitch: int
     parallel_oc: bool = False
     count: int = 1
+    dot: DotProduct | None = None
 
 
 def work(
@@ -45,7 +48,8 @@ def work(
     tiles, types = product.tiles, product.types
     unit = cpu.unit(types.accumulator)
     vectors = unit.registers_of(tiles.oc_bn)
-    per_step = tile_step_cycles(tiles.height, vectors, cpu, unit, _l2_bytes_a_step(product, cpu))
+    from_l2 = _l2_bytes_a_step(product, cpu)
+    per_step = tile_step_cycles(tiles.height, vectors, cpu, unit, from_l2, dot=product.dot)
     per_tile = tiles.inner * (per_step + LOOP_CYCLES) + 2.0 * tiles.height * vectors + 20
     cycles = product.count * tiles.row_chunks * tiles.tiles * tiles.blocks * per_tile
     if product.copies:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvm_neocpu.core.errors import LineError
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.types import FP32, uniform
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.layout_transform import cost, space, template
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
@@ -42,6 +42,9 @@ def _reference(move: TransformWorkload, data: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(blocks.transpose(0, 1, 3, 4, 2))
 
 
+# Element types of feature maps: floats, and what a quantised network consists of.
+MOVED = ("float32", "float64", "uint8", "int8", "int16", "int32")
+
 LAYOUT_TRANSFORM = Operator(
     name="layout_transform",
     workload_type=TransformWorkload,
@@ -59,5 +62,5 @@ MOVE = Implementation(
     pack_weight=None,
     packed_shape=None,
     cost=cost.predict_seconds,
-    types=(FP32, uniform("float64")),
+    types=tuple(map(uniform, MOVED)),
 )

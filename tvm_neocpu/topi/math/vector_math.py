@@ -176,6 +176,16 @@ def clip(x: Expr, low: Expr, high: Expr) -> Expr:
     return tirx.Min(high, tirx.Max(low, x))
 
 
+def nearest(x: Expr, shift: int) -> Expr:
+    """The nearest whole number, half to even, plus ``shift``; both below 2^22 in size.
+
+    Added to 1.5 * 2^23, a float32 has no bits left for a fraction. Without a call around ``x``: TVM
+    cannot vectorise a call of bound expressions, such as a sigmoid.
+    """
+    # Not as a difference: TVM takes (x + c) - c for x.
+    return (x + _float(ROUND)) + _float(shift - ROUND)
+
+
 def sign(x: Expr) -> Expr:
     """-1, 0 or 1; NaN stays."""
     zero = _float(0.0)

@@ -44,23 +44,37 @@ def pad_spatial(
         return data
 
     def padded(n, c, y, x, *lane):
-        inside = [
-            condition
-            for needed, condition in (
-                (top > 0, y >= top),
-                (rows > height + top, y < height + top),
-                (left > 0, x >= left),
-                (cols > width + left, x < width + left),
-            )
-            if needed
-        ]
         pixel = data(n, c, y - top, x - left, *(index // repeat for index in lane))
-        if not inside:
-            return pixel
-        return tirx.if_then_else(tirx.all(*inside), pixel, tirx.const(value, data.dtype))
+        return inside_or((y, x), (top, left), (height, width), (rows, cols), pixel, value)
 
     shape = (*data.shape[:2], rows, cols, *(extent * repeat for extent in data.shape[4:]))
     return te.compute(shape, padded, name=name)
+
+
+def inside_or(
+    at: tuple[tirx.Var, tirx.Var],
+    begin: tuple[int, int],
+    image: tuple[int, int],
+    whole: tuple[int, int],
+    pixel: tirx.Expr,
+    value: float,
+) -> tirx.Expr:
+    """``pixel`` where a place of a padded image lies in the image itself, else ``value``.
+
+    Pairs are of rows and columns: the image of extents ``image`` begins at ``begin`` of ``whole``.
+    """
+    inside = [
+        condition
+        for place, first, extent, end in zip(at, begin, image, whole, strict=True)
+        for needed, condition in (
+            (first > 0, place >= first),
+            (end > extent + first, place < extent + first),
+        )
+        if needed
+    ]
+    if not inside:
+        return pixel
+    return tirx.if_then_else(tirx.all(*inside), pixel, tirx.const(value, str(pixel.ty.dtype)))
 
 
 def place_padding(sch: Schedule, name: str, chunk: LoopRV | None, unit: VectorUnit) -> None:

@@ -122,14 +122,17 @@ def unroll_all(sch: Schedule, *loops: LoopRV) -> None:
             sch.unroll(loop)
 
 
-def vectorize_lanes(sch: Schedule, loop: LoopRV, unit: VectorUnit) -> None:
+def vectorize_lanes(
+    sch: Schedule, loop: LoopRV, unit: VectorUnit, registers: int = MAX_VECTORS
+) -> None:
     """# for c in range(48): f(c)  ->  for v in unrolled(3): f(v * 16 + ramp(0, 1, 16)).
 
-    LLVM lowers a vector whose length is no power of two element by element (60 times slower).
-    What is more than a register tile stays a loop: a row of 21841 outputs took minutes to compile.
+    A statement takes at most so many ``registers``. LLVM lowers a vector whose length is no power
+    of two element by element (60 times slower). What is more than a register tile stays a loop: a
+    row of 21841 outputs took minutes to compile.
     """
     extent = loop_extent(sch, loop)
-    lanes = min(extent & -extent, MAX_VECTORS * unit.lanes)
+    lanes = min(extent & -extent, registers * unit.lanes)
     if lanes < extent:
         vectors, loop = sch.split(loop, [None, lanes])
         if extent // lanes <= unit.registers:
@@ -156,18 +159,23 @@ def spread_over_sets(sch: Schedule, block: SBlockRV, axis: int, unit: VectorUnit
 
 
 def hold_tile_in_registers(
-    sch: Schedule, acc: SBlockRV, first_reduction: LoopRV, unit: VectorUnit
+    sch: Schedule,
+    acc: SBlockRV,
+    first_reduction: LoopRV,
+    unit: VectorUnit,
+    registers: int = MAX_VECTORS,
 ) -> None:
     """Zero the tile before the reduction, unroll its pixels, vectorise its channels.
 
     # for k, yi, xi, c: acc += ..  ->  acc[*] = 0; for k: acc[0,0,:] += ..; acc[0,1,:] += ..; ..
 
-    LLVM promotes a ``local`` tile to vector registers once all its indices are constants.
+    LLVM promotes a ``local`` tile to vector registers once all its indices are constants. A
+    statement of the reduction takes at most so many ``registers``.
     """
     sch.set_scope(acc, 0, LOCAL)
     *_, yi, xi, lanes = sch.get_loops(acc)
     unroll_all(sch, yi, xi)
-    vectorize_lanes(sch, lanes, unit)
+    vectorize_lanes(sch, lanes, unit, registers)
     zero = sch.decompose_reduction(acc, first_reduction)
     unroll_and_vectorize(sch, zero, unit, pixels=2)
 

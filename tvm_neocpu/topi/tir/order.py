@@ -15,9 +15,11 @@ from tvm_neocpu.topi.tir.forget_requests import forget_requests
 from tvm_neocpu.topi.tir.group_requests import group_requests
 from tvm_neocpu.topi.tir.keep_rolled import plant_fake_uses
 from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
+from tvm_neocpu.topi.tir.plant_dots import plant_dots
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
 from tvm_neocpu.topi.tir.prefetch_weights import plant_prefetches
+from tvm_neocpu.topi.tir.round_and_saturate import round_and_saturate
 from tvm_neocpu.topi.tir.transpose_tiles import transpose_tiles
 from tvm_neocpu.topi.tir.whole_vectors import whole_vectors
 
@@ -37,6 +39,9 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     # Behind all that plant requests, and before the next one removes its marks.
     group_requests,
     plant_fake_uses,
+    # Behind all that look at what a reduction reads.
+    plant_dots,
+    round_and_saturate,
     # After the prefetches: it wraps finished loop bodies, and nothing may be added to a chunk then.
     outline_chunks,
     # Last: it turns blocks into what no ``Schedule`` reads any more, and clears what the outlined
@@ -47,6 +52,8 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
 # What the general rule scheduled: nothing is marked for prefetching, and serial loops are too short
 # for a call.
 GENERIC_REWRITES: tuple[Rewrite, ...] = (
+    # Before vectors are made: it rewrites the value of an element.
+    round_and_saturate,
     transpose_tiles,
     whole_vectors,
     outline_parallel,

@@ -12,9 +12,10 @@ from tvm import relax, tirx
 from tvm.relax import _ffi_api
 from tvm.target import Target
 
+from tvm_neocpu.codegen.kernel_cache import GLOBAL_SYMBOL, KernelCache
+from tvm_neocpu.codegen.network import kernels_of
 from tvm_neocpu.tuning.fleet.linker import Linker
 from tvm_neocpu.tuning.fleet.stamps import STAMP, StampedNetwork, stamp_kernel, stamp_network
-from tvm_neocpu.tuning.in_network.kernel_cache import GLOBAL_SYMBOL, KernelCache
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class RemoteKernels(KernelCache):
         """The network of a scheduled module; only kernels not seen before are compiled."""
         with self._target:
             lowered = relax.get_pipeline("default")(scheduled)
-        kernels: Mapping[str, _Kernel] = self._kernels(lowered)
+        kernels: Mapping[str, _Kernel] = self._kernels(kernels_of(lowered))
         network = stamp_network(lowered, {name: each.symbol for name, each in kernels.items()})
         builder = relax.ExecBuilder()
         rest = _ffi_api.VMCodeGen(builder, network.module)

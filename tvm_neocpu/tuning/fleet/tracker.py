@@ -6,10 +6,13 @@ Here both end after seconds, in one line.
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from tvm import rpc
 from tvm.rpc import base
@@ -21,7 +24,11 @@ CONNECT_SECONDS = 5.0
 FREE_SECONDS = 15.0
 # The server itself ends a session after this long: a candidate that hangs comes to an end there.
 SESSION_SECONDS = 3600
+# A server that hangs takes connections, the kernel does, and never answers.
+ANSWER_SECONDS = 20.0
 _POLL_SECONDS = 0.2
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -53,9 +60,8 @@ class Fleet:
 
     def threads(self) -> int:
         """How many threads a network takes on a server, by itself. Raises FleetError."""
-        session = self.connect()
         try:
-            return int(session.get_function(NUM_THREADS)())
+            return self._first_answer(lambda session: int(session.get_function(NUM_THREADS)()))
         except RuntimeError as error:
             raise FleetError(f"a server of {self} does not answer: {first_line(error)}") from error
 
@@ -64,27 +70,47 @@ class Fleet:
 
         Raises FleetError.
         """
-        session = self.connect()
         try:
-            triple, cpu = (str(session.get_function(name)()) for name in _SYSTEM)
+            triple, cpu = self._first_answer(
+                lambda session: [str(session.get_function(name)()) for name in _SYSTEM]
+            )
         except (AttributeError, RuntimeError):
             return None
         return triple, cpu
 
     def connect(self, wait: float = FREE_SECONDS) -> rpc.RPCSession:
-        """A session with a server, once one is free. Raises FleetError after ``wait`` seconds."""
+        """A session with a server, once one is free.
+
+        Raises FleetError where none is free after ``wait`` seconds, or where the one that the
+        tracker names does not answer: the tracker names another one then.
+        """
         deadline = time.monotonic() + wait
         while not self.free():
             if time.monotonic() > deadline:
                 raise FleetError(f"no free server of {self}: {self.servers()} are busy")
             time.sleep(_POLL_SECONDS)
+        try:
+            return _answered(self._requested, f"a server of {self}")
+        except (OSError, RuntimeError, ValueError) as error:
+            raise FleetError(f"a server of {self} does not answer: {first_line(error)}") from error
+
+    def _requested(self) -> rpc.RPCSession:
         tracker = rpc.TrackerSession((self.host, self.port))
         try:
             return tracker.request(self.key, session_timeout=SESSION_SECONDS, max_retry=1)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise FleetError(f"a server of {self} does not answer: {first_line(error)}") from error
         finally:
             tracker.close()
+
+    def _first_answer(self, question: Callable[[rpc.RPCSession], Answer]) -> Answer:
+        """Of the first server that answers at all."""
+        for _ in range(self.free() - 1):
+            with contextlib.suppress(FleetError):
+                return self._answer(question)
+        return self._answer(question)
+
+    def _answer(self, question: Callable[[rpc.RPCSession], Answer]) -> Answer:
+        session = self.connect()
+        return _answered(lambda: question(session), f"a server of {self}")
 
     def _summary(self) -> dict[str, Any]:
         try:
@@ -105,6 +131,30 @@ class Fleet:
 NUM_THREADS = "runtime.NumThreads"
 _SYSTEM = ("target.llvm_get_system_triple", "target.llvm_get_system_cpu")
 _MAGIC = base.RPC_TRACKER_MAGIC.to_bytes(4, "little")
+
+
+def _answered(ask: Callable[[], Answer], who: str) -> Answer:
+    """What ``ask`` returns or raises; FleetError if it takes too long.
+
+    TVM waits for an answer without end, and nothing interrupts it: the thread is left behind.
+    """
+    answers: list[Answer] = []
+    errors: list[BaseException] = []
+
+    def wait() -> None:
+        try:
+            answers.append(ask())
+        except BaseException as error:  # raised again, where somebody waits for it
+            errors.append(error)
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(ANSWER_SECONDS)
+    if errors:
+        raise errors[0]
+    if not answers:
+        raise FleetError(f"{who} does not answer within {ANSWER_SECONDS:.0f} s")
+    return answers[0]
 
 
 def parse_fleet(address: str, key: str) -> Fleet:

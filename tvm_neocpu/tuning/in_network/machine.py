@@ -14,10 +14,10 @@ import tvm
 from numpy.typing import NDArray
 from tvm.target import Target
 
+from tvm_neocpu.codegen.kernel_cache import KernelCache
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.tuning.in_network.kernel_cache import KernelCache
 from tvm_neocpu.tuning.in_network.watch import WatchedNetwork, arrays_of
 
 # What a function computes; ``None`` for one without a template.

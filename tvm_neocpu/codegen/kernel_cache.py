@@ -12,8 +12,10 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import relax, tirx
-from tvm.relax import _ffi_api
 from tvm.target import Target
+
+from tvm_neocpu.codegen.kernels import compile_kernels
+from tvm_neocpu.codegen.network import program_of
 
 GLOBAL_SYMBOL = "global_symbol"
 
@@ -32,27 +34,19 @@ class KernelCache:
         The virtual machine finds kernels that are not in its module in TVM's registry, by name,
         when it loads. So load the executable before the next one is made.
         """
-        with self._target:
-            lowered = relax.get_pipeline("default")(scheduled)
-        attrs = dict(lowered.attrs) if lowered.attrs else {}
-        builder = relax.ExecBuilder()
-        rest = _ffi_api.VMCodeGen(builder, lowered)
-        for name, kernel in self._kernels(rest).items():
+        program = program_of(scheduled, self._target)
+        for name, kernel in self._kernels(program.kernels).items():
             tvm.register_global_func(name, kernel, override=True)
-        constants = dict(attrs.get("const_name_to_constant", {}))
-        linked = _ffi_api.VMLink(builder, self._target, None, [], constants)
-        return relax.VMExecutable(linked)
+        return program.linked((), self._target)
 
-    def _kernels(self, rest: tvm.IRModule) -> Mapping[str, Any]:
-        """name -> compiled function, for every PrimFunc."""
+    def _kernels(self, functions: Mapping[str, tirx.PrimFunc]) -> Mapping[str, Any]:
+        """name -> compiled function."""
         keys: dict[str, int] = {}
         missing: dict[int, tirx.PrimFunc] = {}
-        for var, func in rest.functions.items():
-            if not isinstance(func, tirx.PrimFunc):
-                continue
+        for name, func in functions.items():
             bare = func.without_attr(GLOBAL_SYMBOL)
             key = self._key(bare)
-            keys[str(var.name_hint)] = key
+            keys[name] = key
             if key not in self._known:
                 missing[key] = bare
         self._compile(missing)
@@ -69,10 +63,10 @@ class KernelCache:
         if not missing:
             return
         named = {f"kernel_{key & (2**64 - 1):x}": key for key in missing}
-        module = tvm.IRModule(
-            {name: missing[key].with_attr(GLOBAL_SYMBOL, name) for name, key in named.items()}
-        )
-        library = tvm.tirx.build(module, target=self._target)
-        for name, key in named.items():
-            self._known[key] = (missing[key], library[name])
+        functions = {
+            name: missing[key].with_attr(GLOBAL_SYMBOL, name) for name, key in named.items()
+        }
+        for names, library in compile_kernels(functions, self._target, at_once=True).items():
+            for name in names:
+                self._known[named[name]] = (missing[named[name]], library[name])
         self.compiled += len(missing)

@@ -1,0 +1,168 @@
+"""Tuned over untuned networks: both built, run in turns, each in a fresh process.
+
+    python benchmarks/tuned_networks.py --threads 1 --time-budget 300 --output benchmarks/results/F
+    python benchmarks/tuned_networks.py resnet50 mobilenet_v2 --threads 2 --time-budget 300 \
+        --output benchmarks/results/tuned_2_threads_zen3.json
+
+Without names: the whole zoo. Each network is tuned from an empty database of its own (`tune
+--time-budget`), then built without records and with that log. PAIRS times both builds start in
+fresh processes and run in turns; the ratio of a pair is the untuned median over the tuned one, so
+that above 1 tuning helped. The result is written after every network: one that is interrupted keeps
+what it has, and goes on where it stopped with the same file. The exit code is 1 if a network is
+below LIMIT. `--target "llvm -mcpu=NAME"` tunes and runs for another CPU of this instruction set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tvm_neocpu import relay
+from tvm_neocpu.contrib import model_zoo
+from tvm_neocpu.contrib.peers.compare import compare
+from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
+from tvm_neocpu.contrib.peers.ours import OurRunner
+from tvm_neocpu.contrib.peers.runner import Network, Runner
+from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.runtime import threads as our_threads
+from tvm_neocpu.specialize import build_networks
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
+
+# No network may be slower than this, tuned over untuned.
+LIMIT = 0.995
+PAIRS, RUNS = 4, 20
+LABELS = ("untuned", "tuned")
+PACKAGES = ("apache-tvm", "numpy", "xgboost")
+
+Row = dict[str, Any]
+
+
+def tune(name: str, target: str, threads: int, budget: float, log: Path) -> Row:
+    """The report of `tune` from an empty database, with its seconds."""
+    report = log.with_suffix(".json")
+    command = [sys.executable, "-m", "tvm_neocpu.tune", name, "--target", target]
+    command += ["--threads", str(threads), "--time-budget", str(budget)]
+    command += ["--log", str(log), "--json", str(report)]
+    environment = {**os.environ, "TVM_NEOCPU_DATA": str(log.parent / "data")}
+    environment["TVM_NUM_THREADS"] = str(threads)
+    start = time.monotonic()
+    subprocess.run(command, check=True, env=environment)
+    (found,) = json.loads(report.read_text())["networks"]
+    return {**found, "wall_seconds": time.monotonic() - start}
+
+
+def export(name: str, target: str, log: Path) -> dict[str, Path]:
+    """The libraries of both builds, beside the log."""
+    model = model_zoo.build(name)
+    mod, _ = relay.frontend.from_onnx(model, resolve_shapes(model.graph, {}))
+    chosen = parse_target(target)
+    with apply_history_best(log):
+        known = {"tuned": current_history(chosen.cpu)}
+    known["untuned"] = History(chosen.cpu.name, chosen.cpu.cores)
+    paths = {label: log.with_name(f"{label}.so") for label in LABELS}
+    for label, path in paths.items():
+        build_networks({"main": mod}, chosen, history=known[label]).export_library(path)
+    return paths
+
+
+def pair(network: Network, libraries: dict[str, Path], runs: int) -> Row:
+    """Both builds in fresh processes, in turns: medians in ms, their ratio, the outputs' error."""
+    order = list(LABELS)
+    with (
+        IsolatedRunner(partial(OurRunner, network, libraries[order[0]])) as first,
+        IsolatedRunner(partial(OurRunner, network, libraries[order[1]])) as second,
+    ):
+        runners: dict[str, Runner] = dict(zip(order, (first, second), strict=True))
+        timings = compare(runners, runs, reference="untuned")
+    before, after = (1e3 * timings[label].median for label in LABELS)
+    return {
+        "untuned_ms": before,
+        "tuned_ms": after,
+        "ratio": before / after,
+        "error": timings["tuned"].error,
+    }
+
+
+def row_of(name: str, tuned: Row, pairs: Sequence[Row]) -> Row:
+    """One network: the median pair, all pairs, and what `tune` said."""
+    return {
+        "network": name,
+        "ratio": median(each["ratio"] for each in pairs),
+        "lowest": min(each["ratio"] for each in pairs),
+        "highest": max(each["ratio"] for each in pairs),
+        "pairs": list(pairs),
+        "tune": tuned,
+    }
+
+
+def measure(name: str, options: argparse.Namespace) -> Row:
+    """Tune one network, and time it."""
+    target = f"{options.target} -num-cores={options.threads}"
+    with tempfile.TemporaryDirectory(prefix="tuned-") as folder:
+        log = Path(folder) / f"{name}.log"
+        tuned = tune(name, target, options.threads, options.time_budget, log)
+        libraries = export(name, target, log)
+        model = model_zoo.build(name)
+        shapes = resolve_shapes(model.graph, {})
+        network = Network(name, model, shapes, options.threads, target)
+        pairs = [pair(network, libraries, options.runs) for _ in range(options.pairs)]
+    return row_of(name, tuned, pairs)
+
+
+def line(row: Row) -> str:
+    """For the terminal."""
+    below = "" if row["ratio"] >= LIMIT else f", below {LIMIT}"
+    return (
+        f"{row['network']}: {row['ratio']:.3f} ({row['lowest']:.3f}-{row['highest']:.3f}){below}; "
+        f"tune said: {row['tune'].get('verdict', '-')}"
+    )
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(argv)
+    our_threads.use_threads(options.threads)
+    cpu = parse_target(f"{options.target} -num-cores={options.threads}").cpu
+    report: Row = {"networks": []}
+    if options.output.exists():
+        report = json.loads(options.output.read_text())
+    done = {row["network"] for row in report["networks"]}
+    for name in options.networks or model_zoo.names():
+        if name in done:
+            continue
+        row = measure(name, options)
+        print(line(row), flush=True)
+        about = provenance(cpu.name, options.threads, PACKAGES)
+        asked = {"time_budget": options.time_budget, "target": options.target}
+        report = {**about, **asked, "networks": [*report["networks"], row]}
+        options.output.write_text(json.dumps(report, indent=1) + "\n")
+    return 1 if any(row["ratio"] < LIMIT for row in report["networks"]) else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("networks", nargs="*", metavar="NETWORK")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--time-budget", type=float, default=300.0, metavar="S")
+    parser.add_argument("--target", default="llvm")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="of fresh processes")
+    parser.add_argument("--runs", type=int, default=RUNS, help="of each build in a pair")
+    parser.add_argument("--output", type=Path, required=True, metavar="F")
+    return parser
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

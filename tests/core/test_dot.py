@@ -1,0 +1,56 @@
+"""Which instruction multiplies integers on which CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.dot import (
+    PORTABLE_2,
+    PORTABLE_4,
+    VPDPBUSD,
+    VPDPBUSD_VEX,
+    VPMADDWD,
+    VPMADDWD_512,
+    dots_of,
+)
+from tvm_neocpu.core.types import FP32, U8S8, U8S16, Types
+
+
+@pytest.mark.parametrize(
+    ("features", "first"),
+    [
+        ({"sse2", "avx2", "avx512bw", "avx512vnni"}, VPDPBUSD),
+        ({"sse2", "avx2", "avxvnni"}, VPDPBUSD_VEX),
+        ({"sse2", "avx2", "avx512bw"}, VPMADDWD_512),
+        ({"sse2", "avx2"}, VPMADDWD),
+        ({"neon"}, PORTABLE_2),
+    ],
+)
+def test_the_fastest_of_what_llvm_names(features: set[str], first: object) -> None:
+    assert dots_of(frozenset(features))[0] == first
+
+
+def test_weights_of_16_bits_are_multiplied_in_16_bits() -> None:
+    cpu = Cpu("cascadelake", AVX512, 1, dots=(VPDPBUSD, VPMADDWD_512))
+    assert cpu.dot(U8S8) == VPDPBUSD
+    assert cpu.dot(U8S16) == VPMADDWD_512
+    assert cpu.dot_of(2) == VPMADDWD_512
+
+
+def test_a_word_that_no_instruction_has_is_plain_arithmetic() -> None:
+    assert Cpu("haswell", AVX2, 1, dots=(VPMADDWD,)).dot_of(4) == PORTABLE_4
+
+
+def test_floats_have_no_such_instruction() -> None:
+    with pytest.raises(ValueError, match="cascadelake has no instruction for float32"):
+        Cpu("cascadelake", AVX512, 1).dot(FP32)
+    assert not VPDPBUSD.multiplies(Types("int8", "int8", "int32", "int32"))
+
+
+def test_products_of_a_cycle() -> None:
+    """Two multiply-adds of 8 floats a cycle; vpmaddwd makes 2 of a lane, vpdpbusd 4."""
+    zen = Cpu("znver3", AVX2, 1, dots=(VPMADDWD,))
+    assert zen.multiply_adds_per_cycle(FP32) == zen.multiply_adds_per_cycle("float32") == 16
+    assert zen.multiply_adds_per_cycle(U8S8) == 32
+    assert Cpu("znver4", AVX512, 1, dots=(VPDPBUSD,)).multiply_adds_per_cycle(U8S8) == 128

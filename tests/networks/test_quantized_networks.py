@@ -1,0 +1,112 @@
+"""Networks that ONNX Runtime's quantiser wrote: integer outputs against ONNX Runtime's.
+
+ONNX Runtime runs them without optimisations (:mod:`quantized_onnx` says why). Differences are ties
+of rounding: at most 1 element in 1000, by 1. Windows of averages are odd here: the means of four
+codes in their own scale are ties by the dozen, which the last bit of a float decides.
+"""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from quantized_onnx import check_quantized, network, quantized
+
+# What each network is about, its graph and the shapes of its weights.
+NETWORKS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
+    "residual": (
+        """g (float[1,3,20,20] x) => (float[1,16,10,10] y) {
+            a = Conv<kernel_shape=[3,3], pads=[1,1,1,1]>(x, w0, b0)
+            b = Relu(a)
+            c = MaxPool<kernel_shape=[3,3], strides=[2,2], pads=[1,1,1,1]>(b)
+            d = Conv<kernel_shape=[3,3], pads=[1,1,1,1]>(c, w1, b1)
+            e = Add(d, c)
+            y = Relu(e)
+        }""",
+        {"w0": (16, 3, 3, 3), "b0": (16,), "w1": (16, 16, 3, 3), "b1": (16,)},
+    ),
+    "two convolutions that are added": (
+        """g (float[1,8,12,12] x) => (float[1,16,6,6] y) {
+            a = Conv<kernel_shape=[3,3], pads=[1,1,1,1], strides=[2,2]>(x, w0, b0)
+            b = Conv<kernel_shape=[1,1], strides=[2,2]>(x, w1)
+            y = Add(a, b)
+        }""",
+        {"w0": (16, 8, 3, 3), "b0": (16,), "w1": (16, 8, 1, 1)},
+    ),
+    "inverted residual": (
+        """g (float[1,8,14,14] x) => (float[1,8,14,14] y) {
+            a = Conv<kernel_shape=[1,1]>(x, w0, b0)
+            b = Relu(a)
+            c = Conv<kernel_shape=[3,3], pads=[1,1,1,1], group=24>(b, w1, b1)
+            d = HardSwish(c)
+            e = Conv<kernel_shape=[1,1]>(d, w2)
+            y = Add(e, x)
+        }""",
+        {"w0": (24, 8, 1, 1), "b0": (24,), "w1": (24, 1, 3, 3), "b1": (24,), "w2": (8, 24, 1, 1)},
+    ),
+    "groups, asymmetric padding, concat": (
+        """g (float[1,8,11,13] x) => (float[1,20,11,13] y) {
+            a = Conv<kernel_shape=[3,3], pads=[0,2,2,0], group=2>(x, w0, b0)
+            b = LeakyRelu(a)
+            c = Conv<kernel_shape=[1,3], pads=[0,1,0,1]>(x, w1)
+            d = Sigmoid(c)
+            y = Concat<axis=1>(b, d)
+        }""",
+        {"w0": (12, 4, 3, 3), "b0": (12,), "w1": (8, 8, 1, 3)},
+    ),
+    "pools and dense layers": (
+        """g (float[2,4,12,12] x) => (float[2,10] y) {
+            a = Conv<kernel_shape=[3,3], pads=[1,1,1,1], dilations=[1,1]>(x, w0, b0)
+            b = AveragePool<kernel_shape=[3,3], strides=[3,3]>(a)
+            c = GlobalAveragePool(b)
+            d = Flatten(c)
+            e = Gemm<transB=1>(d, w1, b1)
+            f = Relu(e)
+            y = MatMul(f, w2)
+        }""",
+        {"w0": (32, 4, 3, 3), "b0": (32,), "w1": (24, 32), "b1": (24,), "w2": (24, 10)},
+    ),
+    "moves": (
+        """g (float[1,8,6,6] x) => (float[1,16,12,12] y) <float[4] scales = {1, 1, 2, 2},
+            int64[5] apart = {1, 2, 4, 6, 6}, int64[4] together = {1, 8, 6, 6}> {
+            a = Conv<kernel_shape=[1,1]>(x, w0)
+            s = Reshape(a, apart)
+            t = Transpose<perm=[0,2,1,3,4]>(s)
+            u = Reshape(t, together)
+            b = Conv<kernel_shape=[3,3], pads=[1,1,1,1]>(u, w1)
+            c, d = Split<axis=1, num_outputs=2>(b)
+            e = Concat<axis=1>(d, c)
+            y = Resize<mode="nearest">(e, , scales)
+        }""",
+        {"w0": (8, 8, 1, 1), "w1": (16, 8, 3, 3)},
+    ),
+    "squeeze and excite": (
+        """g (float[1,16,9,9] x) => (float[1,16,9,9] y) {
+            a = Conv<kernel_shape=[3,3], pads=[1,1,1,1], group=16>(x, w0, b0)
+            p = GlobalAveragePool(a)
+            q = Conv<kernel_shape=[1,1]>(p, w1, b1)
+            r = HardSigmoid(q)
+            y = Mul(a, r)
+        }""",
+        {"w0": (16, 1, 3, 3), "b0": (16,), "w1": (16, 16, 1, 1), "b1": (16,)},
+    ),
+}
+
+
+def build(name: str) -> onnx.ModelProto:
+    text, weights = NETWORKS[name]
+    model = network(text, **weights)
+    if name == "moves":
+        model.opset_import[0].version = 18
+    return model
+
+
+@pytest.mark.parametrize("per_channel", [False, True])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_uint8_activations_and_int8_weights(name: str, per_channel: bool) -> None:
+    check_quantized(quantized(build(name), per_channel=per_channel))
+
+
+@pytest.mark.parametrize("types", ["s8s8", "u8u8"])
+@pytest.mark.parametrize("name", ["residual", "pools and dense layers"])
+def test_other_types(name: str, types: str) -> None:
+    check_quantized(quantized(build(name), types))

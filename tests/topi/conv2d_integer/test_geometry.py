@@ -1,0 +1,57 @@
+"""Words of channels: when the image is copied into them, what weights they make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.dot import PORTABLE_4, VPMADDWD
+from tvm_neocpu.core.types import U8S8, U8S16
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig, IntegerGeometry, misfit
+
+CONV = ConvWorkload(1, 24, 14, 14, 48, (3, 3), types=U8S8)
+CONFIG = IntegerConfig(ic_bn=8, oc_bn=16, reg_n=6, dot=4)
+
+
+def test_bytes_are_read_as_they_lie_and_16_bits_are_a_copy() -> None:
+    assert not IntegerGeometry(CONV, CONFIG).is_padded
+    assert IntegerGeometry(CONV, replace(CONFIG, dot=2)).is_padded
+    assert IntegerGeometry(replace(CONV, padding=(1, 1, 1, 1)), CONFIG).is_padded
+    assert IntegerGeometry(replace(CONV, in_channels=6), replace(CONFIG, ic_bn=6)).is_padded
+    assert IntegerGeometry(replace(CONV, in_channels=4), replace(CONFIG, ic_bn=0)).is_padded
+
+
+@pytest.mark.parametrize(("dot", "ic_bn", "words"), [(4, 8, 2), (2, 8, 4), (4, 6, 2), (2, 3, 2)])
+def test_words_of_a_block(dot: int, ic_bn: int, words: int) -> None:
+    geometry = IntegerGeometry(CONV, replace(CONFIG, ic_bn=ic_bn, dot=dot))
+    assert geometry.words == words
+    assert geometry.packed_shape == (3, 24 // ic_bn, 3, 3, words, 16)
+    assert geometry.steps == 9 * 24 // ic_bn * words
+    assert geometry.weight_bytes == 4 * 48 * geometry.steps
+
+
+def test_the_image_counts_in_the_type_that_is_read() -> None:
+    assert IntegerGeometry(CONV, CONFIG).image_bytes == CONV.in_bytes
+    assert IntegerGeometry(CONV, replace(CONFIG, dot=2)).image_bytes == 2 * CONV.in_bytes
+
+
+def test_the_cpu_says_what_multiplies() -> None:
+    cpu = Cpu("haswell", AVX2, 1, dots=(VPMADDWD,))
+    assert IntegerGeometry(CONV, replace(CONFIG, dot=2)).dot(cpu) == VPMADDWD
+    assert IntegerGeometry(CONV, CONFIG).dot(cpu) == PORTABLE_4
+
+
+@pytest.mark.parametrize(
+    ("conv", "config", "reason"),
+    [
+        (CONV, replace(CONFIG, dot=3), "no word has 3 elements"),
+        (replace(CONV, types=U8S16), CONFIG, "its words have no room for weights of int16"),
+        (CONV, replace(CONFIG, ic_bn=7), "its ic_bn 7 does not divide 24 channels"),
+    ],
+)
+def test_misfits(conv: ConvWorkload, config: IntegerConfig, reason: str) -> None:
+    assert misfit(conv, config) == reason
+    assert misfit(CONV, CONFIG) is None

@@ -1,0 +1,92 @@
+"""The loops of the integer template, and what a step of them is in machine code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+from nests import nest
+from samples import per_channel, requantized
+from tvm import te
+
+from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.types import U8S8
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
+from tvm_neocpu.topi.conv2d_integer.template import compute, pack_weight
+from tvm_neocpu.topi.kernel import kernel
+from tvm_neocpu.topi.schedule_function import schedule_function
+
+CONV = ConvWorkload(1, 16, 14, 14, 32, (3, 3), padding=(1, 1, 1, 1), types=U8S8)
+CONFIG = IntegerConfig(ic_bn=16, oc_bn=16, reg_n=7, oh_bn=7, dot=4)
+HASWELL = Cpu("haswell", AVX2, cores=2)
+X86, ARM = "llvm -mtriple=x86_64-linux-gnu -mcpu=", "llvm -mtriple=aarch64-linux-gnu -mcpu="
+
+
+def test_a_statement_is_one_register() -> None:
+    """Chunks, channel blocks, tiles; ic.outer, kernel, words; columns, vectors, lanes."""
+    product = "conv2d_acc_update"
+    found = nest(CONV, CONFIG, product, HASWELL)
+    assert found == "parallel 2, 2, 7, 2, 3, unroll 3, 4, unroll 7, unroll 2, vector 8"
+    assert "8, unroll 7" in nest(CONV, replace(CONFIG, dot=2), product, HASWELL)
+
+
+def test_weights_of_a_word_are_neighbouring_channels() -> None:
+    weight = np.arange(32 * 16 * 9).astype("int8").reshape(32, 16, 3, 3)
+    packed = pack_weight(weight, CONV, CONFIG)
+    assert packed.dtype == "int32" and packed.shape == (2, 1, 3, 3, 4, 16)
+    word = packed[1, 0, 2, 1, 3, 5:6].view("int8")
+    np.testing.assert_array_equal(word, weight[21, 12:16, 2, 1])
+    halves = pack_weight(weight, CONV, replace(CONFIG, dot=2))[1, 0, 2, 1, 3, 5:6].view("int16")
+    np.testing.assert_array_equal(halves, weight[21, 6:8, 2, 1])
+
+
+def test_channels_that_fill_a_word_are_zero() -> None:
+    conv = replace(CONV, in_channels=3)
+    packed = pack_weight(np.ones(conv.weight_shape, "int8"), conv, replace(CONFIG, ic_bn=0))
+    assert set(packed.ravel().tolist()) == {0x00010101}
+
+
+@pytest.mark.parametrize(
+    ("cpu", "instruction"),
+    [
+        (X86 + "cascadelake", r"vpdpbusd\s.*%zmm"),
+        (X86 + "znver4", r"vpdpbusd\s.*%zmm"),
+        (X86 + "alderlake", r"\{vex\}\s+vpdpbusd\s.*%ymm"),
+        (X86 + "skylake-avx512", r"vpmaddwd\s.*%zmm"),
+        (X86 + "znver3", r"vpmaddwd\s.*%ymm"),
+        (X86 + "x86-64-v2", r"pmaddwd\s.*%xmm"),
+    ],
+)
+def test_the_instruction(cpu: str, instruction: str) -> None:
+    target = parse_target(cpu)
+    dot, lanes = target.cpu.dot(U8S8), target.cpu.lanes("int32")
+    config = replace(CONFIG, oc_bn=lanes, dot=dot.elements)
+    built = tvm.compile(kernel(CONV, config, target.cpu), target=target.target)
+    assembly = built.mod.inspect_source("asm")
+    found = re.findall(instruction, assembly)
+    assert len(found) >= 3 * config.reg_n
+    # What the copy or the bytes become words by stands outside of the products.
+    assert "mulld" not in assembly
+
+
+def test_the_epilogue_is_vectors() -> None:
+    """Conversions, rounding and packing of whole registers; no call, no element by itself."""
+    target = parse_target(X86 + "znver3")
+    config = replace(CONFIG, dot=2)
+    data = te.placeholder((1, 1, 14, 14, 16), "uint8", "data")
+    weight = te.placeholder((2, 1, 3, 3, 8, 16), "int32", "weight")
+    total = compute(data, weight, CONV, config)
+    shape = tuple(int(extent) for extent in total.shape)
+    scale = te.placeholder(per_channel(shape), "float32", "scale")
+    other = te.placeholder(shape, "uint8", "other")
+    stages = requantized(total, scale, other)
+    func = schedule_function(te.create_prim_func([data, weight, scale, other, stages]), target.cpu)
+    assembly = tvm.compile(func, target=target.target).mod.inspect_source("asm")
+    assert re.search(r"vcvtdq2ps\s.*%ymm", assembly) and re.search(r"vpackus", assembly)
+    for scalar in ("vpextrb", "vpinsrb", "cvttss2si", "nearbyint", "rintf", "roundss"):
+        assert scalar not in assembly

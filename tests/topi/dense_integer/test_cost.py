@@ -1,0 +1,19 @@
+"""The integer dense template's cost model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.dot import VPMADDWD
+from tvm_neocpu.core.types import FP32, U8S8
+from tvm_neocpu.topi.cost.ranking import ranked
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+
+ZEN_3 = Cpu("znver3", AVX2, cores=1, dots=(VPMADDWD,))
+
+
+def test_integers_are_predicted_faster_than_floats() -> None:
+    for layer in (DenseWorkload(1, 2048, 1000, U8S8), DenseWorkload(196, 512, 512, U8S8)):
+        whole, floats = (ranked(each, ZEN_3)[0] for each in (layer, replace(layer, types=FP32)))
+        assert floats.seconds > 1.4 * whole.seconds

@@ -1,0 +1,75 @@
+"""Requantisation in integer instructions: equal to its text for every kind of number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from tvm import te, tirx, topi
+from tvm_ffi import structural_equal
+
+from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.schedule_function import schedule_function
+from tvm_neocpu.topi.tir.round_and_saturate import round_and_saturate
+
+TARGET = parse_target()
+CPU = Cpu("haswell", AVX2, cores=1)
+VALUES = np.array(
+    [
+        *(0.5, 1.5, 2.5, -0.5, -1.5, 254.5, 255.5, 127.5, -128.5, 0.49999997, -0.0, 0.0),
+        *(1e4, 1.7e4, 3e9, -3e9, 1e38, -1e38, np.inf, -np.inf, 8388609.0, 250.5, 4.5, 127.4999),
+        *np.linspace(-400, 400, 8).tolist(),
+    ],
+    "float32",
+)
+
+
+def quantize(x: te.Tensor, zero: float, dtype: str) -> te.Tensor:
+    bounds = np.iinfo(dtype)
+    rounded = topi.add(topi.round(x), zero) if zero else topi.round(x)
+    return topi.cast(topi.clip(rounded, float(bounds.min), float(bounds.max)), dtype)
+
+
+def quantizer(zero: float, dtype: str, rows: int = 1) -> tirx.PrimFunc:
+    x = te.placeholder((rows, len(VALUES)), "float32", name="x")
+    return te.create_prim_func([x, quantize(x, zero, dtype)])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("zero", [0, 1, 3, 127, 128, 255, -128])
+def test_equal_for_every_number(zero: int, dtype: str) -> None:
+    func = schedule_function(quantizer(float(zero), dtype), TARGET.cpu)
+    # A negative zero point would leave 16 bits.
+    assert ("nearbyint" in str(func)) == (zero < 0)
+    got = tvm.runtime.tensor(np.zeros((1, len(VALUES)), dtype))
+    tvm.compile(func, target=TARGET.target)["main"](tvm.runtime.tensor(VALUES[None]), got)
+    bounds = np.iinfo(dtype)
+    expected = np.clip(np.rint(VALUES.astype("float64")) + zero, bounds.min, bounds.max)
+    np.testing.assert_array_equal(got.numpy()[0], expected.astype(dtype))
+
+
+def test_it_is_conversions_and_packs() -> None:
+    target = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3")
+    func = schedule_function(quantizer(3.0, "uint8", rows=64), target.cpu)
+    assembly = tvm.compile(func, target=target.target).mod.inspect_source("asm")
+    for wanted in ("vcvtps2dq", "vpackssdw", "vpackuswb"):
+        assert wanted in assembly
+    assert "vroundps" not in assembly
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        # Not all that uint8 holds, another rounding, no rounding, a fraction behind it.
+        lambda x: topi.cast(topi.clip(topi.round(x), 0.0, 254.0), "uint8"),
+        lambda x: topi.cast(topi.clip(topi.floor(x), 0.0, 255.0), "uint8"),
+        lambda x: topi.cast(topi.clip(x, 0.0, 255.0), "uint8"),
+        lambda x: topi.cast(topi.clip(topi.add(topi.round(x), 0.5), 0.0, 255.0), "uint8"),
+        lambda x: topi.cast(topi.clip(topi.round(x), 0.0, 255.0), "int32"),
+    ],
+)
+def test_anything_else_stays(value) -> None:
+    x = te.placeholder((8,), "float32", name="x")
+    func = te.create_prim_func([x, value(x)])
+    assert structural_equal(round_and_saturate(func, CPU), func)

@@ -1,0 +1,1 @@
+"""How far a quantised network is from fp32, and which layers keep it within a bound."""

@@ -1,0 +1,76 @@
+"""Send layers back to fp32 until the error at the outputs stays within a bound.
+
+Greedy on the additive noise model: the layer that saves most noise for what it costs goes first.
+The result is run and compared; where the model was too hopeful, its target tightens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.core.output_noise import OutputNoise
+
+# Each failed try lowers the predicted noise that is allowed by at least this factor.
+TIGHTENING = 0.8
+
+
+class BoundError(NeoCpuError, ValueError):
+    """An error bound that no network with a layer in int8 meets; the text has the best one."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which operations are in int8, the layers that went back, predicted and measured error."""
+
+    chosen: tuple[str, ...]
+    returned: tuple[str, ...]
+    predicted: float
+    measured: float
+
+
+def meet_bound(
+    bound: float,
+    noise: OutputNoise,
+    choose: Callable[[Collection[str]], list[str]],
+    measure: Callable[[Collection[str]], float],
+    tell: Callable[[str], None] = lambda _: None,
+) -> Choice:
+    """The choice within ``bound``, which is a relative error at the outputs.
+
+    ``choose`` maps layers that stay fp32 to the operations in int8, none where no layer is left;
+    ``measure`` maps operations in int8 to the error at the outputs. Raises BoundError.
+    """
+    returned: list[str] = []
+    target = bound**2
+    while True:
+        chosen = choose(returned)
+        while chosen and noise.of(chosen) > target:
+            returned.append(noise.worst(chosen))
+            chosen = choose(returned)
+        if not chosen:
+            raise _unreachable(bound, noise, choose, measure)
+        predicted, measured = noise.of(chosen), measure(chosen)
+        tell(
+            f"{len(returned)} operations back in fp32: error {measured:.2e}, "
+            f"predicted {predicted**0.5:.2e}, bound {bound:.2e}"
+        )
+        if measured <= bound:
+            return Choice(tuple(chosen), tuple(returned), predicted**0.5, measured)
+        target = predicted * min(TIGHTENING, (bound / measured) ** 2)
+
+
+def _unreachable(
+    bound: float,
+    noise: OutputNoise,
+    choose: Callable[[Collection[str]], list[str]],
+    measure: Callable[[Collection[str]], float],
+) -> BoundError:
+    """The error of the one layer alone that adds least noise."""
+    alone = [choose(set(noise.needs) - {name}) for name in noise.needs]
+    best = min((chosen for chosen in alone if chosen), key=noise.of)
+    return BoundError(
+        f"no layer in int8 keeps the error within {bound:g}; the best reachable is "
+        f"{measure(best):.2g}, with {best[0]} alone in int8"
+    )

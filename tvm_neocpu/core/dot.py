@@ -1,0 +1,66 @@
+"""Instructions that multiply integers: each lane of an accumulator adds a short dot product.
+
+acc[lane] += sum over k < elements of data[k] * weight[lane, k]
+
+Every one here is exact. x86's ``vpmaddubsw`` is not among them: its 16-bit sums saturate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm_neocpu.core.types import Types
+
+# Bits of an accumulator, and of the word of data that is broadcast to the lanes.
+WORD_BITS = 32
+
+
+@dataclass(frozen=True, order=True)
+class DotProduct:
+    """One such instruction, or the few that stand in for it.
+
+    A lane is 32 bits: ``elements`` of type ``data`` (as they are multiplied: int16 if uint8 data
+    have to be widened) times as many of type ``weight``. ``rate``: how many are issued for each
+    multiply-add of fp32 vectors. ``temporaries``: registers that a step needs beside its tile.
+    ``widths``: the bits of the vectors that the instruction exists for.
+    """
+
+    name: str
+    elements: int
+    data: str
+    weight: str
+    rate: float = 1.0
+    temporaries: int = 0
+    widths: tuple[int, ...] = ()
+
+    def multiplies(self, types: Types) -> bool:
+        """Whether a workload's operands fit into the types that it multiplies, once widened."""
+        if types.accumulator != "int32" or types.data != "uint8":
+            return False
+        return types.weight == "int8" or types.weight == self.weight
+
+
+# Plain arithmetic that any CPU has: the shapes of the instructions without them.
+PORTABLE_4 = DotProduct("dot4", 4, "uint8", "int8", 0.25)
+PORTABLE_2 = DotProduct("dot2", 2, "int16", "int16", 0.5)
+
+VPDPBUSD = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256, 512))
+VPDPBUSD_VEX = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256))
+VPMADDWD_512 = DotProduct("vpmaddwd", 2, "int16", "int16", 1.0, 1, (128, 256, 512))
+VPMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 1.0, 1, (128, 256))
+PMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 1.0, 1, (128,))
+
+# LLVM's feature, and what it brings; a CPU uses the first that multiplies a workload's types.
+BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
+    ("avx512vnni", VPDPBUSD),
+    ("avxvnni", VPDPBUSD_VEX),
+    ("avx512bw", VPMADDWD_512),
+    ("avx2", VPMADDWD),
+    ("sse2", PMADDWD),
+)
+
+
+def dots_of(features: frozenset[str]) -> tuple[DotProduct, ...]:
+    """What a CPU with LLVM's features multiplies integers with, the fastest first; never empty."""
+    found = [dot for feature, dot in BY_FEATURE if feature in features]
+    return (*found, PORTABLE_2)

@@ -1,0 +1,59 @@
+"""A library of the compile cache, as `relay.build` returns it.
+
+It runs from its file. What a file cannot do (be written in another format, show its source) the
+network is compiled for, when somebody first asks.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tvm_neocpu.core.errors import ModuleFileError, first_line
+from tvm_neocpu.exporting.write_module import INSIDE, check_place, draft_of
+from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.functions import OnDemand
+from tvm_neocpu.runtime.module_file import read_module
+from tvm_neocpu.runtime.module_info import ModuleInfo
+
+
+def library_of(
+    entry: Path, build: Callable[[], BuiltModule], on_demand: OnDemand | None = None
+) -> BuiltModule:
+    """The library in the cache's file ``entry``, which ``build`` compiles again.
+
+    Raises ModuleFileError.
+    """
+    found = read_module(entry)
+    original = cache(build)
+
+    def write(
+        _: Any,
+        __: ModuleInfo,
+        path: Path,
+        fcompile: Callable[..., Any] | None,
+        options: Mapping[str, Any],
+        weights: str,
+    ) -> None:
+        check_place(path, weights)
+        as_it_is = path.suffix == entry.suffix and weights == INSIDE and not (fcompile or options)
+        if as_it_is and entry.exists():  # the cache may have dropped it
+            _copy(entry, path)
+        else:
+            original().export_library(path, fcompile, weights, **options)
+
+    return BuiltModule(
+        found.module, found.info, on_demand, write, found.weights_by_function, original
+    )
+
+
+def _copy(entry: Path, path: Path) -> None:
+    try:
+        with draft_of(path) as draft:
+            shutil.copyfile(entry, draft)
+            shutil.copymode(entry, draft)
+    except OSError as error:
+        raise ModuleFileError(f"cannot write {path}: {first_line(error)}") from error

@@ -1,0 +1,13 @@
+"""What the cost model says of the integer template: the direct one's terms, over words."""
+
+from __future__ import annotations
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.cost import seconds_of
+from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig, IntegerGeometry
+
+
+def predict_seconds(conv: ConvWorkload, config: IntegerConfig, cpu: Cpu) -> float:
+    """Seconds of one run on ``cpu.cores`` threads."""
+    return seconds_of(IntegerGeometry(conv, config), cpu)

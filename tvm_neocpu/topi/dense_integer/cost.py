@@ -1,0 +1,31 @@
+"""What the cost model says of integer dense layers: a matrix product of words."""
+
+from __future__ import annotations
+
+import math
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.types import item_bytes, uniform
+from tvm_neocpu.topi.cost.roofline import FORK_JOIN, prefetched_bytes, seconds
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig, IntegerDenseGeometry
+from tvm_neocpu.topi.gemm.cost import Product, work
+from tvm_neocpu.topi.math.dot_products import WORD_TYPE
+
+WORDS = uniform(WORD_TYPE)
+
+
+def predict_seconds(dense: DenseWorkload, config: IntegerDenseConfig, cpu: Cpu) -> float:
+    """Seconds of one run on ``cpu.cores`` threads."""
+    geometry = IntegerDenseGeometry(dense, config)
+    weights = float(item_bytes(WORD_TYPE) * math.prod(geometry.packed_shape))
+    product = Product(
+        geometry.tiles,
+        WORDS,
+        geometry.copies,
+        dense.in_features,
+        config.parallel_oc,
+        dot=cpu.dot_of(config.dot),
+    )
+    done = work(product, geometry.chunks, cpu, prefetched=prefetched_bytes(weights), cold=weights)
+    return seconds(done, cpu) + FORK_JOIN * (geometry.copies and config.parallel_oc)

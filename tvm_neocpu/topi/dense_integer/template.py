@@ -1,0 +1,82 @@
+"""Integer dense layers: a matrix product of words, weights packed at compile time.
+
+The loops are those of fp32 layers of many rows (:mod:`..dense_gemm.template`); one row is a tile of
+one. Sums are 32 bits wide and exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from tvm import te, tirx
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.conv2d_integer.geometry import WEIGHT_TYPES
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.dense_gemm.template import ACCUMULATE, ROWS, STORE, schedule_tiles
+from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig, IntegerDenseGeometry
+from tvm_neocpu.topi.gemm.schedule import copied_rows, rows_as_stored, unflat_index
+from tvm_neocpu.topi.gemm.tiles import packed_panels
+from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
+
+
+def compute(
+    data: te.Tensor, weight: te.Tensor, dense: DenseWorkload, config: IntegerDenseConfig
+) -> te.Tensor:
+    """``data``: (..., K); ``weight``: (ceil(O/oc_bn), words, oc_bn) of :func:`pack_weight`.
+
+    Returns (..., O). What fills up the last word of a row is its last element once more.
+    """
+    geometry = IntegerDenseGeometry(dense, config)
+    tiles, outside = geometry.tiles, [int(extent) for extent in data.shape[:-1]]
+    k = te.reduce_axis((0, geometry.words), name="k")
+    features = geometry.words * config.dot
+
+    def element(row, feature):
+        if features > dense.in_features:
+            feature = tirx.min(feature, dense.in_features - 1)
+        return data(*unflat_index(row, outside), feature).astype(geometry.data_type)
+
+    copied = replace(tiles, inner=features)
+    copy = copied_rows(element, (), copied, ROWS) if geometry.copies else None
+
+    def place(row, feature):
+        if copy is None:
+            return data(*unflat_index(row, outside), feature)
+        return copy[row // tiles.height, row % tiles.height, feature]
+
+    def product(r, o, c):
+        elements = (place(r, k * config.dot + at) for at in range(config.dot))
+        return dot(word(*elements), weight[o, k, c])
+
+    acc = te.compute(
+        (tiles.computed_rows, tiles.blocks, config.oc_bn),
+        lambda *index: te.sum(product(*index), axis=[k]),
+        name=ACCUMULATE,
+        attrs=anchor_attrs(dense, config),
+    )
+    return rows_as_stored(acc, outside, dense.out_features, dense.types.output, STORE)
+
+
+def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
+    """Schedule a function in which :func:`compute` and its epilogue were fused."""
+    geometry = IntegerDenseGeometry(anchor.workload, anchor.config)
+    return schedule_tiles(sch, anchor, geometry, cpu, registers=1)
+
+
+def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: IntegerDenseConfig) -> np.ndarray:
+    """(K, O), as ``matmul`` takes it, -> words (ceil(O/oc_bn), words, oc_bn), zeros behind both."""
+    words = IntegerDenseGeometry(dense, config).words
+    filling = words * config.dot - dense.in_features
+    filled = np.pad(weight.astype(WEIGHT_TYPES[config.dot]), ((0, filling), (0, 0)))
+    split = filled.reshape(words, config.dot, -1).transpose(0, 2, 1)
+    return packed_panels(np.ascontiguousarray(split).view(WORD_TYPE)[..., 0], config.oc_bn)
+
+
+def packed_shape(dense: DenseWorkload, config: IntegerDenseConfig) -> tuple[int, ...]:
+    """The shape that :func:`pack_weight` returns."""
+    return IntegerDenseGeometry(dense, config).packed_shape

@@ -1,0 +1,137 @@
+"""Dot products of integers in 32-bit words, as operators that TVM vectorises.
+
+A word holds 4 elements of 8 bits or 2 of 16, the first one in the lowest bits::
+
+    word(data[4 q], data[4 q + 1], data[4 q + 2], data[4 q + 3])    one load, once it is lowered
+    acc[c] + dot(that word, weights[q, c])                          one instruction for a vector
+
+A template writes ``word`` and ``dot``; :mod:`..tir.plant_dots` puts the CPU's instruction in their
+place, which TVM vectorises as it does a sum. A vector that no instruction has is plain arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+
+import tvm
+from tvm import tirx
+from tvm.ir import Call, Expr
+from tvm.tirx.op import register_intrin_lowering
+
+from tvm_neocpu.core.dot import WORD_BITS, DotProduct
+
+WORD, DOT = "tirx.neocpu_word", "tirx.neocpu_dot"
+WORD_TYPE = "int32"
+# Weights of these types are packed in words.
+PACKED_TYPES = {"int8": WORD_TYPE, "int16": WORD_TYPE}
+_PURE = 1  # tirx.CallEffectKind.Pure
+
+
+def word(*elements: Expr) -> Expr:
+    """Neighbours in memory as one word; only :mod:`..tir.plant_dots` gives it a meaning."""
+    _define(WORD)
+    return tirx.call_intrin(WORD_TYPE, WORD, *elements)
+
+
+def dot(data: Expr, weights: Expr) -> Expr:
+    """The products of two words, added up; only :mod:`..tir.plant_dots` gives it a meaning.
+
+    Data that are no :func:`word` are words of one number of 16 bits and a zero.
+    """
+    _define(DOT)
+    return tirx.call_intrin(WORD_TYPE, DOT, data, weights)
+
+
+def accumulate(total: Expr, data: Expr, weights: Expr, by: DotProduct) -> Expr:
+    """``total + dot(data, weights)`` by an instruction, chosen once the lanes are known."""
+    name = f"tirx.neocpu_{by.name}_{max(by.widths, default=0)}"
+    _define(name, by)
+    return tirx.call_intrin(WORD_TYPE, name, total, data, weights)
+
+
+@cache
+def _define(name: str, by: DotProduct | None = None) -> None:
+    """Make an operator known to TVM, once, when it is first used."""
+    tvm.ir.register_op_attr(name, "TCallEffectKind", _PURE)
+    tvm.ir.register_op_attr(name, "TVectorizable", True)
+    tvm.ir.register_op_attr(name, "TScriptPrinterName", name.removeprefix("tirx."))
+    if by is not None:
+        register_intrin_lowering(name, "llvm", f=partial(_lowered, by=by), level=99)
+
+
+def _lowered(call: Call, by: DotProduct) -> Expr:
+    total, data, weights = call.args
+    lanes = _lanes(call)
+    bits = lanes * WORD_BITS
+    forms = _INSTRUCTIONS.get(by.name, {})
+    if bits not in by.widths or bits not in forms:
+        return _arithmetic(total, data, weights, by, lanes)
+    form = forms[bits]
+    data = tirx.reinterpret(f"{form.data}x{lanes * by.elements}", data)
+    weights = tirx.reinterpret(f"{form.weight}x{lanes * by.elements}", weights)
+    return form.call(total, data, weights, f"{WORD_TYPE}x{lanes}")
+
+
+def _lanes(call: Call) -> int:
+    return int(call.ty.dtype.lanes)
+
+
+def _arithmetic(total: Expr, data: Expr, weights: Expr, by: DotProduct, lanes: int) -> Expr:
+    """The definition, element by element of a word: what the instructions are tested against."""
+    for at in range(by.elements):
+        factors = [
+            _element(each, at, by.elements, dtype.startswith("u"), lanes)
+            for each, dtype in ((data, by.data), (weights, by.weight))
+        ]
+        total = total + factors[0] * factors[1]
+    return total
+
+
+def _element(word: Expr, at: int, elements: int, is_unsigned: bool, lanes: int) -> Expr:
+    """One element of a word, extended to 32 bits: shifted to the top, and down again."""
+    bits = WORD_BITS // elements
+    top = word << _whole(WORD_BITS - bits * (at + 1), lanes)
+    if not is_unsigned:
+        return top >> _whole(WORD_BITS - bits, lanes)
+    return (word >> _whole(bits * at, lanes)) & _whole(2**bits - 1, lanes)
+
+
+def _whole(value: int, lanes: int) -> Expr:
+    constant = tirx.const(value, WORD_TYPE)
+    return constant if lanes == 1 else tirx.Broadcast(constant, lanes)
+
+
+@dataclass(frozen=True)
+class _Instruction:
+    """How LLVM's intrinsic takes its operands: their types, and the call."""
+
+    data: str
+    weight: str
+    call: Callable[[Expr, Expr, Expr, str], Expr]
+
+
+def _fused(intrinsic: str, total: Expr, data: Expr, weights: Expr, dtype: str) -> Expr:
+    return tirx.call_llvm_pure_intrin(dtype, intrinsic, total, data, weights)
+
+
+def _added(intrinsic: str, total: Expr, data: Expr, weights: Expr, dtype: str) -> Expr:
+    return total + tirx.call_llvm_pure_intrin(dtype, intrinsic, data, weights)
+
+
+# By the instruction's name and the bits of a vector.
+_INSTRUCTIONS: dict[str, dict[int, _Instruction]] = {
+    "vpdpbusd": {
+        bits: _Instruction("uint8", "int8", partial(_fused, f"llvm.x86.avx512.vpdpbusd.{bits}"))
+        for bits in (128, 256, 512)
+    },
+    "vpmaddwd": {
+        bits: _Instruction("int16", "int16", partial(_added, f"llvm.x86.{intrinsic}"))
+        for bits, intrinsic in (
+            (128, "sse2.pmadd.wd"),
+            (256, "avx2.pmadd.wd"),
+            (512, "avx512.pmaddw.d.512"),
+        )
+    },
+}

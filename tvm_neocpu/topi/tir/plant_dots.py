@@ -1,0 +1,55 @@
+"""A CPU's instruction for the dot products of integers that a template wrote.
+
+    acc[c] = acc[c] + dot(word(x[4 q], x[4 q + 1], x[4 q + 2], x[4 q + 3]), w[q, c])
+    ->  acc[c] = vpdpbusd(acc[c], reinterpret(int32, x[4 q : 4 q + 4]), w[q, c])
+
+Before TVM vectorises: the lanes of ``c`` then become those of the instruction.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call, Expr
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.math import dot_products
+from tvm_neocpu.topi.tir.vectors import ramp
+
+
+def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
+    """The function with the CPU's instruction in place of every ``acc + dot(word, weights)``."""
+
+    def planted(total: tirx.Add) -> Expr:
+        if not _is_call(total.b, dot_products.DOT):
+            return total
+        data, weights = total.b.args
+        if not _is_call(data, dot_products.WORD):
+            return dot_products.accumulate(total.a, data, weights, cpu.dot_of(2))
+        by = cpu.dot_of(len(data.args))
+        return dot_products.accumulate(total.a, _loaded(data), weights, by)
+
+    if not _has_dots(func):
+        return func
+    return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Add, planted)))
+
+
+def _loaded(word: Call) -> Expr:
+    """Neighbouring elements as one load of 32 bits."""
+    first = word.args[0]
+    *outer, last = first.indices
+    place = (*outer, ramp(last, len(word.args)))
+    return tirx.reinterpret(dot_products.WORD_TYPE, first.source[place])
+
+
+def _has_dots(func: tirx.PrimFunc) -> bool:
+    def stop(call: Call) -> tvm_ffi.VisitInterrupt | None:
+        return tvm_ffi.VisitInterrupt(None) if _is_call(call, dot_products.DOT) else None
+
+    return tvm_ffi.structural_walk(func.body, (Call, stop)) is not None
+
+
+def _is_call(value: Any, name: str) -> bool:
+    return isinstance(value, Call) and getattr(value.op, "name", None) == name
