@@ -7,7 +7,7 @@ import math
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.conv2d_direct.geometry import DirectGeometry
 from tvm_neocpu.topi.cost.ranking import predict_seconds as member_seconds
-from tvm_neocpu.topi.cost.roofline import FORK_JOIN, L2_SHARE
+from tvm_neocpu.topi.cost.roofline import L2_SHARE
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, candidates, misfit
 
 # Cycles that a core waits for a line which another core has written and still holds in its L2. Zen
@@ -35,9 +35,9 @@ def best_block(depthwise: Member, project: Member, cpu: Cpu) -> FusedBlock | Non
 def predict_seconds(block: FusedBlock, cpu: Cpu) -> float:
     """Seconds of one run of the group on ``cpu.cores`` threads: one fork for both layers."""
     core = cpu.with_cores(1)
-    work = sum(member_seconds(m.workload, m.config, core) - FORK_JOIN for m in block.chunked)
+    work = sum(member_seconds(m.workload, m.config, core) - cpu.fork_join for m in block.chunked)
     share = math.ceil(block.chunks / cpu.cores) / block.chunks
-    return work * share + FORK_JOIN
+    return work * share + cpu.fork_join
 
 
 def apart_seconds(block: FusedBlock, cpu: Cpu) -> float:
