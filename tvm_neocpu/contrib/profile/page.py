@@ -1,4 +1,7 @@
-"""A profile as one self-contained HTML page: timeline, roofline, table. Nothing is loaded."""
+"""A profile as one self-contained HTML page: timeline, the network, roofline, tables.
+
+Nothing is loaded.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from html import escape
 
 from tvm_neocpu.contrib.explain.page import colours_of
 from tvm_neocpu.contrib.profile.compare_layers import Comparison
+from tvm_neocpu.contrib.profile.heat_map import heat_map
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
 
 _WIDTH, _LINE, _PLOT = 1100.0, 44.0, 360.0
@@ -20,6 +24,7 @@ text { font-size: 12px; fill: #51606f; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .5rem; border-bottom: 1px solid #e3e8ee; text-align: left; }
 .n { text-align: right; }
+.canvas { overflow: auto; max-height: 80vh; }
 .legend span { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em; }
 @media (prefers-color-scheme: dark) {
   body { background: #14191f; color: #dfe6ee; } text { fill: #9fb0c0; }
@@ -45,6 +50,8 @@ GFLOP/s, {profile.ceilings.bandwidth:.1f} GB/s.</p>
 <p class="legend">{legend}</p>
 <h2>Timeline</h2>
 {_timeline(profile, colours)}
+<h2>Network</h2>
+<div class="canvas">{heat_map(profile)}</div>
 <h2>Roofline</h2>
 {_roofline(profile, colours)}
 <h2>Operations</h2>
