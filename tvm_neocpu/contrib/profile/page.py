@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from html import escape
 
 from tvm_neocpu.contrib.explain.page import colours_of
+from tvm_neocpu.contrib.html_page import html_page
 from tvm_neocpu.contrib.profile.compare_layers import Comparison
 from tvm_neocpu.contrib.profile.heat_map import heat_map
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
@@ -39,11 +40,8 @@ def render(profile: Profile, beside: Comparison | None = None) -> str:
         f'<span style="background:{colour}"></span>{escape(name)}'
         for name, colour in colours.items()
     )
-    title = f"{escape(profile.network)} on {escape(profile.cpu)}, {profile.threads} threads"
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>
-<h1>{title}</h1>
+    title = f"{profile.network} on {profile.cpu}, {profile.threads} threads"
+    body = f"""<h1>{escape(title)}</h1>
 <p>{profile.wall * 1e3:.3f} ms a run; the operations below sum to {profile.explained:.1%} of it,
 {profile.between * 1e3:.3f} ms lie between them. Measured ceilings: {profile.ceilings.peak:.0f}
 GFLOP/s, {profile.ceilings.bandwidth:.1f} GB/s.</p>
@@ -56,9 +54,8 @@ GFLOP/s, {profile.ceilings.bandwidth:.1f} GB/s.</p>
 {_roofline(profile, colours)}
 <h2>Operations</h2>
 {_table(profile)}
-{_comparison(beside) if beside else ""}
-</body></html>
-"""
+{_comparison(beside) if beside else ""}"""
+    return html_page(title, _STYLE, body)
 
 
 def _timeline(profile: Profile, colours: dict[str, str]) -> str:
