@@ -60,7 +60,8 @@ def test_it_measures_in_miniature(
     assert calibrate.main(["--threads", "1", "--output", "deep/er/c.json"]) == 0
     name = parse_target("llvm").cpu.name
     found = load(Path("deep/er/c.json"))[name]
-    assert list(found.parameters) == list(EXPECTED)
+    rates = ["fma_per_cycle", "load_per_cycle", "fma_latency"]
+    assert list(found.parameters) == [*EXPECTED, *rates]
     assert found.provenance["machine"]["llvm_name"] == host_cpu.cpu_name()
     assert found.provenance["threads"] == 1
     printed = capsys.readouterr().out
@@ -162,3 +163,12 @@ def test_saving_to_such_a_place_is_a_calibration_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("no folder")
     with pytest.raises(CalibrationError, match="cannot"):
         save(tmp_path / "file" / "c.json", "znver3", Calibration({}))
+
+
+def test_what_is_not_steady_is_named(
+    fakes: list[Cpu], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(measure_machine, "unsteady", lambda rounds: ["dram"] if rounds[8:] else [])
+    monkeypatch.setattr(measure_machine, "MEASURE_SECONDS", 0.0)
+    assert calibrate.main(["--output", "c.json"]) == 0
+    assert "not to be believed: dram;" in capsys.readouterr().err

@@ -25,13 +25,16 @@ from tvm_neocpu.targets import CompileTarget, calibration_file, is_host_cpu, par
 from tvm_neocpu.targets.calibration_file import Calibration
 from tvm_neocpu.targets.families import origin_of
 
-DESCRIPTION = """Measure this machine for the cost model, in some seconds: its clock, bytes per
-cycle from each cache and from memory, and how much of the L3 it really has. From then on builds for
+DESCRIPTION = """Measure this machine for the cost model, in some seconds: its clock, FMAs and loads
+per cycle, bytes per cycle from each cache and from memory, how much of the L3 it really has, and
+what a parallel loop costs. From then on builds for
 this machine's own CPU use the result: untuned choices follow the machine, not the table of CPU
 families. TVM_NEOCPU_CALIBRATION=off ignores the result, =FILE reads another."""
 
 # The max load average of a machine that counts as idle.
 MAX_IDLE_LOAD = 0.5
+# What a figure is divided by for people.
+_SCALES = {"l3": MIB, "fork_join": 1e-6}
 _WORDS = {
     "ghz": "clock, GHz (from the FMA peak)",
     "l2_bytes_per_cycle": "from L2, bytes per cycle and core",
@@ -39,6 +42,10 @@ _WORDS = {
     "l3": "usable L3, MiB",
     "dram_bytes_per_cycle": "from memory, bytes per cycle, one core",
     "dram_total_bytes_per_cycle": "from memory, bytes per cycle, all cores",
+    "fork_join": "fork and join of a parallel region, us",
+    "fma_per_cycle": "vector FMAs per cycle",
+    "load_per_cycle": "vector loads per cycle",
+    "fma_latency": "latency of an FMA, cycles",
 }
 
 
@@ -65,6 +72,7 @@ def _calibrate(argv: list[str]) -> int:
     buffers = measure_machine.buffers_of(target.cpu)
     rounds = measure_machine.measure(measure_machine.probes(target, buffers))
     measured = measure_machine.parameters(rounds, buffers, target.cpu)
+    _say_unsteady(measure_machine.unsteady(rounds))
     about = provenance(target.cpu.name, target.cpu.cores)
     calibration_file.save(path, target.cpu.name, Calibration(measured, about))
     _show(target.cpu, measured, Console())
@@ -112,6 +120,16 @@ def _warn_of_others(count: int) -> None:
         )
 
 
+def _say_unsteady(probes: Sequence[str]) -> None:
+    """Say which figures nobody should believe: their probes were never undisturbed."""
+    if probes:
+        print(
+            f"warning: not steady, and not to be believed: {', '.join(probes)}; calibrate again "
+            "when the machine is idle",
+            file=sys.stderr,
+        )
+
+
 def _show(cpu: Cpu, measured: Mapping[str, float], console: Console) -> None:
     table = Table(title=f"{cpu.name}, {cpu.cores} threads")
     table.add_column("parameter")
@@ -119,7 +137,7 @@ def _show(cpu: Cpu, measured: Mapping[str, float], console: Console) -> None:
     table.add_column("which was")
     table.add_column("measured", justify="right")
     for name, words in _WORDS.items():
-        scale = MIB if name == "l3" else 1
+        scale = _SCALES.get(name, 1)
         found = f"{measured[name] / scale:.2f}" if name in measured else "-"
         before = f"{getattr(cpu, name) / scale:.2f}"
         table.add_row(words, before, _origin(cpu, name), found)

@@ -82,7 +82,8 @@ class Cpu:
     :func:`feature_hash` of what LLVM may use, empty if unknown. ``line`` is a cache line.
     ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. Bandwidths
     are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
-    memory. ``dots``: the instructions that multiply integers, the fastest first.
+    memory. ``fork_join``: seconds that a parallel region takes to begin and end. ``dots``: the
+    instructions that multiply integers, the fastest first.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Cpu:
     l3_bytes_per_cycle: float = 10.0
     dram_bytes_per_cycle: float = 4.0
     dram_total_bytes_per_cycle: float = 16.0
+    fork_join: float = 2e-6
     features: str = ""
     dots: tuple[DotProduct, ...] = (PORTABLE_4, PORTABLE_2)
 

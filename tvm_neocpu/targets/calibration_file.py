@@ -34,7 +34,12 @@ PARAMETERS = (
     "l3_bytes_per_cycle",
     "dram_bytes_per_cycle",
     "dram_total_bytes_per_cycle",
+    "fork_join",
+    "fma_per_cycle",
+    "load_per_cycle",
+    "fma_latency",
 )
+_WHOLE = {L3_SIZE, "fma_per_cycle", "load_per_cycle", "fma_latency"}
 # Above any machine's clock, bytes per cycle or cache size: nobody measured such a value.
 _MAX_VALUE = 2.0**40
 
@@ -158,9 +163,9 @@ def _entry(name: str, entry: Any) -> Calibration:
 def _check(name: str, key: str, value: Any) -> None:
     if key not in PARAMETERS:
         raise CalibrationError(f"{name}: unknown parameter {key!r}")
-    wanted = int if key == L3_SIZE else (int, float)
+    wanted = int if key in _WHOLE else (int, float)
     if isinstance(value, bool) or not isinstance(value, wanted):
-        kind = "a whole number" if key == L3_SIZE else "a number"
+        kind = "a whole number" if key in _WHOLE else "a number"
         raise CalibrationError(f"{name}: {key} is {kind}, not {json.dumps(value)[:40]}")
     if not 0 < value < _MAX_VALUE:  # NaN fails this, too
         raise CalibrationError(f"{name}: {key} cannot be {json.dumps(value)[:40]}")

@@ -10,7 +10,7 @@ CPU without a line here has all the defaults. :func:`origin_of` says where a fig
 - *guess*: all others. These are clocks, L3 sizes (what a cloud instance usually shows) and the
   bandwidths of 22 families, which share the defaults: nobody measured them.
 
-`python -m tvm_neocpu.calibrate` replaces clock, bandwidths and L3 size by what the machine shows.
+`python -m tvm_neocpu.calibrate` replaces all but the sizes of L1 and L2 by what the machine shows.
 """
 
 from __future__ import annotations

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 
 from tvm_neocpu.contrib.kernels import ceilings
-from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel, ReadKernel
+from tvm_neocpu.contrib.kernels.ceilings import (
+    Ceilings,
+    ChainKernel,
+    ClockKernel,
+    ColdReadKernel,
+    ForkKernel,
+    PeakKernel,
+    ReadKernel,
+)
 from tvm_neocpu.targets import parse_target
 
 
@@ -40,6 +48,40 @@ def test_a_peak_kernel_multiplies_vectors_of_its_type(
     # Every operand is 0.5.
     np.testing.assert_array_equal(out, 0.25 * ceilings.OPERANDS)
     assert kernel.flops == 2 * out.size * ceilings.OPERANDS
+
+
+def test_a_chain_adds_every_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "STEPS", 2 * ceilings.OPERANDS)
+    kernel = ChainKernel(parse_target("llvm"), "float32")
+    assert kernel.steps_per_second() > 0
+    np.testing.assert_array_equal(kernel.arguments[2].numpy(), 0.5 * ceilings.OPERANDS)
+
+
+def test_the_clocks_chain_is_what_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "STEPS", 2 * ceilings.OPERANDS)
+    kernel = ClockKernel(parse_target("llvm"))
+    assert kernel.hertz() > 0
+    expected = 0
+    for step in range(2 * ceilings.OPERANDS):
+        expected = (expected + step % ceilings.OPERANDS) ^ ceilings.BITS
+    assert kernel.arguments[1].numpy()[0] == expected
+
+
+@pytest.mark.parametrize("fork", [True, False])
+def test_a_forked_call_writes_for_each_thread(fork: bool) -> None:
+    target = parse_target("llvm")
+    kernel = ForkKernel(replace(target, cpu=target.cpu.with_cores(2)), fork)
+    assert kernel.calls_per_second() > 0
+    np.testing.assert_array_equal(kernel.arguments[1].numpy(), np.ones((2, 1)))
+
+
+def test_a_cold_buffer_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "PART_BYTES", 4096)
+    target = parse_target("llvm")
+    kernel = ColdReadKernel(replace(target, cpu=target.cpu.with_cores(2)), "float32", 65536)
+    assert kernel.bytes_per_second() > 0
+    assert kernel.read_bytes == 2 * 4096
+    assert len(kernel._parts) == 8
 
 
 def test_the_roofline_is_the_lower_ceiling() -> None:

@@ -96,5 +96,39 @@ def test_probes_measure_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     rounds = measure(probes(target, buffers), rounds=1)
     measured = parameters(rounds, buffers, target.cpu)
     assert measured["l3"] == 256 * KIB
-    assert set(measured) == set(parameters([a_round(2.0)], BUFFERS, CPU))
+    expected = {*parameters([a_round(2.0)], BUFFERS, CPU), "fork_join"}
+    assert set(measured) == {*expected, "fma_per_cycle", "load_per_cycle", "fma_latency"}
     assert all(value > 0 for value in measured.values())
+
+
+def test_rates_are_whole_numbers_and_say_what_the_clock_is() -> None:
+    """At 2 GHz: one FMA of 8 lanes and two loads in a cycle, 5 cycles for an FMA of a chain."""
+    found = a_round(2.0) | {"clock": 2e9, "peak": 31.5, "l1": 2e9 * 2 * 32 * 0.97, "chain": 0.4e9}
+    measured = parameters([found], BUFFERS, CPU)
+    assert measured["fma_per_cycle"] == 1
+    assert measured["load_per_cycle"] == 2
+    assert measured["fma_latency"] == 5
+    assert measured["ghz"] == pytest.approx(31.5 / 16, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("forked", "alone", "seconds"), [(5e5, 1e7, 1.9e-6), (1e7, 1e7, 1e-8), (2e7, 1e7, 1e-8)]
+)
+def test_what_a_parallel_region_costs(forked: float, alone: float, seconds: float) -> None:
+    found = a_round(2.0) | {"parallel calls": forked, "calls": alone}
+    assert parameters([found], BUFFERS, CPU)["fork_join"] == pytest.approx(seconds)
+
+
+def test_probes_that_others_disturb_are_asked_again_for_a_while(monkeypatch) -> None:
+    monkeypatch.setattr(measure_machine, "MEASURE_SECONDS", 3600.0)
+    rates = iter([1.0, 5.0, 2.0, 1.0, 5.0, 3.0, 4.9])
+    rounds = measure({"busy": lambda: next(rates), "calm": lambda: 1.0}, rounds=3)
+    assert len(rounds) == 7
+    assert measure_machine.unsteady(rounds) == []
+    assert measure_machine.unsteady(rounds[:6]) == ["busy"]
+
+
+def test_what_stays_disturbed_is_given_up(monkeypatch) -> None:
+    monkeypatch.setattr(measure_machine, "MEASURE_SECONDS", 0.0)
+    rates = iter(range(1, 100))
+    assert len(measure({"busy": lambda: float(next(rates))}, rounds=3)) == 3

@@ -9,7 +9,6 @@ import pytest
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.topi.cost.roofline import (
     CHUNK_CYCLES,
-    FORK_JOIN,
     MIN_PREFETCHED_BYTES,
     PANEL_SHARE,
     Traffic,
@@ -36,7 +35,7 @@ def moving(**traffic: float) -> Work:
 
 
 def test_compute_alone_is_shared_by_the_cores() -> None:
-    expected = (1e6 + 64 * CHUNK_CYCLES) / 4 / 2.5e9 + FORK_JOIN
+    expected = (1e6 + 64 * CHUNK_CYCLES) / 4 / 2.5e9 + SKYLAKE.fork_join
     assert seconds(COMPUTE, SKYLAKE) == pytest.approx(expected)
 
 
@@ -66,8 +65,8 @@ def test_levels_are_ordered() -> None:
 
 
 def test_the_longer_of_compute_and_memory_hides_most_of_the_other() -> None:
-    both = seconds(moving(from_l2=32e6), SKYLAKE) - FORK_JOIN
-    alone = seconds(COMPUTE, SKYLAKE) - FORK_JOIN
+    both = seconds(moving(from_l2=32e6), SKYLAKE) - SKYLAKE.fork_join
+    alone = seconds(COMPUTE, SKYLAKE) - SKYLAKE.fork_join
     assert alone < both < 1.5 * alone
 
 

@@ -42,7 +42,6 @@ CONSTANTS: tuple[Constant, ...] = (
     Constant(roofline, "PANEL_SHARE", 0.3, 1.0, "share of L1 that a panel of weights may take"),
     Constant(roofline, "L2_SHARE", 0.3, 1.0, "share of L2 that a working set may take"),
     Constant(roofline, "CHUNK_CYCLES", 20.0, 2000.0, "cycles of a chunk's begin and end"),
-    Constant(roofline, "FORK_JOIN", 5e-7, 2e-5, "seconds of a parallel region"),
     Constant(roofline, "UNROLLED_CYCLES", 0.5, 10.0, "cycles of the loop around one written out"),
     Constant(roofline, "ROLLED_CYCLES", 0.05, 1.0, "cycles of loop control in a step"),
     Constant(roofline, "LOOP_END_CYCLES", 0.5, 20.0, "cycles of a loop's end"),

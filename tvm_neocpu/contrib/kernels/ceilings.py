@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import numpy as np
 import tvm
@@ -25,6 +27,10 @@ STREAM_BYTES = 256 * 1024 * 1024
 # The read kernel: rows in flight, which decide one thread's bandwidth, and vectors of a row. Each
 # vector has a sum of its own, which hides the latency of addition.
 UNROLL, ACCUMULATORS = 4, 8
+# What the clock's chain flips, and how many parallel regions are timed at once.
+BITS, FORKS = 0x5A5A5A5A, 200
+# What a thread reads from memory at a time.
+PART_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -81,8 +87,7 @@ class PeakKernel:
             )
             for t in (x, y, out)
         ]
-        module = tvm.compile(plant_dots(sch.mod["main"], target.cpu), target=target.target).jit()
-        self._timer = module.time_evaluator("main", tvm.cpu(), number=1, repeat=3)
+        self._timer = _timer(plant_dots(sch.mod["main"], target.cpu), target)
 
     def gflops(self) -> float:
         """The peak in GFLOP/s at this moment; the clock drifts, so ask beside every kernel."""
@@ -112,6 +117,95 @@ def _operands(
 def _products_of_lane(cpu: Cpu, types: Types) -> int:
     """Multiply-adds of a lane in one instruction."""
     return cpu.dot(types).elements if types in INTEGER_PRODUCTS else 1
+
+
+class ChainKernel:
+    """One vector to which products are added: each FMA waits for the one before.
+
+    for k in range(STEPS):
+        out[0:lanes] += x[k % OPERANDS, 0:lanes] * y[k % OPERANDS]
+    """
+
+    def __init__(self, target: CompileTarget, dtype: str) -> None:
+        lanes = target.cpu.lanes(dtype)
+        x = te.placeholder((OPERANDS, lanes), dtype, name="x")
+        y = te.placeholder((OPERANDS,), dtype, name="y")
+        k = te.reduce_axis((0, STEPS), name="k")
+        out = te.compute(
+            (lanes,), lambda v: te.sum(x[k % OPERANDS, v] * y[k % OPERANDS], axis=[k]), name="chain"
+        )
+        sch = Schedule(te.create_prim_func([x, y, out]))
+        block = sch.get_sblock("chain")
+        write = sch.cache_write(block, 0, "local")
+        lane, steps = sch.get_loops(block)
+        sch.reorder(steps, lane)
+        sch.vectorize(lane)
+        for each in (sch.decompose_reduction(block, steps), write):
+            sch.vectorize(sch.get_loops(each)[-1])
+        self.arguments = [
+            tvm.runtime.tensor(np.full([int(extent) for extent in t.shape], 0.5, dtype))
+            for t in (x, y, out)
+        ]
+        self._timer = _timer(sch.mod, target)
+
+    def steps_per_second(self) -> float:
+        """FMAs of the chain per second at this moment."""
+        return STEPS / float(median(self._timer(*self.arguments).results))
+
+
+class ClockKernel:
+    """A chain of whole numbers: a step adds and flips bits, one cycle each on every CPU.
+
+    for k in range(STEPS):
+        out = (out + x[k % OPERANDS]) ^ BITS    # no compiler may reorder this
+    """
+
+    CYCLES = 2
+
+    def __init__(self, target: CompileTarget) -> None:
+        x = te.placeholder((OPERANDS,), "int32", name="x")
+        k = te.reduce_axis((0, STEPS), name="k")
+        zero = tvm.tirx.const(0, "int32")
+        chain = te.comm_reducer(lambda a, b: (a + b) ^ BITS, lambda _: zero, name="chain")
+        out = te.compute((1,), lambda _: chain(x[k % OPERANDS], axis=[k]), name="clock")
+        sch = Schedule(te.create_prim_func([x, out]))
+        block = sch.get_sblock("clock")
+        sch.cache_write(block, 0, "local")
+        sch.decompose_reduction(block, sch.get_loops(block)[-1])
+        self.arguments = [
+            tvm.runtime.tensor(np.arange(OPERANDS, dtype="int32")),
+            tvm.runtime.tensor(np.zeros(1, "int32")),
+        ]
+        self._timer = _timer(sch.mod, target)
+
+    def hertz(self) -> float:
+        """Cycles per second at this moment."""
+        return self.CYCLES * STEPS / float(median(self._timer(*self.arguments).results))
+
+
+class ForkKernel:
+    """A call that writes one number for each thread: with a parallel loop, and without."""
+
+    def __init__(self, target: CompileTarget, fork: bool) -> None:
+        count = target.cpu.cores
+        x = te.placeholder((count, 1), "float32", name="x")
+        out = te.compute((count, 1), lambda i, j: x[i, j] + 1.0, name="fork")
+        sch = Schedule(te.create_prim_func([x, out]))
+        if fork:
+            sch.parallel(sch.get_loops(sch.get_sblock("fork"))[0])
+        self.arguments = [tvm.runtime.tensor(np.zeros((count, 1), "float32")) for _ in range(2)]
+        self._timer = _timer(sch.mod, target, number=FORKS)
+
+    def calls_per_second(self) -> float:
+        """Calls per second at this moment."""
+        return 1 / float(median(self._timer(*self.arguments).results))
+
+
+def _timer(
+    mod: tvm.IRModule | tirx.PrimFunc, target: CompileTarget, number: int = 1
+) -> Callable[..., Any]:
+    module = tvm.compile(mod, target=target.target).jit()
+    return module.time_evaluator("main", tvm.cpu(), number=number, repeat=3)
 
 
 def _unroll_tile(sch: Schedule, block: SBlockRV) -> None:
@@ -162,11 +256,35 @@ class ReadKernel:
             tvm.runtime.tensor(np.zeros((threads, lanes), dtype)),
         ]
         module = tvm.compile(sch.mod, target=target.target).jit()
+        self._main = module["main"]
         self._timer = module.time_evaluator("main", tvm.cpu(), number=1, repeat=3)
 
     def bytes_per_second(self) -> float:
         """Bytes per second that all threads together read at this moment."""
         return self.read_bytes / float(median(self._timer(*self.arguments).results))
+
+
+class ColdReadKernel(ReadKernel):
+    """Reads a buffer of ``size`` bytes, larger than the caches, in parts of :data:`PART_BYTES`.
+
+    Each part is timed alone, for a fraction of a millisecond: on a busy machine some parts are read
+    while nobody else has the core. The other parts push it out of the caches until its next turn.
+    """
+
+    def __init__(self, target: CompileTarget, dtype: str, size: int) -> None:
+        super().__init__(target, dtype, min(size, PART_BYTES * target.cpu.cores))
+        data, self._total = self.arguments
+        count = max(1, round(size / self.read_bytes))
+        self._parts = [data, *(tvm.runtime.tensor(data.numpy()) for _ in range(count - 1))]
+
+    def bytes_per_second(self) -> float:
+        """Bytes per second of the part that was read fastest."""
+        seconds = []
+        for part in self._parts:
+            start = time.perf_counter()
+            self._main(part, self._total)
+            seconds.append(time.perf_counter() - start)
+        return self.read_bytes / min(seconds)
 
 
 def read_bandwidth(target: CompileTarget, dtype: str) -> float:

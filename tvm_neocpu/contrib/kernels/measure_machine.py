@@ -1,33 +1,48 @@
 """The measuring behind `python -m tvm_neocpu.calibrate`: kernels run, `Cpu`'s figures come out.
 
-It measures the clock, bytes per cycle from each cache level and from memory, and the usable share
-of the L3. `commands/calibrate.py` is the command line, `targets/calibration_file.py` the file;
-`measure.py` beside this module times the kernels of a network instead.
+It measures the clock, FMAs and loads per cycle, the latency of an FMA, bytes per cycle from each
+cache level and from memory, the usable share of the L3, and what a parallel region costs. Other
+processes only ever make a probe slower, so that its best repeats count. `commands/calibrate.py` is
+the command line, `targets/calibration_file.py` the file; `measure.py` beside this module times the
+kernels of a network instead.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from statistics import median
 
-from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, ReadKernel
+from tvm_neocpu.contrib.kernels.ceilings import (
+    ChainKernel,
+    ClockKernel,
+    ColdReadKernel,
+    ForkKernel,
+    PeakKernel,
+    ReadKernel,
+)
 from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.targets import CompileTarget
 
 # What the peak kernel multiplies and what the read kernels sum.
 DTYPE = "float32"
-ROUNDS = 9
-# Bytes that one run reads: it takes milliseconds, long against the call and the timer's ticks.
-RUN_BYTES = 64 * MIB
+# At least so many rounds; more, for so many seconds, while a probe is not steady: while its third
+# best figure is below this share of its second best.
+ROUNDS, MEASURE_SECONDS, STEADY = 9, 6.0, 0.95
+# Bytes that one run reads from a cache: long against the call and the timer's ticks, short against
+# the time for which a busy machine leaves a process its core.
+RUN_BYTES = 16 * MIB
 # The L3 holds a buffer that reads at this share of the smallest L3 buffer's rate, or faster.
 STILL_L3 = 0.7
 # Buffer sizes in eighths of the L3: a virtual machine shares its L3 with others.
 EIGHTHS = (2, 3, 4, 5, 6, 7, 8)
+# Nothing that wakes a thread takes less, in seconds.
+MIN_FORK = 1e-8
 # Sizes, in multiples of the L2 and of the L3, at which a buffer gains next to nothing from it.
 BEYOND_L2, BEYOND_L3 = 4, 8
 
 PEAK, L2, DRAM, DRAM_ALL = "peak", "l2", "dram", "dram of all cores"
+CLOCK, CHAIN, L1, FORK, CALL = "clock", "chain", "l1", "parallel calls", "calls"
 Probes = Mapping[str, Callable[[], float]]
 
 
@@ -51,50 +66,87 @@ def buffers_of(cpu: Cpu) -> Buffers:
 
 
 def probes(target: CompileTarget, buffers: Buffers) -> dict[str, Callable[[], float]]:
-    """Probes by name: one core's FMA peak in GFLOP/s, every other in bytes per second."""
+    """Probes by name: all of them rates, the more the better.
+
+    One core's FMA peak in GFLOP/s; its clock in Hz; FMAs of a chain, calls with and without a
+    parallel loop, per second; all others in bytes per second.
+    """
     one = replace(target, cpu=target.cpu.with_cores(1))
 
-    def reader(size: int, on: CompileTarget = one) -> Callable[[], float]:
+    def reader(size: int) -> Callable[[], float]:
         passes = max(1, min(RUN_BYTES, buffers.dram) // size)
-        return ReadKernel(on, DTYPE, size, passes).bytes_per_second
+        return ReadKernel(one, DTYPE, size, passes).bytes_per_second
 
-    found = {PEAK: PeakKernel(one, DTYPE).gflops, L2: reader(buffers.l2)}
+    found = {PEAK: PeakKernel(one, DTYPE).gflops, CLOCK: ClockKernel(one).hertz}
+    found |= {CHAIN: ChainKernel(one, DTYPE).steps_per_second, L1: reader(target.cpu.l1 // 2)}
+    found[L2] = reader(buffers.l2)
     found.update((_l3(size), reader(size)) for size in buffers.l3)
-    found[DRAM] = reader(buffers.dram)
+    found[DRAM] = ColdReadKernel(one, DTYPE, buffers.dram).bytes_per_second
     if target.cpu.cores > 1:
-        found[DRAM_ALL] = reader(buffers.dram, target)
+        found[DRAM_ALL] = ColdReadKernel(target, DTYPE, buffers.dram).bytes_per_second
+        for name, fork in ((FORK, True), (CALL, False)):
+            found[name] = ForkKernel(target, fork).calls_per_second
     return found
 
 
 def measure(probes: Probes, rounds: int = ROUNDS) -> list[dict[str, float]]:
     """Every probe's figure in each round; the clock drifts, so a round holds all of them."""
-    return [{name: probe() for name, probe in probes.items()} for _ in range(rounds)]
+    found: list[dict[str, float]] = []
+    deadline = time.monotonic() + MEASURE_SECONDS
+    while len(found) < rounds or (unsteady(found) and time.monotonic() < deadline):
+        found.append({name: probe() for name, probe in probes.items()})
+    return found
+
+
+def unsteady(rounds: list[dict[str, float]]) -> list[str]:
+    """The probes that other processes disturbed in nearly every round."""
+    if len(rounds) < 3:
+        return []
+    ranked = {name: sorted((found[name] for found in rounds), reverse=True) for name in rounds[0]}
+    return [name for name, values in ranked.items() if values[2] < STEADY * values[1]]
 
 
 def parameters(rounds: list[dict[str, float]], buffers: Buffers, cpu: Cpu) -> dict[str, float]:
-    """Fields of :class:`Cpu`: medians over the rounds, bytes per cycle of each round's own clock.
+    """Fields of :class:`Cpu`; bytes per cycle are of the fastest clock.
 
-    The clock is the measured peak over the family's FMAs per cycle. If the family is wrong, clock
-    and bytes per cycle are wrong by the same factor, and predicted times stay right.
+    Without a probe of the clock it is the measured peak over the family's FMAs per cycle. If the
+    family is wrong then, clock and bytes per cycle are wrong by the same factor, and predicted
+    times stay right.
     """
-    clocks = [found[PEAK] / (2 * cpu.multiply_adds_per_cycle(DTYPE)) for found in rounds]
+
+    def reached(probe: str) -> float:
+        """The second best figure: nothing is faster than it can be, but a timer may err once."""
+        return sorted(found[probe] for found in rounds)[-2:][0]
+
+    rates = _rates(reached, cpu) if CLOCK in rounds[0] else {}
+    known = replace(cpu, **rates)  # type: ignore[arg-type]
+    hertz = reached(PEAK) / (2 * known.multiply_adds_per_cycle(DTYPE)) * 1e9
 
     def per_cycle(probe: str) -> float:
-        ratios = (found[probe] / (clock * 1e9) for found, clock in zip(rounds, clocks, strict=True))
-        return round(median(ratios), 2)
+        return round(reached(probe) / hertz, 2)
 
-    measured: dict[str, float] = {
-        "ghz": round(median(clocks), 3),
-        "l2_bytes_per_cycle": per_cycle(L2),
-    }
+    measured: dict[str, float] = {"ghz": round(hertz / 1e9, 3), "l2_bytes_per_cycle": per_cycle(L2)}
     if buffers.l3:
-        rates = [per_cycle(_l3(size)) for size in buffers.l3]
-        measured["l3_bytes_per_cycle"] = rates[0]
-        measured["l3"] = _effective(buffers.l3, rates)
+        from_l3 = [per_cycle(_l3(size)) for size in buffers.l3]
+        measured["l3_bytes_per_cycle"] = from_l3[0]
+        measured["l3"] = _effective(buffers.l3, from_l3)
     measured["dram_bytes_per_cycle"] = per_cycle(DRAM)
     if DRAM_ALL in rounds[0]:
         measured["dram_total_bytes_per_cycle"] = per_cycle(DRAM_ALL)
-    return measured
+    if FORK in rounds[0]:
+        measured["fork_join"] = max(MIN_FORK, round(1 / reached(FORK) - 1 / reached(CALL), 8))
+    return measured | rates
+
+
+def _rates(reached: Callable[[str], float], cpu: Cpu) -> dict[str, int]:
+    """What a core issues in a cycle, and the cycles of an FMA: whole numbers on every CPU."""
+    hertz, vector_bytes = reached(CLOCK), cpu.isa.vector_bits / 8
+    fmas = reached(PEAK) * 1e9 / (2 * cpu.lanes(DTYPE))
+    return {
+        "fma_per_cycle": max(1, round(fmas / hertz)),
+        "load_per_cycle": max(1, round(reached(L1) / vector_bytes / hertz)),
+        "fma_latency": max(1, round(hertz / reached(CHAIN))),
+    }
 
 
 def _effective(sizes: tuple[int, ...], rates: list[float]) -> int:

@@ -9,7 +9,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig, MatmulGeometry
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
-from tvm_neocpu.topi.cost.roofline import FORK_JOIN, seconds
+from tvm_neocpu.topi.cost.roofline import seconds
 from tvm_neocpu.topi.gemm.cost import COPIED_BYTES_PER_CYCLE, Product, work
 
 # Cycles of an element that lies across: a load and a store of its own.
@@ -26,7 +26,7 @@ def predict_seconds(product: MatmulWorkload, config: MatmulConfig, cpu: Cpu) -> 
     done = work(tiled, geometry.chunks, cpu)
     packed = math.prod(geometry.panels_shape) * geometry.times_packed
     cycles = done.cycles + packed * _cycles_an_element(product)
-    forks = FORK_JOIN * config.shared
+    forks = cpu.fork_join * config.shared
     return seconds(replace(done, cycles=cycles), cpu) + forks
 
 

@@ -9,7 +9,6 @@ from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
 from tvm_neocpu.topi.cost.roofline import (
-    FORK_JOIN,
     L2_SHARE,
     PANEL_SHARE,
     Traffic,
@@ -38,7 +37,7 @@ def predict_seconds(conv: ConvWorkload, config: Im2colConfig, cpu: Cpu) -> float
         if config.ic_bn == 0:
             cycles += 1.0 * math.prod(conv.in_shape)
     work = Work(cycles, geometry.chunks, _traffic(geometry, cpu))
-    return seconds(work, cpu) + FORK_JOIN * geometry.passes_before
+    return seconds(work, cpu) + cpu.fork_join * geometry.passes_before
 
 
 def _copy_cycles(geometry: Im2colGeometry, cpu: Cpu) -> float:

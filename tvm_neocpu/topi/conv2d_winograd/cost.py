@@ -10,7 +10,6 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix
 from tvm_neocpu.topi.cost.roofline import (
-    FORK_JOIN,
     L2_SHARE,
     LONG_STEP,
     MAX_GROUP,
@@ -55,7 +54,7 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
         cycles += PHASE_CYCLES * math.prod(tiled.seen.in_shape)
     work = Work(cycles, geometry.chunks, _traffic(geometry, cpu))
     passes_before = 2 if config.parallel_oc else 0
-    return seconds(work, cpu) + passes_before * FORK_JOIN
+    return seconds(work, cpu) + passes_before * cpu.fork_join
 
 
 def _loop_overhead(

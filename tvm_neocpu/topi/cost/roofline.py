@@ -37,8 +37,6 @@ FULL_LIMIT = 300
 UNROLLED_CYCLES = 2.4
 # Of a step in a loop: control, and the misprediction at its end, which all steps share.
 ROLLED_CYCLES, LOOP_END_CYCLES = 0.25, 4.0
-# Cost of a parallel region's fork and join, seconds.
-FORK_JOIN = 2e-6
 # Cycles of a chunk's begin and end: a call, what is done once in a loop nest, no prefetch across
 # chunks (Zen 5, two threads, 256x14x14->1024: 247 us with a chunk for each tile, 234 with a chunk
 # for each block of 32 channels).
@@ -85,7 +83,7 @@ def seconds(work: Work, cpu: Cpu) -> float:
     # at full price (Zen 5, ResNet-50's 14x14 Winograd layers: 390 us with weights in L3, 630
     # without).
     cycles += traffic.from_dram / streams
-    return cycles / (cpu.ghz * 1e9) + FORK_JOIN
+    return cycles / (cpu.ghz * 1e9) + cpu.fork_join
 
 
 def overlapped(first: float, second: float) -> float:

@@ -7,7 +7,6 @@ import math
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.cost.roofline import (
-    FORK_JOIN,
     L2_SHARE,
     PANEL_SHARE,
     Traffic,
@@ -42,7 +41,7 @@ def predict_seconds(deform: DeformConvWorkload, config: DeformConfig, cpu: Cpu) 
     cycles = product.row_chunks * config.tiles * product.out_blocks * per_tile
     cycles += geometry.computed_samples * _sample_cycles(geometry, cpu)
     work = Work(cycles, product.chunks, _traffic(geometry, cpu))
-    return seconds(work, cpu) + FORK_JOIN * config.parallel_oc
+    return seconds(work, cpu) + cpu.fork_join * config.parallel_oc
 
 
 def _sample_cycles(geometry: DeformGeometry, cpu: Cpu) -> float:

@@ -7,7 +7,6 @@ import math
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.cost.roofline import (
-    FORK_JOIN,
     L2_SHARE,
     Traffic,
     Work,
@@ -37,5 +36,5 @@ def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> floa
     bandwidth = cpu.l2_bytes_per_cycle if sums <= L2_SHARE * cpu.l2 else cpu.l3_bytes_per_cycle
     cycles += 2.0 * geometry.rows * math.ceil(dense.out_features / unit.lanes) + sums / bandwidth
     traffic = Traffic(*again, from_dram=0.0, prefetched=weights)
-    forks = FORK_JOIN * (dense.batch > 1)
+    forks = cpu.fork_join * (dense.batch > 1)
     return seconds(Work(cycles, geometry.out_blocks, traffic), cpu) + forks

@@ -6,7 +6,7 @@ import math
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.topi.cost.roofline import FORK_JOIN, prefetched_bytes, seconds
+from tvm_neocpu.topi.cost.roofline import prefetched_bytes, seconds
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig, GemmGeometry
 from tvm_neocpu.topi.gemm.cost import Product, work
@@ -19,4 +19,4 @@ def predict_seconds(dense: DenseWorkload, config: GemmConfig, cpu: Cpu) -> float
     pitch = dense.in_features * item_bytes(dense.types.data)
     product = Product(geometry.tiles, dense.types, geometry.copies, pitch, config.parallel_oc)
     done = work(product, geometry.chunks, cpu, prefetched=prefetched_bytes(weights), cold=weights)
-    return seconds(done, cpu) + FORK_JOIN * (geometry.copies and config.parallel_oc)
+    return seconds(done, cpu) + cpu.fork_join * (geometry.copies and config.parallel_oc)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.cost.roofline import FORK_JOIN, resident_in_l3
+from tvm_neocpu.topi.cost.roofline import resident_in_l3
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 
@@ -21,4 +21,4 @@ def predict_seconds(move: TransformWorkload, config: TransformConfig, cpu: Cpu) 
     together = per_core * cpu.cores
     bandwidth = together if resident else min(together, cpu.dram_total_bytes_per_cycle)
     share = CONTIGUOUS if move.before and move.after else STRIDED
-    return move.min_bytes / (bandwidth * share) / (cpu.ghz * 1e9) + FORK_JOIN
+    return move.min_bytes / (bandwidth * share) / (cpu.ghz * 1e9) + cpu.fork_join

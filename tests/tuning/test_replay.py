@@ -1,0 +1,119 @@
+"""Sessions replayed from an exhaustive log: who finds the best config, after how many measurements?
+
+The log holds every candidate of five depthwise layers of MobileNet-v2, timed inside the network on
+one thread of a Zen 3 (AMD EPYC Milan), other processes stopped; `benchmarks/exhaustive_layers.py`
+wrote it. The network that is replayed has these layers alone: in MobileNet-v2 each takes 1 % of the
+time or less, so that a session expects too little of most of them to measure anything.
+"""
+
+from __future__ import annotations
+
+import lzma
+import math
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.tuning.database.log import load_log
+from tvm_neocpu.tuning.in_network.board import Board, Seat
+from tvm_neocpu.tuning.in_network.ratios import FLOOR, Ratio
+from tvm_neocpu.tuning.task import Task
+from tvm_neocpu.tuning.tasks import task_of
+from tvm_neocpu.tuning.tuners import TUNERS
+
+LOG = Path(__file__).parent / "assets" / "exhaustive_mobilenet_v2_znver3.log.xz"
+# How often MobileNet-v2 has each of them.
+OCCURRENCES = (2, 4, 2, 3, 1)
+# Good enough: this share of the best config's speed.
+ENOUGH = 0.97
+# Measurements that a session of 300 s has for each layer of MobileNet-v2, at five a second.
+BUDGET = 40
+SEEDS = 12
+
+Times = Mapping[Config, float]
+
+
+@pytest.fixture(scope="module")
+def layers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Task, Times]]:
+    """Each layer with the seconds of all its candidates."""
+    path = tmp_path_factory.mktemp("replay") / "exhaustive.log"
+    path.write_bytes(lzma.decompress(LOG.read_bytes()))
+    cpu = parse_target("llvm -mcpu=znver3 -num-cores=1").cpu
+    found: dict[object, dict[Config, float]] = defaultdict(dict)
+    for record in load_log(path).records:
+        found[record.workload][record.config] = record.seconds
+    tasks = [task_of(workload, cpu, n) for workload, n in zip(found, OCCURRENCES, strict=True)]
+    return [(replace(t, space=tuple(found[t.workload])), found[t.workload]) for t in tasks]
+
+
+class Replay:
+    """A session whose measurements are those of the log; ``best`` are its layers' best seconds."""
+
+    def __init__(self, layers: list[tuple[Task, Times]], tuner: str, seed: int = 0) -> None:
+        tasks = [task for task, _ in layers]
+        make = TUNERS[tuner](tasks, seed)
+        self.times = {task.workload: times for task, times in layers}
+        incumbents = {task.workload: min(task.space, key=task.predicted) for task in tasks}
+        seconds = {w: self.times[w][config] for w, config in incumbents.items()}
+        network = sum(task.occurrences * seconds[task.workload] for task in tasks)
+        seats = {}
+        for task in tasks:
+            workload, tuner = task.workload, make(task)
+            weight = task.occurrences * seconds[workload] / network
+            incumbent = frozenset([incumbents[workload]])
+            seats[workload] = Seat(task, tuner, incumbent, seconds[workload], weight)
+            tuner.observe(incumbents[workload], seconds[workload])
+        self.board = Board(seats, network)
+
+    def share(self, seat: Seat) -> float:
+        """How fast the best config is that was measured, over the best there is; 1 is the best."""
+        times = self.times[seat.workload]
+        tried = [*seat.incumbent, *seat.estimates]
+        return min(times.values()) / min(times[config] for config in tried)
+
+    def measure(self, seat: Seat) -> None:
+        """The next candidate of one layer."""
+        config = seat.wishes(1)[0]
+        seconds = self.times[seat.workload][config]
+        seat.hear(config, Ratio(math.log(seconds / seat.seconds), FLOOR))
+
+    def needed(self) -> int:
+        """Measurements until every layer is good enough; each layer has its turn."""
+        count = 0
+        while todo := [s for s in self.board.seats.values() if self.share(s) < ENOUGH]:
+            for seat in todo:
+                self.measure(seat)
+                count += 1
+        return count
+
+
+def test_the_log_is_exhaustive(layers) -> None:
+    cpu = parse_target("llvm -mcpu=znver3 -num-cores=1").cpu
+    spaces = [set(task_of(task.workload, cpu).space) for task, _ in layers]
+    # Spaces may grow or shrink with the templates; most of each must be known.
+    for space, (_, times) in zip(spaces, layers, strict=True):
+        assert len(space & times.keys()) >= 0.8 * len(space)
+    assert sum(len(times) for _, times in layers) == 946
+
+
+def test_the_default_tuner_needs_at_most_a_quarter_of_what_random_needs(layers) -> None:
+    default = next(iter(TUNERS))
+    random = fmean(Replay(layers, "random", seed).needed() for seed in range(SEEDS))
+    assert Replay(layers, default).needed() <= random / 4
+
+
+def test_a_budget_finds_the_best_within_three_percent_and_then_stops(layers) -> None:
+    replay = Replay(layers, next(iter(TUNERS)))
+    while open_ := replay.board.open:
+        for seat in open_:
+            replay.measure(seat)
+    for seat in replay.board.seats.values():
+        assert len(seat.estimates) <= BUDGET
+        assert replay.share(seat) >= ENOUGH
+        assert seat.best <= 1.0
