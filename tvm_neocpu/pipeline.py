@@ -22,6 +22,7 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.relay_passes.absorb_transposes import AbsorbTransposes
+from tvm_neocpu.relay_passes.absorb_zero_points import AbsorbZeroPoints
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.computed_filters import ComputedFilters
@@ -137,7 +138,8 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
         ComputedFilters(),  # makes products for the next pass
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
-        PadChannels(cpu),  # last: the passes above would work on its zeros too
+        PadChannels(cpu),  # the passes above would work on its zeros too
+        AbsorbZeroPoints(),  # last: the passes above know conv2d only
     )
 
 
