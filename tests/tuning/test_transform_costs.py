@@ -8,6 +8,7 @@ from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.cost.roofline import FORK_JOIN
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.transform_costs import TransformCosts
@@ -25,6 +26,14 @@ def measured(move: TransformWorkload, seconds: float) -> TransformCosts:
 def test_a_measured_transform_costs_what_was_measured() -> None:
     costs = measured(TransformWorkload(*SHAPE, 16, 32), 1e-3)
     assert costs(SHAPE, Layout(16), Layout(32)) == 1e-3
+
+
+def test_bytes_cost_a_quarter() -> None:
+    costs = TransformCosts(CPU)
+    whole, part = (costs(SHAPE, Layout(16), Layout(32), dtype) for dtype in ("float32", "uint8"))
+    assert whole == costs(SHAPE, Layout(16), Layout(32))
+    fork = FORK_JOIN
+    assert part - fork == pytest.approx((whole - fork) / 4)
 
 
 def test_others_of_its_kind_are_corrected_by_the_same_factor() -> None:
