@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, DotProduct
@@ -84,6 +85,11 @@ class VectorUnit:
         return self.registers - self.tile_registers(0, 1)
 
 
+@cache
+def _unit(vector_bits: int, registers: int, line: int, item: int) -> VectorUnit:
+    return VectorUnit(vector_bits // (8 * item), registers, line // item)
+
+
 @dataclass(frozen=True)
 class Cpu:
     """What templates and the cost model may know of a machine; sizes in bytes.
@@ -117,9 +123,7 @@ class Cpu:
 
     def unit(self, dtype: str) -> VectorUnit:
         """The vector registers as they are for elements of one type."""
-        size = item_bytes(dtype)
-        lanes = self.isa.vector_bits // (8 * size)
-        return VectorUnit(lanes, self.isa.vector_registers, self.line // size)
+        return _unit(self.isa.vector_bits, self.isa.vector_registers, self.line, item_bytes(dtype))
 
     def lanes(self, dtype: str) -> int:
         """Elements of that type in one vector register."""

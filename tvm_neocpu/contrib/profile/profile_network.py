@@ -9,6 +9,7 @@ import tvm
 from tvm import tirx
 
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
+from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.config import Config
@@ -29,7 +30,8 @@ GROUP = "fused"
 class ProfileRow:
     """One call. ``flops`` is 0 where it is not known; a multiply-add counts as two.
 
-    ``what`` is the workload, ``algorithm`` and ``config`` say how it is computed, ``layouts`` what
+    ``what`` is the workload, ``node`` the ONNX node that it came from, empty if that is not known,
+    ``algorithm`` and ``config`` say how it is computed, ``layouts`` what
     the config reads and writes (``"8c -> 16c"``).
     """
 
@@ -39,6 +41,7 @@ class ProfileRow:
     layouts: str
     config: str
     flops: int
+    node: str = ""
 
     @property
     def gflops(self) -> float:
@@ -81,8 +84,12 @@ def profile_network(network: Network, ceilings: Ceilings, runs: int) -> Profile:
     inputs = [tvm.runtime.tensor(array) for array in folded.inputs]
     found = watch_calls(tvm.compile(lowered.module, folded.target).jit(), inputs, runs)
     groups = _groups_of(lowered.module)
+    schemes = [lowered.schemes.get(call.name) for call in found.calls]
+    nodes = OnnxNodes(network.model, network.shapes)
+    names = nodes.names_of(scheme[0] if scheme else None for scheme in schemes)
     rows = tuple(
-        _row(call, lowered.schemes.get(call.name), groups.get(call.name)) for call in found.calls
+        _row_of_group(call, *groups[call.name]) if call.name in groups else _row(call, scheme, name)
+        for call, scheme, name in zip(found.calls, schemes, names, strict=True)
     )
     return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall)
 
@@ -99,6 +106,7 @@ def as_json(profile: Profile) -> dict[str, Any]:
         "operations": [
             {
                 "name": row.call.name,
+                "node": row.node,
                 "what": row.what,
                 "algorithm": row.algorithm,
                 "layouts": row.layouts,
@@ -129,7 +137,12 @@ def chrome_trace(profile: Profile) -> dict[str, Any]:
                 "dur": row.call.seconds * 1e6,
                 "pid": profile.network,
                 "tid": f"{profile.threads} threads",
-                "args": {"function": row.call.name, "config": row.config, "gflops": row.gflops},
+                "args": {
+                    "function": row.call.name,
+                    "node": row.node,
+                    "config": row.config,
+                    "gflops": row.gflops,
+                },
             }
             for row in profile.rows
         ],
@@ -145,14 +158,17 @@ def _groups_of(module: tvm.IRModule) -> dict[str, tuple[str, int]]:
     }
 
 
-def _row(call: Call, scheme: Scheme | None, group: tuple[str, int] | None) -> ProfileRow:
-    if group is not None:
-        return ProfileRow(call, group[0], GROUP, "", "", group[1])
+def _row_of_group(call: Call, layers: str, flops: int) -> ProfileRow:
+    return ProfileRow(call, layers, GROUP, "", "", flops)
+
+
+def _row(call: Call, scheme: Scheme | None, node: str) -> ProfileRow:
     if scheme is None:
         return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
     workload, config = scheme
     algorithm = implementation_of(config).describe(workload, config)
-    return ProfileRow(call, str(workload), algorithm, _layouts(config), str(config), workload.flops)
+    layouts = _layouts(config)
+    return ProfileRow(call, str(workload), algorithm, layouts, str(config), workload.flops, node)
 
 
 def _layouts(config: Config) -> str:
