@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
 from tvm import tirx
 
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
-from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
+from tvm_neocpu.contrib.onnx_nodes import OnnxNodes, kth_of_equal
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.topi.fused_block.template import layers_of
@@ -56,7 +58,11 @@ class ProfileRow:
 
 @dataclass(frozen=True)
 class Profile:
-    """``wall`` are the seconds of a run that nobody watched."""
+    """``wall`` are the seconds of a run that nobody watched.
+
+    ``graph`` is the network as its layouts were chosen; ``rows_of`` has the rows of its nodes, by
+    their ids, where they are known.
+    """
 
     network: str
     cpu: str
@@ -64,6 +70,8 @@ class Profile:
     ceilings: Ceilings
     rows: tuple[ProfileRow, ...]
     wall: float
+    graph: ConvGraph | None = None
+    rows_of: Mapping[str, ProfileRow] = field(default_factory=dict)
 
     @property
     def explained(self) -> float:
@@ -86,12 +94,17 @@ def profile_network(network: Network, ceilings: Ceilings, runs: int) -> Profile:
     groups = _groups_of(lowered.module)
     schemes = [lowered.schemes.get(call.name) for call in found.calls]
     nodes = OnnxNodes(network.model, network.shapes)
-    names = nodes.names_of(scheme[0] if scheme else None for scheme in schemes)
+    workloads = [scheme[0] if scheme else None for scheme in schemes]
+    names = nodes.names_of(workloads)
     rows = tuple(
-        _row_of_group(call, *groups[call.name]) if call.name in groups else _row(call, scheme, name)
+        _row(call, scheme, name, groups.get(call.name))
         for call, scheme, name in zip(found.calls, schemes, names, strict=True)
     )
-    return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall)
+    there = [(node.workload, node.id) for node in folded.graph.convs]
+    ids = kth_of_equal(workloads, there)
+    rows_of = {node: row for node, row in zip(ids, rows, strict=True) if node is not None}
+    graph = folded.graph
+    return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall, graph, rows_of)
 
 
 def as_json(profile: Profile) -> dict[str, Any]:
@@ -158,11 +171,9 @@ def _groups_of(module: tvm.IRModule) -> dict[str, tuple[str, int]]:
     }
 
 
-def _row_of_group(call: Call, layers: str, flops: int) -> ProfileRow:
-    return ProfileRow(call, layers, GROUP, "", "", flops)
-
-
-def _row(call: Call, scheme: Scheme | None, node: str) -> ProfileRow:
+def _row(call: Call, scheme: Scheme | None, node: str, group: tuple[str, int] | None) -> ProfileRow:
+    if group is not None:
+        return ProfileRow(call, group[0], GROUP, "", "", group[1])
     if scheme is None:
         return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
     workload, config = scheme
