@@ -1,7 +1,8 @@
 """Small networks that ONNX Runtime's quantiser has quantised, and a comparison with what it runs.
 
 On an x86 CPU without VNNI, ONNX Runtime's products of uint8 and int8 may saturate (``vpmaddubsw``).
-So files are run with all optimisations off: it dequantises then and computes in float32.
+So QDQ files are run with all optimisations off: it dequantises then and computes in float32. Files
+of integer operators have weights of 7 bits.
 """
 
 from __future__ import annotations
@@ -79,9 +80,21 @@ def quantized(
             _Samples(model),
             quant_format=form,
             per_channel=per_channel,
+            # Integer operators run as such whatever the options say: 7 bits do not saturate.
+            reduce_range=form == QOPERATOR,
             activation_type=activation,
             weight_type=weight,
             extra_options=options,
+        )
+        return onnx.load(path)
+
+
+def dynamically_quantized(model: onnx.ModelProto) -> onnx.ModelProto:
+    """What ``quantize_dynamic`` makes of the network: activations quantised by their own range."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "quantized.onnx"
+        quantization.quantize_dynamic(
+            copy.deepcopy(model), path, weight_type=quantization.QuantType.QUInt8
         )
         return onnx.load(path)
 

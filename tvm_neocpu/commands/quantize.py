@@ -71,6 +71,8 @@ def _settings(options: argparse.Namespace) -> Settings:
         equalise=options.equalise,
         correct_bias=options.bias_correction,
         excluded=tuple(options.exclude),
+        wide_results=options.wide_results,
+        weight_bits=options.weight_bits,
         max_error=options.max_error,
     )
 
@@ -180,6 +182,18 @@ def _parser() -> argparse.ArgumentParser:
         "--per-channel",
         action="store_true",
         help="a scale for each output channel of a weight: more accurate, and as fast",
+    )
+    parser.add_argument(
+        "--weight-bits",
+        type=int,
+        choices=(7, 8),
+        default=8,
+        help="7 for ONNX Runtime on x86 without VNNI, whose sums of products saturate (default: 8)",
+    )
+    parser.add_argument(
+        "--wide-results",
+        action="store_true",
+        help="do not round results of convolutions that only fp32 operations read",
     )
     parser.add_argument(
         "--exclude",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from html import escape
 
 from tvm_neocpu.contrib.explain.page import colours_of
+from tvm_neocpu.contrib.profile.compare_layers import Comparison
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
 
 _WIDTH, _LINE, _PLOT = 1100.0, 44.0, 360.0
@@ -25,8 +27,8 @@ th, td { padding: .2rem .5rem; border-bottom: 1px solid #e3e8ee; text-align: lef
 """
 
 
-def render(profile: Profile) -> str:
-    """The page's text."""
+def render(profile: Profile, beside: Comparison | None = None) -> str:
+    """The page's text; ``beside`` adds a peer's times."""
     colours = colours_of(sorted({row.algorithm for row in profile.rows}), neutral=[PLAIN])
     legend = "".join(
         f'<span style="background:{colour}"></span>{escape(name)}'
@@ -47,6 +49,7 @@ GFLOP/s, {profile.ceilings.bandwidth:.1f} GB/s.</p>
 {_roofline(profile, colours)}
 <h2>Operations</h2>
 {_table(profile)}
+{_comparison(beside) if beside else ""}
 </body></html>
 """
 
@@ -98,11 +101,34 @@ def _roofline(profile: Profile, colours: dict[str, str]) -> str:
     )
 
 
+def _comparison(found: Comparison) -> str:
+    """The layers that both engines time, in the order of a run."""
+    headings = ("node", False), ("operation", False), ("ms", True)
+    head = _head((*headings, (f"{found.peer} ms", True), ("its time / ours", True)))
+    rows = [
+        (
+            (escape(layer.node), ""),
+            (escape(layer.what), ""),
+            (f"{layer.ours * 1e3:.3f}", "n"),
+            (f"{layer.theirs * 1e3:.3f}", "n"),
+            (f"{layer.ratio:.2f}", "n"),
+        )
+        for layer in found.layers
+    ]
+    body = "".join(f"<tr>{_row(cells)}</tr>" for cells in rows)
+    rest = f"{found.ours_elsewhere * 1e3:.3f} ms, {found.peer} {found.theirs_elsewhere * 1e3:.3f}"
+    return (
+        f"<h2>Beside {escape(found.peer)}</h2>"
+        f'<table id="beside"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f"<p>All other layers: {rest} ms.</p>"
+    )
+
+
 def _table(profile: Profile) -> str:
-    head = "".join(
-        f'<th class="{"n" if numeric else ""}">{name}</th>'
-        for name, numeric in (
+    head = _head(
+        (
             ("operation", False),
+            ("node", False),
             ("algorithm", False),
             ("layouts", False),
             ("ms", True),
@@ -122,6 +148,7 @@ def _cells(row: ProfileRow, profile: Profile) -> str:
     known = row.flops > 0
     cells = [
         (escape(row.what), ""),
+        (escape(row.node), ""),
         (escape(row.algorithm), ""),
         (escape(row.layouts), ""),
         (f"{row.call.seconds * 1e3:.3f}", "n"),
@@ -132,12 +159,22 @@ def _cells(row: ProfileRow, profile: Profile) -> str:
         (f"{row.bandwidth / profile.ceilings.bandwidth:.0%}", "n"),
         (escape(row.config), ""),
     ]
+    return _row(cells)
+
+
+def _head(names: Iterable[tuple[str, bool]]) -> str:
+    return "".join(f'<th class="{"n" if numeric else ""}">{name}</th>' for name, numeric in names)
+
+
+def _row(cells: Iterable[tuple[str, str]]) -> str:
+    """Cells of text that is escaped already, each with its class."""
     return "".join(f'<td class="{kind}">{text}</td>' for text, kind in cells)
 
 
 def _hint(row: ProfileRow, profile: Profile) -> str:
     share = row.call.seconds / profile.wall
-    return escape(f"{row.what}: {row.call.seconds * 1e3:.3f} ms, {share:.1%}, {row.algorithm}")
+    name = f"{row.node} {row.what}".strip()
+    return escape(f"{name}: {row.call.seconds * 1e3:.3f} ms, {share:.1%}, {row.algorithm}")
 
 
 def _log_share(value: float, low: float, high: float) -> float:

@@ -37,6 +37,8 @@ def runner(model: onnx.ModelProto, *, exact: bool = True) -> Run:
     ort = runtime()
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    # Between short runs its threads would wait for work at full speed.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if exact:
         options.add_session_config_entry("session.disable_quant_qdq", "1")
     try:

@@ -30,8 +30,8 @@ from tvm_neocpu.targets.syntax import suggestion
 
 # Folding and equalising change roundings alone: of the largest value.
 SAME = 1e-3
-# Samples that measure the noise of each tensor: a mean square needs fewer than extremes do.
-NOISE_SAMPLES = 8
+# A mean square needs fewer samples than extremes do.
+FEW_SAMPLES = 4
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class Settings:
     per_channel: bool = False
     equalise: bool = True
     correct_bias: bool = True
+    # Convolutions' results that nothing in int8 reads are not rounded.
+    wide_results: bool = False
+    # 7 keeps products of u8 and s8 from saturating where two are summed in 16 bits.
+    weight_bits: int = 8
     excluded: tuple[str, ...] = ()
     max_error: float | None = None
 
@@ -52,6 +56,8 @@ class Quantised:
 
     model: onnx.ModelProto
     accuracy: Accuracy
+    # The same with ONNX Runtime's integer kernels on this machine; outputs only, some samples.
+    with_kernels: Accuracy
     # Multiply-adds of a sample, of each layer in the graph's order.
     layers: Mapping[str, float]
     chosen: frozenset[str]
@@ -86,18 +92,19 @@ def quantize_model(
     if not everything:
         raise NeoCpuError(f"--exclude leaves no layer of {name} to quantise")
     ranges = _ranges(ready, samples, activations_of(ready.graph, everything), settings.method)
-    draft = write_qdq(ready, ranges, everything, settings.per_channel)
+    how = (settings.per_channel, settings.wide_results, settings.weight_bits)
+    draft = write_qdq(ready, ranges, everything, *how)
     shifts = bias_shifts(ready, draft, layers, samples) if settings.correct_bias else {}
 
     def write(chosen: Collection[str]) -> onnx.ModelProto:
         own = {layer: shift for layer, shift in shifts.items() if layer in chosen}
-        return write_qdq(shift_biases(ready, own), ranges, chosen, settings.per_channel)
+        return write_qdq(shift_biases(ready, own), ranges, chosen, *how)
 
     work = _work(ready, samples[0], everything)
     choice = None
     if settings.max_error is not None:
         tell(f"measuring the noise of {len(layers)} layers")
-        noise = measure_noise(ready, write(everything), everything, work, samples[:NOISE_SAMPLES])
+        noise = measure_noise(ready, write(everything), everything, work, samples[:FEW_SAMPLES])
         choice = meet_bound(
             settings.max_error,
             noise,
@@ -111,6 +118,7 @@ def quantize_model(
     return Quantised(
         quantised,
         compare(ready, quantised, samples, layers),
+        compare(ready, quantised, samples[:FEW_SAMPLES], exact=False),
         {node.name: work.get(node.name, 0.0) for node in layers},
         frozenset(chosen),
         {node.name: node.op_type for node in layers},

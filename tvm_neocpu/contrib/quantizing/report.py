@@ -25,6 +25,9 @@ def summary(name: str, result: Quantised) -> list[str]:
     if accuracy.agreement is not None:
         rows = sum(total for _, total in accuracy.top1.values())
         lines.append(f"top-1 agreement with fp32 {accuracy.agreement:.1%} of {rows} rows")
+    lines.append(
+        f"SQNR with ONNX Runtime's integer kernels on this CPU {result.with_kernels.sqnr:.1f} dB"
+    )
     if result.choice:
         lines.append(f"predicted relative error {result.choice.predicted:.2e}")
     return lines
@@ -66,6 +69,7 @@ def as_json(name: str, result: Quantised) -> dict[str, Any]:
         "share_int8": result.share,
         "sqnr_db": _finite(accuracy.sqnr),
         "error": accuracy.error,
+        "sqnr_db_of_onnx_runtimes_kernels": _finite(result.with_kernels.sqnr),
         "top1_agreement": accuracy.agreement,
         "outputs": {n: _finite(powers.sqnr) for n, powers in accuracy.outputs.items()},
         "layers": layers,

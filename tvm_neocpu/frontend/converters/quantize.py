@@ -97,12 +97,13 @@ def _scaling(node: Node, dtype: str) -> tuple[relax.Expr, relax.Expr]:
     pair = (node.required(1), zero)
     if dims != (1,):
         return pair
-    scale, zero = (_scalar(node, value) for value in pair)
+    scale, zero = (scalar(node, value) for value in pair)
     return scale, zero
 
 
-def _scalar(node: Node, value: relax.Expr) -> relax.Expr:
-    return node.emit(relax.op.reshape(value, []))
+def scalar(node: Node, value: relax.Expr) -> relax.Expr:
+    """A tensor of one element without axes."""
+    return value if int(value.ty.ndim) == 0 else node.emit(relax.op.reshape(value, []))
 
 
 def _axis(node: Node) -> int:
@@ -144,7 +145,7 @@ def _spread(node: Node, value: relax.Expr) -> relax.Expr:
     if dims is None:
         raise UnsupportedOperatorError("the shape of its scale is not known at import")
     if dims in ((), (1,)):
-        return value if not dims else _scalar(node, value)
+        return scalar(node, value)
     axis = _axis(node)
     block = node.attributes.get("block_size", 0)
     if block:

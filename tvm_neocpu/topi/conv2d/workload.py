@@ -95,7 +95,7 @@ class ConvWorkload(Workload):
         """OIHW; I counts the channels of one group."""
         return (self.out_channels, self.in_channels // self.groups, *self.kernel)
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Operand, ...]:
         return (
             Operand("data", self.in_shape, self.types.data, Role.FEATURE_MAP),

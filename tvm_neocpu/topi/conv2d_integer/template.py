@@ -28,6 +28,8 @@ from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_pixels
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
+# A loop of fewer words than this is unrolled, whatever it spills: a first convolution's has two.
+MIN_ROLLED = 8
 COPY, ACCUMULATE, STORE = "conv2d_words", "conv2d_acc", "conv2d_store"
 
 
@@ -105,7 +107,9 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     prefetch_next_panel(sch, reduction[-1])
     prefetch_next_pixels(sch, reduction[-1], conv.kernel, conv.stride)
     pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.tile_channels)
-    keep_rolled(sch, reduction[-1], pixels, vectors, unit)
+    if geometry.words >= MIN_ROLLED:
+        by = cpu.dot_of(config.dot)
+        keep_rolled(sch, reduction[-1], pixels, vectors, unit, by.temporaries)
     # A statement for each vector: an instruction has no more lanes than a register.
     steps.hold_tile_in_registers(sch, acc, reduction[0], unit, registers=1)
     _place_copy(sch, None if config.parallel_oc else chunk, geometry, cpu)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.contrib.quantizing.onnx_graphs import output_names, readers_of, showing
 from tvm_neocpu.contrib.quantizing.onnx_runs import Sample, runner
+from tvm_neocpu.contrib.quantizing.rewriting.choose_nodes import ABSORBED
 from tvm_neocpu.contrib.quantizing.rewriting.write_qdq import pairs_of
 from tvm_neocpu.core.output_noise import relative_error, sqnr
 
@@ -120,7 +121,7 @@ def _results(
     for node in layers:
         tensor = node.output[0]
         following = readers.get(tensor, [])
-        if len(following) == 1 and following[0].op_type in ("Relu", "Clip"):
+        if len(following) == 1 and following[0].op_type in ABSORBED:
             behind = following[0].output[0]
             tensor = behind if tensor not in pairs else tensor
         other = pairs.get(tensor, tensor)

@@ -50,7 +50,7 @@ def meet_bound(
             returned.append(noise.worst(chosen))
             chosen = choose(returned)
         if not chosen:
-            raise _unreachable(bound, noise, choose, measure)
+            return _best_alone(bound, noise, choose, measure)
         predicted, measured = noise.of(chosen), measure(chosen)
         tell(
             f"{len(returned)} operations back in fp32: error {measured:.2e}, "
@@ -61,16 +61,22 @@ def meet_bound(
         target = predicted * min(TIGHTENING, (bound / measured) ** 2)
 
 
-def _unreachable(
+def _best_alone(
     bound: float,
     noise: OutputNoise,
     choose: Callable[[Collection[str]], list[str]],
     measure: Callable[[Collection[str]], float],
-) -> BoundError:
-    """The error of the one layer alone that adds least noise."""
-    alone = [choose(set(noise.needs) - {name}) for name in noise.needs]
-    best = min((chosen for chosen in alone if chosen), key=noise.of)
-    return BoundError(
+) -> Choice:
+    """The one layer that adds least noise, alone in int8. Raises BoundError if that is too much."""
+    returned = {name: [*(set(noise.needs) - {name})] for name in noise.needs}
+    alone = {name: choose(returned[name]) for name in noise.needs}
+    layer = min((name for name in alone if alone[name]), key=lambda name: noise.of(alone[name]))
+    measured = measure(alone[layer])
+    if measured <= bound:
+        predicted = noise.of(alone[layer]) ** 0.5
+        return Choice(tuple(alone[layer]), tuple(sorted(returned[layer])), predicted, measured)
+    # Rounded up: the figure itself is a bound that can be met.
+    raise BoundError(
         f"no layer in int8 keeps the error within {bound:g}; the best reachable is "
-        f"{measure(best):.2g}, with {best[0]} alone in int8"
+        f"{measured * 1.005:.3g}, with {layer} alone in int8"
     )

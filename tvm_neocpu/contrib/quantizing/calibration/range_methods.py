@@ -21,7 +21,7 @@ BINS = 2048
 LEVELS = 256
 PERCENTILE = 99.999
 # Factors by which mse and entropy try to shrink the range.
-SHRINKING = np.linspace(1.0, 0.2, 81)
+SHRINKING = tuple(1 - step / 100 for step in range(81))
 
 Floats = NDArray[np.float64]
 
@@ -74,7 +74,7 @@ def mse(histogram: Histogram) -> Range:
 
 
 def entropy(histogram: Histogram) -> Range:
-    return _least(histogram, _divergence)
+    return _least(_without_zeros(histogram), _divergence)
 
 
 METHODS: dict[str, Callable[[Histogram], Range]] = {
@@ -89,6 +89,23 @@ def _least(histogram: Histogram, cost: Callable[[Histogram, Range], float]) -> R
     """Of all shrunk ranges the one of least cost; the widest where several have it."""
     full = histogram.extremes.with_zero()
     return min((full.scaled(factor) for factor in SHRINKING), key=lambda r: cost(histogram, r))
+
+
+def _without_zeros(histogram: Histogram) -> Histogram:
+    """Zero's bin as full as the fuller of its neighbours.
+
+    ReLU makes half of all values zero, and zero is exact in any range: counted, it would draw the
+    range towards itself.
+    """
+    low, high = histogram.extremes.low, histogram.extremes.high
+    if not low <= 0 <= high or low == high:
+        return histogram
+    last = len(histogram.counts) - 1
+    place = min(int(-low / (high - low) * (last + 1)), last)
+    counts = histogram.counts.copy()
+    beside = [counts[at] for at in (place - 1, place + 1) if 0 <= at <= last]
+    counts[place] = max(beside)
+    return Histogram(histogram.extremes, counts)
 
 
 def _squared_error(histogram: Histogram, kept: Range) -> float:

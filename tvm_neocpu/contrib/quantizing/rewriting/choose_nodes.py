@@ -16,6 +16,8 @@ from onnx import TensorProto
 from tvm_neocpu.contrib.quantizing.onnx_graphs import weights_of
 
 LAYERS = frozenset({"Conv", "Gemm", "MatMul"})
+# They become the range of the result before them.
+ABSORBED = ("Relu", "Clip")
 # Convolutions that grow an image stay fp32: ONNX Runtime has no integer kernel for them.
 CARRIERS = frozenset(
     [

@@ -16,14 +16,25 @@ import onnx
 from tvm_neocpu.contrib.quantizing.calibration.range_methods import Range
 from tvm_neocpu.contrib.quantizing.onnx_graphs import copy_of, output_names, readers_of
 from tvm_neocpu.contrib.quantizing.onnx_runs import runtime
+from tvm_neocpu.contrib.quantizing.rewriting.choose_nodes import ABSORBED, LAYERS
 
+# Layers whose engines give fp32 results of integer operands without a detour.
 _DENSE = ("Gemm", "MatMul")
 
 
 def write_qdq(
-    model: onnx.ModelProto, ranges: Mapping[str, Range], chosen: Collection[str], per_channel: bool
+    model: onnx.ModelProto,
+    ranges: Mapping[str, Range],
+    chosen: Collection[str],
+    per_channel: bool,
+    wide_results: bool = False,
+    weight_bits: int = 8,
 ) -> onnx.ModelProto:
-    """The model with these operations in int8; ``ranges`` knows every activation of theirs."""
+    """The model with these operations in int8; ``ranges`` knows every activation of theirs.
+
+    A dense layer's result that nothing in int8 reads stays fp32; with ``wide_results`` a
+    convolution's, too.
+    """
     if not chosen:
         return copy_of(model)
     runtime()
@@ -35,12 +46,14 @@ def write_qdq(
         name: TensorData(lowest=np.float32(kept.low), highest=np.float32(kept.high))
         for name, kept in ranges.items()
     }
+    wide = LAYERS if wide_results else _DENSE
+    chosen = set(chosen) - _last_activations(model.graph, chosen, wide)
     nodes = [node for node in model.graph.node if node.name in chosen]
     with _quiet():
         quantizer = QDQQuantizer(
             copy_of(model),
             per_channel,
-            False,  # all eight bits of a weight
+            weight_bits == 7,
             QuantType.QInt8,
             QuantType.QUInt8,
             TensorsData(CalibrationMethod.MinMax, known),
@@ -51,7 +64,7 @@ def write_qdq(
         )
         written: onnx.ModelProto = quantizer.quantize_model()
         quantizer.model.topological_sort()
-    _drop_round_trips(written, chosen)
+    _drop_round_trips(written, chosen, wide)
     written.producer_name, written.producer_version = "tvm_neocpu", ""
     return written
 
@@ -66,22 +79,44 @@ def pairs_of(graph: onnx.GraphProto) -> dict[str, tuple[onnx.NodeProto, onnx.Nod
     }
 
 
-def _drop_round_trips(model: onnx.ModelProto, chosen: Collection[str]) -> None:
-    """Take Q and DQ from results of dense layers that nothing in int8 reads: a classifier's scores.
+def _last_activations(
+    graph: onnx.GraphProto, chosen: Collection[str], operators: Collection[str]
+) -> set[str]:
+    """ReLUs and clips behind these operators that nothing in int8 reads.
 
-    Their steps would make scores equal that are not.
+    Their layer's result loses its Q and DQ, and they would be lost with these.
+    """
+    readers = readers_of(graph)
+    wide = {name for node in graph.node if node.op_type in operators for name in node.output}
+    return {
+        node.name
+        for node in graph.node
+        if node.op_type in ABSORBED
+        and node.input[0] in wide
+        and not any(reader.name in chosen for reader in readers.get(node.output[0], []))
+    }
+
+
+def _drop_round_trips(
+    model: onnx.ModelProto, chosen: Collection[str], operators: Collection[str]
+) -> None:
+    """Take Q and DQ from these operators' results if nothing in int8 reads them.
+
+    Their steps would make a classifier's scores equal that are not.
     """
     graph = model.graph
     readers = readers_of(graph)
     outputs = set(output_names(model))
-    dense = {name: node for node in graph.node for name in node.output if node.op_type in _DENSE}
+    makers = {
+        name: node for node in graph.node for name in node.output if node.op_type in operators
+    }
     for tensor, (q, dq) in pairs_of(graph).items():
         (result,) = dq.output
         followers = readers.get(result, [])
-        if tensor not in dense or any(node.name in chosen for node in followers):
+        if tensor not in makers or any(node.name in chosen for node in followers):
             continue
         if result in outputs:
-            dense[tensor].output[0] = result
+            makers[tensor].output[0] = result
         for node in followers:
             node.input[:] = [tensor if name == result else name for name in node.input]
         graph.node.remove(q)
