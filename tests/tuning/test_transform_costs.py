@@ -8,7 +8,6 @@ from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.cost.roofline import FORK_JOIN
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.transform_costs import TransformCosts
@@ -32,7 +31,7 @@ def test_bytes_cost_a_quarter() -> None:
     costs = TransformCosts(CPU)
     whole, part = (costs(SHAPE, Layout(16), Layout(32), dtype) for dtype in ("float32", "uint8"))
     assert whole == costs(SHAPE, Layout(16), Layout(32))
-    fork = FORK_JOIN
+    fork = CPU.fork_join
     assert part - fork == pytest.approx((whole - fork) / 4)
 
 
