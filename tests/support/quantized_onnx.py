@@ -68,9 +68,13 @@ def quantized(
     types: str = "u8s8",
     form: Any = QDQ,
     per_channel: bool = False,
-    **options: Any,
+    reduce_range: bool = False,
 ) -> onnx.ModelProto:
-    """What ``quantize_static`` makes of the network, calibrated on four images."""
+    """What ``quantize_static`` makes of the network, calibrated on four images.
+
+    With ``reduce_range`` weights have 7 bits, as they have in files of integer operators, which run
+    as such whatever the options say.
+    """
     activation, weight = TYPES[types]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "quantized.onnx"
@@ -80,11 +84,9 @@ def quantized(
             _Samples(model),
             quant_format=form,
             per_channel=per_channel,
-            # Integer operators run as such whatever the options say: 7 bits do not saturate.
-            reduce_range=form == QOPERATOR,
+            reduce_range=reduce_range or form == QOPERATOR,
             activation_type=activation,
             weight_type=weight,
-            extra_options=options,
         )
         return onnx.load(path)
 
@@ -118,6 +120,17 @@ def expected(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3  # errors alone
+    return _run(model, inputs, options)
+
+
+def on_integers(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
+    """What ONNX Runtime's integer kernels compute; weights must have 7 bits."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    return _run(model, inputs, options)
+
+
+def _run(model: onnx.ModelProto, inputs: Mapping[str, Array], options: Any) -> list[Array]:
     session = ort.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

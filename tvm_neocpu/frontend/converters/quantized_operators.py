@@ -17,7 +17,7 @@ from tvm_neocpu.frontend.converters import integer_arithmetic
 from tvm_neocpu.frontend.converters.conv import conv
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.pool import average_pool
-from tvm_neocpu.frontend.converters.quantize import dequantize_linear, quantize_linear
+from tvm_neocpu.frontend.converters.quantize import check_scale, dequantize_linear, quantize_linear
 
 _FLOAT = "float32"
 _IMAGE_RANK = 4
@@ -124,6 +124,8 @@ def _are_known(
     node: Node, scales: Sequence[object], zeros: Sequence[int], data: Sequence[int]
 ) -> bool:
     """Whether scales are constants in float32, and so are zero points and weights."""
+    for place in (1, 4, 6):
+        check_scale(node, place)
     known = all(getattr(scale, "dtype", None) == _FLOAT for scale in scales)
     return known and all(node.known(place) is not None for place in (*zeros, *data))
 
