@@ -35,6 +35,7 @@ from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.fold_parallel_branches import FoldParallelBranches
+from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.integer_operators import IntegerOperators, is_quantized
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
@@ -208,13 +209,17 @@ def compute_templates(
     return run_passes(altered, FlattenConcats(), lower, FuseFunctions())
 
 
-def schedule_module(computed: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
+def schedule_module(computed: tvm.IRModule, cpu: Cpu, fused: bool = True) -> tvm.IRModule:
     """Every function scheduled; calls in order; activations and workspace placed in one arena.
+
+    Layers that gain from it are fused into groups first, while their functions are not scheduled;
+    with ``fused=False`` each stays a call of its own, as a tuner times it.
 
     A function's workspace is known once it is scheduled. OrderCalls thinks of the arena that
     PlanMemory makes of its order. SeparateBranches takes the functions that
     PlanMemory leaves because of their branches.
     """
+    groups = (FuseBlocks(cpu),) if fused else ()
     return run_passes(
-        computed, ScheduleFunctions(cpu), OrderCalls(), PlanMemory(), SeparateBranches()
+        computed, *groups, ScheduleFunctions(cpu), OrderCalls(), PlanMemory(), SeparateBranches()
     )

@@ -7,10 +7,11 @@ is known by its workload, and by its place among equal ones; a peer's by a name 
 from __future__ import annotations
 
 import contextlib
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypeVar
 
 import onnx
 
@@ -24,6 +25,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 PRODUCTS = ("Gemm", "MatMul")
 HEAVY = ("Conv", *PRODUCTS)
 Shape = tuple[int, ...]
+Named = TypeVar("Named")
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,8 @@ class OnnxNodes:
         The k-th of equal workloads is the k-th such node. Where there are more of one than of the
         other (a pass made or merged some), all of them stay without a name.
         """
-        waiting: dict[Hashable, deque[str]] = defaultdict(deque)
-        for node in self.heavy:
-            waiting[node.computes].append(node.name)
-        asked = [_signature(workload) for workload in workloads]
-        unclear = {each for each in asked if len(waiting[each]) != asked.count(each)}
-        return [
-            "" if each is None or each in unclear else waiting[each].popleft() for each in asked
-        ]
+        there = [(node.computes, node.name) for node in self.heavy]
+        return [name or "" for name in kth_of_equal(map(_signature, workloads), there)]
 
     def heavy_behind(self, names: Iterable[str]) -> str:
         """The convolution or product among nodes that were fused, or right before them.
@@ -81,6 +77,21 @@ class OnnxNodes:
             if node is not None:
                 return name_of(node)
         return ""
+
+
+def kth_of_equal(
+    asked: Iterable[Hashable | None], there: Iterable[tuple[Hashable, Named]]
+) -> list[Named | None]:
+    """For the k-th of equal keys asked, what the k-th of these keys stands for.
+
+    ``None`` for all of a key that is asked more or less often than it is there.
+    """
+    keys = list(asked)
+    waiting: dict[Hashable, deque[Named]] = defaultdict(deque)
+    for key, value in there:
+        waiting[key].append(value)
+    clear = {key for key, count in Counter(keys).items() if len(waiting[key]) == count}
+    return [waiting[key].popleft() if key in clear else None for key in keys]
 
 
 def name_of(node: onnx.NodeProto) -> str:

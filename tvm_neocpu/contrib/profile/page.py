@@ -1,4 +1,7 @@
-"""A profile as one self-contained HTML page: timeline, roofline, table. Nothing is loaded."""
+"""A profile as one self-contained HTML page: timeline, the network, roofline, tables.
+
+Nothing is loaded.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from collections.abc import Iterable
 from html import escape
 
 from tvm_neocpu.contrib.explain.page import colours_of
+from tvm_neocpu.contrib.html_page import html_page
 from tvm_neocpu.contrib.profile.compare_layers import Comparison
+from tvm_neocpu.contrib.profile.heat_map import heat_map
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
 
 _WIDTH, _LINE, _PLOT = 1100.0, 44.0, 360.0
@@ -20,6 +25,7 @@ text { font-size: 12px; fill: #51606f; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .5rem; border-bottom: 1px solid #e3e8ee; text-align: left; }
 .n { text-align: right; }
+.canvas { overflow: auto; max-height: 80vh; }
 .legend span { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em; }
 @media (prefers-color-scheme: dark) {
   body { background: #14191f; color: #dfe6ee; } text { fill: #9fb0c0; }
@@ -34,24 +40,22 @@ def render(profile: Profile, beside: Comparison | None = None) -> str:
         f'<span style="background:{colour}"></span>{escape(name)}'
         for name, colour in colours.items()
     )
-    title = f"{escape(profile.network)} on {escape(profile.cpu)}, {profile.threads} threads"
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>
-<h1>{title}</h1>
+    title = f"{profile.network} on {profile.cpu}, {profile.threads} threads"
+    body = f"""<h1>{escape(title)}</h1>
 <p>{profile.wall * 1e3:.3f} ms a run; the operations below sum to {profile.explained:.1%} of it,
 {profile.between * 1e3:.3f} ms lie between them. Measured ceilings: {profile.ceilings.peak:.0f}
 GFLOP/s, {profile.ceilings.bandwidth:.1f} GB/s.</p>
 <p class="legend">{legend}</p>
 <h2>Timeline</h2>
 {_timeline(profile, colours)}
+<h2>Network</h2>
+<div class="canvas">{heat_map(profile)}</div>
 <h2>Roofline</h2>
 {_roofline(profile, colours)}
 <h2>Operations</h2>
 {_table(profile)}
-{_comparison(beside) if beside else ""}
-</body></html>
-"""
+{_comparison(beside) if beside else ""}"""
+    return html_page(title, _STYLE, body)
 
 
 def _timeline(profile: Profile, colours: dict[str, str]) -> str:
