@@ -18,6 +18,12 @@ from ocr import DETECT, READ, TURN, Watched, line_image, page, random_lines, rea
 from tvm_neocpu.contrib.quantizing.onnx_runs import runner
 from tvm_neocpu.contrib.quantizing.quantize_model import Quantised, Settings, quantize_model
 
+# Relative errors at the outputs that keep the answers, and the multiply-adds that then are in int8.
+# Softmax makes the recogniser's error a matter of few positions that flip: it takes a tight bound.
+TURN_BOUND, TURN_SHARE = 0.1, 0.9
+READ_BOUND, READ_SHARE = 0.035, 0.2
+DETECT_BOUND, DETECT_SHARE = 0.3, 0.7
+
 Session = Callable[[NDArray[np.float32]], list[NDArray[np.float32]]]
 Samples = list[dict[str, NDArray[np.float32]]]
 
@@ -32,12 +38,13 @@ def session_of(result: Quantised) -> Session:
     return lambda image: run({"x": image})
 
 
+@pytest.mark.slow
 def test_directions_are_those_of_fp32() -> None:
     """A line counts as turned where the network is sure, which is what the pipeline asks."""
     engine = reader(ours=False)
     watched = engine.text_cls.infer = Watched(engine.text_cls.infer)
     engine.text_cls([line_image(line) for line in random_lines(16, 1)])
-    result = quantised(TURN, watched.seen, 0.1)
+    result = quantised(TURN, watched.seen, TURN_BOUND)
     images = [line_image(line) for line in random_lines(40, 2)]
     images += [np.ascontiguousarray(image[::-1, ::-1]) for image in images]
     answers = []
@@ -50,7 +57,7 @@ def test_directions_are_those_of_fp32() -> None:
     assert 10 < sum(wanted) < 70
     same = sum(one == other for one, other in zip(wanted, found, strict=True))
     assert same >= 0.98 * len(images)
-    assert result.share > 0.9
+    assert result.share >= TURN_SHARE
 
 
 @pytest.mark.slow
@@ -77,11 +84,11 @@ def test_the_recogniser_reads_what_fp32_reads() -> None:
 
 @pytest.mark.slow
 def test_boxes_are_where_fp32_finds_them() -> None:
-    """Ten pages of five lines: as many boxes, each corner within two pixels."""
+    """Eight pages of five lines: as many boxes, each corner within two pixels."""
     engine = reader(ours=False)
     plain = engine.text_det.infer
     watched = engine.text_det.infer = Watched(plain)
-    pages = [page(random_lines(5, seed), 640, 480) for seed in range(100, 114)]
+    pages = [page(random_lines(5, seed), 640, 480) for seed in range(100, 112)]
     for image in pages[:4]:
         engine(image, use_cls=False, use_rec=False)
     crops = [{"x": np.ascontiguousarray(s["x"][:, :, :384, :512])} for s in watched.seen]
@@ -92,6 +99,7 @@ def test_boxes_are_where_fp32_finds_them() -> None:
         found = (np.array(engine(image, use_cls=False, use_rec=False)[0]) for image in pages[4:])
         return [each[np.argsort(each[:, 0, 1], kind="stable")] for each in found]
 
-    for one, other in zip(boxes(plain), boxes(session_of(result)), strict=True):
+    pairs = zip(boxes(plain), boxes(session_of(result)), strict=True)
+    for one, other in pairs:
         np.testing.assert_allclose(other, one, atol=2)
     assert result.share >= DETECT_SHARE
