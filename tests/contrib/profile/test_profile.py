@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -99,6 +100,9 @@ def test_a_real_network(
     assert sum(row["ms"] for row in operations) == pytest.approx(
         report["explained"] * report["wall_ms"]
     )
+    drawn = Path("p.html").read_text()
+    assert drawn.count('class="node"') >= 3  # the convolution, the dense layer, what is between
+    assert re.search(r'fill="hsl.*?>conv<', drawn, re.S) and ">fc<" in drawn
     weights_and_maps = 4 * (16 * 8 * 9 + 8 * 36)
     assert max(row["bytes"] for row in operations) >= weights_and_maps
     starts = [row["start_ms"] for row in operations]
