@@ -93,10 +93,11 @@ FONTS = (
     "",
 )
 WORDS = (
-    "convolution winograd batch norm layout tensor kernel vector cache memory schedule float "
-    "integer scale range network image train model layer channel window stride padding pool dense "
-    "graph node edge cost plan time power noise"
-).split()
+    *("convolution", "winograd", "batch", "norm", "layout", "tensor", "kernel", "vector", "cache"),
+    *("memory", "schedule", "float", "integer", "scale", "range", "network", "image", "train"),
+    *("model", "layer", "channel", "window", "stride", "padding", "pool", "dense", "graph", "node"),
+    *("edge", "cost", "plan", "time", "power", "noise"),
+)
 
 
 def random_lines(count: int, seed: int) -> list[tuple[str, str, int]]:
