@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import numpy as np
@@ -118,10 +119,11 @@ def read_twice(net: Layers) -> relax.Expr:
 
 
 def read_as_residual(net: Layers) -> relax.Expr:
-    y = net.depthwise(net.x)
+    """The 1x1 layer comes first, so that the sum is its epilogue."""
     weight = relax.const(np.zeros((16, 16, 1, 1), "float32"))
     layouts = {"data_layout": "NCHW8c", "out_layout": "NCHW8c", "kernel_layout": "OIHW"}
-    return op.add(net(op.nn.conv2d(net.x, weight, **layouts)), y)
+    y = net(op.nn.conv2d(net.x, weight, **layouts))
+    return op.add(y, net.depthwise(net.x))
 
 
 APART: dict[str, Build] = {
@@ -143,3 +145,14 @@ def test_these_stay_apart(build: Build) -> None:
 def test_layers_that_would_lose_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: 0.0)
     assert groups_in(lambda net: net.conv(net.depthwise(net.x))) == 0
+
+
+def test_a_line_says_why_layers_stay_apart(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "tvm_neocpu"):
+        assert groups_in(APART["its reader is no 1x1 layer"]) == 0
+        assert groups_in(APART["it is the residual of another layer"]) == 0
+    said = [record.getMessage() for record in caplog.records if "apart" in record.getMessage()]
+    assert said == [
+        "left apart: 16x14x14->16 3x3 p1 is no 1x1 layer",
+        "left apart: 16x14x14->16 3x3 p1 depthwise is an operand of the epilogue",
+    ]

@@ -22,7 +22,7 @@ from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.cost import best_block
-from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.geometry import Member, misfit
 from tvm_neocpu.topi.fused_block.template import Layers, fused_function
 from tvm_neocpu.topi.schedule.steps import block_name
 from tvm_neocpu.topi.schedule_function import anchor_of
@@ -143,8 +143,13 @@ class _Search:
     def _take(self, first: _Call, last: _Call) -> None:
         """Make two calls a group, if they can be and gain."""
         block = best_block(first.member, last.member, self._cpu)
-        reads = None if block is None else last.reads_as_data(first.binding.var)
-        if block is None or reads is None:
+        if block is None:
+            reason = misfit(first.member, last.member) or "a group would not be faster"
+            _LOG.debug("left apart: %s", reason)
+            return
+        reads = last.reads_as_data(first.binding.var)
+        if reads is None:
+            _LOG.debug("left apart: %s is an operand of the epilogue", block.conv)
             return
         key = (first.name, last.name, reads)
         if key not in self._functions:
@@ -152,7 +157,7 @@ class _Search:
             self._functions[key] = None if func is None else self.builder.add_func(func, NAME)
         name = self._functions[key]
         if name is None:
-            _LOG.debug("left apart, more than one loop nest: %s", block.conv)
+            _LOG.debug("left apart: more than one loop nest computes %s", block.conv)
             return
         rest = [arg for at, arg in enumerate(last.args) if at != reads]
         args = [name, relax.Tuple([*first.args, *rest])]
