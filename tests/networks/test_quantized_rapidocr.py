@@ -20,7 +20,7 @@ from tvm_neocpu.contrib.quantizing.quantize_model import Quantised, Settings, qu
 
 # Relative errors at the outputs that keep the answers, and the multiply-adds that then are in int8.
 # Softmax makes the recogniser's error a matter of few positions that flip: it takes a tight bound.
-TURN_BOUND, TURN_SHARE = 0.1, 0.9
+TURN_BOUND, TURN_SHARE = None, 1.0
 READ_BOUND, READ_SHARE = 0.035, 0.2
 DETECT_BOUND, DETECT_SHARE = 0.3, 0.7
 
@@ -38,7 +38,6 @@ def session_of(result: Quantised) -> Session:
     return lambda image: run({"x": image})
 
 
-@pytest.mark.slow
 def test_directions_are_those_of_fp32() -> None:
     """A line counts as turned where the network is sure, which is what the pipeline asks."""
     engine = reader(ours=False)
