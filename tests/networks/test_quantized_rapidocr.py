@@ -22,7 +22,7 @@ from tvm_neocpu.contrib.quantizing.quantize_model import Quantised, Settings, qu
 # Softmax makes the recogniser's error a matter of few positions that flip: it takes a tight bound.
 TURN_BOUND, TURN_SHARE = None, 1.0
 READ_BOUND, READ_SHARE = 0.035, 0.2
-DETECT_BOUND, DETECT_SHARE = 0.3, 0.7
+DETECT_BOUND, DETECT_SHARE = 0.05, 0.6
 
 Session = Callable[[NDArray[np.float32]], list[NDArray[np.float32]]]
 Samples = list[dict[str, NDArray[np.float32]]]
@@ -83,10 +83,7 @@ def test_the_recogniser_reads_what_fp32_reads() -> None:
 
 @pytest.mark.slow
 def test_boxes_are_where_fp32_finds_them() -> None:
-    """Eight pages of five lines: as many boxes, each corner within three pixels.
-
-    Seen: 84 % of the multiply-adds in int8; five pages within two pixels.
-    """
+    """Eight pages of five lines: as many boxes, each corner within two pixels."""
     engine = reader(ours=False)
     plain = engine.text_det.infer
     watched = engine.text_det.infer = Watched(plain)
@@ -103,5 +100,5 @@ def test_boxes_are_where_fp32_finds_them() -> None:
 
     pairs = zip(boxes(plain), boxes(session_of(result)), strict=True)
     for one, other in pairs:
-        np.testing.assert_allclose(other, one, atol=3)
+        np.testing.assert_allclose(other, one, atol=2)
     assert result.share >= DETECT_SHARE
