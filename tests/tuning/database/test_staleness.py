@@ -55,7 +55,7 @@ def test_a_copy_of_the_sources_has_the_same_versions(edit) -> None:
     [
         ("conv2d_winograd/template.py", {WINOGRAD}),
         ("conv2d_winograd/matrices.py", {WINOGRAD}),
-        ("gemm/tiles.py", {TILES, "dense_pack", "batch_matmul_pack"}),
+        ("gemm/tiles.py", {TILES, "dense_pack", "dense_int", "batch_matmul_pack"}),
         ("schedule/steps.py", "all"),
         ("tir/order.py", "all"),
         ("conv2d_winograd/space.py", set()),
