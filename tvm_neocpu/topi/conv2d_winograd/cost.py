@@ -35,19 +35,25 @@ SHORT_ROLLED_CYCLES, FEW_REGISTERS = 0.35, 16
 
 def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads; the kernel transform is paid at compile time."""
-    geometry, unit = WinogradGeometry(conv, config), cpu.unit(conv.types.accumulator)
-    in_channels, tiled = geometry.in_channels, geometry.tiled
+    return seconds_of(WinogradGeometry(conv, config), cpu)
+
+
+def seconds_of(geometry: WinogradGeometry, cpu: Cpu) -> float:
+    """The same of any geometry like this one's; it says what a step of its product takes."""
+    conv, config, tiled = geometry.conv, geometry.config, geometry.tiled
+    unit, transform_unit = cpu.unit(conv.types.accumulator), cpu.unit(geometry.factor_type)
+    steps = geometry.in_blocks * geometry.inner_steps
     tiles = conv.batch * math.prod(geometry.grid)
     vectors = unit.registers_of(config.oc_bn)
     pixels = config.reg_m * config.reg_n
     row_bytes = float(item_bytes(conv.types.accumulator) * config.oc_bn)
-    from_l2 = streamed(in_channels * row_bytes, row_bytes, cpu)
+    from_l2 = streamed(steps * row_bytes, row_bytes, cpu)
     requests = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
-    step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests)
+    step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, geometry.dot(cpu))
     step += _loop_overhead(geometry, pixels, vectors, unit)
-    per_register_tile = in_channels * step + 2.0 * pixels * vectors + 20
+    per_register_tile = steps * step + 2.0 * pixels * vectors + 20
     cycles = tiled.products * (tiles / pixels) * geometry.out_blocks * per_register_tile
-    in_vectors = unit.registers_of(geometry.transformed_channels)
+    in_vectors = transform_unit.registers_of(geometry.transformed_channels)
     cycles += tiles * geometry.in_blocks * in_vectors * _input_cycles(geometry)
     cycles += tiles * geometry.out_blocks * vectors * _output_cycles(geometry)
     if tiled.plain:
@@ -64,7 +70,7 @@ def _loop_overhead(
 
     That was seen with 16 registers. With 32 most steps are long, and nobody measured the others.
     """
-    steps = geometry.ic_bn
+    steps = geometry.inner_steps
     short = pixels * vectors < LONG_STEP and unit.registers == FEW_REGISTERS
     rolled = short and not is_written_out(steps, pixels, vectors)
     return loop_cycles(steps, pixels, vectors) + SHORT_ROLLED_CYCLES * rolled
@@ -94,9 +100,10 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu) -> Traffic:
     """Each block of output channels walks the packed input; each chunk walks the weights."""
     conv, config, seen = geometry.conv, geometry.config, geometry.tiled.seen
     tiles = conv.batch * math.prod(geometry.grid)
-    spread = float(item_bytes(conv.types.accumulator) * geometry.tiled.products)
+    spread = float(item_bytes(geometry.factor_type) * geometry.tiled.products)
     packed = spread * tiles * seen.in_channels
-    products = spread * tiles * conv.out_channels
+    product_bytes = item_bytes(conv.types.accumulator)
+    products = float(product_bytes * geometry.tiled.products * tiles * conv.out_channels)
     weights = spread * seen.in_channels * conv.out_channels
     in_bytes, out_bytes = float(seen.in_bytes), float(conv.out_bytes)
     blocks = geometry.out_blocks
