@@ -46,6 +46,9 @@ PORTABLE_2 = DotProduct("dot2", 2, "int16", "int16", 0.5)
 
 VPDPBUSD = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256, 512))
 VPDPBUSD_VEX = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256))
+# Half as many products as vpdpbusd makes, but of 16 bits; its sums wrap.
+VPDPWSSD = DotProduct("vpdpwssd", 2, "int16", "int16", 1.0, 0, (128, 256, 512))
+VPDPWSSD_VEX = DotProduct("vpdpwssd", 2, "int16", "int16", 1.0, 0, (128, 256))
 VPMADDWD_512 = DotProduct("vpmaddwd", 2, "int16", "int16", 1.0, 1, (128, 256, 512))
 VPMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 1.0, 1, (128, 256))
 PMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 1.0, 1, (128,))
@@ -54,6 +57,8 @@ PMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 1.0, 1, (128,))
 BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("avx512vnni", VPDPBUSD),
     ("avxvnni", VPDPBUSD_VEX),
+    ("avx512vnni", VPDPWSSD),
+    ("avxvnni", VPDPWSSD_VEX),
     ("avx512bw", VPMADDWD_512),
     ("avx2", VPMADDWD),
     ("sse2", PMADDWD),
