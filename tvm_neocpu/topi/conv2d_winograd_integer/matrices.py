@@ -36,9 +36,7 @@ class IntegerMatrices(WinogradMatrices):
 @cache
 def in_integers(exact: WinogradMatrices) -> IntegerMatrices:
     """The same algorithm, as scaled integers."""
-    scales = [
-        _to_integers(g) * _to_integers(b) for g, b in zip(exact.g, exact.b, strict=True)
-    ]
+    scales = [_to_integers(g) * _to_integers(b) for g, b in zip(exact.g, exact.b, strict=True)]
     columns = tuple(
         tuple(factor / scale for factor, scale in zip(row, scales, strict=True)) for row in exact.a
     )
