@@ -46,6 +46,8 @@ class FoldedNetwork:
     def lower(self, plan: Plan, views: bool = False) -> Lowered:
         """The network under ``plan``; with ``views``, for timing, layout transforms are views.
 
+        Then no layers are fused into groups either: each is timed by itself.
+
         Raises PlanError for the plan of another network.
         """
         altered = apply_plan(self.module, plan, self.cpu)
@@ -58,7 +60,7 @@ class FoldedNetwork:
             for var, func in computed.functions.items()
             if isinstance(func, tirx.PrimFunc) and (scheme := _scheme_of(func)) is not None
         }
-        return Lowered(schedule_module(computed, self.cpu), schemes)
+        return Lowered(schedule_module(computed, self.cpu, fused=not views), schemes)
 
 
 def open_onnx(content: bytes, shapes: Mapping[str, tuple[int, ...]], target: str) -> FoldedNetwork:

@@ -22,6 +22,7 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.relay_passes.absorb_transposes import AbsorbTransposes
+from tvm_neocpu.relay_passes.absorb_zero_points import AbsorbZeroPoints
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.computed_filters import ComputedFilters
@@ -34,6 +35,7 @@ from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.fold_parallel_branches import FoldParallelBranches
+from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.integer_operators import IntegerOperators, is_quantized
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
@@ -137,7 +139,8 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
         ComputedFilters(),  # makes products for the next pass
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
-        PadChannels(cpu),  # last: the passes above would work on its zeros too
+        PadChannels(cpu),  # the passes above would work on its zeros too
+        AbsorbZeroPoints(),  # last: the passes above know conv2d only
     )
 
 
@@ -206,13 +209,17 @@ def compute_templates(
     return run_passes(altered, FlattenConcats(), lower, FuseFunctions())
 
 
-def schedule_module(computed: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
+def schedule_module(computed: tvm.IRModule, cpu: Cpu, fused: bool = True) -> tvm.IRModule:
     """Every function scheduled; calls in order; activations and workspace placed in one arena.
+
+    Layers that gain from it are fused into groups first, while their functions are not scheduled;
+    with ``fused=False`` each stays a call of its own, as a tuner times it.
 
     A function's workspace is known once it is scheduled. OrderCalls thinks of the arena that
     PlanMemory makes of its order. SeparateBranches takes the functions that
     PlanMemory leaves because of their branches.
     """
+    groups = (FuseBlocks(cpu),) if fused else ()
     return run_passes(
-        computed, ScheduleFunctions(cpu), OrderCalls(), PlanMemory(), SeparateBranches()
+        computed, *groups, ScheduleFunctions(cpu), OrderCalls(), PlanMemory(), SeparateBranches()
     )

@@ -36,6 +36,29 @@ def test_the_report_on_named_workloads(
     assert report["untuned_seconds"] == pytest.approx(sum(timed["seconds"] for timed in chosen))
 
 
+def test_layers_in_integers_against_the_peak_of_their_instruction(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A workload that says its types keeps them; the others become those of a quantised network."""
+    monkeypatch.setattr(measure, "MIN_REPEAT_MS", 0)
+    monkeypatch.setattr(bench_kernels, "read_bandwidth", lambda *_: 10.0)
+    layers = ["16x7x7->32 3x3 p1", "16x7x7->16 1x1 uint8 x int16 -> int32 -> int32"]
+    argv = ["kernels", "--tries", "1", "--threads", "1", "--json", "out.json"]
+    for layer in layers:
+        argv += ["--workload", layer]
+    assert main([*argv, "--precision", "int8"]) == 0
+    report = json.loads(Path("out.json").read_text())
+    chosen = [timed for timed in report["kernels"] if timed["untuned_choice"]]
+    assert [timed["workload"] for timed in chosen] == [
+        "16x7x7->32 3x3 p1 uint8 x int8 -> int32 -> int32",
+        layers[1],
+    ]
+    assert all(timed["template"] == "conv2d_NCHWc_int" for timed in chosen)
+    peaks = {round(timed["peak_gflops"]) for timed in chosen}
+    assert report["untuned_share_of_peak"] > 0 and min(peaks) > 0
+    assert "of peak" in capsys.readouterr().out
+
+
 def test_a_text_that_is_no_workload_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["kernels", "--workload", "dense 0x1->2"]) == 2
     complaint = capsys.readouterr().err

@@ -56,6 +56,8 @@ def test_resnet18_in_every_form(capsys: pytest.CaptureFixture[str]) -> None:
     found = json.loads(Path("out.json").read_text())
     deciding = [node for node in found["nodes"] if node["kind"] != "boundary"]
     assert len(deciding) == 21 + 8
+    named = [node["onnx_node"] for node in deciding if node["onnx_node"]]
+    assert named[0] == "conv1" and len(set(named)) == len(named) == 21
     assert len(re.findall(r"^\| +\d+ \|", printed, re.M)) == len(deciding)
     assert "resnet18 on skylake-avx512, 2 threads" in printed
     assert "proven optimal" in printed

@@ -84,7 +84,7 @@ def test_tvm_runs_the_result(batch: int, library: BuiltModule) -> None:
     module = library.create()
     module.run(data=images)
     taken = [weights[number] for number in found.taken["main"]]
-    output = Machine(found.module)["main"](tvm.runtime.tensor(images), *taken)
+    output = Machine(found.whole())["main"](tvm.runtime.tensor(images), *taken)
     np.testing.assert_array_equal(output.numpy(), module.get_output(0).numpy())
 
 

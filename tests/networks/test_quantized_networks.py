@@ -9,7 +9,16 @@ from __future__ import annotations
 
 import onnx
 import pytest
-from quantized_onnx import check_quantized, network, quantized
+from onnx_text import assert_like, ours
+from quantized_onnx import (
+    QOPERATOR,
+    check_quantized,
+    dynamically_quantized,
+    expected,
+    images,
+    network,
+    quantized,
+)
 
 # What each network is about, its graph and the shapes of its weights.
 NETWORKS: dict[str, tuple[str, dict[str, tuple[int, ...]]]] = {
@@ -106,7 +115,26 @@ def test_uint8_activations_and_int8_weights(name: str, per_channel: bool) -> Non
     check_quantized(quantized(build(name), per_channel=per_channel))
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_form_of_operators(name: str) -> None:
+    check_quantized(quantized(build(name), form=QOPERATOR, per_channel=name == "residual"))
+
+
 @pytest.mark.parametrize("types", ["s8s8", "u8u8"])
 @pytest.mark.parametrize("name", ["residual", "pools and dense layers"])
 def test_other_types(name: str, types: str) -> None:
     check_quantized(quantized(build(name), types))
+
+
+def test_a_network_that_quantises_its_activations_as_it_runs() -> None:
+    text = """g (float[2,8,9,7] x) => (float[2,6] y) {
+        a = Conv<kernel_shape=[3,3], pads=[1,1,1,1], strides=[2,1]>(x, w0, b0)
+        b = Relu(a)
+        c = GlobalAveragePool(b)
+        d = Flatten(c)
+        y = MatMul(d, w1)
+    }"""
+    model = dynamically_quantized(network(text, w0=(16, 8, 3, 3), b0=(16,), w1=(16, 6)))
+    assert {"ConvInteger", "MatMulInteger"} <= {node.op_type for node in model.graph.node}
+    inputs = images(model, seed=9)
+    assert_like(ours(model, inputs), expected(model, inputs))

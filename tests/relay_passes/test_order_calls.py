@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
+import arenas
 import numpy as np
 import pytest
 import tvm
+from arenas import Branch, allocated_bytes, run_twice
 from relax_net import module
 from tvm import relax
 from tvm.script import ir as I
@@ -79,8 +79,7 @@ def in_order(mod: tvm.IRModule, *order: int) -> tvm.IRModule:
 
 
 def arena_bytes(mod: tvm.IRModule) -> list[int]:
-    text = PlanMemory()(mod)["main"].script()
-    return [int(size) for size in re.findall(r"alloc_storage\(R.shape\(\[(\d+)\]\)", text)]
+    return allocated_bytes(PlanMemory()(mod))
 
 
 def test_a_wide_tensor_is_narrowed_before_the_next_one_is_made() -> None:
@@ -105,18 +104,6 @@ def test_what_the_network_returns_has_no_bytes_in_the_arena() -> None:
 
 
 def test_a_module_with_branches_is_left_alone() -> None:
-    @I.ir_module
-    class Branch:
-        @R.function
-        def main(x: R.Tensor((4,), "float32"), flag: R.Tensor((), "bool")) -> R.Tensor(
-            (4,), "float32"
-        ):
-            if flag:
-                y: R.Tensor((4,), "float32") = R.nn.relu(x)
-            else:
-                y: R.Tensor((4,), "float32") = R.negative(x)
-            return y
-
     assert OrderCalls()(Branch).same_as(Branch)
 
 
@@ -124,8 +111,7 @@ SHAPE = (1, 16, 12, 12)
 
 
 def conv(x: relax.Var, channels: int) -> relax.Expr:
-    weight = RNG.normal(size=(channels, int(x.ty.shape[1]), 3, 3)).astype("float32") / 8
-    return op.nn.conv2d(x, relax.const(weight), padding=1)
+    return arenas.conv(RNG, x, channels)
 
 
 def side_by_side(emit, x):
@@ -152,13 +138,13 @@ def with_views(emit, x):
 def test_the_arena_shrinks_and_the_numbers_stay(write, monkeypatch: pytest.MonkeyPatch) -> None:
     mod = module(write, SHAPE)
     x = RNG.normal(size=SHAPE).astype("float32")
-    expected = ran(tvm.compile(mod, TARGET.target), x)
+    expected = run_twice(tvm.compile(mod, TARGET.target), x)
     monkeypatch.setenv("TVM_NEOCPU_DEBUG", "verify")
     scheduled = ScheduleFunctions(TARGET.cpu)(compute(plan_network(mod, TARGET.cpu), TARGET.cpu))
     ordered = run_passes(scheduled, OrderCalls())
     assert arena_bytes(ordered) <= arena_bytes(scheduled)
     assert arena_of(ordered) == arena_bytes(ordered)[0]
-    found = ran(tvm.compile(lower(mod, TARGET.cpu), TARGET.target), x)
+    found = run_twice(tvm.compile(lower(mod, TARGET.cpu), TARGET.target), x)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-5 * np.abs(other).max())
 
@@ -174,10 +160,3 @@ def arena_of(mod: tvm.IRModule) -> int:
     viewed = relax.transform.RewriteDataflowReshape()(mod)
     graph, _ = arena_graph(viewed, viewed["main"])
     return place_tightly(arena_lifetimes(graph, range(len(graph))))[1]
-
-
-def ran(built: tvm.runtime.Module, x: np.ndarray) -> list[np.ndarray]:
-    machine = relax.VirtualMachine(built, tvm.cpu())
-    found = machine["main"](tvm.runtime.tensor(x))
-    found = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
-    return [each.numpy() for each in found]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+import arenas
 import numpy as np
 import pytest
 import tvm
+from arenas import Branch, allocated_bytes, run_twice
 from relax_net import module
 from tvm import relax, topi
 from tvm.script import ir as I
@@ -26,16 +28,11 @@ RNG = np.random.default_rng(0)
 
 
 def compiled(mod: tvm.IRModule, *inputs: np.ndarray) -> list[np.ndarray]:
-    machine = relax.VirtualMachine(tvm.compile(mod, TARGET.target), tvm.cpu())
-    for _ in range(2):
-        found = machine["main"](*map(tvm.runtime.tensor, inputs))
-    found = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
-    return [each.numpy() for each in found]
+    return run_twice(tvm.compile(mod, TARGET.target), *inputs)
 
 
 def conv(x: relax.Var, channels: int = 16) -> relax.Expr:
-    weight = RNG.normal(size=(channels, int(x.ty.shape[1]), 3, 3)).astype("float32")
-    return op.nn.conv2d(x, relax.const(weight), padding=1)
+    return arenas.conv(RNG, x, channels)
 
 
 def chain(emit, x):
@@ -112,12 +109,13 @@ class Doubled:
 
 
 def test_what_lives_within_is_in_the_arena_and_the_result_is_not() -> None:
-    text = run_passes(Doubled, PlanMemory())["main"].script()
-    assert re.findall(r"alloc_storage\(R.shape\(\[(\d+)\]\)", text) == ["256"]
+    planned = run_passes(Doubled, PlanMemory())
+    text = planned["main"].script()
+    assert allocated_bytes(planned) == [256]
     assert re.findall(r"memory.alloc_tensor\(arena, (\d+)", text) == ["0", "128"]
     assert text.count("builtin.alloc_tensor") == 1
     np.testing.assert_array_equal(
-        *compiled(run_passes(Doubled, PlanMemory()), np.arange(32, dtype="float32")),
+        *compiled(planned, np.arange(32, dtype="float32")),
         8 * np.arange(32, dtype="float32"),
     )
 
@@ -152,7 +150,7 @@ def test_workspace_is_planned_with_the_tensors() -> None:
     """Both calls take the same piece for it, beside the tensor that lies between them."""
     planned = run_passes(Reversed, PlanMemory())
     text = planned["main"].script()
-    assert re.findall(r"alloc_storage\(R.shape\(\[(\d+)\]\)", text) == [str(2 * 65536)]
+    assert allocated_bytes(planned) == [2 * 65536]
     assert re.findall(r"workspace\w*:.* R.memory.alloc_tensor\(arena, (\d+)", text) == ["65536"] * 2
     x = RNG.normal(size=16384).astype("float32")
     np.testing.assert_array_equal(*compiled(planned, x), x)
@@ -171,10 +169,7 @@ def test_several_functions_have_arenas_of_one_size() -> None:
     mod.update_func(left, relax.Function([x, flag], body, first.ret_ty, attrs=mod[left].attrs))
     mod = relax.transform.Normalize()(mod)
     planned = run_passes(mod, PlanMemory())
-    sizes = {
-        name: re.findall(r"alloc_storage\(R.shape\(\[(\d+)\]\)", planned[name].script())
-        for name in ("one", "two", "left")
-    }
+    sizes = {name: allocated_bytes(planned, name) for name in ("one", "two", "left")}
     assert sizes["one"] == sizes["two"] != []
     assert sizes["left"] == []
     machine = relax.VirtualMachine(tvm.compile(planned, tvm.target.Target("llvm")), tvm.cpu())
@@ -220,18 +215,6 @@ def test_a_batch_of_any_size_is_left_to_tvm() -> None:
 
 
 def test_a_module_with_branches_is_left_alone() -> None:
-    @I.ir_module
-    class Branch:
-        @R.function
-        def main(x: R.Tensor((4,), "float32"), flag: R.Tensor((), "bool")) -> R.Tensor(
-            (4,), "float32"
-        ):
-            if flag:
-                y: R.Tensor((4,), "float32") = R.nn.relu(x)
-            else:
-                y: R.Tensor((4,), "float32") = R.negative(x)
-            return y
-
     assert PlanMemory()(Branch).same_as(Branch)
 
 

@@ -57,3 +57,13 @@ def wide_cnn(make_model: MakeModel) -> onnx.ModelProto:
 def wide_lib(wide_cnn: onnx.ModelProto) -> BuiltModule:
     mod, _ = relay.frontend.from_onnx(wide_cnn)
     return relay.build(mod, target="llvm")
+
+
+@pytest.fixture(scope="module")
+def files(wide_lib: BuiltModule, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The exported network and an image, for scripts in processes of their own."""
+    folder = tmp_path_factory.mktemp("scripts")
+    wide_lib.export_library(folder / "net.so")
+    image = np.random.default_rng(0).standard_normal((1, 8, 56, 56), dtype=np.float32)
+    np.save(folder / "image.npy", image)
+    return str(folder / "net.so"), str(folder / "image.npy")

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
-import numpy as np
 import pytest
-
-import tvm_neocpu
-from tvm_neocpu.runtime.built_module import BuiltModule
+from fresh_process import FORK, run_script
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 
-SECONDS = 120
-
-# Every script forks; ``answer`` is right in the parent before it does. A child that does not end in
-# time is killed by its own alarm, and its parent then exits with 1.
+# Every script forks; ``answer`` is right in the parent before it does.
 SCRIPT = """
 import logging, multiprocessing, os, signal, sys, threading, time
 import numpy as np
@@ -37,45 +28,12 @@ answer = scores()
 
 def right(module=module):
     return np.array_equal(scores(module), answer)
-
-def fork(child):
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(60)
-        os._exit(0 if child() else 1)
-    return pid
-
-def succeeded(pid):
-    return os.waitpid(pid, 0)[1] == 0
 """
-
-
-@pytest.fixture(scope="module")
-def files(wide_lib: BuiltModule, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    """The exported network and an image, for scripts in processes of their own."""
-    folder = tmp_path_factory.mktemp("forking")
-    wide_lib.export_library(folder / "net.so")
-    image = np.random.default_rng(0).standard_normal((1, 8, 56, 56), dtype=np.float32)
-    np.save(folder / "image.npy", image)
-    return str(folder / "net.so"), str(folder / "image.npy")
 
 
 def run(body: str, files: tuple[str, str], threads: int = 2) -> str:
     """What the script prints; TVM runs on ``threads`` threads."""
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(tvm_neocpu.__file__).parents[1]),
-        "TVM_NUM_THREADS": str(threads),
-        "PYTHONWARNINGS": "ignore::DeprecationWarning",  # Python 3.12 warns of fork with threads
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT + body, *files],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_script(FORK + SCRIPT + body, *files, TVM_NUM_THREADS=str(threads))
     return done.stdout + done.stderr
 
 

@@ -3,64 +3,23 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 
-import numpy as np
 import pytest
-
-import tvm_neocpu
-from tvm_neocpu.runtime.built_module import BuiltModule
-
-SOURCES = str(Path(tvm_neocpu.__file__).parents[1])
-
-
-@pytest.fixture(scope="module")
-def files(wide_lib: BuiltModule, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    folder = tmp_path_factory.mktemp("session")
-    wide_lib.export_library(folder / "net.so")
-    image = np.random.default_rng(0).standard_normal((1, 8, 56, 56), dtype=np.float32)
-    np.save(folder / "image.npy", image)
-    return str(folder / "net.so"), str(folder / "image.npy")
-
+from fresh_process import FORK, run_script
 
 START = """
-import os, signal, sys, threading, numpy as np, tvm_neocpu
+import signal, sys, threading, numpy as np, tvm_neocpu
 image = np.load(sys.argv[2])
 session = tvm_neocpu.Session(sys.argv[1])
 answer = session.run({"data": image})["out"]
 
 def right():
     return all(np.array_equal(session.run({"data": image})["out"], answer) for _ in range(3))
-
-def fork(child):
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(60)
-        os._exit(0 if child() else 1)
-    return pid
-
-def succeeded(pid):
-    return os.waitpid(pid, 0)[1] == 0
 """
 
 
 def run(body: str, files: tuple[str, str], start: str = START, **variables: str) -> str:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": SOURCES,
-        "PYTHONWARNINGS": "ignore::DeprecationWarning",  # Python 3.12 warns of fork with threads
-        **variables,
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", start + body, *files],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_script(FORK + start + body, *files, **variables)
     assert done.stderr == ""
     return done.stdout.strip()
 

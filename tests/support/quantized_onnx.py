@@ -1,7 +1,8 @@
 """Small networks that ONNX Runtime's quantiser has quantised, and a comparison with what it runs.
 
 On an x86 CPU without VNNI, ONNX Runtime's products of uint8 and int8 may saturate (``vpmaddubsw``).
-So files are run with all optimisations off: it dequantises then and computes in float32.
+So QDQ files are run with all optimisations off: it dequantises then and computes in float32. Files
+of integer operators have weights of 7 bits.
 """
 
 from __future__ import annotations
@@ -67,9 +68,13 @@ def quantized(
     types: str = "u8s8",
     form: Any = QDQ,
     per_channel: bool = False,
-    **options: Any,
+    reduce_range: bool = False,
 ) -> onnx.ModelProto:
-    """What ``quantize_static`` makes of the network, calibrated on four images."""
+    """What ``quantize_static`` makes of the network, calibrated on four images.
+
+    With ``reduce_range`` weights have 7 bits, as they have in files of integer operators, which run
+    as such whatever the options say.
+    """
     activation, weight = TYPES[types]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "quantized.onnx"
@@ -79,9 +84,19 @@ def quantized(
             _Samples(model),
             quant_format=form,
             per_channel=per_channel,
+            reduce_range=reduce_range or form == QOPERATOR,
             activation_type=activation,
             weight_type=weight,
-            extra_options=options,
+        )
+        return onnx.load(path)
+
+
+def dynamically_quantized(model: onnx.ModelProto) -> onnx.ModelProto:
+    """What ``quantize_dynamic`` makes of the network: activations quantised by their own range."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "quantized.onnx"
+        quantization.quantize_dynamic(
+            copy.deepcopy(model), path, weight_type=quantization.QuantType.QUInt8
         )
         return onnx.load(path)
 
@@ -105,6 +120,17 @@ def expected(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3  # errors alone
+    return _run(model, inputs, options)
+
+
+def on_integers(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
+    """What ONNX Runtime's integer kernels compute; weights must have 7 bits."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    return _run(model, inputs, options)
+
+
+def _run(model: onnx.ModelProto, inputs: Mapping[str, Array], options: Any) -> list[Array]:
     session = ort.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

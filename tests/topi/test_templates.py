@@ -30,6 +30,7 @@ from tvm import topi
 from tvm_neocpu.core.candidate import has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
+from tvm_neocpu.core.dot import SMLAL
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.types import FP32, INTEGER_PRODUCTS, U8S8, U8S16, Types, uniform
 from tvm_neocpu.core.workload import Workload
@@ -61,9 +62,9 @@ from tvm_neocpu.topi.table import (
 # Spaces and schedules are those of three machines, code is this one's.
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 HASWELL = Cpu("haswell", AVX2, cores=4, l2=256 * KIB)
-CORTEX = Cpu("cortex-a72", NEON, cores=1)
-# Integers are multiplied by plain arithmetic in the shapes of VNNI on those, here by this CPU's own
-# instruction.
+CORTEX = Cpu("cortex-a72", NEON, cores=1, dots=(SMLAL,))
+# Integers are multiplied by plain arithmetic in the shapes of VNNI on the first two, by NEON's
+# halves on the third (which LLVM compiles for any CPU), and here by this CPU's own instruction.
 HERE = HOST.cpu
 CPUS = (SKYLAKE, HASWELL, CORTEX, HERE)
 FP64 = uniform("float64")

@@ -20,8 +20,9 @@ from tvm_neocpu.commands.bench_kernels import bench_kernels
 from tvm_neocpu.commands.bench_model import bench_model
 from tvm_neocpu.commands.bench_plan import bench_plan
 from tvm_neocpu.commands.bench_throughput import bench_throughput
-from tvm_neocpu.contrib.peers.compare import TOLERANCE, compare
+from tvm_neocpu.contrib.peers.compare import compare
 from tvm_neocpu.contrib.peers.isolated import EngineError
+from tvm_neocpu.contrib.peers.quantised import expected_outputs
 from tvm_neocpu.contrib.peers.report import Absence, Comparison, as_json, show
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES, OURS, Engine
@@ -125,7 +126,8 @@ def _compare(network: Network, runs: int) -> Comparison:
                 runners[engine.name] = runner
         # ONNX Runtime, the first peer, is the reference wherever it runs the network.
         reference = next((engine for engine in runners if engine != OURS), OURS)
-        return Comparison(name, compare(runners, runs, reference), absent, reference)
+        expected = None if reference == OURS else expected_outputs(network.model, network.inputs)
+        return Comparison(name, compare(runners, runs, reference, expected), absent, reference)
 
 
 def _install(engine: Engine) -> str:
@@ -135,11 +137,11 @@ def _install(engine: Engine) -> str:
 def _differs(comparison: Comparison) -> bool:
     """Whether our outputs are wrong; says so of every engine, on stderr, in one line each."""
     for engine in comparison.differing:
-        error = comparison.timings[engine].error
+        timing = comparison.timings[engine]
         print(
             f"{'error' if engine == OURS else 'warning'}: {comparison.network}: {engine} differs "
-            f"from {comparison.reference} by {error:.1e} of the largest value, "
-            f"more than {TOLERANCE:.0e}",
+            f"from {comparison.reference} by {timing.error:.1e} of the largest value, "
+            f"more than {timing.tolerance:.0e}",
             file=sys.stderr,
         )
     return OURS in comparison.differing

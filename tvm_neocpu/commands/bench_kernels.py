@@ -18,7 +18,7 @@ from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel, read_bandw
 from tvm_neocpu.contrib.kernels.measure import time_workloads
 from tvm_neocpu.contrib.kernels.report import as_json, show
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.types import U8S8
+from tvm_neocpu.core.types import INTEGER_PRODUCTS, U8S8
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
@@ -69,7 +69,9 @@ def _in_integers(workloads: Counter[Workload]) -> Counter[Workload]:
     found: Counter[Workload] = Counter()
     for workload, count in workloads.items():
         entries = implementations_of(operator_of(workload).name)
-        if any(U8S8 in entry.types for entry in entries):
+        if workload.types in INTEGER_PRODUCTS:
+            found[workload] += count
+        elif any(U8S8 in entry.types for entry in entries):
             found[replace(workload, types=U8S8)] += count  # type: ignore[type-var]
     return found
 

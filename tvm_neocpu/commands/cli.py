@@ -77,6 +77,11 @@ def add_common_options(parser: argparse.ArgumentParser, models: str = "+") -> No
     )
     parser.add_argument("--threads", type=positive, help="threads to run on (default: cores)")
     parser.add_argument("--log", type=Path, help="the tuning log")
+    add_shape_option(parser)
+
+
+def add_shape_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--shape``, for :func:`parse_shapes`."""
     parser.add_argument(
         "--shape",
         action="append",

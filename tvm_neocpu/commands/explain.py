@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explained_network import explain_network
+from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import fold
@@ -42,12 +44,16 @@ def _explain(argv: list[str]) -> int:
         threads.use_threads(options.threads)
     cpu = parse_target(cli.target_text(options.target, flags)).cpu
     name, model = cli.load_network(options.models[0])
-    mod, _ = from_onnx(model, resolve_shapes(model.graph, cli.parse_shapes(options.shape)))
+    shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))
+    mod, _ = from_onnx(model, shapes)
     folded = fold(mod, cpu)
     graph, coverage = ExtractConvGraph(cpu)(folded), FindFallbacks(cpu)(folded)
     logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
     with logs:
         network = explain_network(name, graph, cpu, current_history(cpu), coverage)
+    names = OnnxNodes(model, shapes).names_of(node.workload for node in graph.nodes)
+    ids = (node.id for node in graph.nodes)
+    network = replace(network, names=dict(filter(all, zip(ids, names, strict=True))))
     table.show(network)
     cli.write_report(options.json, as_json(network))
     if options.html:

@@ -2,6 +2,7 @@
 
 Builds the network as `relay.build` would, times every operation inside it, and shows each beside
 what the machine can: GFLOP/s against the measured FMA peak, bytes against the measured bandwidth.
+`--compare openvino` puts that peer's times of the same convolutions and products beside ours.
 `--trace` writes what chrome://tracing and Perfetto read.
 """
 
@@ -11,14 +12,17 @@ import argparse
 import contextlib
 import json
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.table import Table
 
 from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel, read_bandwidth
+from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
 from tvm_neocpu.contrib.peers.runner import Network
-from tvm_neocpu.contrib.profile import page
+from tvm_neocpu.contrib.profile import compare_layers, page
+from tvm_neocpu.contrib.profile.peer_layers import PEERS, IsolatedLayers
 from tvm_neocpu.contrib.profile.profile_network import (
     Profile,
     as_json,
@@ -26,7 +30,7 @@ from tvm_neocpu.contrib.profile.profile_network import (
     profile_network,
 )
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.errors import TargetError
+from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import parse_target
@@ -64,21 +68,57 @@ def _profile(argv: list[str]) -> int:
         peak = max(kernel.gflops() for _ in range(TRIES))  # the clock rises, threads wake
         ceilings = Ceilings(peak, read_bandwidth(target, DTYPE))
         found = profile_network(network, ceilings, options.runs)
+        beside = _compared(found, network, options.compare, options.runs)
     _show(found, options.top)
-    cli.write_report(options.json, {**provenance(target.cpu.name, count), **as_json(found)})
+    report = {**provenance(target.cpu.name, count), **as_json(found)}
+    if beside is not None:
+        _show_comparison(beside)
+        report["comparison"] = compare_layers.as_json(beside)
+    cli.write_report(options.json, report)
     if options.trace:
         with cli.writing(options.trace):
             options.trace.write_text(json.dumps(chrome_trace(found)), encoding="utf-8")
     if options.html:
         with cli.writing(options.html):
-            options.html.write_text(page.render(found), encoding="utf-8")
+            options.html.write_text(page.render(found, beside), encoding="utf-8")
     return 0
+
+
+def _compared(
+    profile: Profile, network: Network, peer: str | None, runs: int
+) -> compare_layers.Comparison | None:
+    """The profile beside the peer's, if one is asked for; raises EngineError."""
+    if peer is None:
+        return None
+    if find_spec(peer) is None:
+        raise NeoCpuError(f"{peer} is not installed: pip install {peer}")
+    with IsolatedLayers(peer, network) as runner:
+        layers = runner.layers(runs)
+    nodes = OnnxNodes(network.model, network.shapes)
+    return compare_layers.compare_layers(profile, peer, layers, nodes)
+
+
+def _show_comparison(found: compare_layers.Comparison) -> None:
+    """The layers that both time, the dearest of ours first, and what has no partner."""
+    table = Table(title=f"beside {found.peer}")
+    for heading in ("node", "operation"):
+        table.add_column(heading)
+    for heading in ("ms", f"{found.peer} ms", "its time / ours"):
+        table.add_column(heading, justify="right")
+    for layer in sorted(found.layers, key=lambda layer: -layer.ours):
+        times = f"{layer.ours * 1e3:.3f}", f"{layer.theirs * 1e3:.3f}", f"{layer.ratio:.2f}"
+        table.add_row(layer.node, layer.what, *times)
+    cli.console(width=150).print(table)
+    print(
+        f"all other layers: {found.ours_elsewhere * 1e3:.3f} ms, "
+        f"{found.peer} {found.theirs_elsewhere * 1e3:.3f} ms; each engine fuses in its own way"
+    )
 
 
 def _show(profile: Profile, top: int) -> None:
     """The operations that take longest, and what is left."""
     table = Table(title=f"{profile.network} on {profile.cpu}, {profile.threads} threads")
-    for heading in ("operation", "algorithm", "layouts"):
+    for heading in ("operation", "node", "algorithm", "layouts"):
         table.add_column(heading)
     for heading in ("ms", "share", "GFLOP/s", "of peak", "MiB", "of bandwidth"):
         table.add_column(heading, justify="right")
@@ -87,6 +127,7 @@ def _show(profile: Profile, top: int) -> None:
         known = row.flops > 0
         table.add_row(
             row.what,
+            row.node,
             row.algorithm,
             row.layouts,
             f"{row.call.seconds * 1e3:.3f}",
@@ -113,6 +154,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--runs", type=cli.positive, default=30, help="timed runs (default: 30)")
     parser.add_argument(
         "--top", type=cli.positive, default=40, help="operations to print (default: 40)"
+    )
+    parser.add_argument(
+        "--compare",
+        choices=PEERS,
+        metavar="PEER",
+        help=f"a peer's times beside ours: {', '.join(PEERS)}",
     )
     parser.add_argument("--html", type=Path, metavar="F", help="write one page to this file")
     parser.add_argument("--trace", type=Path, metavar="F", help="write a Chrome trace to this file")

@@ -81,13 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="M",
         help=f"{', '.join(SHIPPED)}, {THIS_CPU} or a TOML file (default: {SHIPPED[0]})",
     )
-    parser.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="NAME:1,3,224,224",
-        help="the shape of an input that an ONNX file leaves open; may be repeated",
-    )
+    cli.add_shape_option(parser)
     parser.add_argument("--json", type=Path, metavar="F", help="write all figures to this file")
     parser.add_argument(
         "--html", type=Path, metavar="F", help="write one page with the network drawn to this file"

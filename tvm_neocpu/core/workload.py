@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -73,17 +74,17 @@ class Workload(ABC):
         """What :meth:`args` cannot tell; a log line keeps it under its ``"neocpu"`` key."""
         return {}
 
-    @property
+    @cached_property
     def weight_bytes(self) -> int:
         """Bytes of its constants, before packing."""
         return sum(operand.bytes for operand in self.operands if operand.role is Role.WEIGHT)
 
-    @property
+    @cached_property
     def in_bytes(self) -> int:
         """Bytes of the tensors that are not constant."""
         return sum(operand.bytes for operand in self.operands if operand.role is not Role.WEIGHT)
 
-    @property
+    @cached_property
     def out_bytes(self) -> int:
         return prod(self.out_shape) * item_bytes(self.types.output)
 

@@ -20,16 +20,27 @@ from tvm_neocpu.runtime.file_tail import Tail, Weight, append_tail
 from tvm_neocpu.runtime.module_info import ModuleInfo
 from tvm_neocpu.runtime.quiet import silent_stderr
 
+LLVM = "llvm"
 _LOAD = "ffi.Module.load_from_bytes.relax.VMExecutable"
 
 
 @dataclass(frozen=True)
 class SeparatedModule:
-    """A module whose functions take the weights after their inputs, and the weights."""
+    """A program whose functions take the weights after their inputs, and the weights.
+
+    ``kernels`` are LLVM's modules, whose machine code the program calls.
+    """
 
     module: tvm.runtime.Module
+    kernels: tuple[tvm.runtime.Module, ...]
     weights: tuple[Constant, ...]
     taken: dict[str, tuple[int, ...]]
+
+    def whole(self) -> tvm.runtime.Module:
+        """The program with its kernels, for TVM to export."""
+        for kernel in self.kernels:
+            self.module.import_module(kernel)
+        return self.module
 
     def append_to(self, library: Path, info: ModuleInfo, weights_file: Path | None) -> None:
         """Write weights, description and checksums behind the linked code.
@@ -71,5 +82,7 @@ def separated(module: tvm.runtime.Module) -> SeparatedModule | None:
     with silent_stderr():
         made = tvm.get_global_func(_LOAD)(write_executable(lifted.executable))
     for part in module.imports:
-        made.import_module(part)
-    return SeparatedModule(made, lifted.weights, dict(lifted.taken))
+        if part.kind != LLVM:
+            made.import_module(part)
+    kernels = tuple(part for part in module.imports if part.kind == LLVM)
+    return SeparatedModule(made, kernels, lifted.weights, dict(lifted.taken))

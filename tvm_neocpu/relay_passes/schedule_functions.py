@@ -9,6 +9,7 @@ import tvm
 from tvm import tirx
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import schedule_function
 
 
@@ -16,7 +17,8 @@ from tvm_neocpu.topi.schedule_function import schedule_function
 class ScheduleFunctions:
     """Schedule each PrimFunc by its template or by the general rule.
 
-    A function that cannot be scheduled (an opaque body) stays as TVM wrote it.
+    A function that cannot be scheduled (an opaque body) stays as TVM wrote it, a fused group as
+    :class:`FuseBlocks` left it.
 
     Needs: groups are fused; the schedule of a template covers its epilogue.
     Leaves: PrimFuncs ready for code generation; Relax functions as they were.
@@ -28,6 +30,6 @@ class ScheduleFunctions:
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         scheduled = mod.clone()
         for name, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc):
+            if isinstance(func, tirx.PrimFunc) and layers_of(func) is None:
                 scheduled.update_func(name, schedule_function(func, self.cpu))
         return scheduled

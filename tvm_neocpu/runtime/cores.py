@@ -14,9 +14,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from numbers import Integral
 
-from tvm_neocpu.core.cpu import allowed_cpus, core_key, physical_cores
+from tvm_neocpu.core.cpu import allowed_cpus, physical_cores
 from tvm_neocpu.core.errors import SessionError
-from tvm_neocpu.runtime.threads import TooManyThreadsWarning
+from tvm_neocpu.runtime.threads import TooManyThreadsWarning, cores_text, one_of_each_core
 from tvm_neocpu.runtime.tvm_library import runtime_function
 
 # TVM's number for "all threads may use all the cores named": the kernel moves a thread away from a
@@ -30,7 +30,7 @@ _claims: Counter[int] = Counter()
 def free_cores(count: int) -> list[int]:
     """So many CPUs, one of each physical core: those that fewest sessions use."""
     with _lock:
-        return sorted(sorted(_one_of_each_core(), key=lambda cpu: (_claims[cpu], cpu))[:count])
+        return sorted(sorted(one_of_each_core(), key=lambda cpu: (_claims[cpu], cpu))[:count])
 
 
 def split_cores(cpus: Sequence[int], threads: int, streams: int) -> list[list[int]]:
@@ -64,14 +64,15 @@ def checked_threads(threads: object, cores: Sequence[int] | None = None) -> int:
     ``cores`` are the CPUs that the caller named. Raises SessionError for what is no positive whole
     number; warns of too many.
     """
-    there = min(physical_cores(), len(_one_of_each_core())) if cores is None else len(cores)
+    there = min(physical_cores(), len(one_of_each_core())) if cores is None else len(cores)
     if threads is None:
         return there
     count = positive_count("threads", threads)
     if count > there:
-        known = "1 core" if there == 1 else f"{there} cores"
+        known = "is" if there == 1 else "are"
         warnings.warn(
-            f"{count} threads were asked for, and there are {known}: running on {there}",
+            f"{count} threads were asked for, and there {known} {cores_text(there)}: "
+            f"running on {there}",
             TooManyThreadsWarning,
             stacklevel=2,
         )
@@ -120,8 +121,3 @@ def use_here(cpus: Sequence[int], threads: int) -> None:
 def _bind_here(cpus: Sequence[int]) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cpus)  # of this thread alone
-
-
-def _one_of_each_core() -> list[int]:
-    first = {core_key(cpu): cpu for cpu in sorted(allowed_cpus(), reverse=True)}
-    return sorted(first.values())

@@ -76,19 +76,30 @@ def pin_process(count: int) -> None:
 
     Changes nothing if there are no more cores than that, or if the system cannot pin (macOS).
     """
-    first_of_core = {core_key(cpu): cpu for cpu in sorted(allowed_cpus(), reverse=True)}
-    chosen = sorted(first_of_core.values())[:count]
-    if len(first_of_core) > count and hasattr(os, "sched_setaffinity"):
+    cores = one_of_each_core()
+    chosen = cores[:count]
+    if len(cores) > count and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, chosen)
+
+
+def one_of_each_core() -> list[int]:
+    """The first CPU of every physical core that this process may use."""
+    first = {core_key(cpu): cpu for cpu in sorted(allowed_cpus(), reverse=True)}
+    return sorted(first.values())
+
+
+def cores_text(count: int) -> str:
+    """``"1 core"``, ``"2 cores"``"""
+    return "1 core" if count == 1 else f"{count} cores"
 
 
 def remark_too_many(count: int) -> None:
     """Warn of more threads than cores: they take turns, and every one waits for the others."""
     there = physical_cores()
     if count > there:
-        cores = "1 core" if there == 1 else f"{there} cores"
         warnings.warn(
-            f"{count} threads on {cores}: more threads than cores are slower than one for each",
+            f"{count} threads on {cores_text(there)}: more threads than cores are slower than one "
+            "for each",
             TooManyThreadsWarning,
             stacklevel=3,
         )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 from tvm import tirx
 from tvm.s_tir import Schedule, ScheduleError
 
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import TemplateError, first_line
 from tvm_neocpu.topi.anchor import Anchor, find_anchor, forget_anchor
@@ -56,6 +58,17 @@ def schedule_blocks(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     for rewrite in rewrites[:-1]:
         rewritten = rewrite(rewritten, cpu)
     return rewritten
+
+
+def schedule_as(func: tirx.PrimFunc, config: Config, cpu: Cpu) -> tirx.PrimFunc:
+    """The function scheduled by its template under another config of the same register tiles.
+
+    Its loops are not rewritten yet. Raises TemplateError where the template's schedule fails.
+    """
+    sch = Schedule(func)
+    anchor = anchor_of(sch)
+    assert anchor is not None, "only a template's function has a config"
+    return _by_template(sch, replace(anchor, config=config), cpu)
 
 
 def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewrite, ...]] | None:

@@ -22,12 +22,15 @@ def cells(line: str) -> list[str]:
 
 
 def test_plain_rows(network):
+    conv = next(row.node for row in network.explanation.nodes if row.node.workload is not None)
+    network = replace(network, names={conv.id: "first/Conv"})
     text = printed(network)
     assert text.isascii()
     rows = [cells(line) for line in text.splitlines() if line.startswith("| ")]
     assert rows[1] == [
         "1",
         "64x8x8->64 3x3 p1",
+        "first/Conv",
         "winograd F(4x4)",
         "16c -> 16c",
         "0.100",
@@ -36,8 +39,8 @@ def test_plain_rows(network):
         "+0.094",
         "reg_n=7 th_bn=2 parallel_oc",
     ]
-    assert rows[3][:5] == ["3", "add", "", "16c", ""]
-    assert rows[4][2:8] == ["dense", "NCHW -> NCHW", "~0.010", "-", "", ""]
+    assert rows[3][:6] == ["3", "add", "", "", "16c", ""]
+    assert rows[4][3:9] == ["dense", "NCHW -> NCHW", "~0.010", "-", "", ""]
     assert rows[6][:2] == ['<script>alert("1")</script>', "1: 64x8x8->64 3x3 p1"]
     assert rows[6][2:] == ["1x64x8x8", "NCHW -> 16c", "0.005", "impossible", "+0.094"]
 
@@ -70,7 +73,7 @@ def test_on_a_terminal_it_has_proper_lines(network):
 def test_what_the_plan_does_not_cover_is_unknown(partly):
     text = printed(partly)
     (row,) = [cells(line) for line in text.splitlines() if line.startswith("| - ")]
-    assert row[1:5] == ["conv1d 1x3x64, 8x3x5 -> 1x8x60", "TVM's own", "", "unknown"]
+    assert row[1:6] == ["conv1d 1x3x64, 8x3x5 -> 1x8x60", "", "TVM's own", "", "unknown"]
     assert row[-1].startswith("no template")
     joined = " ".join(text.split())
     assert "no template takes 1 operation of this network, 50.0% of its multiply-adds" in joined

@@ -17,6 +17,7 @@ from tvm_neocpu.contrib.kernels.ceilings import (
     PeakKernel,
     ReadKernel,
 )
+from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.targets import parse_target
 
 
@@ -48,6 +49,18 @@ def test_a_peak_kernel_multiplies_vectors_of_its_type(
     # Every operand is 0.5.
     np.testing.assert_array_equal(out, 0.25 * ceilings.OPERANDS)
     assert kernel.flops == 2 * out.size * ceilings.OPERANDS
+
+
+def test_a_peak_kernel_of_integers_multiplies_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "STEPS", ceilings.OPERANDS)
+    target = parse_target("llvm")
+    kernel, dot = PeakKernel(target, U8S8), target.cpu.dot(U8S8)
+    assert kernel.gflops() > 0
+    x, y, out = (argument.numpy() for argument in kernel.arguments)
+    assert x.dtype == out.dtype == "int32" and y.dtype == dot.data
+    # The first weight of every word is one, the others are zero.
+    np.testing.assert_array_equal(out, ceilings.OPERANDS)
+    assert kernel.flops == 2 * out.size * ceilings.OPERANDS * dot.elements
 
 
 def test_a_chain_adds_every_product(monkeypatch: pytest.MonkeyPatch) -> None:

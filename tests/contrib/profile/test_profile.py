@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
+import onnx
 import pytest
+from onnx_net import Net
 
 from tvm_neocpu.commands import cli, profile
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.profile import page
 from tvm_neocpu.contrib.profile.profile_network import (
+    GROUP,
     PLAIN,
     Profile,
     ProfileRow,
@@ -19,6 +23,7 @@ from tvm_neocpu.contrib.profile.profile_network import (
     chrome_trace,
 )
 from tvm_neocpu.contrib.profile.watch_calls import Call
+from tvm_neocpu.topi.fused_block import cost
 
 
 @pytest.fixture
@@ -99,12 +104,29 @@ def test_a_real_network(
     assert sum(row["ms"] for row in operations) == pytest.approx(
         report["explained"] * report["wall_ms"]
     )
+    drawn = Path("p.html").read_text()
+    assert drawn.count('class="node"') >= 3  # the convolution, the dense layer, what is between
+    assert re.search(r'fill="hsl.*?>conv<', drawn, re.S) and ">fc<" in drawn
     weights_and_maps = 4 * (16 * 8 * 9 + 8 * 36)
     assert max(row["bytes"] for row in operations) >= weights_and_maps
     starts = [row["start_ms"] for row in operations]
     assert starts == sorted(starts)
     assert len(json.loads(Path("t.json").read_text())["traceEvents"]) == len(operations)
     assert Path("p.html").read_text().startswith("<!doctype html>")
+
+
+def test_a_fused_group_is_one_row(tiny_net: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "read_bandwidth", lambda *_: 10.0)
+    monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))
+    net = Net((1, 16, 12, 12))
+    depthwise = net.conv(net.conv("data", 16, 16), 16, 16, size=3, group=16)
+    onnx.save(net.model(net.conv(depthwise, 16, 16)), "group.onnx")
+    assert profile.main(["group.onnx", "--runs", "3", "--json", "g.json"]) == 0
+    rows = json.loads(Path("g.json").read_text())["operations"]
+    (group,) = (row for row in rows if row["algorithm"] == GROUP)
+    assert group["what"] == "16x12x12->16 3x3 p1 depthwise -> 16x12x12->16 1x1"
+    flops = 2 * 16 * 12 * 12 * (9 + 16)
+    assert group["gflops"] * group["ms"] * 1e6 == pytest.approx(flops)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,25 @@ def test_the_range_of_the_data_and_zero(data: Array) -> None:
 
 
 @pytest.mark.parametrize(
+    ("zero", "message"),
+    [
+        (np.int8(3), "a zero point in int8 for data in uint8"),
+        (np.zeros(4, "uint8"), r"a zero point \[4\] with a scale \[\]"),
+    ],
+)
+def test_zero_points_that_do_not_fit(zero: Array, message: str) -> None:
+    model = node_model("DequantizeLinear", [whole("uint8", 2, 4)], [np.float32(1), zero])
+    with pytest.raises(UnsupportedOperatorError, match=message):
+        relay.frontend.from_onnx(model)
+
+
+def test_a_zero_point_of_int32_is_0() -> None:
+    model = node_model("DequantizeLinear", [whole("int32", 4)], [np.float32(1), np.int32(2)])
+    with pytest.raises(UnsupportedOperatorError, match="other than 0 for data in int32"):
+        relay.frontend.from_onnx(model)
+
+
+@pytest.mark.parametrize(
     ("scale", "attributes", "message"),
     [
         (SCALES, {"axis": 2}, r"a scale \[4\] for axis 2"),

@@ -89,9 +89,11 @@ def test_a_transform_is_no_decision_of_the_plan() -> None:
     assert read_decision(BUILDER.normalize(move)) is None
 
 
-def test_each_operator_has_one_form() -> None:
-    names = [form.operator for form in forms()]
+def test_each_call_of_an_operator_has_one_form() -> None:
+    """A convolution has two calls: Relax's, and ours that pads by a zero point."""
+    names = [(form.operator, form.op) for form in forms()]
     assert len(names) == len(set(names))
+    assert [name for name, _ in names].count("conv2d") == 2
     assert {CONV2D_FORM, DENSE_FORM} <= set(forms())
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.targets.families import with_family
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.cost import predict_seconds
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
@@ -24,6 +25,16 @@ def test_the_favourite_fills_vectors_and_unrolls_the_kernel() -> None:
     assert best.oc_bn % 16 == 0
     assert best.unroll_ker
     assert best.reg_m * best.reg_n >= 4
+
+
+def test_with_16_registers_eight_accumulators_fit_and_twelve_do_not() -> None:
+    """Zen 3, microseconds: 38.0, 42.1, 61.0, 77.7."""
+    conv = ConvWorkload(1, 192, 28, 28, 192, (3, 3), padding=(1, 1, 1, 1), groups=192)
+    zen = with_family(Cpu("znver3", AVX2, cores=1))
+    tiles = [(8, 7), (16, 4), (8, 14), (24, 4)]
+    prices = [predict_seconds(conv, DepthwiseConfig(c, c, n), zen) for c, n in tiles]
+    assert prices[0] < prices[1] < min(prices[2:])
+    assert min(prices[2:]) > 1.4 * prices[0]
 
 
 def test_half_vectors_take_twice_the_instructions() -> None:

@@ -33,6 +33,16 @@ def test_words_of_a_block(dot: int, ic_bn: int, words: int) -> None:
     assert geometry.weight_bytes == 4 * 48 * geometry.steps
 
 
+def test_a_copy_for_a_strided_1x1_kernel_has_only_what_is_read() -> None:
+    strided = replace(CONV, kernel=(1, 1), stride=(2, 3))
+    copied = IntegerGeometry(strided, replace(CONFIG, dot=2, reg_n=5))
+    assert copied.skips_pixels and copied.stride == (1, 1) and copied.padded_extent == (7, 5)
+    in_place = IntegerGeometry(strided, replace(CONFIG, reg_n=5))
+    assert not in_place.skips_pixels and in_place.stride == (2, 3)
+    padded = replace(strided, padding=(1, 1, 1, 1))
+    assert not IntegerGeometry(padded, replace(CONFIG, dot=2)).skips_pixels
+
+
 def test_the_image_counts_in_the_type_that_is_read() -> None:
     assert IntegerGeometry(CONV, CONFIG).image_bytes == CONV.in_bytes
     assert IntegerGeometry(CONV, replace(CONFIG, dot=2)).image_bytes == 2 * CONV.in_bytes

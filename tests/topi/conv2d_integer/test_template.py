@@ -60,6 +60,9 @@ def test_channels_that_fill_a_word_are_zero() -> None:
         (X86 + "skylake-avx512", r"vpmaddwd\s.*%zmm"),
         (X86 + "znver3", r"vpmaddwd\s.*%ymm"),
         (X86 + "x86-64-v2", r"pmaddwd\s.*%xmm"),
+        (ARM + "neoverse-v2", r"usdot\s+v\d+\.4s"),
+        (ARM + "cortex-a76", r"smlal2?\s+v\d+\.4s"),
+        (ARM + "cortex-a72", r"smlal2?\s+v\d+\.4s"),
     ],
 )
 def test_the_instruction(cpu: str, instruction: str) -> None:

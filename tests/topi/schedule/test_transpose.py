@@ -57,6 +57,14 @@ CASES: list[Case] = [
     ((20, 24), "float32", lambda x: op.permute_dims(op.flip(x, 0), [1, 0])),
     ((2, 24, 9, 9), "float32", squared_above_zero),
     ((2, 12, 12), "float32", lambda x: op.add(x, op.permute_dims(x, [0, 2, 1]))),
+    # Two and three rows become one; the last vector overlaps, or is the only one.
+    ((2, 3, 9, 21), "float32", turned(0, 2, 3, 1)),
+    ((1, 2, 5, 7), "float32", turned(0, 2, 3, 1)),
+    ((1, 3, 3, 2), "float64", turned(0, 2, 3, 1)),
+    ((3, 129), "int32", turned(1, 0)),
+    ((1, 3, 120, 160), "float32", turned(0, 2, 3, 1)),
+    ((1, 3, 9, 9), "float32", lambda x: op.nn.relu(op.permute_dims(x, [0, 2, 3, 1]))),
+    ((4, 3, 3, 20), "float32", turned(0, 3, 2, 1)),
     ((2, 12, 12), "int32", lambda x: op.astype(op.permute_dims(x, [0, 2, 1]), "float32")),
 ]
 
@@ -82,6 +90,12 @@ def test_tiles_are_shuffled_in_registers() -> None:
     assert "in T.parallel(" in text
 
 
+def test_few_channels_interleave() -> None:
+    text = scheduled((1, 3, 224, 224), turned(0, 2, 3, 1), Cpu("haswell", AVX2, cores=2))
+    assert "T.Shuffle([x0[" in text
+    assert "for group in T.parallel(T.int64(49))" in text, "6272 vectors, 128 a chunk"
+
+
 def test_an_element_that_is_read_twice_is_turned_too() -> None:
     assert "T.let[T.float32x16]" in scheduled((1, 64, 20, 20), squared_above_zero)
 
@@ -93,7 +107,7 @@ def test_a_7x7_image_is_a_row_of_49_pixels() -> None:
 
 def test_narrow_images_take_small_tiles() -> None:
     assert "T.let[T.float32x4]" in scheduled((6, 6), turned(1, 0))
-    assert "T.Shuffle(" not in scheduled((3, 100), turned(1, 0))
+    assert "T.Shuffle(" not in scheduled((100, 3), turned(1, 0))
 
 
 @pytest.mark.parametrize(

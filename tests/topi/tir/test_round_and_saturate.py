@@ -10,6 +10,7 @@ from tvm_ffi import structural_equal
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.math import vector_math
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.tir.round_and_saturate import round_and_saturate
 
@@ -47,6 +48,36 @@ def test_equal_for_every_number(zero: int, dtype: str) -> None:
     bounds = np.iinfo(dtype)
     expected = np.clip(np.rint(VALUES.astype("float64")) + zero, bounds.min, bounds.max)
     np.testing.assert_array_equal(got.numpy()[0], expected.astype(dtype))
+
+
+@pytest.mark.parametrize(("low", "high"), [(-3.0, 252.0), (0.0, 252.0), (-3.0, 100.0)])
+def test_what_is_rounded_behind_its_clip(low: float, high: float) -> None:
+    """A ReLU's bounds are tighter than the codes'."""
+    x = te.placeholder((1, len(VALUES)), "float32", name="x")
+
+    def element(*at: tirx.Var) -> tirx.Expr:
+        bounds = (tirx.const(bound, "float32") for bound in (low, high))
+        return vector_math.nearest(vector_math.clip(x(*at), *bounds), 3).astype("uint8")
+
+    func = schedule_function(te.create_prim_func([x, te.compute(x.shape, element)]), TARGET.cpu)
+    assert "12582912" not in str(func)
+    got = tvm.runtime.tensor(np.zeros((1, len(VALUES)), "uint8"))
+    tvm.compile(func, target=TARGET.target)["main"](tvm.runtime.tensor(VALUES[None]), got)
+    expected = np.rint(np.clip(VALUES.astype("float64"), low, high)) + 3
+    np.testing.assert_array_equal(got.numpy()[0], expected.astype("uint8"))
+
+
+def test_what_is_bound_to_names_stays() -> None:
+    """TVM cannot vectorise a call of it."""
+    x = te.placeholder((64,), "float32", name="x")
+
+    def element(at: tirx.Var) -> tirx.Expr:
+        value = tirx.round(vector_math.silu(x(at)))
+        bounds = (tirx.const(bound, "float32") for bound in (0, 255))
+        return vector_math.clip(value, *bounds).astype("uint8")
+
+    func = te.create_prim_func([x, te.compute(x.shape, element)])
+    assert structural_equal(round_and_saturate(func, CPU), func)
 
 
 def test_it_is_conversions_and_packs() -> None:

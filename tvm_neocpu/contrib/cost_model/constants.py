@@ -50,6 +50,7 @@ CONSTANTS: tuple[Constant, ...] = (
     Constant(winograd, "SHORT_ROLLED_CYCLES", 0.0, 2.0, "cycles of a short step in a loop"),
     Constant(winograd, "PHASE_CYCLES", 0.1, 4.0, "cycles that move a number into its phase"),
     Constant(depthwise, "CROWDED_CYCLES", 0.0, 4.0, "cycles a tap of a register beyond half"),
+    Constant(depthwise, "CROWDED_16_CYCLES", 0.0, 4.0, "the same of an accumulator, 16 registers"),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from tvm_neocpu.contrib.explain import words
@@ -36,17 +37,18 @@ def as_json(network: ExplainedNetwork) -> dict[str, Any]:
         "optimal": found.optimal and network.is_planned,
         "method": found.method,
         "greedy_seconds": found.greedy_seconds,
-        "nodes": [_node(row, found) for row in found.nodes],
+        "nodes": [_node(row, found, network.names) for row in found.nodes],
         "transforms": [_transform(row) for row in found.transforms],
         "fallbacks": [_fallback(each) for each in network.coverage.fallbacks],
     }
 
 
-def _node(row: NodeRow, found: Explanation) -> dict[str, Any]:
+def _node(row: NodeRow, found: Explanation, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "id": row.node.id,
         "kind": row.node.kind.value,
         "label": row.node.label,
+        "onnx_node": names.get(row.node.id),
         "shape": list(row.node.out_shape),
         "candidates": row.candidates,
         **_option(row.node, row.option, found),

@@ -14,6 +14,7 @@ NODE_NOTE = (
 NODE_HEADINGS = (
     "#",
     "node",
+    "ONNX node",
     "algorithm",
     "layouts",
     "ms",
@@ -42,12 +43,13 @@ def deciding(found: Explanation) -> list[NodeRow]:
     return [row for row in found.nodes if row.node.kind is not NodeKind.BOUNDARY]
 
 
-def node_cells(number: int, row: NodeRow, found: Explanation) -> list[str]:
-    """One cell for each of ``NODE_HEADINGS``."""
+def node_cells(number: int, row: NodeRow, found: Explanation, name: str = "") -> list[str]:
+    """One cell for each of ``NODE_HEADINGS``; ``name`` is the ONNX node's."""
     option = row.option
     return [
         str(number),
         row.node.label,
+        name,
         words.algorithm(row.node, option) if option.config else "",
         words.layouts(option),
         words.own_ms(row.node, option, found),
@@ -59,7 +61,7 @@ def node_cells(number: int, row: NodeRow, found: Explanation) -> list[str]:
 def fallback_cells(fallback: Fallback) -> list[str]:
     """One cell for each of ``NODE_HEADINGS``, for an operation that the plan does not cover."""
     label = f"{fallback.operator} {fallback.what}"
-    return ["-", label, words.GENERIC, "", words.NO_TIME, "-", "", "", fallback.why]
+    return ["-", label, "", words.GENERIC, "", words.NO_TIME, "-", "", "", fallback.why]
 
 
 def _runner_up_cells(row: NodeRow, found: Explanation) -> list[str]:

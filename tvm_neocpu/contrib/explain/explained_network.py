@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
@@ -20,7 +21,8 @@ from tvm_neocpu.tuning.database.history import History
 class ExplainedNetwork:
     """``origin`` says where the choices come from: a log's plan, or a search over what is known.
 
-    ``coverage`` says which arithmetic the plan has no time for.
+    ``coverage`` says which arithmetic the plan has no time for. ``names`` are ONNX nodes by the ids
+    of the graph's, where they are known.
     """
 
     name: str
@@ -29,6 +31,7 @@ class ExplainedNetwork:
     origin: str
     explanation: Explanation
     coverage: Coverage
+    names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_planned(self) -> bool:

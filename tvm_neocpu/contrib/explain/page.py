@@ -79,7 +79,7 @@ def render(network: ExplainedNetwork) -> str:
 </section>
 <section class="tables" aria-label="tables">
 {_transforms(found)}
-{_nodes(found)}
+{_nodes(network)}
 {_fallbacks(network.coverage)}
 </section>
 </main>
@@ -175,9 +175,12 @@ def _transforms(found: Explanation) -> str:
     )
 
 
-def _nodes(found: Explanation) -> str:
-    deciding = enumerate(cells.deciding(found), 1)
-    rows = [(row.node.id, cells.node_cells(number, row, found)) for number, row in deciding]
+def _nodes(network: ExplainedNetwork) -> str:
+    found, names = network.explanation, network.names
+    rows = [
+        (row.node.id, cells.node_cells(number, row, found, names.get(row.node.id, "")))
+        for number, row in enumerate(cells.deciding(found), 1)
+    ]
     return _table("Nodes", cells.NODE_NOTE, cells.NODE_HEADINGS, cells.NODE_NUMBERS, rows)
 
 

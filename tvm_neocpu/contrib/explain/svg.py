@@ -107,7 +107,7 @@ def _box(row: NodeRow, centre: Point, colours: Mapping[str, str], share: float) 
         f'<path class="writes" d="{_half(left, y, width, height / 2, corner, 1)}"/>'
         f"{_bar(left, top + height, width, share) if is_conv else ''}"
         f'<rect class="rim" {shape}/>'
-        f'<text x="{x:.1f}" y="{y - 6:.1f}">{escape(_short(node.label))}</text>'
+        f'<text x="{x:.1f}" y="{y - 6:.1f}">{escape(short_label(node.label))}</text>'
         f'<text class="small" x="{x:.1f}" y="{y + 13:.1f}">{escape(second)}</text></g>'
     )
 
@@ -132,7 +132,8 @@ def _bar(left: float, bottom: float, width: float, share: float) -> str:
     )
 
 
-def _short(label: str) -> str:
+def short_label(label: str) -> str:
+    """What fits on a box's first line."""
     label = label.replace("->", "→")
     return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
 

@@ -13,7 +13,7 @@ from tvm_neocpu.contrib.explain import cells, words
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 
 # Columns of plain output: every row of the zoo's networks fits on one line.
-PLAIN_WIDTH = 200
+PLAIN_WIDTH = 240
 
 
 def show(network: ExplainedNetwork, console: Console | None = None) -> None:
@@ -33,7 +33,10 @@ def report(network: ExplainedNetwork, lines: box.Box) -> RenderableType:
         cells.NODE_HEADINGS,
         cells.NODE_NUMBERS,
         [
-            *(cells.node_cells(k, row, found) for k, row in enumerate(cells.deciding(found), 1)),
+            *(
+                cells.node_cells(k, row, found, network.names.get(row.node.id, ""))
+                for k, row in enumerate(cells.deciding(found), 1)
+            ),
             *map(cells.fallback_cells, network.coverage.fallbacks),
         ],
         lines,

@@ -81,9 +81,10 @@ class PeakKernel:
         _unroll_tile(sch, write)
         tile = rows * VECTORS
         self.flops = 2.0 * threads * tile * lanes * STEPS * _products_of_lane(target.cpu, types)
+        value = 1 if types in INTEGER_PRODUCTS else 0.5
         self.arguments = [
             tvm.runtime.tensor(
-                np.full([int(extent) for extent in t.shape], 0.5).astype(str(t.dtype))
+                np.full([int(extent) for extent in t.shape], value).astype(str(t.dtype))
             )
             for t in (x, y, out)
         ]

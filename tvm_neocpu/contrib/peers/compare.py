@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
+from tvm_neocpu.contrib.peers.quantised import Expected
 from tvm_neocpu.contrib.peers.runner import Runner
 from tvm_neocpu.core.largest_error import largest_error
 
@@ -22,10 +24,11 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of every timed run of an engine, and its error against the reference."""
+    """Seconds of every timed run of an engine, its error against the reference, and the allowed."""
 
     seconds: tuple[float, ...]
     error: float
+    tolerance: float = TOLERANCE
 
     @property
     def median(self) -> float:
@@ -34,23 +37,32 @@ class Timing:
     @property
     def differs(self) -> bool:
         """Whether the outputs are not the reference's."""
-        return not self.error <= TOLERANCE
+        return not self.error <= self.tolerance
 
 
 def compare(
-    runners: Mapping[str, Runner], runs: int, reference: str | None = None
+    runners: Mapping[str, Runner],
+    runs: int,
+    reference: str | None = None,
+    expected: Expected | None = None,
 ) -> dict[str, Timing]:
     """Time each runner ``runs`` times, A B C A B C, and compare its outputs with ``reference``'s.
 
-    The last runner is the reference by default.
+    The last runner is the reference by default; it is right by definition. ``expected`` are other
+    outputs to compare with.
     """
+    reference = reference or list(runners)[-1]
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     while min(map(len, seconds.values())) < runs:
         for name, runner in runners.items():
             time.sleep(PAUSE_SECONDS)
             seconds[name] += runner.burst(BURST)
-    wanted = runners[reference or list(runners)[-1]].outputs()
+    wanted = expected or Expected(runners[reference].outputs(), TOLERANCE)
     return {
-        name: Timing(tuple(seconds[name][:runs]), largest_error(runner.outputs(), wanted))
+        name: Timing(
+            tuple(seconds[name][:runs]),
+            largest_error(runner.outputs(), wanted.outputs),
+            math.inf if name == reference else wanted.tolerance,
+        )
         for name, runner in runners.items()
     }

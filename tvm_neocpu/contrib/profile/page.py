@@ -1,11 +1,18 @@
-"""A profile as one self-contained HTML page: timeline, roofline, table. Nothing is loaded."""
+"""A profile as one self-contained HTML page: timeline, the network, roofline, tables.
+
+Nothing is loaded.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from html import escape
 
 from tvm_neocpu.contrib.explain.page import colours_of
+from tvm_neocpu.contrib.html_page import html_page
+from tvm_neocpu.contrib.profile.compare_layers import Comparison
+from tvm_neocpu.contrib.profile.heat_map import heat_map
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
 
 _WIDTH, _LINE, _PLOT = 1100.0, 44.0, 360.0
@@ -18,6 +25,7 @@ text { font-size: 12px; fill: #51606f; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .5rem; border-bottom: 1px solid #e3e8ee; text-align: left; }
 .n { text-align: right; }
+.canvas { overflow: auto; max-height: 80vh; }
 .legend span { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em; }
 @media (prefers-color-scheme: dark) {
   body { background: #14191f; color: #dfe6ee; } text { fill: #9fb0c0; }
@@ -25,30 +33,29 @@ th, td { padding: .2rem .5rem; border-bottom: 1px solid #e3e8ee; text-align: lef
 """
 
 
-def render(profile: Profile) -> str:
-    """The page's text."""
+def render(profile: Profile, beside: Comparison | None = None) -> str:
+    """The page's text; ``beside`` adds a peer's times."""
     colours = colours_of(sorted({row.algorithm for row in profile.rows}), neutral=[PLAIN])
     legend = "".join(
         f'<span style="background:{colour}"></span>{escape(name)}'
         for name, colour in colours.items()
     )
-    title = f"{escape(profile.network)} on {escape(profile.cpu)}, {profile.threads} threads"
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head><body>
-<h1>{title}</h1>
+    title = f"{profile.network} on {profile.cpu}, {profile.threads} threads"
+    body = f"""<h1>{escape(title)}</h1>
 <p>{profile.wall * 1e3:.3f} ms a run; the operations below sum to {profile.explained:.1%} of it,
 {profile.between * 1e3:.3f} ms lie between them. Measured ceilings: {profile.ceilings.peak:.0f}
 GFLOP/s, {profile.ceilings.bandwidth:.1f} GB/s.</p>
 <p class="legend">{legend}</p>
 <h2>Timeline</h2>
 {_timeline(profile, colours)}
+<h2>Network</h2>
+<div class="canvas">{heat_map(profile)}</div>
 <h2>Roofline</h2>
 {_roofline(profile, colours)}
 <h2>Operations</h2>
 {_table(profile)}
-</body></html>
-"""
+{_comparison(beside) if beside else ""}"""
+    return html_page(title, _STYLE, body)
 
 
 def _timeline(profile: Profile, colours: dict[str, str]) -> str:
@@ -98,11 +105,34 @@ def _roofline(profile: Profile, colours: dict[str, str]) -> str:
     )
 
 
+def _comparison(found: Comparison) -> str:
+    """The layers that both engines time, in the order of a run."""
+    headings = ("node", False), ("operation", False), ("ms", True)
+    head = _head((*headings, (f"{found.peer} ms", True), ("its time / ours", True)))
+    rows = [
+        (
+            (escape(layer.node), ""),
+            (escape(layer.what), ""),
+            (f"{layer.ours * 1e3:.3f}", "n"),
+            (f"{layer.theirs * 1e3:.3f}", "n"),
+            (f"{layer.ratio:.2f}", "n"),
+        )
+        for layer in found.layers
+    ]
+    body = "".join(f"<tr>{_row(cells)}</tr>" for cells in rows)
+    rest = f"{found.ours_elsewhere * 1e3:.3f} ms, {found.peer} {found.theirs_elsewhere * 1e3:.3f}"
+    return (
+        f"<h2>Beside {escape(found.peer)}</h2>"
+        f'<table id="beside"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+        f"<p>All other layers: {rest} ms.</p>"
+    )
+
+
 def _table(profile: Profile) -> str:
-    head = "".join(
-        f'<th class="{"n" if numeric else ""}">{name}</th>'
-        for name, numeric in (
+    head = _head(
+        (
             ("operation", False),
+            ("node", False),
             ("algorithm", False),
             ("layouts", False),
             ("ms", True),
@@ -122,6 +152,7 @@ def _cells(row: ProfileRow, profile: Profile) -> str:
     known = row.flops > 0
     cells = [
         (escape(row.what), ""),
+        (escape(row.node), ""),
         (escape(row.algorithm), ""),
         (escape(row.layouts), ""),
         (f"{row.call.seconds * 1e3:.3f}", "n"),
@@ -132,12 +163,22 @@ def _cells(row: ProfileRow, profile: Profile) -> str:
         (f"{row.bandwidth / profile.ceilings.bandwidth:.0%}", "n"),
         (escape(row.config), ""),
     ]
+    return _row(cells)
+
+
+def _head(names: Iterable[tuple[str, bool]]) -> str:
+    return "".join(f'<th class="{"n" if numeric else ""}">{name}</th>' for name, numeric in names)
+
+
+def _row(cells: Iterable[tuple[str, str]]) -> str:
+    """Cells of text that is escaped already, each with its class."""
     return "".join(f'<td class="{kind}">{text}</td>' for text, kind in cells)
 
 
 def _hint(row: ProfileRow, profile: Profile) -> str:
     share = row.call.seconds / profile.wall
-    return escape(f"{row.what}: {row.call.seconds * 1e3:.3f} ms, {share:.1%}, {row.algorithm}")
+    name = f"{row.node} {row.what}".strip()
+    return escape(f"{name}: {row.call.seconds * 1e3:.3f} ms, {share:.1%}, {row.algorithm}")
 
 
 def _log_share(value: float, low: float, high: float) -> float:

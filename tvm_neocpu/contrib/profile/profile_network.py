@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import tvm
+from tvm import tirx
 
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
+from tvm_neocpu.contrib.onnx_nodes import OnnxNodes, kth_of_equal
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import choose_plan
+from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.tuning.database.history import current_history
 from tvm_neocpu.tuning.in_network.machine import Scheme
 
 # What a call is that no template computed.
 PLAIN = "TVM's own"
+# What a group of layers is that one function computes.
+GROUP = "fused"
 
 
 @dataclass(frozen=True)
 class ProfileRow:
     """One call. ``flops`` is 0 where it is not known; a multiply-add counts as two.
 
-    ``what`` is the workload, ``algorithm`` and ``config`` say how it is computed, ``layouts`` what
+    ``what`` is the workload, ``node`` the ONNX node that it came from, empty if that is not known,
+    ``algorithm`` and ``config`` say how it is computed, ``layouts`` what
     the config reads and writes (``"8c -> 16c"``).
     """
 
@@ -35,6 +43,7 @@ class ProfileRow:
     layouts: str
     config: str
     flops: int
+    node: str = ""
 
     @property
     def gflops(self) -> float:
@@ -49,7 +58,11 @@ class ProfileRow:
 
 @dataclass(frozen=True)
 class Profile:
-    """``wall`` are the seconds of a run that nobody watched."""
+    """``wall`` are the seconds of a run that nobody watched.
+
+    ``graph`` is the network as its layouts were chosen; ``rows_of`` has the rows of its nodes, by
+    their ids, where they are known.
+    """
 
     network: str
     cpu: str
@@ -57,6 +70,8 @@ class Profile:
     ceilings: Ceilings
     rows: tuple[ProfileRow, ...]
     wall: float
+    graph: ConvGraph | None = None
+    rows_of: Mapping[str, ProfileRow] = field(default_factory=dict)
 
     @property
     def explained(self) -> float:
@@ -76,8 +91,20 @@ def profile_network(network: Network, ceilings: Ceilings, runs: int) -> Profile:
     lowered = folded.lower(choose_plan(folded.graph, cpu, current_history(cpu)))
     inputs = [tvm.runtime.tensor(array) for array in folded.inputs]
     found = watch_calls(tvm.compile(lowered.module, folded.target).jit(), inputs, runs)
-    rows = tuple(_row(call, lowered.schemes.get(call.name)) for call in found.calls)
-    return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall)
+    groups = _groups_of(lowered.module)
+    schemes = [lowered.schemes.get(call.name) for call in found.calls]
+    nodes = OnnxNodes(network.model, network.shapes)
+    workloads = [scheme[0] if scheme else None for scheme in schemes]
+    names = nodes.names_of(workloads)
+    rows = tuple(
+        _row(call, scheme, name, groups.get(call.name))
+        for call, scheme, name in zip(found.calls, schemes, names, strict=True)
+    )
+    there = [(node.workload, node.id) for node in folded.graph.convs]
+    ids = kth_of_equal(workloads, there)
+    rows_of = {node: row for node, row in zip(ids, rows, strict=True) if node is not None}
+    graph = folded.graph
+    return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall, graph, rows_of)
 
 
 def as_json(profile: Profile) -> dict[str, Any]:
@@ -92,6 +119,7 @@ def as_json(profile: Profile) -> dict[str, Any]:
         "operations": [
             {
                 "name": row.call.name,
+                "node": row.node,
                 "what": row.what,
                 "algorithm": row.algorithm,
                 "layouts": row.layouts,
@@ -122,19 +150,36 @@ def chrome_trace(profile: Profile) -> dict[str, Any]:
                 "dur": row.call.seconds * 1e6,
                 "pid": profile.network,
                 "tid": f"{profile.threads} threads",
-                "args": {"function": row.call.name, "config": row.config, "gflops": row.gflops},
+                "args": {
+                    "function": row.call.name,
+                    "node": row.node,
+                    "config": row.config,
+                    "gflops": row.gflops,
+                },
             }
             for row in profile.rows
         ],
     }
 
 
-def _row(call: Call, scheme: Scheme | None) -> ProfileRow:
+def _groups_of(module: tvm.IRModule) -> dict[str, tuple[str, int]]:
+    """(layers, operations) of the functions of fused groups, by name."""
+    return {
+        str(var.name_hint): layers
+        for var, func in module.functions.items()
+        if isinstance(func, tirx.PrimFunc) and (layers := layers_of(func)) is not None
+    }
+
+
+def _row(call: Call, scheme: Scheme | None, node: str, group: tuple[str, int] | None) -> ProfileRow:
+    if group is not None:
+        return ProfileRow(call, group[0], GROUP, "", "", group[1])
     if scheme is None:
         return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
     workload, config = scheme
     algorithm = implementation_of(config).describe(workload, config)
-    return ProfileRow(call, str(workload), algorithm, _layouts(config), str(config), workload.flops)
+    layouts = _layouts(config)
+    return ProfileRow(call, str(workload), algorithm, layouts, str(config), workload.flops, node)
 
 
 def _layouts(config: Config) -> str:

@@ -32,12 +32,12 @@ def schedule_graph(
     """
     inputs = resolve_shapes(model.graph, shapes)
     graph = fold_shapes(model, inputs, opset_of(model), keep_weights=True)
-    return _Reader(graph.node, _shapes(model, graph, inputs), item_bytes).graph(
+    return _Reader(graph.node, shapes_of(model, graph, inputs), item_bytes).graph(
         inputs, [value.name for value in graph.output]
     )
 
 
-def _shapes(
+def shapes_of(
     model: onnx.ModelProto, graph: onnx.GraphProto, inputs: Mapping[str, Shape]
 ) -> dict[str, Shape]:
     """The shape of every tensor that has one."""

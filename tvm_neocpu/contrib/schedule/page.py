@@ -9,12 +9,11 @@ from importlib import resources
 from tvm_neocpu.contrib.explain.layered import draw
 from tvm_neocpu.contrib.explain.page import colours_of
 from tvm_neocpu.contrib.explain.svg import edge_path
+from tvm_neocpu.contrib.html_page import html_page
 from tvm_neocpu.contrib.schedule import table
 from tvm_neocpu.contrib.schedule.charts import buffer_chart, live_chart
 from tvm_neocpu.contrib.schedule.experiment import Experiment
 
-# The page may use its own style, and fetch and run nothing.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 BOX = (150.0, 30.0)
 MARGIN = 16.0
 MAX_LABEL = 24
@@ -25,18 +24,7 @@ def render(found: Experiment) -> str:
     title = f"{found.network} on {found.machine}"
     notes = "".join(f"<p>{escape(line)}</p>" for line in table.boundary_lines(found))
     style = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}: fused groups</title>
-<style>
-{style}</style>
-</head>
-<body>
-<header>
+    body = f"""<header>
 <h1>{escape(title)}</h1>
 <p>{escape(table.headline(found))}</p>
 {notes}
@@ -62,10 +50,8 @@ def render(found: Experiment) -> str:
 {network_svg(found)}
 </div>
 </section>
-</main>
-</body>
-</html>
-"""
+</main>"""
+    return html_page(f"{title}: fused groups", style, body)
 
 
 def network_svg(found: Experiment) -> str:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from html import escape
 
 from tvm_neocpu.contrib.explain.page import colours_of
+from tvm_neocpu.contrib.html_page import html_page
 from tvm_neocpu.contrib.tuning_plots import chart
 from tvm_neocpu.contrib.tuning_plots.history import History
 
 # More curves than this cannot be told apart: the slowest workloads are drawn.
 MAX_CURVES = 20
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 _STYLE = """
 :root { color-scheme: light dark; }
 body { font: 14px/1.45 system-ui, sans-serif; margin: 20px auto; max-width: 1100px; }
@@ -35,22 +35,10 @@ def render(title: str, history: History) -> str:
             *_scatter(history),
         ),
     ]
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}</title>
-<style>{_STYLE}</style>
-</head>
-<body>
-<h1>{escape(title)}</h1>
+    body = f"""<h1>{escape(title)}</h1>
 {_networks(history)}
-{"".join(parts)}
-</body>
-</html>
-"""
+{"".join(parts)}"""
+    return html_page(title, _STYLE, body)
 
 
 def render_svg(history: History) -> str:

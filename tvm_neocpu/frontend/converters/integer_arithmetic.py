@@ -2,12 +2,13 @@
 
     y = saturate(round((a - a_zero) @ (b - b_zero) * (a_scale * b_scale / y_scale)) + y_zero)
 
-Plain right arithmetic: no template computes in int8.
+With uint8 data and constant weights, products of the integers as they are, which templates compute;
+what the data's zero point contributes is subtracted behind them. Anything else is plain arithmetic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import numpy as np
@@ -15,7 +16,8 @@ from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.geometry.windows import SAME, window_axis
-from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.node import Array, Node
+from tvm_neocpu.frontend.converters.quantize import scalar
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 # By the number of spatial axes.
@@ -52,10 +54,53 @@ def qlinear_conv(node: Node) -> relax.Expr:
 
 
 def _matmul(node: Node, left: tuple[int, int], right: tuple[int, int]) -> relax.Var:
+    product = _constant_matmul(node, left, right)
+    if product is not None:
+        return product
     zero = None if node.input(left[1]) is None else _rows(node, left[1])
     a = _centered(node, node.required(left[0]), zero)
     b = _centered(node, node.required(right[0]), node.input(right[1]))
     return node.emit(relax.op.matmul(a, b, out_dtype="int32"))
+
+
+def _constant_matmul(node: Node, left: tuple[int, int], right: tuple[int, int]) -> relax.Var | None:
+    """``a @ b - a_zero * sum(b)``; ``None`` unless a is uint8 of one zero point, b constant."""
+    weight, zero = _differences(node, right, leading=0), node.input(left[1])
+    data = node.required(left[0])
+    one = zero is None or static_shape_of(zero.ty) in ((), (1,))
+    if weight is None or weight.ndim != 2 or str(data.ty.dtype) != "uint8" or not one:
+        return None
+    product = relax.op.matmul(data, _narrow(weight), out_dtype="int32")
+    return _corrected(node, node.emit(product), zero, weight.sum(axis=0))
+
+
+def _differences(node: Node, places: tuple[int, int], leading: int) -> Array | None:
+    """Constant weights less their zero point, in int32; ``None`` if they are computed."""
+    weight = node.known(places[0])
+    if weight is None or node.input(places[1]) is None:
+        return None if weight is None else weight.astype("int32")
+    zero = node.known(places[1])
+    if zero is None or zero.ndim > 1:
+        return None
+    if zero.size > 1 and leading:
+        zero = zero.reshape(-1, *[1] * leading)
+    return weight.astype("int32") - zero.astype("int32")
+
+
+def _narrow(weight: Array) -> relax.Constant:
+    """As int8, or int16 where differences do not fit."""
+    limits = np.iinfo("int8")
+    fits = weight.min(initial=0) >= limits.min and weight.max(initial=0) <= limits.max
+    return relax.const(weight.astype("int8" if fits else "int16"))
+
+
+def _corrected(node: Node, product: relax.Var, zero: relax.Expr | None, sums: Array) -> relax.Var:
+    """The product less ``zero * sums``; the zero point may be computed."""
+    if zero is None:
+        return product
+    wide = node.emit(relax.op.astype(scalar(node, zero), "int32"))
+    share = node.emit(relax.op.multiply(wide, relax.const(sums.astype("int32"))))
+    return node.emit(relax.op.subtract(product, share))
 
 
 def _rows(node: Node, place: int) -> relax.Expr:
@@ -76,6 +121,11 @@ def _conv(node: Node, data: tuple[int, int], weight: tuple[int, int]) -> relax.V
         raise UnsupportedOperatorError("the shape of its weights is not known at import")
     strides = node.ints("strides", axes, default=1)
     dilations = node.ints("dilations", axes, default=1)
+    pads = _pads(node, kernel[2:], strides, dilations)
+    window = (list(strides), pads, list(dilations), int(node.attributes["group"]))
+    product = _constant_conv(node, data, weight, window)
+    if product is not None:
+        return product
     zero = node.input(weight[1])
     if zero is not None:
         zero = _along_channels(node, zero, leading=0)
@@ -83,13 +133,47 @@ def _conv(node: Node, data: tuple[int, int], weight: tuple[int, int]) -> relax.V
         _CONVOLUTIONS[axes](
             _centered(node, node.required(data[0]), node.input(data[1])),
             _centered(node, node.required(weight[0]), zero),
-            list(strides),
-            _pads(node, kernel[2:], strides, dilations),
-            list(dilations),
-            int(node.attributes["group"]),
+            *window,
             out_dtype="int32",
         )
     )
+
+
+def _constant_conv(
+    node: Node,
+    data: tuple[int, int],
+    weight: tuple[int, int],
+    window: tuple[list[int], list[int], list[int], int],
+) -> relax.Var | None:
+    """``conv(x, w) - x_zero * sums``; ``None`` unless x is a uint8 image and w constant.
+
+    ``sums`` are of the taps that lie inside the image, because the product pads by 0.
+    """
+    values, image = _differences(node, weight, leading=3), node.required(data[0])
+    if values is None or node.rank != 4 or str(image.ty.dtype) != "uint8":
+        return None
+    product = relax.op.nn.conv2d(image, _narrow(values), *window, out_dtype="int32")
+    sums = values.sum(axis=1)
+    strides, pads, dilations, _ = window
+    if not any(pads):
+        totals = sums.sum(axis=(1, 2)).reshape(-1, 1, 1)
+    else:
+        rows, columns = (
+            _inside(
+                node.extent(2 + at), sums.shape[1 + at], strides[at], dilations[at], pads[at::2]
+            )
+            for at in (0, 1)
+        )
+        totals = np.einsum("okl,yk,xl->oyx", sums, rows, columns)
+    return _corrected(node, node.emit(product), node.input(data[1]), totals)
+
+
+def _inside(length: int, kernel: int, stride: int, dilation: int, pads: Sequence[int]) -> Array:
+    """1 where a window's tap lies inside the axis, (windows, taps)."""
+    before, after = pads
+    count = (length + before + after - (kernel - 1) * dilation - 1) // stride + 1
+    place = np.arange(count)[:, None] * stride + np.arange(kernel) * dilation - before
+    return ((place >= 0) & (place < length)).astype("int32")
 
 
 def _pads(

@@ -130,15 +130,34 @@ def _no_conversion() -> relax.Expr:
 Converter = Callable[[Node], relax.Expr]
 
 
+_POOL = {"auto_pad": "NOTSET", "ceil_mode": 0, "channels_last": 0, "count_include_pad": 0}
+# Operators of ONNX Runtime's own (domain com.microsoft), which onnx has no schemas of: their
+# attributes, with defaults; ``None`` for one that has none.
+_OF_ONNX_RUNTIME: Mapping[str, Mapping[str, Any]] = {
+    "QGemm": {"alpha": 1.0, "transA": 0, "transB": 0},
+    "QLinearAdd": {},
+    "QLinearAveragePool": {**_POOL, "kernel_shape": None, "pads": None, "strides": None},
+    "QLinearConcat": {"axis": None},
+    "QLinearGlobalAveragePool": {"channels_last": 0},
+    "QLinearLeakyRelu": {"alpha": 0.01},
+    "QLinearMul": {},
+    "QLinearSigmoid": {},
+    "QLinearSoftmax": {"axis": -1, "opset": None},
+}
+
+
 def read_attributes(op_type: str, opset: int, given: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of a node, completed by the defaults of the operator's schema.
 
     Raises UnsupportedOperatorError for an attribute that this opset does not have.
     """
+    if op_type in _OF_ONNX_RUNTIME:
+        known = _OF_ONNX_RUNTIME[op_type]
+        _refuse_unknown(set(given) - set(known), "ONNX Runtime")
+        defaults = {name: value for name, value in known.items() if value is not None}
+        return {name: _plain(value) for name, value in {**defaults, **given}.items()}
     schema = _schema(op_type, opset)
-    unknown = sorted(set(given) - set(schema.attributes))
-    if unknown:
-        raise UnsupportedOperatorError(f"opset {opset} has no attribute {', '.join(unknown)}")
+    _refuse_unknown(set(given) - set(schema.attributes), f"opset {opset}")
     defaults = {
         name: onnx.helper.get_attribute_value(attribute.default_value)
         for name, attribute in schema.attributes.items()
@@ -153,6 +172,12 @@ def read_attributes(op_type: str, opset: int, given: Mapping[str, Any]) -> dict[
     if missing:
         raise UnsupportedOperatorError(f"attribute {', '.join(missing)} is missing")
     return values
+
+
+def _refuse_unknown(names: set[str], owner: str) -> None:
+    if names:
+        listed = ", ".join(sorted(names))
+        raise UnsupportedOperatorError(f"{owner} has no attribute {listed}")
 
 
 def _schema(op_type: str, opset: int) -> onnx.defs.OpSchema:

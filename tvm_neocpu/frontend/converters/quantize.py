@@ -33,6 +33,7 @@ def quantize_linear(node: Node) -> relax.Expr:
     if dtype not in _QUANTIZED:
         raise UnsupportedOperatorError(f"{dtype} is none of {', '.join(_QUANTIZED)}")
     check_scale(node, 1)
+    _check_zero(node, dtype)
     if _is_plain(node) and node.dtype == str(scale.ty.dtype) == _FLOAT and dtype in _CODED:
         return quantize.quantize(node.data, *_scaling(node, dtype), axis=_axis(node))
     # ONNX Runtime divides in float32, whatever the type of the data is.
@@ -52,6 +53,7 @@ def dequantize_linear(node: Node) -> relax.Expr:
     if dtype not in _FLOATS:
         raise UnsupportedOperatorError(f"{dtype} is none of {', '.join(_FLOATS)}")
     check_scale(node, 1)
+    _check_zero(node, node.dtype)
     coded = node.dtype in (*_CODED, "int32")
     if coded and _is_plain(node) and dtype == str(scale.ty.dtype) == _FLOAT:
         return quantize.dequantize(node.data, *_scaling(node, node.dtype), axis=_axis(node))
@@ -76,12 +78,27 @@ def check_scale(node: Node, place: int) -> None:
         )
 
 
+def _check_zero(node: Node, dtype: str) -> None:
+    """Raises UnsupportedOperatorError for a zero point of another type, or of another shape."""
+    zero = node.input(2)
+    if zero is None:
+        return
+    if str(zero.ty.dtype) != dtype:
+        raise UnsupportedOperatorError(f"a zero point in {zero.ty.dtype} for data in {dtype}")
+    shapes = [static_shape_of(part.ty) for part in (zero, node.required(1))]
+    if None not in shapes and shapes[0] != shapes[1] and {*shapes} != {(), (1,)}:
+        raise UnsupportedOperatorError(
+            f"a zero point {list(shapes[0] or ())} with a scale {list(shapes[1] or ())}"
+        )
+    known = node.known(2)
+    if dtype == "int32" and known is not None and known.any():
+        raise UnsupportedOperatorError("a zero point other than 0 for data in int32")
+
+
 def _is_plain(node: Node) -> bool:
     """Whether one scale serves all, or each element of an axis has its own."""
-    scale, zero = static_shape_of(node.required(1).ty), node.input(2)
+    scale = static_shape_of(node.required(1).ty)
     if scale is None or node.attributes.get("block_size", 0):
-        return False
-    if zero is not None and static_shape_of(zero.ty) != scale:
         return False
     if scale in ((), (1,)):
         return int(node.data.ty.ndim) >= 0
@@ -90,19 +107,16 @@ def _is_plain(node: Node) -> bool:
 
 def _scaling(node: Node, dtype: str) -> tuple[relax.Expr, relax.Expr]:
     """Scale and zero point, a scalar each where they have one element."""
-    dims = static_shape_of(node.required(1).ty)
-    zero = node.input(2)
+    scale, zero = node.required(1), node.input(2)
+    dims = static_shape_of(scale.ty)
     if zero is None:
         zero = relax.const(np.zeros(dims, dtype))
-    pair = (node.required(1), zero)
-    if dims != (1,):
-        return pair
-    scale, zero = (_scalar(node, value) for value in pair)
-    return scale, zero
+    return (scalar(node, scale), scalar(node, zero)) if dims in ((), (1,)) else (scale, zero)
 
 
-def _scalar(node: Node, value: relax.Expr) -> relax.Expr:
-    return node.emit(relax.op.reshape(value, []))
+def scalar(node: Node, value: relax.Expr) -> relax.Expr:
+    """A tensor of one element without axes."""
+    return value if int(value.ty.ndim) == 0 else node.emit(relax.op.reshape(value, []))
 
 
 def _axis(node: Node) -> int:
@@ -144,7 +158,7 @@ def _spread(node: Node, value: relax.Expr) -> relax.Expr:
     if dims is None:
         raise UnsupportedOperatorError("the shape of its scale is not known at import")
     if dims in ((), (1,)):
-        return value if not dims else _scalar(node, value)
+        return scalar(node, value)
     axis = _axis(node)
     block = node.attributes.get("block_size", 0)
     if block:

@@ -24,8 +24,6 @@ from tvm_neocpu.frontend.converters.instance_norm import instance_normalization
 from tvm_neocpu.frontend.converters.integer_arithmetic import (
     conv_integer,
     matmul_integer,
-    qlinear_conv,
-    qlinear_matmul,
 )
 from tvm_neocpu.frontend.converters.lp_normalization import lp_normalization
 from tvm_neocpu.frontend.converters.matrix import affine_grid, det, einsum, grid_sample
@@ -47,6 +45,16 @@ from tvm_neocpu.frontend.converters.quantize import (
     dequantize_linear,
     dynamic_quantize_linear,
     quantize_linear,
+)
+from tvm_neocpu.frontend.converters.quantized_operators import (
+    qgemm,
+    qlinear_average_pool,
+    qlinear_binary,
+    qlinear_concat,
+    qlinear_conv,
+    qlinear_global_average_pool,
+    qlinear_matmul,
+    qlinear_unary,
 )
 from tvm_neocpu.frontend.converters.rearrangement import (
     col2im,
@@ -124,8 +132,17 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "PRelu": prelu,
         "Pad": pad,
         "Pow": power,
+        "QGemm": qgemm,
+        "QLinearAdd": qlinear_binary,
+        "QLinearAveragePool": qlinear_average_pool,
+        "QLinearConcat": qlinear_concat,
         "QLinearConv": qlinear_conv,
+        "QLinearGlobalAveragePool": qlinear_global_average_pool,
+        "QLinearLeakyRelu": qlinear_unary,
         "QLinearMatMul": qlinear_matmul,
+        "QLinearMul": qlinear_binary,
+        "QLinearSigmoid": qlinear_unary,
+        "QLinearSoftmax": qlinear_unary,
         "QuantizeLinear": quantize_linear,
         "RMSNormalization": rms_normalization,
         "RNN": rnn,

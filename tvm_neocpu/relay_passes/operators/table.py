@@ -14,6 +14,7 @@ from tvm_neocpu.relay_passes.operators.conv2d import CONV2D_FORM
 from tvm_neocpu.relay_passes.operators.deform_conv2d import DEFORM_CONV2D_FORM
 from tvm_neocpu.relay_passes.operators.dense import DENSE_FORM
 from tvm_neocpu.relay_passes.operators.layout_transform import LAYOUT_TRANSFORM_FORM
+from tvm_neocpu.relay_passes.operators.padded_conv2d import PADDED_CONV2D_FORM
 from tvm_neocpu.topi.table import implementations, implementations_of, operator_of
 
 BUILT_IN: tuple[CallForm, ...] = (
@@ -22,6 +23,7 @@ BUILT_IN: tuple[CallForm, ...] = (
     DEFORM_CONV2D_FORM,
     DENSE_FORM,
     LAYOUT_TRANSFORM_FORM,
+    PADDED_CONV2D_FORM,
 )
 
 _FORMS: list[CallForm] = list(BUILT_IN)

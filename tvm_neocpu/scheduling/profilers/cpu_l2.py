@@ -19,9 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.scheduling.graph.price import Price, impossible
+from tvm_neocpu.scheduling.graph.price import Price
 from tvm_neocpu.scheduling.graph.schedule_graph import ScheduleGraph, ScheduleNode
 from tvm_neocpu.scheduling.profilers.bands import cheapest
+from tvm_neocpu.scheduling.profilers.growing_group import GrowingGroup, price_of
 from tvm_neocpu.scheduling.profilers.tiled_group import TILES, Floats, TiledGroup
 
 DTYPE, ITEM_BYTES = "float32", 4
@@ -41,10 +42,7 @@ class CpuL2:
         return CpuGroup(self)
 
     def price(self, group: Sequence[int]) -> Price:
-        growing = self.growing()
-        for node in reversed(group):
-            growing.prepend(node)
-        return growing.price()
+        return price_of(self.growing(), group)
 
     def array_cycles(self, node: ScheduleNode, rows: Floats, behind: Floats) -> Floats:
         """The followers work on registers: an instruction or two for each vector of results."""
@@ -62,20 +60,15 @@ class CpuL2:
         return 0.0
 
 
-class CpuGroup:
+class CpuGroup(GrowingGroup):
     """A growing group and its price."""
 
     def __init__(self, profiler: CpuL2) -> None:
         self._cpu = profiler.cpu
-        self._totals = TiledGroup(profiler.graph, profiler)
+        super().__init__(TiledGroup(profiler.graph, profiler))
 
-    def prepend(self, node: int) -> None:
-        self._totals.prepend(node)
-
-    def price(self) -> Price:
-        totals, cpu = self._totals, self._cpu
-        if totals.boundaries and len(totals) > 1:
-            return impossible("an operation that the profiler does not know")
+    def _known_price(self, totals: TiledGroup) -> Price:
+        cpu = self._cpu
         weights = totals.weight_bytes
         traffic = totals.in_bytes + totals.out_bytes
         in_l3 = totals.in_tile[0] + totals.out_bytes < L3_SHARE * cpu.l3

@@ -42,9 +42,10 @@ from math import ceil
 
 import numpy as np
 
-from tvm_neocpu.scheduling.graph.price import Price, impossible
+from tvm_neocpu.scheduling.graph.price import Price
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode
 from tvm_neocpu.scheduling.profilers.bands import cheapest
+from tvm_neocpu.scheduling.profilers.growing_group import GrowingGroup, price_of
 from tvm_neocpu.scheduling.profilers.machine import PeMachine
 from tvm_neocpu.scheduling.profilers.tiled_group import TILES, Floats, TiledGroup
 
@@ -63,10 +64,7 @@ class PeArray:
         return PeGroup(self)
 
     def price(self, group: Sequence[int]) -> Price:
-        growing = self.growing()
-        for node in reversed(group):
-            growing.prepend(node)
-        return growing.price()
+        return price_of(self.growing(), group)
 
     def array_cycles(self, node: ScheduleNode, rows: Floats, behind: Floats) -> Floats:
         """Cycles of a convolution's band and of its followers."""
@@ -104,20 +102,15 @@ def blocks(node: ScheduleNode, machine: PeMachine) -> tuple[int, int]:
     return taps * ceil(cin / machine.rows), sets
 
 
-class PeGroup:
+class PeGroup(GrowingGroup):
     """A growing group and its price."""
 
     def __init__(self, profiler: PeArray) -> None:
         self._machine = profiler.machine
-        self._totals = TiledGroup(profiler.graph, profiler)
+        super().__init__(TiledGroup(profiler.graph, profiler))
 
-    def prepend(self, node: int) -> None:
-        self._totals.prepend(node)
-
-    def price(self) -> Price:
-        totals, machine = self._totals, self._machine
-        if totals.boundaries and len(totals) > 1:
-            return impossible("an operation that the profiler does not know")
+    def _known_price(self, totals: TiledGroup) -> Price:
+        machine = self._machine
         weights, first = totals.weight_bytes, min(totals.weight_bytes, machine.block_bytes)
         # Two blocks, and what arrives while the memory thinks.
         ahead = 2 * first + machine.latency * machine.dram_bytes_per_cycle

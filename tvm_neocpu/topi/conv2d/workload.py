@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tvm_neocpu.core.types import FP32, Types
@@ -36,18 +37,18 @@ class ConvWorkload(Workload):
     types: Types = FP32
     pad_value: int = 0
 
-    @property
+    @cached_property
     def reach(self) -> Pair:
         """Input rows and columns that one output pixel reads from first to last."""
         (rows, columns), (down, across) = self.kernel, self.dilation
         return down * (rows - 1) + 1, across * (columns - 1) + 1
 
-    @property
+    @cached_property
     def out_height(self) -> int:
         top, _, bottom, _ = self.padding
         return (self.height + top + bottom - self.reach[0]) // self.stride[0] + 1
 
-    @property
+    @cached_property
     def out_width(self) -> int:
         _, left, _, right = self.padding
         return (self.width + left + right - self.reach[1]) // self.stride[1] + 1
@@ -94,7 +95,7 @@ class ConvWorkload(Workload):
         """OIHW; I counts the channels of one group."""
         return (self.out_channels, self.in_channels // self.groups, *self.kernel)
 
-    @property
+    @cached_property
     def operands(self) -> tuple[Operand, ...]:
         return (
             Operand("data", self.in_shape, self.types.data, Role.FEATURE_MAP),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.cpu import AVX2, Cpu, VectorUnit
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry, is_integer
@@ -14,8 +14,12 @@ from tvm_neocpu.topi.cost.roofline import (
     seconds,
 )
 
-# Cycles of a tap for each register that a tile takes beyond half of them.
+# Cycles of a tap for each register that a tile takes beyond half of them, accumulators, weights and
+# pixels counted.
 CROWDED_CYCLES = 0.5
+# The same with 16 registers, accumulators counted: 8 fit, 12 take 1.6 times as long a pixel (Zen 3,
+# 192x28x28: 38 us with tiles of 7x8 channels, 78 with 4x24).
+CROWDED_16_CYCLES = 1.05
 # A byte is loaded, widened, multiplied and added in three instructions, a number in one.
 WIDENED = 1.5
 
@@ -49,11 +53,20 @@ def _tile_cycles(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float
     fmas = pixels * vectors * taps
     live = pixels * vectors + (taps * vectors if config.unroll_ker else vectors)
     loads = fmas + (0 if live <= unit.registers else taps * vectors)
-    # LLVM keeps pixels that taps share in registers too: a tile beyond half of them spills some.
-    crowded = max(0, unit.tile_registers(pixels, vectors, streamed=2) - unit.registers // 2)
     # Unrolled, only the ends of a row test for the border.
     tests = pixels * vectors if any(conv.padding) else 0
     control = 0 if config.unroll_ker else taps * (2 + tests)
     issue = loads / cpu.load_per_cycle * (WIDENED if is_integer(conv) else 1.0)
-    issue += CROWDED_CYCLES * crowded * taps
+    issue += _spill_cycles(unit, pixels, vectors) * taps
     return issue + control + 1.0 * pixels * vectors + 6
+
+
+def _spill_cycles(unit: VectorUnit, pixels: int, vectors: int) -> float:
+    """Cycles of a tap: LLVM keeps pixels that taps share in registers too, and spills others.
+
+    A tile beyond half of the registers spills some.
+    """
+    half = unit.registers // 2
+    if unit.registers <= AVX2.vector_registers:
+        return CROWDED_16_CYCLES * max(0, pixels * vectors - half)
+    return CROWDED_CYCLES * max(0, unit.tile_registers(pixels, vectors, streamed=2) - half)

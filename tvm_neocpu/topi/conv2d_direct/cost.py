@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -47,11 +46,10 @@ def seconds_of(geometry: DirectGeometry, cpu: Cpu) -> float:
     # Two tiles that do not divide the columns are two loop nests: 4 and 3 of 7. The smaller one may
     # have too few accumulators to hide the latency of its additions.
     last = geometry.columns - (geometry.tiles[1] - 1) * config.reg_n
-    widths = [*[config.reg_n] * (geometry.tiles[1] - 1), last]
-    across = sum(
-        count * _tile_cycles(geometry, width * config.reg_m, cpu)
-        for width, count in Counter(widths).items()
-    )
+    whole = geometry.tiles[1] if last == config.reg_n else geometry.tiles[1] - 1
+    across = whole * _tile_cycles(geometry, config.reg_n * config.reg_m, cpu) if whole else 0.0
+    if last != config.reg_n:
+        across += _tile_cycles(geometry, last * config.reg_m, cpu)
     cycles = conv.batch * geometry.tiles[0] * geometry.out_blocks * across
     if geometry.is_padded:
         cycles += geometry.image_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)

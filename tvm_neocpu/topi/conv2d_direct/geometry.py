@@ -105,7 +105,7 @@ class DirectGeometry:
         """Output rows computed: those of whole tiles."""
         return self.tiles[0] * self.config.reg_m
 
-    @property
+    @cached_property
     def columns(self) -> int:
         """Output columns computed."""
         return computed_columns(self.conv.out_width, self.config.reg_n)
@@ -116,7 +116,7 @@ class DirectGeometry:
         (down, across), reach = self.conv.stride, self.conv.reach
         return (self.rows - 1) * down + reach[0], (self.columns - 1) * across + reach[1]
 
-    @property
+    @cached_property
     def is_padded(self) -> bool:
         """Whether the template reads a padded copy of its input."""
         computed = self.rows, self.columns

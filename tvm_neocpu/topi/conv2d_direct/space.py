@@ -25,13 +25,15 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
     """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
     unit = cpu.unit(conv.types.accumulator)
     unroll = (True, False) if conv.kernel[1] > 1 else (True,)
+    tiles = [(tile, chunkings(conv, tile[0], cpu)) for tile in register_tiles(conv, cpu)]
+    inner = tuple(product(in_blocks(conv), unroll))
     return tuple(
         ConvConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc, oc_lanes)
         for oc_bn, oc_lanes in out_blocks(conv, cpu)
-        for reg_m, reg_n in register_tiles(conv, cpu)
+        for (reg_m, reg_n), chunks in tiles
         if unit.holds_tile(reg_m * reg_n, unit.registers_of(oc_lanes or oc_bn))
-        for oh_bn, parallel_oc in chunkings(conv, reg_m, cpu)
-        for ic_bn, unroll_ker in product(in_blocks(conv), unroll)
+        for oh_bn, parallel_oc in chunks
+        for ic_bn, unroll_ker in inner
     )
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import WORD_BITS, DotProduct
 from tvm_neocpu.core.types import Types, item_bytes
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 from tvm_neocpu.topi.conv2d_direct import geometry as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 
@@ -73,6 +73,23 @@ class IntegerGeometry(DirectGeometry):
         is_filled = self.words * self.config.dot != self.ic_bn
         is_widened = self.data_type != self.conv.types.data
         return super().is_padded or is_widened or is_filled or self.config.ic_bn == 0
+
+    @property
+    def skips_pixels(self) -> bool:
+        """Whether the copy leaves out what a strided 1x1 kernel does not read."""
+        conv = self.conv
+        strided = conv.kernel == (1, 1) and conv.stride != (1, 1) and not any(conv.padding)
+        return strided and self.is_padded
+
+    @property
+    def stride(self) -> Pair:
+        """Rows and columns from one output's pixel to the next, in the image that is read."""
+        return (1, 1) if self.skips_pixels else self.conv.stride
+
+    @property
+    def padded_extent(self) -> Pair:
+        (down, across), reach = self.stride, self.conv.reach
+        return (self.rows - 1) * down + reach[0], (self.columns - 1) * across + reach[1]
 
     @property
     def packed_shape(self) -> tuple[int, ...]:

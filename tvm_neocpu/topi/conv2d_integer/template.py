@@ -28,6 +28,8 @@ from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_pixels
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
+# A loop of fewer words than this is unrolled, whatever it spills: a first convolution's has two.
+MIN_ROLLED = 8
 COPY, ACCUMULATE, STORE = "conv2d_words", "conv2d_acc", "conv2d_store"
 
 
@@ -49,8 +51,8 @@ def compute(
     ici = te.reduce_axis((0, geometry.words), name="ici")
 
     def pixel(n, o, y, x):
-        row = y * conv.stride[0] + kh * conv.dilation[0]
-        col = x * conv.stride[1] + kw * conv.dilation[1]
+        row = y * geometry.stride[0] + kh * conv.dilation[0]
+        col = x * geometry.stride[1] + kw * conv.dilation[1]
         block = ico
         if conv.groups > 1:
             block = o // out_blocks_per_group * geometry.in_blocks + ico
@@ -76,16 +78,18 @@ def _copy(data: te.Tensor, geometry: IntegerGeometry) -> te.Tensor:
     """
     conv, config = geometry.conv, geometry.config
     (top, left, bottom, right), (rows, cols) = conv.padding, geometry.padded_extent
-    whole = max(conv.height + top + bottom, rows), max(conv.width + left + right, cols)
+    image, step = (conv.height, conv.width), (1, 1)
+    if geometry.skips_pixels:
+        image, step = (conv.out_height, conv.out_width), conv.stride
+    whole = max(image[0] + top + bottom, rows), max(image[1] + left + right, cols)
     lanes = geometry.words * config.dot
 
     def copied(n, b, y, x, c):
         channel = tirx.min(c, geometry.ic_bn - 1) if lanes > geometry.ic_bn else c
-        row, col = y - top, x - left
+        row, col = (y - top) * step[0], (x - left) * step[1]
         plain = config.ic_bn == 0
         pixel = data(n, channel, row, col) if plain else data(n, b, row, col, channel)
         pixel = pixel.astype(geometry.data_type)
-        image = conv.height, conv.width
         return inside_or((y, x), (top, left), image, whole, pixel, conv.pad_value)
 
     blocks = conv.in_channels // geometry.ic_bn
@@ -105,7 +109,9 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     prefetch_next_panel(sch, reduction[-1])
     prefetch_next_pixels(sch, reduction[-1], conv.kernel, conv.stride)
     pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.tile_channels)
-    keep_rolled(sch, reduction[-1], pixels, vectors, unit)
+    if geometry.words >= MIN_ROLLED:
+        by = cpu.dot_of(config.dot)
+        keep_rolled(sch, reduction[-1], pixels, vectors, unit, by.temporaries)
     # A statement for each vector: an instruction has no more lanes than a register.
     steps.hold_tile_in_registers(sch, acc, reduction[0], unit, registers=1)
     _place_copy(sch, None if config.parallel_oc else chunk, geometry, cpu)

@@ -63,8 +63,14 @@ def best_config(workload: Workload, before: Layout, after: Layout, cpu: Cpu) -> 
 
 
 def _sorted(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[Candidate]:
-    candidates = [Candidate(c, predict_seconds(workload, c, cpu)) for c in space]
+    costs = {template: implementation_of(c).cost for template, c in _one_of_each(space).items()}
+    candidates = [Candidate(c, costs[c.template](workload, c, cpu)) for c in space]
     return sorted(candidates, key=lambda candidate: candidate.seconds)
+
+
+def _one_of_each(space: Sequence[Config]) -> dict[str, Config]:
+    """A config of every template in the space."""
+    return {config.template: config for config in space}
 
 
 def favoured_of(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[Config]:

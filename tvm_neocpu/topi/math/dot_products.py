@@ -63,7 +63,7 @@ def _define(name: str, by: DotProduct | None = None) -> None:
 
 def _lowered(call: Call, by: DotProduct) -> Expr:
     total, data, weights = call.args
-    lanes = _lanes(call)
+    lanes = _lanes_of(call)
     bits = lanes * WORD_BITS
     forms = _INSTRUCTIONS.get(by.name, {})
     if bits not in by.widths or bits not in forms:
@@ -74,8 +74,8 @@ def _lowered(call: Call, by: DotProduct) -> Expr:
     return form.call(total, data, weights, f"{WORD_TYPE}x{lanes}")
 
 
-def _lanes(call: Call) -> int:
-    return int(call.ty.dtype.lanes)
+def _lanes_of(value: Expr) -> int:
+    return int(value.ty.dtype.lanes)
 
 
 def _arithmetic(total: Expr, data: Expr, weights: Expr, by: DotProduct, lanes: int) -> Expr:
@@ -120,6 +120,16 @@ def _added(intrinsic: str, total: Expr, data: Expr, weights: Expr, dtype: str) -
     return total + tirx.call_llvm_pure_intrin(dtype, intrinsic, data, weights)
 
 
+def _by_halves(total: Expr, data: Expr, weights: Expr, dtype: str) -> Expr:
+    """Low halves, then high ones: LLVM makes widening multiply-adds of both."""
+    lanes = 2 * _lanes_of(total)
+    for first in (0, 1):
+        picks = [tirx.const(at, "int32") for at in range(first, lanes, 2)]
+        low, high = (tirx.Shuffle([each], picks).astype(dtype) for each in (data, weights))
+        total = total + low * high
+    return total
+
+
 # By the instruction's name and the bits of a vector.
 _INSTRUCTIONS: dict[str, dict[int, _Instruction]] = {
     "vpdpbusd": {
@@ -138,4 +148,8 @@ _INSTRUCTIONS: dict[str, dict[int, _Instruction]] = {
             (512, "avx512.pmaddw.d.512"),
         )
     },
+    "usdot": {
+        128: _Instruction("int8", "int8", partial(_fused, "llvm.aarch64.neon.usdot")),
+    },
+    "smlal": {128: _Instruction("int16", "int16", _by_halves)},
 }

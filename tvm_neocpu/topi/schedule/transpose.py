@@ -19,7 +19,12 @@ from tvm.tirx import BufferStore
 from tvm_neocpu.core.cpu import VectorUnit
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.tir.transpose_tiles import PARALLEL_KEY, TILE_KEY, strided_load
+from tvm_neocpu.topi.tir.transpose_tiles import (
+    INTERLEAVE_KEY,
+    PARALLEL_KEY,
+    TILE_KEY,
+    strided_load,
+)
 
 # Sides of a tile: as many rows as the smaller register files hold twice, and no fewer than pay.
 MAX_SIDE, MIN_SIDE = 16, 4
@@ -32,7 +37,8 @@ MIN_PARALLEL_OUTSIDE = 16
 def tile_transpose(sch: Schedule, block: SBlockRV, unit: VectorUnit, parallel: bool) -> bool:
     """Mark a stage y[.., i, .., j] = f(x[.., j, .., i]); ``parallel``: over whatever is outside.
 
-    Returns False, with nothing changed, for any other stage and for axes shorter than a tile.
+    Two or three rows that become one (an image to NHWC) are interleaved. Returns False, with
+    nothing changed, for any other stage and for axes shorter than a tile.
     """
     found = sch.get(block)
     loops = sch.get_loops(block)
@@ -58,13 +64,21 @@ def tile_transpose(sch: Schedule, block: SBlockRV, unit: VectorUnit, parallel: b
     if set(i_run) & set(j_run):
         return False
     sides = [prod(steps.loop_extent(sch, loops[axis]) for axis in run) for run in (i_run, j_run)]
-    side = side_of(min(sides), str(store.buffer.dtype), unit)
+    dtype = str(store.buffer.dtype)
+    side = side_of(min(sides), dtype, unit)
+    # Few channels of neighbouring pixels: all of a row of pixels lies side by side.
+    neighbours = [*i_run, *j_run] == [*range(i_run[0], last + 1)]
+    few = side is None and pure and neighbours and not steps.is_allocated(sch, store.buffer)
+    if few and 1 < sides[1] < MIN_SIDE:
+        side, key = side_of(sides[0], dtype, unit), INTERLEAVE_KEY
+    else:
+        key = TILE_KEY
     if side is None:
         return False
     outside = [loop for at, loop in enumerate(loops) if at not in (*i_run, *j_run)]
     i, j = (_fused(sch, [loops[axis] for axis in run]) for run in (i_run, j_run))
     sch.reorder(*outside, i, j)
-    mark(sch, outside, i, side, parallel)
+    mark(sch, outside, i, side, parallel, key)
     return True
 
 
@@ -76,12 +90,19 @@ def side_of(extent: int, dtype: str, unit: VectorUnit) -> int | None:
     return side if side >= MIN_SIDE else None
 
 
-def mark(sch: Schedule, outside: Sequence[LoopRV], i: LoopRV, side: int, parallel: bool) -> None:
-    """Note that the nest of ``i`` and the loop inside it becomes tiles.
+def mark(
+    sch: Schedule,
+    outside: Sequence[LoopRV],
+    i: LoopRV,
+    side: int,
+    parallel: bool,
+    key: str = TILE_KEY,
+) -> None:
+    """Note that the nest of ``i`` and the loop inside it becomes tiles, or rows that interleave.
 
     ``parallel``: the loops outside, or the tiles where those are few.
     """
-    sch.annotate(i, TILE_KEY, side)
+    sch.annotate(i, key, side)
     if not parallel:
         return
     if prod(steps.loop_extent(sch, loop) for loop in outside) >= MIN_PARALLEL_OUTSIDE:

@@ -37,12 +37,19 @@ FAKE_USE = "llvm.fake.use"
 PARTIAL_LIMIT, FULL_LIMIT = 150, 300
 
 
-def keep_rolled(sch: Schedule, step: LoopRV, pixels: int, vectors: int, unit: VectorUnit) -> None:
+def keep_rolled(
+    sch: Schedule,
+    step: LoopRV,
+    pixels: int,
+    vectors: int,
+    unit: VectorUnit,
+    temporaries: int = 0,
+) -> None:
     """Mark the innermost loop of a reduction where two steps of its tile would spill.
 
     :func:`plant_fake_uses` acts once all is scheduled.
     """
-    if unit.spills_unrolled(pixels, vectors):
+    if unit.spills_unrolled(pixels, vectors, temporaries):
         sch.annotate(step, ROLLED_KEY, 1)
 
 

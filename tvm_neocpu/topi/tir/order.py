@@ -11,6 +11,7 @@ from tvm import tirx
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.tir.forget_locals import forget_locals
+from tvm_neocpu.topi.tir.forget_requests import forget_requests
 from tvm_neocpu.topi.tir.group_requests import group_requests
 from tvm_neocpu.topi.tir.keep_rolled import plant_fake_uses
 from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
@@ -58,3 +59,15 @@ GENERIC_REWRITES: tuple[Rewrite, ...] = (
     outline_parallel,
     forget_locals,
 )
+
+# A layer inside a fused group: what it reads and writes stays in the caches, so that nothing asks
+# for it, and the marks for requests go.
+MEMBER_REWRITES: tuple[Rewrite, ...] = (
+    forget_requests,
+    plant_fake_uses,
+    outline_parallel,
+    forget_locals,
+)
+
+# The last layer of a group, whose output and residual lie in memory.
+LAST_MEMBER_REWRITES: tuple[Rewrite, ...] = (prefetch_epilogues, *MEMBER_REWRITES)

@@ -7,6 +7,8 @@ The first form rounds, adds, compares and converts in fp32, element type by elem
 one instruction for a rounding conversion (vcvtps2dq) and for each clip with its narrowing
 (vpackssdw, vpackuswb). Both forms round half to even, and agree for every number; x86 converts what
 is below the range of int32, minus infinity too, to its least, which saturates as it should.
+
+What :func:`tvm_neocpu.topi.math.vector_math.nearest` rounds behind its clip is of this form too.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from tvm import tirx
 from tvm.ir import Call, Expr
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.math.vector_math import ROUND
 
 # Both round half to even.
 ROUNDS = ("tirx.round", "tirx.nearbyint")
@@ -34,35 +37,74 @@ def round_and_saturate(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
 
     def rewritten(cast: tirx.Cast) -> Expr:
         dtype = str(cast.ty.dtype)
-        clipped = _clipped(cast.value, BOUNDS[dtype]) if dtype in BOUNDS else None
-        found = None if clipped is None else _rounded(clipped)
-        return cast if found is None else _packed(*found, dtype)
+        found = _found(cast.value, dtype) if dtype in BOUNDS else None
+        # TVM does not vectorise a call of bound expressions.
+        if found is None or _binds(found[0]):
+            return cast
+        return _packed(*found, dtype)
 
     if not _rounds(func):
         return func
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Cast, rewritten)))
 
 
-def _clipped(value: Expr, bounds: tuple[int, int]) -> Expr | None:
-    """x of min(max(x, low), high), in any order of the operands."""
-    for outer, inner, (last, first) in (
-        (tirx.Min, tirx.Max, bounds[::-1]),
-        (tirx.Max, tirx.Min, bounds),
-    ):
-        inside = _other(value, outer, last)
-        found = None if inside is None else _other(inside, inner, first)
-        if found is not None:
-            return found
+def _found(value: Any, dtype: str) -> tuple[Expr, int] | None:
+    """(t, z) of what rounds t, adds z and saturates; t is too small to leave 16 bits."""
+    low, high = BOUNDS[dtype]
+    clipped = _clipped(value)
+    if clipped is not None and clipped[1:] == (low, high):
+        rounded = _rounded(clipped[0])
+        return None if rounded is None else (_bounded(rounded[0], TOO_LARGE), rounded[1])
+    nearest = _nearest(value)
+    clipped = None if nearest is None else _clipped(nearest[0])
+    if nearest is None or clipped is None:
+        return None
+    inside, zero = nearest[0], nearest[1]
+    value, least, most = clipped
+    if not low - zero <= least <= most <= high - zero:
+        return None
+    # The least code is what packs saturate to.
+    return (_bounded(value, most) if least == low - zero else inside), zero
+
+
+def _nearest(value: Any) -> tuple[Any, int] | None:
+    """(x, z) of (x + ROUND) + (z - ROUND)."""
+    if not isinstance(value, tirx.Add) or not isinstance(value.a, tirx.Add):
+        return None
+    first, second = value.a.b, value.b
+    if not (isinstance(first, tirx.FloatImm) and isinstance(second, tirx.FloatImm)):
+        return None
+    zero = second.value + ROUND
+    return (value.a.a, int(zero)) if first.value == ROUND and _is_zero_point(zero) else None
+
+
+def _is_zero_point(value: float) -> bool:
+    return value in range(MAX_ZERO + 1)
+
+
+def _bounded(value: Expr, most: float) -> Expr:
+    return tirx.Min(value, tirx.const(most, "float32"))
+
+
+def _clipped(value: Any) -> tuple[Any, float, float] | None:
+    """(x, low, high) of min(max(x, low), high), in any order of the operands."""
+    for outer, inner in ((tirx.Min, tirx.Max), (tirx.Max, tirx.Min)):
+        last = _split(value, outer)
+        first = None if last is None else _split(last[0], inner)
+        if last is not None and first is not None:
+            bounds = first[1], last[1]
+            return (first[0], *(bounds if outer is tirx.Min else bounds[::-1]))
     return None
 
 
-def _other(value: Any, kind: Any, bound: int) -> Expr | None:
-    """What an extreme takes beside a constant."""
+def _split(value: Any, kind: Any) -> tuple[Any, float] | None:
+    """(x, c) of an extreme of x and a constant."""
     if not isinstance(value, kind):
         return None
-    for one, other in ((value.a, value.b), (value.b, value.a)):
-        if isinstance(one, tirx.FloatImm) and float(one.value) == bound:
-            return other
+    extreme: Any = value
+    for one, other in ((extreme.a, extreme.b), (extreme.b, extreme.a)):
+        if isinstance(one, tirx.FloatImm):
+            return other, float(one.value)
     return None
 
 
@@ -76,14 +118,13 @@ def _rounded(value: Expr) -> tuple[Expr, int] | None:
             continue
         if zero is None:
             return rounded.args[0], 0
-        if isinstance(zero, tirx.FloatImm) and zero.value in range(MAX_ZERO + 1):
+        if isinstance(zero, tirx.FloatImm) and _is_zero_point(zero.value):
             return rounded.args[0], int(zero.value)
     return None
 
 
 def _packed(value: Expr, zero: int, dtype: str) -> Expr:
-    bounded = tirx.Min(value, tirx.const(TOO_LARGE, "float32"))
-    whole = tirx.call_llvm_pure_intrin("int32", "llvm.lrint", bounded)
+    whole = tirx.call_llvm_pure_intrin("int32", "llvm.lrint", value)
     half = _clip(whole, HALF, "int32").astype("int16")
     shifted = half + tirx.const(zero, "int16") if zero else half
     return _clip(shifted, BOUNDS[dtype], "int16").astype(dtype)
@@ -99,7 +140,16 @@ def _is_round(value: Any) -> bool:
 
 
 def _rounds(func: tirx.PrimFunc) -> bool:
-    def stop(call: Call) -> tvm_ffi.VisitInterrupt | None:
-        return tvm_ffi.VisitInterrupt(None) if _is_round(call) else None
+    """Whether a function makes bytes of something; most do not."""
 
-    return tvm_ffi.structural_walk(func.body, (Call, stop)) is not None
+    def stop(cast: tirx.Cast) -> tvm_ffi.VisitInterrupt | None:
+        return tvm_ffi.VisitInterrupt(None) if str(cast.ty.dtype) in BOUNDS else None
+
+    return tvm_ffi.structural_walk(func.body, (tirx.Cast, stop)) is not None
+
+
+def _binds(value: Expr) -> bool:
+    def stop(_: tirx.Let) -> tvm_ffi.VisitInterrupt:
+        return tvm_ffi.VisitInterrupt(None)
+
+    return tvm_ffi.structural_walk(value, (tirx.Let, stop)) is not None

@@ -10,6 +10,10 @@ takes 16 loads, 64 shuffles of two registers each, and 16 stores instead of 256 
 
 The last tile of an axis ends where the axis ends: it overlaps the tile before it and copies the
 same elements again. So no element is copied alone.
+
+Two or three rows (an image to NHWC) are narrower than a tile, and their columns lie side by side:
+
+    for i, j: y[i, j] = x[j, i]   ->   y[i0:i0 + 8, 0:3] = x[0, i0:i0 + 8] and two more, interleaved
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ from tvm_neocpu.topi.tir.rewrite_loops import opaque, rewrite_loops, with_body
 
 # Notes on the loop over ``i``: the side of a tile; whether the tiles run in parallel.
 TILE_KEY, PARALLEL_KEY = "neocpu.transpose_tile", "neocpu.transpose_parallel"
+# The lanes of rows that interleave; vectors of them that a parallel chunk stores.
+INTERLEAVE_KEY, JOINED_TILES = "neocpu.interleave", 128
 # Tiles along ``i`` that share their rows of ``x``: 16 rows of 1 KiB stay in L1.
 TILES_IN_A_ROW = 16
 # Bytes between which x86 interleaves two registers without a table; a register of NEON.
@@ -40,9 +46,11 @@ def transpose_tiles(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """Rewrite the marked nests, each of two loops around one block."""
 
     def rule(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
-        if TILE_KEY not in loop.annotations:
-            return with_body(loop, body)
-        return opaque("transposed", _tiled(loop, body, outer))
+        if TILE_KEY in loop.annotations:
+            return opaque("transposed", _tiled(loop, body, outer))
+        if INTERLEAVE_KEY in loop.annotations:
+            return opaque("joined", _joined_rows(loop, body, outer))
+        return with_body(loop, body)
 
     return rewrite_loops(func, rule)
 
@@ -62,14 +70,43 @@ class _Nest:
         return replaced(expr, values)
 
 
-def _tiled(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt:
-    side = int(i_loop.annotations[TILE_KEY])
+def _nest_of(i_loop: For, j_loop: For, outer: Sequence[For]) -> tuple[_Nest, ForKind]:
+    """The nest, and the kind of its outermost loop."""
     kind = ForKind.PARALLEL if PARALLEL_KEY in i_loop.annotations else ForKind.SERIAL
     store = store_of(j_loop.body)
     extents = {loop.loop_var: int(loop.extent) for loop in (*outer, i_loop, j_loop)}
     load = strided_load(store, i_loop.loop_var, j_loop.loop_var, extents)
     assert load is not None
-    nest = _Nest(i_loop, j_loop, store, load)
+    return _Nest(i_loop, j_loop, store, load), kind
+
+
+def _joined_rows(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt:
+    """All of j for ``lanes`` of i as one vector."""
+    lanes, count = int(i_loop.annotations[INTERLEAVE_KEY]), int(j_loop.extent)
+    nest, kind = _nest_of(i_loop, j_loop, outer)
+    tiles = -(-int(i_loop.extent) // lanes)
+    groups = -(-tiles // JOINED_TILES)
+    in_group = -(-tiles // groups)
+    group, tile = (tirx.Var(name, "int64") for name in ("group", "tile"))
+    zero = tirx.const(0, "int64")
+    i = _start(group * in_group + tile, groups * in_group, lanes, int(i_loop.extent))
+    rows = []
+    for row in range(count):
+        *outer_at, last = (nest.at(index, i, zero + row) for index in nest.load.indices)
+        place = (*outer_at, _ramp(last, lanes))
+        rows.append(nest.load.source[place])
+    order = [tirx.const(row * lanes + at, "int32") for at in range(lanes) for row in range(count)]
+    *outer_at, last = (nest.at(index, i, zero) for index in nest.store.indices)
+    row_of_all = BufferStore(
+        nest.store.buffer, Shuffle(rows, order), [*outer_at, _ramp(last, lanes * count)]
+    )
+    body = _loop(tile, in_group, row_of_all)
+    return _loop(group, groups, body, kind)
+
+
+def _tiled(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt:
+    side = int(i_loop.annotations[TILE_KEY])
+    nest, kind = _nest_of(i_loop, j_loop, outer)
     tiles = -(-int(i_loop.extent) // side)
     groups = -(-tiles // TILES_IN_A_ROW)
     in_group = -(-tiles // groups)

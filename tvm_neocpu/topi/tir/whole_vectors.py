@@ -25,8 +25,15 @@ from tvm.tirx import BufferStore, For, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.tir.affine import replaced, store_of, with_flat_rows
+from tvm_neocpu.topi.tir.prefetch_rows import next_row_requests
 from tvm_neocpu.topi.tir.reduce_row import reduced_row
-from tvm_neocpu.topi.tir.rewrite_loops import opaque, rewrite_loops, with_body, with_small_buffers
+from tvm_neocpu.topi.tir.rewrite_loops import (
+    behind,
+    opaque,
+    rewrite_loops,
+    with_body,
+    with_small_buffers,
+)
 from tvm_neocpu.topi.tir.vectors import serial_loop, vector_store
 
 # Notes on a loop: the lanes of a vector; [first, behind the last] iteration without conditions.
@@ -46,7 +53,8 @@ def whole_vectors(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         assert isinstance(body, SBlockRealize)
         store = with_flat_rows(store_of(body), loop)
         lanes = int(loop.annotations[LANES_KEY])
-        return reduced_row(loop, store, lanes) or opaque("vectors", _rewritten(loop, store, outer))
+        vectors = reduced_row(loop, store, lanes)
+        return vectors or opaque("vectors", _rewritten(loop, store, outer, cpu))
 
     if not _has_marks(func):
         return func
@@ -60,7 +68,7 @@ def _has_marks(func: tirx.PrimFunc) -> bool:
     return tvm_ffi.structural_walk(func.body, (For, stop)) is not None
 
 
-def _rewritten(loop: For, store: BufferStore, outer: Sequence[For]) -> Stmt:
+def _rewritten(loop: For, store: BufferStore, outer: Sequence[For], cpu: Cpu) -> Stmt:
     lanes, extent = int(loop.annotations[LANES_KEY]), int(loop.extent)
     interior = loop.annotations.get(INTERIOR_KEY, (0, extent))
     first, last = (min(int(bound), extent) for bound in interior)
@@ -71,7 +79,7 @@ def _rewritten(loop: For, store: BufferStore, outer: Sequence[For]) -> Stmt:
             parts.append(serial_loop(x, end - start, replaced(store, {loop.loop_var: x + start})))
     if first < last:
         inner = _inside(store, loop, first, last, outer) if parts else store
-        parts += _vectors(loop, inner, first, last, lanes)
+        parts += _vectors(loop, inner, first, last, lanes, cpu)
     return SeqStmt(parts) if len(parts) > 1 else parts[0]
 
 
@@ -86,7 +94,9 @@ def _inside(
     return BufferStore(store.buffer, analyzer.simplify(store.value), store.indices)
 
 
-def _vectors(loop: For, store: BufferStore, first: int, last: int, lanes: int) -> list[Stmt]:
+def _vectors(
+    loop: For, store: BufferStore, first: int, last: int, lanes: int, cpu: Cpu
+) -> list[Stmt]:
     extent = last - first
     lanes = min(lanes, 1 << (extent.bit_length() - 1))
     count = -(-extent // lanes)
@@ -107,7 +117,8 @@ def _vectors(loop: For, store: BufferStore, first: int, last: int, lanes: int) -
     if group == lanes and extent % lanes:
         start = tirx.Min(start, tirx.const(last - lanes, "int64"))
         return [serial_loop(v, count, vector(start, lanes), loop.kind)]
-    whole = serial_loop(v, extent // group, vector(start, group), loop.kind)
+    requests = next_row_requests(store, loop.loop_var, start, group, extent, cpu)
+    whole = serial_loop(v, extent // group, behind(requests, vector(start, group)), loop.kind)
     return [whole, *few(first + extent // group * group)]
 
 

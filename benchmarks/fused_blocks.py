@@ -1,0 +1,143 @@
+"""Networks with depthwise -> 1x1 groups against the same networks layer by layer, interleaved.
+
+    TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/fused_blocks.py mobilenet_v2 mnasnet1_0
+    TVM_NUM_THREADS=2 python benchmarks/fused_blocks.py mobilenet_v2 --json fused_2_threads.json
+
+Both builds run under one plan in one process, in turns. For each network: the groups' functions,
+median milliseconds of either build, and the median over rounds of layer by layer over fused, with
+its quartiles. `--save DIR` writes both builds instead of timing them, `--load DIR` times what was
+written, so that nothing is compiled while the machine is kept quiet.
+
+The exit code is 1 if outputs differ, or if a fused network is clearly slower: three quarters of the
+rounds say so, by 2 % in the median.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tvm_neocpu.contrib import model_zoo
+from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.pipeline import apply_plan, choose_plan, compute_templates, schedule_module
+from tvm_neocpu.topi.fused_block.template import layers_of
+
+BUILDS = ("apart", "fused")
+# Largest difference of outputs, as a share of the largest one.
+TOLERANCE = 1e-5
+SLOWER = 0.98
+Run = Callable[[], np.ndarray]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("networks", nargs="+")
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--json", type=Path, metavar="F")
+    parser.add_argument("--save", type=Path, metavar="DIR")
+    parser.add_argument("--load", type=Path, metavar="DIR")
+    options = parser.parse_args(arguments)
+    if options.save:
+        for network in options.networks:
+            save(network, options.save)
+        return 0
+    found = []
+    for network in options.networks:
+        runs = loaded(network, options.load) if options.load else built(network)
+        found.append(measured(network, *runs, options.rounds))
+        print(
+            "{network}: apart {apart_ms:.3f} ms, fused {fused_ms:.3f} ms, {gain:.3f}".format(
+                **found[-1]
+            )
+        )
+    if options.json:
+        options.json.write_text(json.dumps(found, indent=1) + "\n")
+    wrong = [row["network"] for row in found if row["difference"] > TOLERANCE]
+    slower = [r["network"] for r in found if r["gain"] < SLOWER and r["quartiles"][1] < 1]
+    print(f"outputs differ: {', '.join(wrong) or 'none'}; slower: {', '.join(slower) or 'none'}")
+    return 1 if wrong or slower else 0
+
+
+def modules(network: str) -> tuple[list[tvm.IRModule], Any, np.ndarray]:
+    """The network lowered both ways, the target, its input."""
+    content = model_zoo.build(network).SerializeToString()
+    folded = open_onnx(content, {"data": model_zoo.input_shape(network)}, "llvm")
+    plan, cpu = choose_plan(folded.graph, folded.cpu), folded.cpu
+    altered = apply_plan(folded.module, plan, cpu)
+    computed = compute_templates(altered, plan.by_layout(folded.graph), cpu)
+    lowered = [schedule_module(computed, cpu, fused=build == "fused") for build in BUILDS]
+    groups = sum(layers_of(func) is not None for func in lowered[1].functions.values())
+    print(f"{network}: {groups} functions of groups, {cpu.name}, {cpu.cores} threads")
+    return lowered, folded.target, folded.inputs[0]
+
+
+def built(network: str) -> tuple[Run, Run]:
+    """Both builds, ready to run."""
+    lowered, target, data = modules(network)
+    apart, fused = (runner(tvm.compile(mod, target).jit(), data) for mod in lowered)
+    return apart, fused
+
+
+def save(network: str, folder: Path) -> None:
+    """Both builds and their input as files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lowered, target, data = modules(network)
+    np.save(folder / f"{network}.npy", data)
+    for build, mod in zip(BUILDS, lowered, strict=True):
+        tvm.compile(mod, target).export_library(str(folder / f"{network}_{build}.so"))
+
+
+def loaded(network: str, folder: Path) -> tuple[Run, Run]:
+    """What :func:`save` wrote."""
+    data = np.load(folder / f"{network}.npy")
+    names = (str(folder / f"{network}_{build}.so") for build in BUILDS)
+    apart, fused = (runner(tvm.runtime.load_module(name), data) for name in names)
+    return apart, fused
+
+
+def runner(code: tvm.runtime.Module, data: np.ndarray) -> Run:
+    """One inference, and its first output."""
+    network, tensor = relax.VirtualMachine(code, tvm.cpu())["main"], tvm.runtime.tensor(data)
+
+    def run() -> np.ndarray:
+        result = network(tensor)
+        return (result if hasattr(result, "numpy") else result[0]).numpy()
+
+    return run
+
+
+def measured(network: str, apart: Run, fused: Run, rounds: int) -> dict[str, Any]:
+    """One row of the report."""
+    expected, found = apart(), fused()
+    pairs = [(seconds(apart), seconds(fused)) for _ in range(rounds)]
+    ratios = sorted(before / after for before, after in pairs)
+    times = [statistics.median(column) * 1e3 for column in zip(*pairs, strict=True)]
+    return {
+        "network": network,
+        "apart_ms": times[0],
+        "fused_ms": times[1],
+        "gain": statistics.median(ratios),
+        "quartiles": [ratios[len(ratios) // 4], ratios[3 * len(ratios) // 4]],
+        "difference": float(np.abs(expected - found).max() / np.abs(expected).max()),
+    }
+
+
+def seconds(run: Run) -> float:
+    """Of one inference, after one that warms the caches."""
+    run()
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

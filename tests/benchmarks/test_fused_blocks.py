@@ -1,0 +1,37 @@
+"""Groups against layers one by one, as a script: what it times, saves and reports."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "fused_blocks.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, object]:
+    return runpy.run_path(str(SCRIPT))
+
+
+def test_a_network_saved_and_timed(script: dict[str, object], tmp_path: Path) -> None:
+    main, report = script["main"], tmp_path / "report.json"
+    assert callable(main)
+    assert main(["lenet", "--save", str(tmp_path)]) == 0
+    timing = ["lenet", "--load", str(tmp_path), "--rounds", "4", "--json", str(report)]
+    assert main(timing) in (0, 1)
+    (row,) = json.loads(report.read_text())
+    assert row["network"] == "lenet"
+    assert row["difference"] == 0
+    assert row["quartiles"][0] <= row["gain"] <= row["quartiles"][1]
+
+
+def test_the_difference_of_outputs_is_a_share_of_the_largest(script: dict[str, object]) -> None:
+    measured = script["measured"]
+    assert callable(measured)
+    outputs = [np.array([1.0, -4.0]), np.array([1.0, -4.4])]
+    row = measured("x", lambda: outputs[0], lambda: outputs[1], rounds=4)
+    assert row["difference"] == pytest.approx(0.1)

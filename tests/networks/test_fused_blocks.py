@@ -1,0 +1,97 @@
+"""Depthwise layers with the 1x1 layers behind them, as relay.build fuses them: ONNX Runtime's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import onnx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from onnx_net import Net, check
+
+from tvm_neocpu import pipeline, relay
+from tvm_neocpu.contrib.model_zoo import build
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.fused_block import cost
+from tvm_neocpu.topi.fused_block.template import layers_of
+
+# On two cores layers at 14x14 wait for each other's channels.
+TARGET = parse_target("llvm -mcpu=znver3 -num-cores=2")
+
+
+@dataclass(frozen=True)
+class Chain:
+    """1x1 -> depthwise -> 1x1, maybe with a sum around it; everything that may be odd is."""
+
+    batch: int
+    channels: int
+    expanded: int
+    height: int
+    width: int
+    kernel: int
+    stride: int
+    pads: tuple[int, int, int, int]
+    activation: str
+    residual: bool
+
+    def model(self) -> onnx.ModelProto:
+        net = Net((self.batch, self.channels, self.height, self.width), biases=True)
+        x = net("Relu", net.conv("data", self.channels, self.channels))
+        y = self._active(net, net.conv(x, self.channels, self.expanded))
+        window = {"strides": [self.stride] * 2, "pads": list(self.pads)}
+        y = net.conv(y, self.expanded, self.expanded, self.kernel, self.expanded, **window)
+        y = net.conv(self._active(net, y), self.expanded, self.channels)
+        same = self.stride == 1 and self.pads == (self.kernel // 2,) * 4
+        return net.model(net("Add", y, x) if self.residual and same else y)
+
+    def _active(self, net: Net, x: str) -> str:
+        return x if self.activation == "none" else net(self.activation, x)
+
+
+CHAINS = st.builds(
+    Chain,
+    batch=st.sampled_from([1, 1, 2, 3]),
+    channels=st.sampled_from([8, 12, 16, 24, 40]),
+    expanded=st.sampled_from([16, 24, 48, 72]),
+    height=st.integers(5, 20),
+    width=st.integers(5, 20),
+    kernel=st.sampled_from([3, 3, 5]),
+    stride=st.sampled_from([1, 2]),
+    pads=st.tuples(*[st.integers(0, 2)] * 4) | st.just((1, 1, 1, 1)),
+    activation=st.sampled_from(["none", "Relu", "HardSwish", "Sigmoid"]),
+    residual=st.booleans(),
+)
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(chain=CHAINS)
+def test_any_chain_computes_what_onnx_runtime_does(
+    chain: Chain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))
+        check(chain.model())
+
+
+def test_a_chain_with_a_residual_is_fused_and_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))
+    model = Chain(2, 16, 48, 14, 14, 3, 1, (1, 1, 1, 1), "HardSwish", residual=True).model()
+    assert groups(model) == 1
+    check(model)
+
+
+def test_mobilenet_v2_is_fused_at_14x14_on_two_cores() -> None:
+    assert groups(build("mobilenet_v2")) >= 5
+
+
+def groups(model: onnx.ModelProto) -> int:
+    """Functions of groups in the network as it is lowered for two cores."""
+    mod, _ = relay.frontend.from_onnx(model)
+    functions = pipeline.lower(mod, TARGET.cpu).functions.values()
+    return sum(layers_of(func) is not None for func in functions)

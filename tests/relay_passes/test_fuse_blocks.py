@@ -1,0 +1,158 @@
+"""FuseBlocks: which calls become one, and what stays as it was."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tvm
+from tvm import relax, tirx
+
+from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
+from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
+from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.topi.fused_block import cost
+from tvm_neocpu.topi.fused_block.template import layers_of
+
+op = relax.op
+CPU = Cpu("haswell", AVX2, cores=2)
+Build = Callable[["Layers"], relax.Expr]
+
+
+class Layers:
+    """Writes layers of 16 channels at 14x14; ``x`` is the input."""
+
+    def __init__(self, builder: relax.BlockBuilder, x: relax.Var) -> None:
+        self.builder, self.x = builder, x
+
+    def __call__(self, value: relax.Expr) -> relax.Var:
+        return self.builder.emit(value)
+
+    def conv(self, x: relax.Expr, size: int = 1, groups: int = 1) -> relax.Var:
+        weight = relax.const(np.zeros((16, 16 // groups, size, size), "float32"))
+        layouts = {"data_layout": "NCHW8c", "out_layout": "NCHW8c", "kernel_layout": "OIHW"}
+        call = op.nn.conv2d(x, weight, padding=size // 2, groups=groups, **layouts)
+        return self(op.nn.relu(self(call)))
+
+    def depthwise(self, x: relax.Expr) -> relax.Var:
+        return self.conv(x, size=3, groups=16)
+
+
+@pytest.fixture(autouse=True)
+def fused_wherever_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))
+
+
+def lowered(build: Build) -> tvm.IRModule:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 2, 14, 14, 8), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(build(Layers(builder, x)))
+        builder.emit_func_output(result)
+    return FuseFunctions()(LowerToTemplates(CPU)(builder.get()))
+
+
+def calls(mod: tvm.IRModule) -> list[tuple[str, int]]:
+    """("fused_block" or "layer", count of operands) of each call, in order."""
+    values = [binding.value for block in mod["main"].body.blocks for binding in block.bindings]
+    return [
+        ("fused_block" if "block" in value.args[0].name_hint else "layer", len(value.args[1]))
+        for value in values
+        if isinstance(value, tvm.ir.Call)
+    ]
+
+
+def groups_in(build: Build) -> int:
+    before = lowered(build)
+    after = FuseBlocks(CPU)(before)
+    found = sum(name == "fused_block" for name, _ in calls(after))
+    if not found:
+        assert after.same_as(before)
+    return found
+
+
+def test_a_depthwise_layer_and_its_only_reader_become_one_call() -> None:
+    before = lowered(lambda net: net.conv(net.depthwise(net.conv(net.x))))
+    after = FuseBlocks(CPU)(before)
+    assert calls(before) == [("layer", 2), ("layer", 2), ("layer", 2)]
+    assert calls(after) == [("layer", 2), ("fused_block", 3)]
+    (func,) = (f for v, f in after.functions.items() if v.name_hint == "fused_block")
+    layers = layers_of(func)
+    assert layers is not None
+    assert layers[0] == "16x14x14->16 3x3 p1 depthwise -> 16x14x14->16 1x1"
+
+
+def test_its_function_is_not_scheduled_again() -> None:
+    after = FuseBlocks(CPU)(lowered(lambda net: net.conv(net.depthwise(net.x))))
+    scheduled = ScheduleFunctions(CPU)(after)
+    assert scheduled["fused_block"].same_as(after["fused_block"])
+
+
+def test_equal_blocks_share_a_function() -> None:
+    def two(net: Layers) -> relax.Expr:
+        return net.conv(net.depthwise(net.conv(net.depthwise(net.x))))
+
+    after = FuseBlocks(CPU)(lowered(two))
+    assert [name for name, _ in calls(after)] == ["fused_block", "fused_block"]
+    functions = [f for f in after.functions.values() if isinstance(f, tirx.PrimFunc)]
+    assert len(functions) == 1
+
+
+def test_a_residual_is_one_more_operand() -> None:
+    def block(net: Layers) -> relax.Expr:
+        weight = relax.const(np.zeros((16, 16, 1, 1), "float32"))
+        layouts = {"data_layout": "NCHW8c", "out_layout": "NCHW8c", "kernel_layout": "OIHW"}
+        return op.add(net(op.nn.conv2d(net.depthwise(net.x), weight, **layouts)), net.x)
+
+    assert calls(FuseBlocks(CPU)(lowered(block))) == [("fused_block", 4)]
+
+
+def read_twice(net: Layers) -> relax.Expr:
+    """A squeeze-excite gate reads the depthwise layer too."""
+    y = net.depthwise(net.x)
+    return op.add(net.conv(y), net(op.mean(y, [2, 3], keepdims=True)))
+
+
+def read_as_residual(net: Layers) -> relax.Expr:
+    """The 1x1 layer comes first, so that the sum is its epilogue."""
+    weight = relax.const(np.zeros((16, 16, 1, 1), "float32"))
+    layouts = {"data_layout": "NCHW8c", "out_layout": "NCHW8c", "kernel_layout": "OIHW"}
+    y = net(op.nn.conv2d(net.x, weight, **layouts))
+    return op.add(y, net.depthwise(net.x))
+
+
+APART: dict[str, Build] = {
+    "a gate reads it too": read_twice,
+    "it is the residual of another layer": read_as_residual,
+    "a pool stands between": lambda net: net.conv(
+        net(op.nn.max_pool2d(net.depthwise(net.x), [3, 3], padding=1, layout="NCHW8c"))
+    ),
+    "its reader is no 1x1 layer": lambda net: net.conv(net.depthwise(net.x), size=3),
+    "it is the result": lambda net: net.depthwise(net.conv(net.x)),
+}
+
+
+@pytest.mark.parametrize("build", APART.values(), ids=APART.keys())
+def test_these_stay_apart(build: Build) -> None:
+    assert groups_in(build) == 0
+
+
+def test_layers_that_would_lose_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: 0.0)
+    assert groups_in(lambda net: net.conv(net.depthwise(net.x))) == 0
+
+
+def test_a_line_says_why_layers_stay_apart(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "tvm_neocpu"):
+        assert groups_in(APART["its reader is no 1x1 layer"]) == 0
+        assert groups_in(APART["it is the residual of another layer"]) == 0
+    said = [record.getMessage() for record in caplog.records if "apart" in record.getMessage()]
+    assert said == [
+        "left apart: 16x14x14->16 3x3 p1 is no 1x1 layer",
+        "left apart: 16x14x14->16 3x3 p1 depthwise is an operand of the epilogue",
+    ]

@@ -1,0 +1,1 @@
+"""The layers of random networks by kind; :mod:`random_layers` has the table of all."""

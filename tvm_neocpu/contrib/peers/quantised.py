@@ -1,0 +1,70 @@
+"""What a quantised network should compute, and how far from it an engine may be.
+
+There is no single answer. A sum that lies between two codes is rounded by its last bits, and the
+next layers carry the other code on: ONNX Runtime's own ways to run one file, which ONNX all allows,
+differ by 1e-2 to 3e-2 for ResNets of random weights. So its ways are compared with each other, and
+an engine may be twice as far away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+from numpy.typing import NDArray
+
+from tvm_neocpu.core.largest_error import largest_error
+
+# Of the largest value: four codes of 255, where ONNX Runtime's ways agree by chance.
+LEAST_TOLERANCE = 4 / 255
+_OPERATORS = (
+    "Quantize",
+    "Dequantize",
+    "DynamicQuantize",
+    "QLinear",
+    "ConvInteger",
+    "MatMulInteger",
+)
+# Computes what lies between a DQ and a Q in fp32, as ONNX defines it.
+_EXACT = "session.disable_quant_qdq"
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The outputs to compare with, and the largest error over the largest value that is right."""
+
+    outputs: list[NDArray[Any]]
+    tolerance: float
+
+
+def is_quantised(model: onnx.ModelProto) -> bool:
+    """Whether any operation makes or reads codes."""
+    return any(node.op_type.startswith(_OPERATORS) for node in model.graph.node)
+
+
+def expected_outputs(model: onnx.ModelProto, inputs: Mapping[str, NDArray[Any]]) -> Expected | None:
+    """For a quantised network; ``None`` for any other. Raises what ONNX Runtime raises.
+
+    Its integer kernels do not count: they saturate on CPUs without VNNI.
+    """
+    if not is_quantised(model):
+        return None
+    import onnxruntime
+
+    content = model.SerializeToString()
+
+    def run(level: Any) -> list[NDArray[Any]]:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = level
+        options.log_severity_level = 4
+        options.add_session_config_entry(_EXACT, "1")
+        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        known = {value.name for value in session.get_inputs()}
+        return list(session.run(None, {n: a for n, a in inputs.items() if n in known}))
+
+    levels = onnxruntime.GraphOptimizationLevel
+    outputs = run(levels.ORT_DISABLE_ALL)
+    spread = largest_error(run(levels.ORT_ENABLE_ALL), outputs)
+    return Expected(outputs, max(2 * spread, LEAST_TOLERANCE))

@@ -1,0 +1,77 @@
+"""Our profile beside a peer's: the layers that both have, by their ONNX nodes."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
+from tvm_neocpu.contrib.profile.peer_layers import PeerLayer
+from tvm_neocpu.contrib.profile.profile_network import Profile
+
+
+@dataclass(frozen=True)
+class ComparedLayer:
+    """A node that both engines time; what each fused into it is in its seconds."""
+
+    node: str
+    what: str
+    ours: float
+    theirs: float
+
+    @property
+    def ratio(self) -> float:
+        """How often as long the peer takes."""
+        return self.theirs / self.ours if self.ours else float("inf")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """``ours_elsewhere`` and ``theirs_elsewhere``: seconds of all layers that have no partner."""
+
+    peer: str
+    layers: tuple[ComparedLayer, ...]
+    ours_elsewhere: float
+    theirs_elsewhere: float
+
+
+def compare_layers(
+    profile: Profile, peer: str, layers: Iterable[PeerLayer], nodes: OnnxNodes
+) -> Comparison:
+    """The profile's named rows beside the peer's layers of the same names."""
+    theirs: dict[str, float] = defaultdict(float)
+    elsewhere = 0.0
+    ours = {row.node: row for row in profile.rows if row.node}
+    for layer in layers:
+        name = nodes.heavy_behind(layer.names) if layer.computes else ""
+        if name in ours:
+            theirs[name] += layer.seconds
+        else:
+            elsewhere += layer.seconds
+    both = tuple(
+        ComparedLayer(name, row.what, row.call.seconds, theirs[name])
+        for name, row in ours.items()
+        if name in theirs
+    )
+    alone = sum(row.call.seconds for row in profile.rows if row.node not in theirs)
+    return Comparison(peer, both, alone, elsewhere)
+
+
+def as_json(comparison: Comparison) -> dict[str, Any]:
+    """Everything, in milliseconds."""
+    return {
+        "peer": comparison.peer,
+        "layers": [
+            {
+                "node": layer.node,
+                "what": layer.what,
+                "ms": layer.ours * 1e3,
+                "peer_ms": layer.theirs * 1e3,
+            }
+            for layer in comparison.layers
+        ],
+        "elsewhere_ms": comparison.ours_elsewhere * 1e3,
+        "peer_elsewhere_ms": comparison.theirs_elsewhere * 1e3,
+    }
