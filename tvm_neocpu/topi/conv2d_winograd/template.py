@@ -149,14 +149,8 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     return schedule_parts(sch, anchor, cpu, geometry)
 
 
-def schedule_parts(
-    sch: Schedule,
-    anchor: Anchor,
-    cpu: Cpu,
-    geometry: WinogradGeometry,
-    registers: int = steps.MAX_VECTORS,
-) -> SBlockRV:
-    """The same of any geometry; a statement of the product takes at most so many ``registers``.
+def schedule_parts(sch: Schedule, anchor: Anchor, cpu: Cpu, geometry: WinogradGeometry) -> SBlockRV:
+    """The same of any geometry like this one's.
 
     # parallel chunk of tile rows: pad; pack all channels; for o: product; inverse, epilogue
     """
@@ -168,7 +162,7 @@ def schedule_parts(
     steps.unroll_and_vectorize(sch, output, unit, pixels=2)
     sch.set_scope(inverse, 0, steps.LOCAL)
     expand_transform(sch, sch.get_sblock(COLUMNS), vector, unit)
-    block_product(sch, anchor.block, per_block, geometry, unit, registers)
+    block_product(sch, anchor.block, per_block, geometry, cpu)
     pack_input(sch, chunk, geometry, cpu)
     return output
 
@@ -207,10 +201,12 @@ def block_product(
     product: SBlockRV,
     per_block: LoopRV,
     geometry: WinogradGeometry,
-    unit: VectorUnit,
-    registers: int,
+    cpu: Cpu,
 ) -> None:
     """# for u, v: for ty, tx: (acc = 0; for ico, ici: tile of reg_m x reg_n x oc_bn)."""
+    unit, by = cpu.unit(geometry.conv.types.accumulator), geometry.dot(cpu)
+    # An instruction for integers has no more lanes than a register.
+    registers, temporaries = (steps.MAX_VECTORS, 0) if by is None else (1, by.temporaries)
     sch.compute_at(product, per_block, preserve_unit_loops=True)
     *_, u, v, ty, tx, c, ico, ici = sch.get_loops(product)
     ty, tyi = steps.split_off(sch, ty, geometry.register_rows)
@@ -224,7 +220,7 @@ def block_product(
     steps.vectorize_lanes(sch, c, unit, registers)
     prefetch_next_panel(sch, ici)
     pixels = geometry.register_rows * geometry.config.reg_n
-    keep_rolled(sch, ici, pixels, unit.registers_of(geometry.config.oc_bn), unit)
+    keep_rolled(sch, ici, pixels, unit.registers_of(geometry.config.oc_bn), unit, temporaries)
     zero = sch.decompose_reduction(product, ico)
     steps.unroll_and_vectorize(sch, zero, unit, pixels=2)
 

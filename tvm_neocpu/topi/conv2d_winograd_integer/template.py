@@ -72,8 +72,7 @@ def _quotient(multiple: tirx.Expr, divisor: int) -> tirx.Expr:
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
     geometry = IntegerWinogradGeometry(anchor.workload, anchor.config)
-    # A statement for each vector: an instruction has no more lanes than a register.
-    return schedule_parts(sch, anchor, cpu, geometry, registers=1)
+    return schedule_parts(sch, anchor, cpu, geometry)
 
 
 def pack_weight(
