@@ -118,5 +118,7 @@ def test_the_graph_names_the_types() -> None:
     weight = np.ones(layer.operands[1].shape, "int8")
     ones = np.ones((1, layer.out_shape[1], 1, 1))
     mod = layer_of(layer, weight, ones.astype("int32"), ones.astype("float32"))
-    (node,) = ExtractConvGraph(TARGET.cpu)(pipeline.fold(mod, TARGET.cpu)).convs
+    graph = ExtractConvGraph(TARGET.cpu)(pipeline.fold(mod, TARGET.cpu))
+    (node,) = graph.convs
+    assert {edge.dtype for edge in graph.edges} == {"uint8"}
     assert node.label.endswith("uint8 x int8 -> int32 -> int32")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -10,8 +12,10 @@ from tvm_neocpu.core.candidate import Candidate, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
+from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
@@ -21,6 +25,7 @@ from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds, ranked
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.tuning import candidates
 from tvm_neocpu.tuning.candidates import UNMEASURED_PENALTY, candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import LogContents, TuningLogWarning
@@ -176,6 +181,54 @@ def test_a_slow_scheme_is_kept_if_it_may_save_transforms(transform: float, kept:
     prices = TransformCosts(CPU, dict.fromkeys(moves, transform * 900 * seconds))
     found = candidates_of(graph, CPU, {CONV: records}, prices)[CONV]
     assert (slow in {scheme.config for scheme in found}) is kept
+
+
+class Detours:
+    """Transforms that cost no more than a detour: a distance between layouts."""
+
+    def __init__(self, seconds: float, rng: random.Random) -> None:
+        self._at = {block: rng.random() for block in range(65)}
+        self._seconds = seconds
+
+    def __call__(self, shape: object, before: Layout, after: Layout) -> float:
+        return self._seconds * abs(self._at[before.block] - self._at[after.block])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_no_plan_is_lost_with_the_schemes_that_are_dropped(seed: int, monkeypatch) -> None:
+    """A chain of three layers and a residual: two of them read what the first one writes."""
+    rng = random.Random(seed)
+    square = replace(CONV, in_channels=64)
+    shape = CONV.out_shape
+    nodes = (
+        GraphNode("data", NodeKind.BOUNDARY, "data", CONV.in_shape),
+        GraphNode("a", NodeKind.CONV, "a", shape, CONV),
+        GraphNode("b", NodeKind.CONV, "b", shape, square),
+        GraphNode("add", NodeKind.JOIN, "add", shape, join_channels=(64,)),
+        GraphNode("c", NodeKind.CONV, "c", shape, square),
+    )
+    edges = (
+        GraphEdge("data", "a", CONV.in_shape, "data"),
+        GraphEdge("a", "b", shape, "a"),
+        GraphEdge("a", "add", shape, "a"),
+        GraphEdge("b", "add", shape, "b"),
+        GraphEdge("add", "c", shape, "add"),
+    )
+    graph = ConvGraph(nodes, edges)
+    records = {
+        conv: [
+            Record(conv, p.config, (1e-3 * rng.uniform(1, 6),), "testcpu", 2)
+            for p in best_per_layout(conv, CPU)
+        ]
+        for conv in graph.workloads
+    }
+    prices = Detours(rng.choice((1e-4, 1e-3, 5e-3)), rng)
+    found = candidates_of(graph, CPU, records, prices)
+    monkeypatch.setattr(candidates, "_worth_keeping", lambda schemes, _: tuple(schemes))
+    every = candidates_of(graph, CPU, records, prices)
+    assert sum(map(len, found.values())) < sum(map(len, every.values()))
+    best, kept = (choose_layouts(graph, each, prices).seconds for each in (every, found))
+    assert kept == pytest.approx(best)
 
 
 def test_no_plan_is_no_plan() -> None:

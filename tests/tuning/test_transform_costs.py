@@ -27,6 +27,14 @@ def test_a_measured_transform_costs_what_was_measured() -> None:
     assert costs(SHAPE, Layout(16), Layout(32)) == 1e-3
 
 
+def test_bytes_cost_a_quarter() -> None:
+    costs = TransformCosts(CPU)
+    whole, part = (costs(SHAPE, Layout(16), Layout(32), dtype) for dtype in ("float32", "uint8"))
+    assert whole == costs(SHAPE, Layout(16), Layout(32))
+    fork = CPU.fork_join
+    assert part - fork == pytest.approx((whole - fork) / 4)
+
+
 def test_others_of_its_kind_are_corrected_by_the_same_factor() -> None:
     plain, known = TransformCosts(CPU), measured(TransformWorkload(*SHAPE, 16, 32), 1e-3)
     factor = 1e-3 / plain(SHAPE, Layout(16), Layout(32))

@@ -215,13 +215,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"use at most N samples (default: {SAMPLES})",
     )
-    parser.add_argument(
-        "--shape",
-        action="append",
-        default=[],
-        metavar="NAME:1,3,224,224",
-        help="the shape of an input that an ONNX file leaves open; may be repeated",
-    )
+    cli.add_shape_option(parser)
     images = ImageOptions()
     for name, kind, default in (
         ("--mean", _three_numbers, images.mean),

@@ -41,17 +41,23 @@ class GraphNode:
     join_channels: tuple[int, ...] = ()
 
 
+# What tensors consist of unless an edge says otherwise.
+FLOAT = "float32"
+
+
 @dataclass(frozen=True)
 class GraphEdge:
     """A tensor from ``src`` to ``dst``; ``shape`` is its logical size where a transform would sit.
 
     ``tensor`` names the tensor: edges that share it share the cost of one and the same transform.
+    ``dtype`` is the type of its elements.
     """
 
     src: str
     dst: str
     shape: Shape4
     tensor: str
+    dtype: str = FLOAT
 
 
 @dataclass(frozen=True)

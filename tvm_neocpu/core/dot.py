@@ -54,6 +54,9 @@ VPDPWSSD_VEX = DotProduct("vpdpwssd", 2, "int16", "int16", 1.0, 0, (128, 256))
 VPMADDWD_512 = DotProduct("vpmaddwd", 2, "int16", "int16", 0.5, 1, (128, 256, 512))
 VPMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 0.8, 1, (128, 256))
 PMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 0.8, 1, (128,))
+# Words of bytes, taken apart for two of these: slower, but of weights that are half as large.
+BYTES_BY_VPMADDWD_512 = DotProduct("bytes", 4, "uint8", "int8", 0.2, 3, (256, 512))
+BYTES_BY_VPMADDWD = DotProduct("bytes", 4, "uint8", "int8", 0.3, 3, (256,))
 # NEON multiplies bytes of different signs since Armv8.6. Its older ``sdot`` wants both signed: data
 # would have to be shifted by 128, and the sums corrected.
 USDOT = DotProduct("usdot", 4, "uint8", "int8", 1.0, 0, (128,))
@@ -69,6 +72,8 @@ BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("avx512bw", VPMADDWD_512),
     ("avx2", VPMADDWD),
     ("sse2", PMADDWD),
+    ("avx512bw", BYTES_BY_VPMADDWD_512),
+    ("avx2", BYTES_BY_VPMADDWD),
     ("i8mm", USDOT),
     ("neon", SMLAL),
 )

@@ -12,7 +12,7 @@ from tvm import relax
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape, variables
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, is_feature_map
 from tvm_neocpu.relay_passes.layouts.node_identity import identities_of
@@ -154,8 +154,8 @@ class _Walk:
         for operand in operands:
             if operand in self.decided_by and is_feature_map(operand):
                 tensor = self.tensors.get(operand, self.ids[operand])
-                edge = GraphEdge(self.decided_by[operand], identity, _shape4(operand), tensor)
-                self.edges.append(edge)
+                ends = self.decided_by[operand], identity
+                self.edges.append(GraphEdge(*ends, _shape4(operand), tensor, dtype_of(operand)))
 
     def _unique(self, name: str) -> str:
         """The name; from its second use on, with an ordinal."""

@@ -114,8 +114,8 @@ class BuiltModule:
     def inspect_source(self, fmt: str = "asm") -> str:
         """The generated code, as assembly (``"asm"``) or LLVM IR (``"ll"``).
 
-        Raises ModuleFileError for a library that was loaded: it has machine code only. A library
-        from the cache is compiled for this.
+        Raises ModuleFileError for a library that was loaded: it has machine code only. What came
+        out of the cache is compiled for this.
         """
         if fmt not in _FORMATS:
             raise ModuleFileError(f"no source format {fmt!r}; there are {', '.join(_FORMATS)}")

@@ -29,6 +29,7 @@ from tvm_neocpu.tuning.transform_costs import TransformCosts
 # NeoCPU, section 3.3.2, keeps at most about 100 schemes a convolution.
 MAX_SCHEMES = 100
 # A scheme that takes so many times what the best one takes is kept only if it may save transforms.
+# The margin is for prices of transforms that are off; see `_worth_keeping`.
 HOPELESS = 2.0
 # A scheme nobody measured is not believed to beat the best one that somebody did.
 UNMEASURED_PENALTY = 1.05
@@ -154,6 +155,12 @@ def _not_failed(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> tupl
 
 
 def _worth_keeping(schemes: list[Candidate], saved: _Savings) -> tuple[Candidate, ...]:
+    """Those that some network may need: every other one can be replaced by the best at a gain.
+
+    With the best in its place, and transforms around it, the neighbours may stay as they are. So no
+    plan is lost while a transform costs no more than a detour through a third layout. Prices that
+    are measured or guessed one by one do not keep to that: hence :data:`HOPELESS`.
+    """
     best, *others = sorted(schemes, key=lambda scheme: scheme.seconds)[:MAX_SCHEMES]
     kept = [
         scheme

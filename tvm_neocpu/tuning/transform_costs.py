@@ -16,6 +16,7 @@ from tvm_neocpu.core.conv_graph import Shape4
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
@@ -31,7 +32,7 @@ Floats: TypeAlias = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TransformCosts:
-    """A price for every transform; called with (shape, before, after), returns seconds."""
+    """A price for every transform; called with (shape, before, after, dtype), returns seconds."""
 
     cpu: Cpu
     measured: Mapping[TransformWorkload, float] = field(default_factory=dict)
@@ -45,8 +46,10 @@ class TransformCosts:
         }
         return cls(cpu, seconds)
 
-    def __call__(self, shape: Shape4, before: Layout, after: Layout) -> float:
-        move = TransformWorkload(*shape, before.block, after.block)
+    def __call__(
+        self, shape: Shape4, before: Layout, after: Layout, dtype: str = "float32"
+    ) -> float:
+        move = TransformWorkload(*shape, before.block, after.block, uniform(dtype))
         if move.is_free:
             return 0.0
         if move in self.measured:

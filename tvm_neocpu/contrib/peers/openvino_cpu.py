@@ -15,20 +15,26 @@ from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
 VERSION = openvino.__version__.split("-")[0]
 
 
+def compiled_for_latency(network: Network, **options: Any) -> openvino.CompiledModel:
+    """The network in float32 and one stream, with OpenVINO's ``options`` beside."""
+    core = openvino.Core()
+    model = core.read_model(network.content)
+    model.reshape({name: list(shape) for name, shape in network.shapes.items()})
+    config = {
+        "INFERENCE_NUM_THREADS": network.threads,
+        "PERFORMANCE_HINT": "LATENCY",
+        "NUM_STREAMS": 1,
+        "INFERENCE_PRECISION_HINT": "f32",
+        **options,
+    }
+    return core.compile_model(model, "CPU", config)
+
+
 class OpenVinoRunner(TimedRuns):
     """One inference request in one stream."""
 
     def __init__(self, network: Network) -> None:
-        core = openvino.Core()
-        model = core.read_model(network.content)
-        model.reshape({name: list(shape) for name, shape in network.shapes.items()})
-        config = {
-            "INFERENCE_NUM_THREADS": network.threads,
-            "PERFORMANCE_HINT": "LATENCY",
-            "NUM_STREAMS": 1,
-            "INFERENCE_PRECISION_HINT": "f32",
-        }
-        self._request = core.compile_model(model, "CPU", config).create_infer_request()
+        self._request = compiled_for_latency(network).create_infer_request()
         self._inputs = network.inputs  # OpenVINO reads this memory and does not keep it alive
         for name, array in self._inputs.items():
             self._request.set_tensor(name, openvino.Tensor(array, shared_memory=True))

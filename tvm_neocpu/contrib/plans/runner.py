@@ -12,6 +12,7 @@ from typing import Any
 import tvm
 from numpy.typing import NDArray
 
+from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, TimedRuns
 from tvm_neocpu.core.plan import Plan
@@ -40,7 +41,7 @@ class PlanRunner(TimedRuns):
         folded = open_onnx(network.content, network.shapes, network.target)
         lowered = folded.lower(plan)
         self._schemes = lowered.schemes
-        code = tvm.compile(lowered.module, folded.target).jit()
+        code = compile_network(lowered.module, folded.target).jit()
         self._network = WatchedNetwork(code, [tvm.runtime.tensor(a) for a in folded.inputs])
         self._wall = self._busy = 0.0
 

@@ -36,18 +36,9 @@ class OpenVinoLayers:
     HEAVY = frozenset({"Convolution", "FullyConnected", "MatMul"})
 
     def __init__(self, network: Network) -> None:
-        import openvino
+        from tvm_neocpu.contrib.peers.openvino_cpu import compiled_for_latency
 
-        core = openvino.Core()
-        model = core.read_model(network.content)
-        model.reshape({name: list(shape) for name, shape in network.shapes.items()})
-        config = {
-            "INFERENCE_NUM_THREADS": network.threads,
-            "PERFORMANCE_HINT": "LATENCY",
-            "INFERENCE_PRECISION_HINT": "f32",
-            "PERF_COUNT": True,
-        }
-        compiled = core.compile_model(model, "CPU", config)
+        compiled = compiled_for_latency(network, PERF_COUNT=True)
         self._fused = {
             op.friendly_name: _original_names(op) for op in compiled.get_runtime_model().get_ops()
         }

@@ -9,6 +9,7 @@ from typing import Any
 import tvm
 from tvm import tirx
 
+from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.onnx_nodes import OnnxNodes, kth_of_equal
 from tvm_neocpu.contrib.peers.runner import Network
@@ -90,7 +91,8 @@ def profile_network(network: Network, ceilings: Ceilings, runs: int) -> Profile:
     cpu = folded.cpu
     lowered = folded.lower(choose_plan(folded.graph, cpu, current_history(cpu)))
     inputs = [tvm.runtime.tensor(array) for array in folded.inputs]
-    found = watch_calls(tvm.compile(lowered.module, folded.target).jit(), inputs, runs)
+    code = compile_network(lowered.module, folded.target).jit()
+    found = watch_calls(code, inputs, runs)
     groups = _groups_of(lowered.module)
     schemes = [lowered.schemes.get(call.name) for call in found.calls]
     nodes = OnnxNodes(network.model, network.shapes)

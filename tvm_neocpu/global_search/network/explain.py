@@ -180,7 +180,7 @@ def _transforms(
         before = picked[source].writes
         readers = dict.fromkeys(index[edge.dst] for edge in edges)
         for after in sorted({picked[reader].reads for reader in readers} - {before}):
-            seconds = layout_graph.transform_seconds(shape, before, after)
+            seconds = layout_graph.transform_seconds(shape, before, after, edges[0].dtype)
             if seconds == 0:
                 continue
             targets = [reader for reader in readers if picked[reader].reads == after]

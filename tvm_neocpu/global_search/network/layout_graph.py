@@ -23,12 +23,13 @@ import numpy as np
 
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.conv_graph import FLOAT, ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 
-TransformSeconds = Callable[[Shape4, Layout, Layout], float]
+# (shape, before, after), and the element type where it is not float32.
+TransformSeconds = Callable[..., float]
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,8 @@ def build_layout_graph(
 
     candidates: the schemes of every workload of the graph.
     transform_seconds: ``transform_seconds(shape, before, after)`` is the time of transforming a
-        tensor of logical shape (N, C, H, W), in seconds; 0 for a transform that moves nothing.
+        tensor of logical shape (N, C, H, W), in seconds; 0 for a transform that moves nothing. Of
+        other elements than float32 a fourth argument names the type.
 
     Raises InvalidProblemError for a workload with an empty list of schemes or a time that is nan,
     and KeyError for a workload that ``candidates`` lacks.
@@ -94,7 +96,9 @@ def build_layout_graph(
             shared = len(node_costs)
             node_costs.append(np.zeros(2))
             names.append(f"{edges[0].tensor} as {layout}")
-            made = [transform_seconds(edges[0].shape, o.writes, layout) for o in source]
+            made = [
+                transform_seconds(edges[0].shape, o.writes, layout, edges[0].dtype) for o in source
+            ]
             pays = np.array([[0.0, seconds] for seconds in made])
             edge_costs.append(((index[edges[0].src], shared), pays))
             for target in {edge.dst for edge in edges}:
@@ -108,8 +112,9 @@ def build_layout_graph(
 def _broadcasting(price: TransformSeconds) -> TransformSeconds:
     """The same price, but 0 for a single channel: it broadcasts over any block as it is stored."""
 
-    def seconds(shape: Shape4, before: Layout, after: Layout) -> float:
-        return 0.0 if shape[1] == 1 else price(shape, before, after)
+    def seconds(shape: Shape4, before: Layout, after: Layout, dtype: str) -> float:
+        named = () if dtype == FLOAT else (dtype,)
+        return 0.0 if shape[1] == 1 else price(shape, before, after, *named)
 
     return seconds
 
@@ -177,7 +182,7 @@ def _transform_matrix(
     source: Sequence[Option], target: Sequence[Option], edge: GraphEdge, price: TransformSeconds
 ) -> Costs:
     pairs = {(s.writes, t.reads) for s in source for t in target}
-    cost = {pair: price(edge.shape, *pair) for pair in pairs}
+    cost = {pair: price(edge.shape, *pair, edge.dtype) for pair in pairs}
     return np.array([[cost[s.writes, t.reads] for t in target] for s in source])
 
 

@@ -21,6 +21,7 @@ from tvm.ir import Call, Expr
 from tvm.tirx.op import register_intrin_lowering
 
 from tvm_neocpu.core.dot import WORD_BITS, DotProduct
+from tvm_neocpu.core.types import item_bytes
 
 WORD, DOT = "tirx.neocpu_word", "tirx.neocpu_dot"
 WORD_TYPE = "int32"
@@ -69,8 +70,10 @@ def _lowered(call: Call, by: DotProduct) -> Expr:
     if bits not in by.widths or bits not in forms:
         return _arithmetic(total, data, weights, by, lanes)
     form = forms[bits]
-    data = tirx.reinterpret(f"{form.data}x{lanes * by.elements}", data)
-    weights = tirx.reinterpret(f"{form.weight}x{lanes * by.elements}", weights)
+    data, weights = (
+        tirx.reinterpret(f"{dtype}x{bits // 8 // item_bytes(dtype)}", each)
+        for each, dtype in ((data, form.data), (weights, form.weight))
+    )
     return form.call(total, data, weights, f"{WORD_TYPE}x{lanes}")
 
 
@@ -130,6 +133,21 @@ def _by_halves(total: Expr, data: Expr, weights: Expr, dtype: str) -> Expr:
     return total
 
 
+def _bytes_apart(intrinsic: str, total: Expr, data: Expr, weights: Expr, dtype: str) -> Expr:
+    """Bytes 0 and 2 of every word as 16 bits, and bytes 1 and 3: two products of two each."""
+    lanes = 2 * _lanes_of(total)
+    eight, low = (tirx.Broadcast(tirx.const(bits, "int16"), lanes) for bits in (8, 255))
+    unsigned = tirx.reinterpret(f"uint16x{lanes}", data)
+    odd = unsigned >> tirx.Broadcast(tirx.const(8, "uint16"), lanes)
+    pairs = (
+        (data & low, (weights << eight) >> eight),
+        (tirx.reinterpret(f"int16x{lanes}", odd), weights >> eight),
+    )
+    for pair in pairs:
+        total = total + tirx.call_llvm_pure_intrin(dtype, intrinsic, *pair)
+    return total
+
+
 # By the instruction's name and the bits of a vector.
 _INSTRUCTIONS: dict[str, dict[int, _Instruction]] = {
     "vpdpbusd": {
@@ -147,6 +165,10 @@ _INSTRUCTIONS: dict[str, dict[int, _Instruction]] = {
             (256, "avx2.pmadd.wd"),
             (512, "avx512.pmaddw.d.512"),
         )
+    },
+    "bytes": {
+        bits: _Instruction("int16", "int16", partial(_bytes_apart, f"llvm.x86.{intrinsic}"))
+        for bits, intrinsic in ((256, "avx2.pmadd.wd"), (512, "avx512.pmaddw.d.512"))
     },
     "usdot": {
         128: _Instruction("int8", "int8", partial(_fused, "llvm.aarch64.neon.usdot")),
