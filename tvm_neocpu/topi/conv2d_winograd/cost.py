@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
@@ -12,8 +12,10 @@ from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
     LONG_STEP,
+    LOOP_END_CYCLES,
     MAX_GROUP,
     PANEL_SHARE,
+    ROLLED_CYCLES,
     Traffic,
     Work,
     is_written_out,
@@ -50,7 +52,7 @@ def seconds_of(geometry: WinogradGeometry, cpu: Cpu) -> float:
     from_l2 = streamed(steps * row_bytes, row_bytes, cpu)
     requests = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
     step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, geometry.dot(cpu))
-    step += _loop_overhead(geometry, pixels, vectors, unit)
+    step += _loop_overhead(geometry, pixels, vectors, cpu)
     per_register_tile = steps * step + 2.0 * pixels * vectors + 20
     cycles = tiled.products * (tiles / pixels) * geometry.out_blocks * per_register_tile
     in_vectors = transform_unit.registers_of(geometry.transformed_channels)
@@ -63,14 +65,17 @@ def seconds_of(geometry: WinogradGeometry, cpu: Cpu) -> float:
     return seconds(work, cpu) + passes_before * cpu.fork_join
 
 
-def _loop_overhead(
-    geometry: WinogradGeometry, pixels: int, vectors: int, unit: VectorUnit
-) -> float:
+def _loop_overhead(geometry: WinogradGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:
     """Loop control, and what a short step in a loop costs beyond it.
 
     That was seen with 16 registers. With 32 most steps are long, and nobody measured the others.
     """
-    steps = geometry.inner_steps
+    steps, unit = geometry.inner_steps, cpu.unit(geometry.conv.types.accumulator)
+    by = geometry.dot(cpu)
+    if by is not None and unit.spills_unrolled(pixels, vectors, by.temporaries):
+        # Kept rolled, however few steps there are (Zen 3, 3x224x224 7x7 s2: 6 tiles x 2 vectors of
+        # 8 steps 1759 us, 4 x 2 of as many products 1505).
+        return ROLLED_CYCLES + LOOP_END_CYCLES / steps + SHORT_ROLLED_CYCLES
     short = pixels * vectors < LONG_STEP and unit.registers == FEW_REGISTERS
     rolled = short and not is_written_out(steps, pixels, vectors)
     return loop_cycles(steps, pixels, vectors) + SHORT_ROLLED_CYCLES * rolled

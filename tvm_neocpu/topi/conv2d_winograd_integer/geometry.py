@@ -13,7 +13,12 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import geometry as fp32
-from tvm_neocpu.topi.conv2d_winograd.geometry import TiledConv, WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.geometry import (
+    TiledConv,
+    WinogradConfig,
+    WinogradGeometry,
+    seen_by_tiles,
+)
 from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
 from tvm_neocpu.topi.conv2d_winograd_integer.matrices import (
     IntegerMatrices,
@@ -55,7 +60,16 @@ class IntegerWinogradGeometry(WinogradGeometry):
 
     @cached_property
     def tiled(self) -> IntegerTiledConv:
-        return IntegerTiledConv(self.conv, self.config.tile, plain=False)
+        return tiled_conv(self.conv, self.config.tile, self.config.ic_bn == 0)
+
+    @property
+    def ic_bn(self) -> int:
+        """All lanes of a first convolution: those without a channel have weights of zero."""
+        return self.stored_ic_bn
+
+    @property
+    def in_blocks(self) -> int:
+        return math.ceil(self.in_channels / self.ic_bn)
 
     @property
     def factor_type(self) -> str:
@@ -69,20 +83,25 @@ class IntegerWinogradGeometry(WinogradGeometry):
         return cpu.dot_of(WORD)
 
 
+def tiled_conv(conv: ConvWorkload, tile: int, plain: bool) -> IntegerTiledConv:
+    """What tiles see of a convolution over blocked data, or over plain data in its phases."""
+    return IntegerTiledConv(seen_by_tiles(conv, plain), tile, plain)
+
+
 def misfit(conv: ConvWorkload, config: IntegerWinogradConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
-    if config.ic_bn < WORD or config.ic_bn % WORD:
+    if config.ic_bn % WORD:
         return f"its ic_bn {config.ic_bn} is no whole number of words"
-    return fp32.misfit(conv, config) or overflow(conv, config.tile)
+    return fp32.misfit(conv, config) or overflow(conv, config.tile, config.ic_bn == 0)
 
 
-def overflow(conv: ConvWorkload, tile: int) -> str | None:
+def overflow(conv: ConvWorkload, tile: int, plain: bool = False) -> str | None:
     """What does not fit its type in the worst case; ``None`` where everything fits.
 
     Transformed data and weights have 16 bits. An output has 32, less the bits of its divisor:
     1827 channels of a 3x3 kernel, whether F(2x2) or F(4x4).
     """
-    tiled = IntegerTiledConv(conv, tile, plain=False)
+    tiled = tiled_conv(conv, tile, plain)
     down, across = tiled.matrices
     data, weight = np.iinfo(conv.types.data), np.iinfo(conv.types.weight)
     largest = np.iinfo(FACTOR_TYPE).max

@@ -22,15 +22,17 @@ from tvm_neocpu.topi.conv2d_winograd_integer.geometry import (
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
-    """What the fp32 template accepts, of blocked data, where no sum can overflow."""
-    return not conv.reads_plain and pays_for_transforms(conv) and bool(allowed_tiles(conv))
+    """What the fp32 template accepts, where no sum can overflow."""
+    return pays_for_transforms(conv) and bool(allowed_tiles(conv))
 
 
 def allowed_tiles(conv: ConvWorkload) -> tuple[int, ...]:
     """Tile sizes that save products and whose sums fit; all are exact, so that no cap applies."""
     if not tile_limit():
         return ()
-    return tuple(tile for tile in saving_tiles(conv) if overflow(conv, tile) is None)
+    return tuple(
+        tile for tile in saving_tiles(conv) if overflow(conv, tile, conv.reads_plain) is None
+    )
 
 
 def forbids(conv: ConvWorkload, config: IntegerWinogradConfig) -> str | None:
@@ -45,6 +47,8 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerWinogradConfig, ...]:
         [f for f in factors(channels) if MIN_BLOCK <= f <= 4 * unit.lanes]
         for channels in (conv.in_channels, conv.out_channels)
     )
+    if conv.reads_plain:
+        blocks_in = [0]
     return tuple(
         IntegerWinogradConfig(ic_bn, oc_bn, tile, reg_n, reg_m, th_bn, parallel_oc)
         for tile in allowed_tiles(conv)

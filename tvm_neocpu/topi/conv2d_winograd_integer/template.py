@@ -15,6 +15,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd import phases
 from tvm_neocpu.topi.conv2d_winograd.template import (
     PRODUCT,
     STORE,
@@ -35,9 +36,10 @@ from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
 def compute(
     data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: IntegerWinogradConfig
 ) -> te.Tensor:
-    """``data``: uint8 (N, C/x, H, W, x); returns int32 (N, K/y, OH, OW, y).
+    """``data``: uint8 (N, C/x, H, W, x), or (N, C, H, W) when ``ic_bn == 0``.
 
-    ``weight``: (K/y, a, b, C/x, x/2, y) words for a x b products a tile.
+    ``weight``: (K/y, a, b, C/x, x/2, y) words for a x b products a tile. Returns int32
+    (N, K/y, OH, OW, y).
     """
     geometry = IntegerWinogradGeometry(conv, config)
     packed = transform_input(data, geometry)
@@ -81,6 +83,9 @@ def pack_weight(
     """(K, C, KH, KW) -> G g G^T in words (K/y, a, b, C/x, x/2, y)."""
     geometry = IntegerWinogradGeometry(conv, config)
     down, across = (np.array(m.g, dtype=np.float64) for m in geometry.tiled.matrices)
+    if geometry.tiled.plain:
+        lanes = geometry.ic_bn - geometry.in_channels
+        weight = np.pad(phases.split_taps(weight, conv), [(0, 0), (0, lanes), (0, 0), (0, 0)])
     taps = weight.astype(np.float64).reshape(-1, down.shape[1] * across.shape[1])
     # Doubles hold these integers exactly, and are multiplied faster than integers.
     transformed = (np.kron(down, across) @ taps.T).astype(FACTOR_TYPE)
