@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -80,3 +81,53 @@ def page(lines: list[tuple[str, str, int]], width: int, height: int) -> NDArray[
         draw.text((30, top), text, fill="black", font=font(name, size))
         top += 2 * size
     return np.asarray(image)
+
+
+FONTS = (
+    "DejaVuSans.ttf",
+    "DejaVuSerif.ttf",
+    "DejaVuSansMono.ttf",
+    "DejaVuSerif-Bold.ttf",
+    "DejaVuSansCondensed.ttf",
+    "DejaVuSans-Bold.ttf",
+    "",
+)
+WORDS = (
+    *("convolution", "winograd", "batch", "norm", "layout", "tensor", "kernel", "vector", "cache"),
+    *("memory", "schedule", "float", "integer", "scale", "range", "network", "image", "train"),
+    *("model", "layer", "channel", "window", "stride", "padding", "pool", "dense", "graph", "node"),
+    *("edge", "cost", "plan", "time", "power", "noise"),
+)
+
+
+def random_lines(count: int, seed: int) -> list[tuple[str, str, int]]:
+    """Lines of one to three words and perhaps a number, as `page` takes them."""
+    rng = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        words = [rng.choice(WORDS) for _ in range(rng.randint(1, 3))]
+        words += [str(rng.randint(0, 9999))] * rng.randint(0, 1)
+        text = rng.choice((str.lower, str.upper, str.title))(" ".join(words))
+        lines.append((text, rng.choice(FONTS), rng.choice((20, 24, 28, 32, 40, 48))))
+    return lines
+
+
+def line_image(line: tuple[str, str, int]) -> NDArray[np.uint8]:
+    """An image of one line, cut out around its text as the detector's boxes are."""
+    image = page([line], 60 + line[2] * len(line[0]), 2 * line[2] + 30)
+    rows, columns = (np.flatnonzero((image < 128).any(axis=(axis, 2))) for axis in (1, 0))
+    around = line[2] // 6
+    top, left = max(rows[0] - around, 0), max(columns[0] - around, 0)
+    return np.ascontiguousarray(image[top : rows[-1] + around, left : columns[-1] + around])
+
+
+@dataclass
+class Watched:
+    """A network's session that keeps what it was asked."""
+
+    session: Any
+    seen: list[dict[str, NDArray[np.float32]]] = field(default_factory=list)
+
+    def __call__(self, image: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        self.seen.append({"x": image})
+        return self.session(image)

@@ -10,10 +10,7 @@ from functools import partial
 import pytest
 from fleet import LoopbackFleet
 
-from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.core.errors import FleetError
-from tvm_neocpu.folded_network import open_onnx
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.tuning.fleet import remote_workers, tracker
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely, RemoteWorkers
@@ -21,13 +18,6 @@ from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
 from tvm_neocpu.tuning.measuring.child_process import ChildDied
 
 KEY = "loopback"
-
-
-@pytest.fixture(scope="module")
-def network():
-    model = model_zoo.build("lenet")
-    shapes = resolve_shapes(model.graph, {})
-    return partial(open_onnx, model.SerializeToString(), shapes, "llvm")
 
 
 def hang(process) -> None:

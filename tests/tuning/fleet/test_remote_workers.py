@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from fleet import LoopbackFleet, kill
 
-from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.core.errors import FleetError
 from tvm_neocpu.core.largest_error import largest_error
-from tvm_neocpu.folded_network import open_onnx
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.tuning.fleet import remote_workers
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely, RemoteWorkers
@@ -23,13 +18,6 @@ from tvm_neocpu.tuning.measuring.child_process import ChildDied
 pytestmark = [pytest.mark.compiler, pytest.mark.slow]
 
 KEY = "loopback"
-
-
-@pytest.fixture(scope="module")
-def network():
-    model = model_zoo.build("lenet")
-    shapes = resolve_shapes(model.graph, {})
-    return partial(open_onnx, model.SerializeToString(), shapes, "llvm")
 
 
 def test_two_servers_one_of_them_killed(network, monkeypatch):

@@ -19,6 +19,7 @@ from tvm_neocpu.frontend.converters.geometry.windows import SAME, window_axis
 from tvm_neocpu.frontend.converters.node import Array, Node
 from tvm_neocpu.frontend.converters.quantize import scalar
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
+from tvm_neocpu.relay_passes.quantized.encoding import integer_weight
 
 # By the number of spatial axes.
 _CONVOLUTIONS: Mapping[int, Callable[..., relax.Expr]] = MappingProxyType(
@@ -70,7 +71,7 @@ def _constant_matmul(node: Node, left: tuple[int, int], right: tuple[int, int]) 
     one = zero is None or static_shape_of(zero.ty) in ((), (1,))
     if weight is None or weight.ndim != 2 or str(data.ty.dtype) != "uint8" or not one:
         return None
-    product = relax.op.matmul(data, _narrow(weight), out_dtype="int32")
+    product = relax.op.matmul(data, integer_weight(weight), out_dtype="int32")
     return _corrected(node, node.emit(product), zero, weight.sum(axis=0))
 
 
@@ -85,13 +86,6 @@ def _differences(node: Node, places: tuple[int, int], leading: int) -> Array | N
     if zero.size > 1 and leading:
         zero = zero.reshape(-1, *[1] * leading)
     return weight.astype("int32") - zero.astype("int32")
-
-
-def _narrow(weight: Array) -> relax.Constant:
-    """As int8, or int16 where differences do not fit."""
-    limits = np.iinfo("int8")
-    fits = weight.min(initial=0) >= limits.min and weight.max(initial=0) <= limits.max
-    return relax.const(weight.astype("int8" if fits else "int16"))
 
 
 def _corrected(node: Node, product: relax.Var, zero: relax.Expr | None, sums: Array) -> relax.Var:
@@ -152,7 +146,7 @@ def _constant_conv(
     values, image = _differences(node, weight, leading=3), node.required(data[0])
     if values is None or node.rank != 4 or str(image.ty.dtype) != "uint8":
         return None
-    product = relax.op.nn.conv2d(image, _narrow(values), *window, out_dtype="int32")
+    product = relax.op.nn.conv2d(image, integer_weight(values), *window, out_dtype="int32")
     sums = values.sum(axis=1)
     strides, pads, dilations, _ = window
     if not any(pads):

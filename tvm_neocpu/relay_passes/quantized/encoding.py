@@ -75,16 +75,6 @@ class CodedConstant:
         flat = first.reshape(-1)
         return flat[:1].reshape(()) if np.all(flat == flat[0]) else flat
 
-    def weight(self) -> relax.Constant:
-        """The differences as an int8 constant, or as int16 where they do not fit.
-
-        uint8 weights around 128 are int8 weights around 0.
-        """
-        values = self.differences
-        limits = np.iinfo("int8")
-        fits = values.size == 0 or (values.min() >= limits.min and values.max() <= limits.max)
-        return constant_of(values.astype("int8" if fits else "int16"))
-
     def moved(self, call: relax.Call) -> CodedConstant | None:
         """What the call makes of this operand; ``None`` for a call that is no move."""
         if op_name(call) not in _MOVES:
@@ -93,6 +83,16 @@ class CodedConstant:
         function = NUMPY_OPS[op_name(call)]
         parts = [function(call.attrs, a, *rest) for a in (self.integers, self.scale, self.zero)]
         return CodedConstant(*parts)
+
+
+def integer_weight(differences: Array) -> relax.Constant:
+    """Weights less their zero point as an int8 constant, or as int16 where they do not fit.
+
+    uint8 weights around 128 are int8 weights around 0.
+    """
+    limits = np.iinfo("int8")
+    fits = differences.min(initial=0) >= limits.min and differences.max(initial=0) <= limits.max
+    return constant_of(differences.astype("int8" if fits else "int16"))
 
 
 def coded_constant(data: relax.Expr, scaling: Scaling | None) -> CodedConstant | None:

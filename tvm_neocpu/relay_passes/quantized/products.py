@@ -12,7 +12,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.constants import Array
 from tvm_neocpu.relay_passes.ir.exprs import ints
-from tvm_neocpu.relay_passes.quantized.encoding import CodedConstant
+from tvm_neocpu.relay_passes.quantized.encoding import CodedConstant, integer_weight
 from tvm_neocpu.relay_passes.quantized.rewriter import Rewriter, Stored
 from tvm_neocpu.relay_passes.quantized.sums import Sum, Term
 
@@ -40,7 +40,7 @@ def conv2d(rewriter: Rewriter, call: relax.Call) -> Sum | None:
         padding = [0, 0, 0, 0]
     product = relax.op.nn.conv2d(
         tensor,
-        weight.weight(),
+        integer_weight(weight.differences),
         strides=list(attrs.strides),
         padding=padding,
         dilation=list(attrs.dilation),
@@ -64,7 +64,9 @@ def matmul(rewriter: Rewriter, call: relax.Call) -> Sum | None:
     columns = weight.differences.sum(axis=0)
     if scale is None or not _fits(weight, 0, columns, zero):
         return None
-    product = relax.op.matmul(data.codes.tensor, weight.weight(), out_dtype="int32")
+    product = relax.op.matmul(
+        data.codes.tensor, integer_weight(weight.differences), out_dtype="int32"
+    )
     return _scaled(rewriter, product, data, scale, -zero * columns)
 
 

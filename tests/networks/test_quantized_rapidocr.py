@@ -1,0 +1,104 @@
+"""Trained CNNs in int8: RapidOCR's three networks read, turn and find what fp32 does.
+
+Everything runs on ONNX Runtime in exact arithmetic: its integer kernels saturate on x86 CPUs
+without VNNI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from ocr import DETECT, READ, TURN, Watched, line_image, page, random_lines, reader
+
+from tvm_neocpu.contrib.quantizing.onnx_runs import runner
+from tvm_neocpu.contrib.quantizing.quantize_model import Quantised, Settings, quantize_model
+
+# Relative errors at the outputs that keep the answers, and the multiply-adds that then are in int8.
+# Softmax makes the recogniser's error a matter of few positions that flip: it takes a tight bound.
+TURN_BOUND, TURN_SHARE = None, 1.0
+READ_BOUND, READ_SHARE = 0.035, 0.2
+DETECT_BOUND, DETECT_SHARE = 0.05, 0.6
+
+Session = Callable[[NDArray[np.float32]], list[NDArray[np.float32]]]
+Samples = list[dict[str, NDArray[np.float32]]]
+
+
+def quantised(path: Any, samples: Samples, max_error: float | None) -> Quantised:
+    settings = Settings("mse", per_channel=True, wide_results=True, max_error=max_error)
+    return quantize_model(onnx.load(path), path.stem, samples, settings)
+
+
+def session_of(result: Quantised) -> Session:
+    run = runner(result.model)
+    return lambda image: run({"x": image})
+
+
+def test_directions_are_those_of_fp32() -> None:
+    """A line counts as turned where the network is sure, which is what the pipeline asks."""
+    engine = reader(ours=False)
+    watched = engine.text_cls.infer = Watched(engine.text_cls.infer)
+    engine.text_cls([line_image(line) for line in random_lines(16, 1)])
+    result = quantised(TURN, watched.seen, TURN_BOUND)
+    images = [line_image(line) for line in random_lines(40, 2)]
+    images += [np.ascontiguousarray(image[::-1, ::-1]) for image in images]
+    answers = []
+    for session in (watched.session, session_of(result)):
+        engine.text_cls.infer = session
+        answers.append([engine.text_cls([image])[1][0] for image in images])
+    wanted, found = (
+        [label == "180" and score > 0.9 for label, score in every] for every in answers
+    )
+    assert 10 < sum(wanted) < 70
+    same = sum(one == other for one, other in zip(wanted, found, strict=True))
+    assert same >= 0.98 * len(images)
+    assert result.share >= TURN_SHARE
+
+
+@pytest.mark.slow
+def test_the_recogniser_reads_what_fp32_reads() -> None:
+    """A hundred strings in seven fonts and six sizes; at most two may differ."""
+    engine = reader(ours=False)
+    plain = engine.text_rec.session
+    watched = engine.text_rec.session = Watched(plain)
+    for line in random_lines(16, 1):
+        engine(line_image(line), use_det=False, use_cls=False)
+    result = quantised(READ, watched.seen, READ_BOUND)
+    images = [line_image(line) for line in random_lines(100, 2)]
+
+    def read(session: Session) -> list[list[str]]:
+        engine.text_rec.session = session
+        found = (engine(image, use_det=False, use_cls=False)[0] for image in images)
+        return [[line[0] for line in lines or []] for lines in found]
+
+    wanted, found = read(plain), read(session_of(result))
+    same = sum(one == other for one, other in zip(wanted, found, strict=True))
+    assert same >= 98, f"{same} of 100"
+    assert result.share >= READ_SHARE
+
+
+@pytest.mark.slow
+def test_boxes_are_where_fp32_finds_them() -> None:
+    """Eight pages of five lines: as many boxes, each corner within two pixels."""
+    engine = reader(ours=False)
+    plain = engine.text_det.infer
+    watched = engine.text_det.infer = Watched(plain)
+    pages = [page(random_lines(5, seed), 640, 480) for seed in range(100, 112)]
+    for image in pages[:4]:
+        engine(image, use_cls=False, use_rec=False)
+    crops = [{"x": np.ascontiguousarray(s["x"][:, :, :384, :512])} for s in watched.seen]
+    result = quantised(DETECT, crops, DETECT_BOUND)
+
+    def boxes(session: Session) -> list[NDArray[np.float32]]:
+        engine.text_det.infer = session
+        found = (np.array(engine(image, use_cls=False, use_rec=False)[0]) for image in pages[4:])
+        return [each[np.argsort(each[:, 0, 1], kind="stable")] for each in found]
+
+    pairs = zip(boxes(plain), boxes(session_of(result)), strict=True)
+    for one, other in pairs:
+        np.testing.assert_allclose(other, one, atol=2)
+    assert result.share >= DETECT_SHARE
