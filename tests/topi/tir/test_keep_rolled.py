@@ -70,7 +70,7 @@ def test_the_tile_stays_in_registers() -> None:
 def _innermost_loops(asm: str) -> list[str]:
     """The text from each label to the first jump back to it, if no other label is inside."""
     return [
-        body
+        body[: jump.end()]
         for label, body in re.findall(r"^(\.LBB\w+):((?:(?!^\.LBB).*\n)*)", asm, re.MULTILINE)
-        if re.search(rf"\bj\w+\s+{re.escape(label)}\b", body)
+        if (jump := re.search(rf"\bj\w+\s+{re.escape(label)}\b", body))
     ]
