@@ -41,8 +41,9 @@ def compute(
     image = _copy(data, geometry) if geometry.is_padded else data
 
     def product(pixel, filters):
-        *place, step = pixel
-        elements = (image[(*place, step * config.dot + at)] for at in range(config.dot))
+        n, block, row, col, step = pixel
+        first = step * config.dot
+        elements = (image[n, block, row, col, first + at] for at in range(config.dot))
         return dot(word(*elements), weight[filters])
 
     return summed(product, geometry)
