@@ -127,6 +127,12 @@ def test_what_changes_the_code_changes_the_key(
         keys.append(key_of(content, {}))
         (tmp_path / "logs" / "cpu" / "x.log").write_text("")
         keys.append(key_of(content, {}))
+    with monkeypatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path))
+        patch.setenv("TVM_NEOCPU_CALIBRATION", "~/calibration.json")
+        keys.append(key_of(content, {}))
+        (tmp_path / "calibration.json").write_text("{}")
+        keys.append(key_of(content, {}))
     (tmp_path / "mine.log").write_text("")
     with tvm_neocpu.apply_history_best(tmp_path / "mine.log"):
         keys.append(key_of(content, {}))

@@ -58,6 +58,7 @@ def test_the_classic_script_of_the_readme_imports() -> None:
         "import tvm_neocpu, tvm; relay = tvm.relay",
         "import tvm, tvm_neocpu; relay = tvm.relay",
         "from tvm_neocpu import relay",
+        "import tvm_neocpu; relay = tvm_neocpu.relay",
         "import tvm_neocpu.topi.table; from tvm import relay",
         "import tvm_neocpu.targets; import tvm.relay.frontend as f; from tvm import relay",
         "import tvm_neocpu.frontend.onnx_import, tvm.relay; relay = tvm.relay",

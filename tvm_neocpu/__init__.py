@@ -18,17 +18,21 @@ from tvm_neocpu import plugin
 from tvm_neocpu.version import __version__
 
 if TYPE_CHECKING:
+    from tvm_neocpu import relay
     from tvm_neocpu.core.errors import NeoCpuError
     from tvm_neocpu.core.fallback import FallbackWarning
     from tvm_neocpu.relay_passes.operators.call_form import CallForm
     from tvm_neocpu.relay_passes.operators.register import register_operator, unregister_operator
     from tvm_neocpu.runtime.built_module import BuiltModule, load
+    from tvm_neocpu.session import Session
     from tvm_neocpu.targets import parse_target
     from tvm_neocpu.topi.cost.speed_check import SlowNetworkWarning
     from tvm_neocpu.topi.operator import Implementation, Operator
     from tvm_neocpu.topi.table import register_implementation, unregister_implementation
     from tvm_neocpu.tuning.database.history import apply_history_best
 
+# The front door, as `tvm.relay` is; imported when it is first asked for.
+_FRONT_DOOR = "relay"
 # Public name -> the module that has it.
 _PUBLIC = {
     "CallForm": "tvm_neocpu.relay_passes.operators.call_form",
@@ -55,6 +59,7 @@ __all__ = [
     "Implementation",
     "NeoCpuError",
     "Operator",
+    "Session",
     "SlowNetworkWarning",
     "__version__",
     "apply_history_best",
@@ -62,12 +67,15 @@ __all__ = [
     "parse_target",
     "register_implementation",
     "register_operator",
+    "relay",
     "unregister_implementation",
     "unregister_operator",
 ]
 
 
 def __getattr__(name: str) -> Any:
+    if name == _FRONT_DOOR:
+        return import_module(f"{__name__}.{name}")
     if name not in _PUBLIC:
         raise AttributeError(f"module 'tvm_neocpu' has no attribute {name!r}")
     value = getattr(import_module(_PUBLIC[name]), name)
@@ -76,7 +84,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+    return sorted({*globals(), *_PUBLIC, _FRONT_DOOR})
 
 
 plugin.install()

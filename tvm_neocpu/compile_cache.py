@@ -29,6 +29,7 @@ from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.told import listening
 from tvm_neocpu.exporting.cache_folder import VARIABLE, CacheFolder, cache_folder
 from tvm_neocpu.runtime.built_module import BuiltModule, load
+from tvm_neocpu.runtime.calibration_place import chosen_path
 from tvm_neocpu.runtime.host import executable_features
 from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.runtime.threads import thread_count
@@ -165,9 +166,9 @@ def _applied_logs() -> list[str]:
 def _files_that_count() -> Iterator[Path]:
     """Logs that builds find by themselves, and this machine's calibration."""
     yield from all_logs()
-    cached = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    chosen = os.environ.get("TVM_NEOCPU_CALIBRATION", "")
-    yield Path(chosen or Path(cached) / "tvm_neocpu" / "calibration.json")
+    calibration = chosen_path()
+    if calibration is not None:
+        yield calibration
 
 
 def _stamp(path: Path) -> tuple[str, int, int]:

@@ -12,6 +12,8 @@ from tvm_neocpu.core.dot import (
     USDOT,
     VPDPBUSD,
     VPDPBUSD_VEX,
+    VPDPWSSD,
+    VPDPWSSD_VEX,
     VPMADDWD,
     VPMADDWD_512,
     dots_of,
@@ -40,6 +42,19 @@ def test_weights_of_16_bits_are_multiplied_in_16_bits() -> None:
     assert cpu.dot(U8S8) == VPDPBUSD
     assert cpu.dot(U8S16) == VPMADDWD_512
     assert cpu.dot_of(2) == VPMADDWD_512
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        ({"sse2", "avx2", "avx512bw", "avx512vnni"}, VPDPWSSD),
+        ({"sse2", "avx2", "avxvnni"}, VPDPWSSD_VEX),
+        ({"sse2", "avx2"}, VPMADDWD),
+    ],
+)
+def test_words_of_16_bits(features: set[str], words: object) -> None:
+    cpu = Cpu("any", AVX2, 1, dots=dots_of(frozenset(features)))
+    assert cpu.dot_of(2) == cpu.dot(U8S16) == words
 
 
 def test_a_word_that_no_instruction_has_is_plain_arithmetic() -> None:

@@ -15,7 +15,7 @@ import pytest
 from numpy.typing import NDArray
 from ocr import DETECT, READ, TURN, Watched, line_image, page, random_lines, reader
 
-from tvm_neocpu.contrib.quantizing.onnx_runs import runner
+from tvm_neocpu.contrib.onnx_runs import runner
 from tvm_neocpu.contrib.quantizing.quantize_model import Quantised, Settings, quantize_model
 
 # Relative errors at the outputs that keep the answers, and the multiply-adds that then are in int8.

@@ -43,6 +43,7 @@ from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
+from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
@@ -179,6 +180,18 @@ INTEGERS = {
     ),
     "integers, channel multiplier": ConvWorkload(
         1, 6, 6, 6, 18, (3, 3), padding=(1, 1, 1, 1), groups=6, types=U8S8, pad_value=255
+    ),
+    "integers, tiles that overhang": ConvWorkload(
+        3, 24, 15, 11, 40, (3, 3), padding=(1, 2, 0, 1), types=U8S8, pad_value=77
+    ),
+    "integers, stride 2": ConvWorkload(
+        1, 20, 15, 18, 36, (3, 3), (2, 2), (1, 0, 0, 1), types=U8S8, pad_value=200
+    ),
+    "integers, one row of taps": ConvWorkload(
+        2, 16, 5, 17, 32, (1, 7), padding=(0, 3, 0, 3), types=U8S8, pad_value=9
+    ),
+    "integers, five by five": ConvWorkload(
+        1, 8, 11, 9, 12, (5, 5), padding=(2, 2, 2, 2), types=U8S8, pad_value=255
     ),
     "integers, image of four": ConvWorkload(1, 4, 9, 8, 16, (3, 3), (2, 2), types=U8S8),
 }
@@ -397,6 +410,9 @@ def quantized(conv: ConvWorkload) -> Workload:
 DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     ConvConfig.template: DENSE_CONVS | GROUPED,
     IntegerConfig.template: (DENSE_CONVS | GROUPED).map(quantized),
+    IntegerWinogradConfig.template: UNDILATED.map(
+        lambda conv: replace(quantized(conv), types=U8S8)
+    ),
     DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
     DeformConfig.template: deformables(),
     DenseConfig.template: LAYERS,

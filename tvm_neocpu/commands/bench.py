@@ -126,7 +126,9 @@ def _compare(network: Network, runs: int) -> Comparison:
                 runners[engine.name] = runner
         # ONNX Runtime, the first peer, is the reference wherever it runs the network.
         reference = next((engine for engine in runners if engine != OURS), OURS)
-        expected = None if reference == OURS else expected_outputs(network.model, network.inputs)
+        # It alone says what a quantised network may compute.
+        answers = reference == ENGINES[1].name
+        expected = expected_outputs(network.model, network.inputs) if answers else None
         return Comparison(name, compare(runners, runs, reference, expected), absent, reference)
 
 

@@ -21,6 +21,7 @@ from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.cpu import MIB, Cpu, cache_sizes
 from tvm_neocpu.core.errors import CalibrationError, TargetError
 from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.calibration_place import VARIABLE, chosen_path
 from tvm_neocpu.targets import CompileTarget, calibration_file, is_host_cpu, parse_target
 from tvm_neocpu.targets.calibration_file import Calibration
 from tvm_neocpu.targets.families import origin_of
@@ -64,9 +65,9 @@ def _calibrate(argv: list[str]) -> int:
     _check_is_here(target)
     threads.remark_too_many(target.cpu.cores)
     threads.use_threads(target.cpu.cores)
-    path = options.output or calibration_file.chosen_path()
+    path = options.output or chosen_path()
     if path is None:
-        raise CalibrationError(f"{calibration_file.VARIABLE}=off: name a file with --output")
+        raise CalibrationError(f"{VARIABLE}=off: name a file with --output")
     _check_file(path)
     _warn_of_others(target.cpu.cores)
     buffers = measure_machine.buffers_of(target.cpu)
@@ -77,8 +78,8 @@ def _calibrate(argv: list[str]) -> int:
     calibration_file.save(path, target.cpu.name, Calibration(measured, about))
     _show(target.cpu, measured, Console())
     print(f"written to {path}")
-    if path != calibration_file.chosen_path():
-        print(f"builds use it with {calibration_file.VARIABLE}={path}")
+    if path != chosen_path():
+        print(f"builds use it with {VARIABLE}={path}")
     return 0
 
 

@@ -58,8 +58,8 @@ def _doctor(argv: list[str]) -> int:
 
 def examine() -> dict[str, dict[str, Any]]:
     """Everything, in groups of names and values."""
+    from tvm_neocpu.runtime.calibration_place import chosen_path
     from tvm_neocpu.targets import parse_target
-    from tvm_neocpu.targets.calibration_file import chosen_path
 
     target = parse_target()
     about = provenance(target.cpu.name, threads.thread_count())

@@ -12,13 +12,14 @@ import argparse
 import contextlib
 import json
 from collections.abc import Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
 from rich.table import Table
 
 from tvm_neocpu.commands import cli
-from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel, read_bandwidth
+from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, read_bandwidth
 from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import compare_layers, page
@@ -31,9 +32,10 @@ from tvm_neocpu.contrib.profile.profile_network import (
 )
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
+from tvm_neocpu.core.types import Types
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads
-from tvm_neocpu.targets import parse_target
+from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import apply_history_best
 
 DTYPE = "float32"
@@ -64,10 +66,8 @@ def _profile(argv: list[str]) -> int:
     network = Network(name, model, shapes, count, text)
     logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
     with logs:
-        kernel = PeakKernel(target, DTYPE)
-        peak = max(kernel.gflops() for _ in range(TRIES))  # the clock rises, threads wake
-        ceilings = Ceilings(peak, read_bandwidth(target, DTYPE))
-        found = profile_network(network, ceilings, options.runs)
+        bandwidth = read_bandwidth(target, DTYPE)
+        found = profile_network(network, partial(_peak, target), bandwidth, options.runs)
         beside = _compared(found, network, options.compare, options.runs)
     _show(found, options.top)
     report = {**provenance(target.cpu.name, count), **as_json(found)}
@@ -115,6 +115,11 @@ def _show_comparison(found: compare_layers.Comparison) -> None:
     )
 
 
+def _peak(target: CompileTarget, types: Types) -> float:
+    kernel = PeakKernel(target, types)
+    return max(kernel.gflops() for _ in range(TRIES))  # the clock rises, threads wake
+
+
 def _show(profile: Profile, top: int) -> None:
     """The operations that take longest, and what is left."""
     table = Table(title=f"{profile.network} on {profile.cpu}, {profile.threads} threads")
@@ -133,7 +138,7 @@ def _show(profile: Profile, top: int) -> None:
             f"{row.call.seconds * 1e3:.3f}",
             f"{row.call.seconds / profile.wall:.1%}",
             f"{row.gflops:.0f}" if known else "",
-            f"{row.gflops / profile.ceilings.peak:.0%}" if known else "",
+            f"{row.share_of_peak:.0%}" if known else "",
             f"{row.call.moved / 2**20:.2f}",
             f"{row.bandwidth / profile.ceilings.bandwidth:.0%}",
         )

@@ -98,11 +98,8 @@ def _inputs(model: onnx.ModelProto, texts: Sequence[str]) -> list[TensorInfo]:
     """The inputs; an extent that the model leaves open and no ``--shape`` gives is OPEN."""
     given = cli.parse_shapes(texts)
     values = graph_inputs(model.graph)
-    if given:
-        known = {value.name for value in values}
-        chosen = {name: given[name] for name in given}
-        if set(chosen) - known:
-            resolve_shapes(model.graph, chosen)  # says which inputs there are
+    if set(given) - {value.name for value in values}:
+        resolve_shapes(model.graph, given)  # says which inputs there are
     infos = []
     for value in values:
         declared = declared_shape(value)

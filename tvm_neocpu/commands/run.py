@@ -7,7 +7,6 @@ random. Prints the time of a run and what came out; `--output F.npz` keeps it.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.commands import cli, networks
 from tvm_neocpu.runtime.session import HINTS, CompiledSession
+from tvm_neocpu.runtime.timing import time_calls
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +36,8 @@ def _run(argv: list[str]) -> int:
     library = networks.library_of(options.models[0], options, flags)
     inputs = networks.inputs_for(library.info.inputs, options.input, options.seed)
     with CompiledSession(library, options.threads, options.hint) as session:
-        outputs, seconds = _timed(session, inputs, options.runs)
+        outputs = session.run(inputs)
+        seconds = time_calls(lambda: session.run(inputs), 1, options.runs).results
         threads, streams = session.threads, session.streams
     print(
         f"{options.models[0]}: {networks.milliseconds(median(seconds))} a run (median of "
@@ -55,19 +56,6 @@ def _run(argv: list[str]) -> int:
     }
     cli.write_report(options.json, report)
     return 0
-
-
-def _timed(
-    session: CompiledSession, inputs: networks.Arrays, runs: int
-) -> tuple[networks.Arrays, list[float]]:
-    """The outputs, and the seconds of each run after a first one that starts the threads."""
-    outputs: networks.Arrays = session.run(inputs)
-    seconds = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        session.run(inputs)
-        seconds.append(time.perf_counter() - start)
-    return outputs, seconds
 
 
 def _summary(array: NDArray[Any]) -> str:

@@ -46,6 +46,9 @@ PORTABLE_2 = DotProduct("dot2", 2, "int16", "int16", 0.5)
 
 VPDPBUSD = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256, 512))
 VPDPBUSD_VEX = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256))
+# Half as many products as vpdpbusd makes, but of 16 bits; its sums wrap.
+VPDPWSSD = DotProduct("vpdpwssd", 2, "int16", "int16", 1.0, 0, (128, 256, 512))
+VPDPWSSD_VEX = DotProduct("vpdpwssd", 2, "int16", "int16", 1.0, 0, (128, 256))
 # A product and a sum. Zen 3 issues two products a cycle, but the sums take their ports too: 12 of
 # both take 7.4 cycles, 12 multiply-adds 6. Intel has 2 ports for both in 512 bits, 3 below.
 VPMADDWD_512 = DotProduct("vpmaddwd", 2, "int16", "int16", 0.5, 1, (128, 256, 512))
@@ -64,6 +67,8 @@ SMLAL = DotProduct("smlal", 2, "int16", "int16", 0.5, 0, (128,))
 BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("avx512vnni", VPDPBUSD),
     ("avxvnni", VPDPBUSD_VEX),
+    ("avx512vnni", VPDPWSSD),
+    ("avxvnni", VPDPWSSD_VEX),
     ("avx512bw", VPMADDWD_512),
     ("avx2", VPMADDWD),
     ("sse2", PMADDWD),

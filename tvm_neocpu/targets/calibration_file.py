@@ -1,4 +1,4 @@
-"""The calibration file: where it is, how it is read and written, what a build takes from it.
+"""The calibration file: how it is read and written, what a build takes from it.
 
 It holds measured parameters of this machine's CPU; they replace the family's in the cost model.
 `python -m tvm_neocpu.calibrate` writes the file (`commands/calibrate.py`) after measuring
@@ -20,9 +20,8 @@ from typing import Any
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import CalibrationError
+from tvm_neocpu.runtime.calibration_place import VARIABLE, chosen_path
 
-VARIABLE = "TVM_NEOCPU_CALIBRATION"
-OFF = "off"
 VERSION = 1
 
 # Fields of `Cpu` that may be measured; every bandwidth counts cycles of the measured clock.
@@ -64,22 +63,6 @@ class Calibration:
         found = replace(cpu, **dict(self.parameters))  # type: ignore[arg-type]
         total = max(found.dram_total_bytes_per_cycle, found.dram_bytes_per_cycle)
         return replace(found, dram_total_bytes_per_cycle=total)
-
-
-def chosen_path(environment: Mapping[str, str] = os.environ) -> Path | None:
-    """The file that builds read and the calibrate command writes; ``None`` if switched off."""
-    text = environment.get(VARIABLE, "").strip()
-    if text.lower() == OFF:
-        return None
-    try:
-        if text:
-            return Path(text).expanduser()
-        folder = environment.get("XDG_CACHE_HOME", "")
-        # The XDG specification says that a relative path is invalid and must be ignored.
-        cached = Path(folder) if os.path.isabs(folder) else Path.home() / ".cache"
-    except RuntimeError:  # no home directory
-        return None
-    return cached / "tvm_neocpu" / "calibration.json"
 
 
 def calibrated(cpu: Cpu, environment: Mapping[str, str] = os.environ) -> Cpu:

@@ -17,6 +17,7 @@ from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.conv2d_im2col.implementation import IM2COL
 from tvm_neocpu.topi.conv2d_integer.implementation import INTEGER
 from tvm_neocpu.topi.conv2d_winograd.implementation import WINOGRAD
+from tvm_neocpu.topi.conv2d_winograd_integer.implementation import INTEGER_WINOGRAD
 from tvm_neocpu.topi.deform_conv2d.operator import DEFORM_CONV2D, SAMPLED_COLUMNS
 from tvm_neocpu.topi.dense.operator import DENSE, DENSE_PACK
 from tvm_neocpu.topi.dense_gemm.implementation import DENSE_GEMM
@@ -26,7 +27,7 @@ from tvm_neocpu.topi.operator import Implementation, Operator
 
 BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
     (BATCH_MATMUL, (BATCH_MATMUL_PACK,)),
-    (CONV2D, (DIRECT, DEPTHWISE, WINOGRAD, IM2COL, INTEGER)),
+    (CONV2D, (DIRECT, DEPTHWISE, WINOGRAD, IM2COL, INTEGER, INTEGER_WINOGRAD)),
     (DEFORM_CONV2D, (SAMPLED_COLUMNS,)),
     (DENSE, (DENSE_PACK, DENSE_GEMM, DENSE_INTEGER)),
     (LAYOUT_TRANSFORM, (MOVE,)),

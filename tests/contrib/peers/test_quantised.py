@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import onnx
 import pytest
@@ -16,6 +18,7 @@ from tvm_neocpu.contrib.peers.quantised import (
     expected_outputs,
     is_quantised,
 )
+from tvm_neocpu.core.errors import MissingPackageError, NeoCpuError
 
 PLAIN = network(
     """g (float[1,3,8,8] x) => (float[1,8,8,8] y) {
@@ -65,6 +68,15 @@ def test_outputs_are_those_of_the_definition_within_some_codes() -> None:
 def test_an_input_that_the_network_lost_is_left_out() -> None:
     model: onnx.ModelProto = quantized(PLAIN)
     assert expected_outputs(model, {**images(model, 0), "gone": np.zeros(1, "float32")})
+
+
+def test_what_onnx_runtime_cannot_say_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = quantized(PLAIN)
+    with pytest.raises(NeoCpuError, match="ONNX Runtime cannot run the network"):
+        expected_outputs(model, {})
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(MissingPackageError, match="pip install onnxruntime"):
+        expected_outputs(model, images(model, 0))
 
 
 def test_engines_are_held_to_what_is_expected_and_the_reference_is_right(

@@ -36,6 +36,7 @@ def made() -> Profile:
             "8c -> 16c",
             "reg_n=4",
             10**8,
+            peak=100.0,
         ),
         ProfileRow(Call("pool", 0.0035, 0.0005, 1_000_000), "pool <x>", PLAIN, "", "", 0),
     )
@@ -46,7 +47,7 @@ def test_arithmetic(made: Profile) -> None:
     conv, pool = made.rows
     assert conv.gflops == pytest.approx(50.0)
     assert conv.bandwidth == pytest.approx(2.0)
-    assert pool.gflops == 0
+    assert pool.gflops == pool.share_of_peak == 0
     assert made.explained == pytest.approx(0.0025 / 0.0026)
     assert made.between == pytest.approx(0.0001)
     first = as_json(made)["operations"][0]

@@ -10,8 +10,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 from onnx_net import Net
 
+from tvm_neocpu.contrib.onnx_runs import runner
 from tvm_neocpu.contrib.quantizing.calibration.range_methods import METHODS
-from tvm_neocpu.contrib.quantizing.onnx_runs import runner
 from tvm_neocpu.contrib.quantizing.quantize_model import Settings, quantize_model
 from tvm_neocpu.contrib.quantizing.rewriting.dequantised import dequantised_weights
 from tvm_neocpu.core.errors import NeoCpuError

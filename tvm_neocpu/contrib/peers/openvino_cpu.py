@@ -1,4 +1,4 @@
-"""OpenVINO's CPU plug-in, tuned for latency.
+"""OpenVINO's CPU plug-in.
 
 Its own default precision on a CPU with bfloat16 is bfloat16; for comparison it is held to float32.
 """
@@ -17,13 +17,17 @@ VERSION = openvino.__version__.split("-")[0]
 
 def compiled_for_latency(network: Network, **options: Any) -> openvino.CompiledModel:
     """The network in float32 and one stream, with OpenVINO's ``options`` beside."""
+    return compiled(network, "LATENCY", NUM_STREAMS=1, **options)
+
+
+def compiled(network: Network, hint: str, **options: Any) -> openvino.CompiledModel:
+    """The network in float32 for OpenVINO's performance ``hint``, with its ``options`` beside."""
     core = openvino.Core()
     model = core.read_model(network.content)
     model.reshape({name: list(shape) for name, shape in network.shapes.items()})
     config = {
         "INFERENCE_NUM_THREADS": network.threads,
-        "PERFORMANCE_HINT": "LATENCY",
-        "NUM_STREAMS": 1,
+        "PERFORMANCE_HINT": hint,
         "INFERENCE_PRECISION_HINT": "f32",
         **options,
     }

@@ -15,6 +15,7 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
+from tvm_neocpu.contrib.onnx_runs import runner
 from tvm_neocpu.core.largest_error import largest_error
 
 # Of the largest value: four codes of 255, where ONNX Runtime's ways agree by chance.
@@ -27,8 +28,6 @@ _OPERATORS = (
     "ConvInteger",
     "MatMulInteger",
 )
-# Computes what lies between a DQ and a Q in fp32, as ONNX defines it.
-_EXACT = "session.disable_quant_qdq"
 
 
 @dataclass(frozen=True)
@@ -45,26 +44,12 @@ def is_quantised(model: onnx.ModelProto) -> bool:
 
 
 def expected_outputs(model: onnx.ModelProto, inputs: Mapping[str, NDArray[Any]]) -> Expected | None:
-    """For a quantised network; ``None`` for any other. Raises what ONNX Runtime raises.
+    """For a quantised network; ``None`` for any other. Raises NeoCpuError where there are none.
 
-    Its integer kernels do not count: they saturate on CPUs without VNNI.
+    ONNX Runtime's integer kernels do not count: they saturate on CPUs without VNNI.
     """
     if not is_quantised(model):
         return None
-    import onnxruntime
-
-    content = model.SerializeToString()
-
-    def run(level: Any) -> list[NDArray[Any]]:
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = level
-        options.log_severity_level = 4
-        options.add_session_config_entry(_EXACT, "1")
-        session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-        known = {value.name for value in session.get_inputs()}
-        return list(session.run(None, {n: a for n, a in inputs.items() if n in known}))
-
-    levels = onnxruntime.GraphOptimizationLevel
-    outputs = run(levels.ORT_DISABLE_ALL)
-    spread = largest_error(run(levels.ORT_ENABLE_ALL), outputs)
+    outputs = runner(model, optimised=False)(inputs)
+    spread = largest_error(runner(model)(inputs), outputs)
     return Expected(outputs, max(2 * spread, LEAST_TOLERANCE))

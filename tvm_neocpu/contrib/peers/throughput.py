@@ -50,8 +50,10 @@ class OurRate:
 
 class OnnxRuntimeRate:
     def __init__(self, network: Network) -> None:
+        from tvm_neocpu.contrib.peers.onnx_runtime import session_of
+
         self._settings = [(network.threads, 1), (1, network.threads)]
-        self._sessions = [_onnx_session(network, threads) for threads, _ in self._settings]
+        self._sessions = [session_of(network, threads) for threads, _ in self._settings]
         self._inputs = network.inputs
 
     def rate(self, seconds: float) -> float:
@@ -68,15 +70,9 @@ class OpenVinoRate:
     def __init__(self, network: Network) -> None:
         import openvino
 
-        core = openvino.Core()
-        model = core.read_model(network.content)
-        model.reshape({name: list(shape) for name, shape in network.shapes.items()})
-        config = {
-            "PERFORMANCE_HINT": "THROUGHPUT",
-            "INFERENCE_NUM_THREADS": network.threads,
-            "INFERENCE_PRECISION_HINT": "f32",
-        }
-        self._queue = openvino.AsyncInferQueue(core.compile_model(model, "CPU", config))
+        from tvm_neocpu.contrib.peers.openvino_cpu import compiled
+
+        self._queue = openvino.AsyncInferQueue(compiled(network, "THROUGHPUT"))
         self._inputs = network.inputs
 
     def rate(self, seconds: float) -> float:
@@ -137,14 +133,3 @@ def calls_per_second(call: Callable[[], object], callers: int, seconds: float) -
     for thread in threads:
         thread.join()
     return sum(counts) / (time.perf_counter() - start)
-
-
-def _onnx_session(network: Network, threads: int) -> Any:
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 3
-    providers = ["CPUExecutionProvider"]
-    return onnxruntime.InferenceSession(network.content, options, providers=providers)

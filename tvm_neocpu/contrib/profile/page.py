@@ -158,7 +158,7 @@ def _cells(row: ProfileRow, profile: Profile) -> str:
         (f"{row.call.seconds * 1e3:.3f}", "n"),
         (f"{row.call.seconds / profile.wall:.1%}", "n"),
         (f"{row.gflops:.0f}" if known else "", "n"),
-        (f"{row.gflops / profile.ceilings.peak:.0%}" if known else "", "n"),
+        (f"{row.share_of_peak:.0%}" if known else "", "n"),
         (f"{row.call.moved / 2**20:.2f}", "n"),
         (f"{row.bandwidth / profile.ceilings.bandwidth:.0%}", "n"),
         (escape(row.config), ""),

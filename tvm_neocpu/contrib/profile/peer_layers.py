@@ -80,18 +80,11 @@ class OnnxRuntimeLayers:
 
     def layers(self, runs: int) -> list[PeerLayer]:
         """The medians of so many runs, in the order of a run."""
-        import onnxruntime
+        from tvm_neocpu.contrib.peers.onnx_runtime import session_of
 
         with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
-            options = onnxruntime.SessionOptions()
-            options.intra_op_num_threads = self._network.threads
-            options.inter_op_num_threads = 1
-            options.log_severity_level = 3
-            options.enable_profiling = True
-            options.profile_file_prefix = str(Path(folder) / "profile")
-            session = onnxruntime.InferenceSession(
-                self._network.content, options, providers=["CPUExecutionProvider"]
-            )
+            prefix = str(Path(folder) / "profile")
+            session = session_of(self._network, enable_profiling=True, profile_file_prefix=prefix)
             for _ in range(runs):
                 session.run(None, self._network.inputs)
             events = json.loads(Path(session.end_profiling()).read_text())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.topi.fused_block.template import layers_of
@@ -34,8 +35,8 @@ class ProfileRow:
     """One call. ``flops`` is 0 where it is not known; a multiply-add counts as two.
 
     ``what`` is the workload, ``node`` the ONNX node that it came from, empty if that is not known,
-    ``algorithm`` and ``config`` say how it is computed, ``layouts`` what
-    the config reads and writes (``"8c -> 16c"``).
+    ``algorithm`` and ``config`` say how it is computed, ``layouts`` what the config reads and
+    writes (``"8c -> 16c"``). ``peak`` is what the machine reaches in its types, in GFLOP/s.
     """
 
     call: Call
@@ -45,11 +46,17 @@ class ProfileRow:
     config: str
     flops: int
     node: str = ""
+    peak: float = 0.0
 
     @property
     def gflops(self) -> float:
         """GFLOP/s."""
         return self.flops / self.call.seconds / 1e9 if self.call.seconds else 0.0
+
+    @property
+    def share_of_peak(self) -> float:
+        """0 where the operation has no peak."""
+        return self.gflops / self.peak if self.peak else 0.0
 
     @property
     def bandwidth(self) -> float:
@@ -85,8 +92,14 @@ class Profile:
         return self.wall - sum(row.call.seconds for row in self.rows)
 
 
-def profile_network(network: Network, ceilings: Ceilings, runs: int) -> Profile:
-    """Build as `relay.build` would, and time ``runs`` runs."""
+def profile_network(
+    network: Network, peak_of: Callable[[Types], float], bandwidth: float, runs: int
+) -> Profile:
+    """Build as `relay.build` would, and time ``runs`` runs.
+
+    ``peak_of`` measures the GFLOP/s of multiply-adds of some types, integers too; ``bandwidth`` is
+    in GB/s.
+    """
     folded = open_onnx(network.content, network.shapes, network.target)
     cpu = folded.cpu
     lowered = folded.lower(choose_plan(folded.graph, cpu, current_history(cpu)))
@@ -98,14 +111,15 @@ def profile_network(network: Network, ceilings: Ceilings, runs: int) -> Profile:
     nodes = OnnxNodes(network.model, network.shapes)
     workloads = [scheme[0] if scheme else None for scheme in schemes]
     names = nodes.names_of(workloads)
+    peaks = {types: peak_of(types) for types in {w.types for w in workloads if w} | {FP32}}
     rows = tuple(
-        _row(call, scheme, name, groups.get(call.name))
+        _row(call, scheme, name, groups.get(call.name), peaks)
         for call, scheme, name in zip(found.calls, schemes, names, strict=True)
     )
     there = [(node.workload, node.id) for node in folded.graph.convs]
     ids = kth_of_equal(workloads, there)
     rows_of = {node: row for node, row in zip(ids, rows, strict=True) if node is not None}
-    graph = folded.graph
+    graph, ceilings = folded.graph, Ceilings(max(peaks.values()), bandwidth)
     return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall, graph, rows_of)
 
 
@@ -130,7 +144,7 @@ def as_json(profile: Profile) -> dict[str, Any]:
                 "ms": row.call.seconds * 1e3,
                 "share": row.call.seconds / profile.wall,
                 "gflops": row.gflops,
-                "share_of_peak": row.gflops / profile.ceilings.peak,
+                "share_of_peak": row.share_of_peak,
                 "bytes": row.call.moved,
                 "share_of_bandwidth": row.bandwidth / profile.ceilings.bandwidth,
             }
@@ -173,15 +187,24 @@ def _groups_of(module: tvm.IRModule) -> dict[str, tuple[str, int]]:
     }
 
 
-def _row(call: Call, scheme: Scheme | None, node: str, group: tuple[str, int] | None) -> ProfileRow:
+def _row(
+    call: Call,
+    scheme: Scheme | None,
+    node: str,
+    group: tuple[str, int] | None,
+    peaks: Mapping[Types, float],
+) -> ProfileRow:
     if group is not None:
-        return ProfileRow(call, group[0], GROUP, "", "", group[1])
+        return ProfileRow(call, group[0], GROUP, "", "", group[1], peak=peaks[FP32])
     if scheme is None:
         return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
     workload, config = scheme
     algorithm = implementation_of(config).describe(workload, config)
     layouts = _layouts(config)
-    return ProfileRow(call, str(workload), algorithm, layouts, str(config), workload.flops, node)
+    peak = peaks[workload.types]
+    return ProfileRow(
+        call, str(workload), algorithm, layouts, str(config), workload.flops, node, peak
+    )
 
 
 def _layouts(config: Config) -> str:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
+from tvm_neocpu.contrib.onnx_runs import Sample, runner
 from tvm_neocpu.contrib.quantizing.accuracy.compare import Accuracy, compare
 from tvm_neocpu.contrib.quantizing.accuracy.meet_bound import Choice, meet_bound
 from tvm_neocpu.contrib.quantizing.accuracy.sensitivity import measure_noise
 from tvm_neocpu.contrib.quantizing.calibration.observe import observe_extremes, observe_histograms
 from tvm_neocpu.contrib.quantizing.calibration.range_methods import METHODS, Range
 from tvm_neocpu.contrib.quantizing.onnx_graphs import showing, weights_of
-from tvm_neocpu.contrib.quantizing.onnx_runs import Sample, runner
 from tvm_neocpu.contrib.quantizing.rewriting.choose_nodes import (
     activations_of,
     choose_nodes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
@@ -12,8 +12,10 @@ from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
     LONG_STEP,
+    LOOP_END_CYCLES,
     MAX_GROUP,
     PANEL_SHARE,
+    ROLLED_CYCLES,
     Traffic,
     Work,
     is_written_out,
@@ -35,19 +37,25 @@ SHORT_ROLLED_CYCLES, FEW_REGISTERS = 0.35, 16
 
 def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads; the kernel transform is paid at compile time."""
-    geometry, unit = WinogradGeometry(conv, config), cpu.unit(conv.types.accumulator)
-    in_channels, tiled = geometry.in_channels, geometry.tiled
+    return seconds_of(WinogradGeometry(conv, config), cpu)
+
+
+def seconds_of(geometry: WinogradGeometry, cpu: Cpu) -> float:
+    """The same of any geometry like this one's; it says what a step of its product takes."""
+    conv, config, tiled = geometry.conv, geometry.config, geometry.tiled
+    unit, transform_unit = cpu.unit(conv.types.accumulator), cpu.unit(geometry.factor_type)
+    steps = geometry.in_blocks * geometry.inner_steps
     tiles = conv.batch * math.prod(geometry.grid)
     vectors = unit.registers_of(config.oc_bn)
     pixels = config.reg_m * config.reg_n
     row_bytes = float(item_bytes(conv.types.accumulator) * config.oc_bn)
-    from_l2 = streamed(in_channels * row_bytes, row_bytes, cpu)
+    from_l2 = streamed(steps * row_bytes, row_bytes, cpu)
     requests = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
-    step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests)
-    step += _loop_overhead(geometry, pixels, vectors, unit)
-    per_register_tile = in_channels * step + 2.0 * pixels * vectors + 20
+    step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, geometry.dot(cpu))
+    step += _loop_overhead(geometry, pixels, vectors, cpu)
+    per_register_tile = steps * step + 2.0 * pixels * vectors + 20
     cycles = tiled.products * (tiles / pixels) * geometry.out_blocks * per_register_tile
-    in_vectors = unit.registers_of(geometry.transformed_channels)
+    in_vectors = transform_unit.registers_of(geometry.transformed_channels)
     cycles += tiles * geometry.in_blocks * in_vectors * _input_cycles(geometry)
     cycles += tiles * geometry.out_blocks * vectors * _output_cycles(geometry)
     if tiled.plain:
@@ -57,14 +65,17 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
     return seconds(work, cpu) + passes_before * cpu.fork_join
 
 
-def _loop_overhead(
-    geometry: WinogradGeometry, pixels: int, vectors: int, unit: VectorUnit
-) -> float:
+def _loop_overhead(geometry: WinogradGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:
     """Loop control, and what a short step in a loop costs beyond it.
 
     That was seen with 16 registers. With 32 most steps are long, and nobody measured the others.
     """
-    steps = geometry.ic_bn
+    steps, unit = geometry.inner_steps, cpu.unit(geometry.conv.types.accumulator)
+    by = geometry.dot(cpu)
+    if by is not None and unit.spills_unrolled(pixels, vectors, by.temporaries):
+        # Kept rolled, however few steps there are (Zen 3, 3x224x224 7x7 s2: 6 tiles x 2 vectors of
+        # 8 steps 1759 us, 4 x 2 of as many products 1505).
+        return ROLLED_CYCLES + LOOP_END_CYCLES / steps + SHORT_ROLLED_CYCLES
     short = pixels * vectors < LONG_STEP and unit.registers == FEW_REGISTERS
     rolled = short and not is_written_out(steps, pixels, vectors)
     return loop_cycles(steps, pixels, vectors) + SHORT_ROLLED_CYCLES * rolled
@@ -94,9 +105,10 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu) -> Traffic:
     """Each block of output channels walks the packed input; each chunk walks the weights."""
     conv, config, seen = geometry.conv, geometry.config, geometry.tiled.seen
     tiles = conv.batch * math.prod(geometry.grid)
-    spread = float(item_bytes(conv.types.accumulator) * geometry.tiled.products)
+    spread = float(item_bytes(geometry.factor_type) * geometry.tiled.products)
     packed = spread * tiles * seen.in_channels
-    products = spread * tiles * conv.out_channels
+    product_bytes = item_bytes(conv.types.accumulator)
+    products = float(product_bytes * geometry.tiled.products * tiles * conv.out_channels)
     weights = spread * seen.in_channels * conv.out_channels
     in_bytes, out_bytes = float(seen.in_bytes), float(conv.out_bytes)
     blocks = geometry.out_blocks

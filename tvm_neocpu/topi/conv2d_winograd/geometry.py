@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.matrices import WinogradMatrices, conv_matrices
@@ -117,6 +119,15 @@ class WinogradGeometry:
         )
 
     @property
+    def factor_type(self) -> str:
+        """The type of what is multiplied: transformed data and weights."""
+        return self.conv.types.accumulator
+
+    def dot(self, cpu: Cpu) -> DotProduct | None:
+        """The instruction that multiplies integers."""
+        return None
+
+    @property
     def in_channels(self) -> int:
         """Channels that a product sums over."""
         return self.tiled.seen.in_channels
@@ -125,6 +136,11 @@ class WinogradGeometry:
     def ic_bn(self) -> int:
         """Channels of a block of the packed input that are multiplied."""
         return self.config.ic_bn or self.in_channels
+
+    @property
+    def inner_steps(self) -> int:
+        """Steps of a product in which it sums over a block."""
+        return self.ic_bn
 
     @property
     def stored_ic_bn(self) -> int:
@@ -169,10 +185,24 @@ class WinogradGeometry:
         return largest_factor(self.chunk_rows, self.config.reg_m)
 
     @property
+    def product_shape(self) -> tuple[int, ...]:
+        """The products: (N, K/oc_bn, a, b, tile rows, tile columns, oc_bn)."""
+        down, across = self.tiled.matrices
+        alpha = down.products, across.products
+        return (self.conv.batch, self.out_blocks, *alpha, *self.grid, self.config.oc_bn)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The output as it is stored: (N, K/oc_bn, OH, OW, oc_bn)."""
+        conv = self.conv
+        pixels = conv.out_height, conv.out_width
+        return (conv.batch, self.out_blocks, *pixels, self.config.oc_bn)
+
+    @property
     def packed_shape(self) -> tuple[int, ...]:
         """The packed weight: (K/oc_bn, a, b, C/ic_bn, ic_bn, oc_bn) for a x b products a tile."""
         products = (matrices.products for matrices in self.tiled.matrices)
-        return (self.out_blocks, *products, self.in_blocks, self.ic_bn, self.config.oc_bn)
+        return (self.out_blocks, *products, self.in_blocks, self.inner_steps, self.config.oc_bn)
 
 
 def seen_by_tiles(conv: ConvWorkload, plain: bool) -> ConvWorkload:

@@ -25,7 +25,8 @@ def split_pixels(data: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
     """(N, C, H, W) -> (N, 1, rows, cols, lanes): padded, zeros in lanes without a channel."""
     conv, shape = geometry.conv, geometry.padded_extent
     down, across = conv.stride
-    padded = pad_spatial(data, conv.padding, (shape[0] * down, shape[1] * across), PLAIN)
+    at_least = shape[0] * down, shape[1] * across
+    padded = pad_spatial(data, conv.padding, at_least, PLAIN, conv.pad_value)
 
     def pixel(n, _, y, x, lane):
         channel, row, col = lane // (down * across), lane // across % down, lane % across

@@ -31,14 +31,18 @@ FEW_CHANNELS = 16
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     """Undilated, one group, channels that fill vectors and pay for transforms, products saved."""
+    return pays_for_transforms(conv) and bool(allowed_tiles(conv))
+
+
+def pays_for_transforms(conv: ConvWorkload) -> bool:
+    """Undilated, one group, few taps, channels that fill vectors and are enough."""
     if conv.dilation != (1, 1) or conv.groups != 1:
         return False
     if max(conv.kernel) > MAX_TAPS or max(conv.stride) > MAX_STRIDE:
         return False
     seen = _seen(conv)
     channels = seen.in_channels, seen.out_channels
-    fills = all(count >= MIN_CHANNELS and count % MIN_BLOCK == 0 for count in channels)
-    return fills and bool(allowed_tiles(conv))
+    return all(count >= MIN_CHANNELS and count % MIN_BLOCK == 0 for count in channels)
 
 
 def forbids(conv: ConvWorkload, config: WinogradConfig) -> str | None:
@@ -61,13 +65,21 @@ def tile_limit() -> int:
 def allowed_tiles(conv: ConvWorkload) -> tuple[int, ...]:
     """Tile sizes that are precise enough, save products and are not larger than the output."""
     seen, limit = _seen(conv), tile_limit()
+    return tuple(
+        tile for tile in saving_tiles(conv) if _points(seen, tile) <= _max_points(seen, limit)
+    )
+
+
+def saving_tiles(conv: ConvWorkload) -> tuple[int, ...]:
+    """Tile sizes that save products, are not larger than the output, and have enough points."""
+    seen = _seen(conv)
     sides = zip((seen.out_height, seen.out_width), seen.kernel, strict=True)
     smallest = min((side for side, taps in sides if taps > 1), default=0)
     return tuple(
         tile
         for tile in TILES
         if tile <= max(smallest, 2)
-        and _points(seen, tile) <= _max_points(seen, limit)
+        and _points(seen, tile) <= MAX_POINTS
         and _saves_products(seen, tile)
     )
 

@@ -54,52 +54,68 @@ def compute(
     ``weight``: (K/y, a, b, C/x, x, y) for a x b products a tile. Returns (N, K/y, OH, OW, y).
     """
     geometry = WinogradGeometry(conv, config)
-    grid, hop = geometry.grid, geometry.tiled.hop
-    down, across = geometry.tiled.matrices
-    alpha = (down.products, across.products)
-    if geometry.tiled.plain:
-        padded = phases.split_pixels(data, geometry)
-    else:
-        padded = pad_spatial(data, conv.padding, geometry.padded_extent, PAD)
-    # Lanes beyond the channels are transformed, never multiplied.
-    in_blocks, lanes, out_blocks = geometry.in_blocks, geometry.stored_ic_bn, geometry.out_blocks
-    half = te.compute(
-        (conv.batch, in_blocks, *grid, alpha[0], across.pixels, lanes),
-        lambda n, i, ty, tx, u, x, c: _combine(
-            down.b, u, lambda y: padded[n, i, ty * hop[0] + y, tx * hop[1] + x, c]
-        ),
-        name=ROWS,
-    )
-    packed = te.compute(
-        (conv.batch, *alpha, in_blocks, *grid, lanes),
-        lambda n, u, v, i, ty, tx, c: _combine(across.b, v, lambda x: half[n, i, ty, tx, u, x, c]),
-        name=PACK,
-    )
-    ico = te.reduce_axis((0, in_blocks), name="ico")
+    packed = transform_input(data, geometry)
+    ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
     ici = te.reduce_axis((0, geometry.ic_bn), name="ici")
     product = te.compute(
-        (conv.batch, out_blocks, *alpha, *grid, config.oc_bn),
+        geometry.product_shape,
         lambda n, o, u, v, ty, tx, c: te.sum(
             packed[n, u, v, ico, ty, tx, ici] * weight[o, u, v, ico, ici, c], axis=[ico, ici]
         ),
         name=PRODUCT,
         attrs=anchor_attrs(conv, config),
     )
+    inverse = transform_output(product, geometry)
+    return te.compute(geometry.out_shape, lambda *index: inverse(*index), name=STORE)
+
+
+def transform_input(data: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
+    """B^T d B as (N, a, b, C/x, tile rows, tile columns, x), in the type that is multiplied."""
+    conv, grid, hop = geometry.conv, geometry.grid, geometry.tiled.hop
+    down, across = geometry.tiled.matrices
+    if geometry.tiled.plain:
+        padded = phases.split_pixels(data, geometry)
+    else:
+        padded = pad_spatial(data, conv.padding, geometry.padded_extent, PAD, conv.pad_value)
+
+    def pixel(n, i, y, x, c):
+        value = padded(n, i, y, x, c)
+        is_wide = conv.types.data == geometry.factor_type
+        return value if is_wide else value.astype(geometry.factor_type)
+
+    # Lanes beyond the channels are transformed, never multiplied.
+    in_blocks, lanes = geometry.in_blocks, geometry.stored_ic_bn
+    half = te.compute(
+        (conv.batch, in_blocks, *grid, down.products, across.pixels, lanes),
+        lambda n, i, ty, tx, u, x, c: _combine(
+            down.b, u, lambda y: pixel(n, i, ty * hop[0] + y, tx * hop[1] + x, c)
+        ),
+        name=ROWS,
+    )
+    return te.compute(
+        (conv.batch, down.products, across.products, in_blocks, *grid, lanes),
+        lambda n, u, v, i, ty, tx, c: _combine(across.b, v, lambda x: half(n, i, ty, tx, u, x, c)),
+        name=PACK,
+    )
+
+
+def transform_output(product: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
+    """A^T M A as (N, K/y, rows, columns, y) of all tiles, which may overhang the output."""
+    conv, grid, oc_bn = geometry.conv, geometry.grid, geometry.config.oc_bn
+    down, across = geometry.tiled.matrices
     columns = te.compute(
-        (conv.batch, out_blocks, *grid, down.outputs, alpha[1], config.oc_bn),
-        lambda n, o, ty, tx, y, v, c: _combine(down.a, y, lambda u: product[n, o, u, v, ty, tx, c]),
+        (conv.batch, geometry.out_blocks, *grid, down.outputs, across.products, oc_bn),
+        lambda n, o, ty, tx, y, v, c: _combine(down.a, y, lambda u: product(n, o, u, v, ty, tx, c)),
         name=COLUMNS,
     )
     high, wide = down.outputs, across.outputs
-    inverse = te.compute(
-        (conv.batch, out_blocks, grid[0] * high, grid[1] * wide, config.oc_bn),
+    return te.compute(
+        (conv.batch, geometry.out_blocks, grid[0] * high, grid[1] * wide, oc_bn),
         lambda n, o, y, x, c: _combine(
-            across.a, x % wide, lambda v: columns[n, o, y // high, x // wide, y % high, v, c]
+            across.a, x % wide, lambda v: columns(n, o, y // high, x // wide, y % high, v, c)
         ),
         name=INVERSE,
     )
-    out_shape = (conv.batch, out_blocks, conv.out_height, conv.out_width, config.oc_bn)
-    return te.compute(out_shape, lambda *index: inverse(*index), name=STORE)
 
 
 def _combine(matrix: Matrix, row: tirx.Var, term: Callable[[int], tirx.Expr]) -> tirx.Expr:
@@ -120,18 +136,24 @@ def _dot(coefficients: tuple[Fraction, ...], term: Callable[[int], tirx.Expr]) -
         if factor == 0:
             continue
         value = term(index)
-        scaled = value if factor == 1 else value * tirx.const(float(factor), value.dtype)
+        number = float(factor) if factor.denominator > 1 else int(factor)
+        scaled = value if factor == 1 else value * tirx.const(number, str(value.ty.dtype))
         total = scaled if total is None else total + scaled
     assert total is not None
     return total
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
-    """Schedule a function in which :func:`compute` and its epilogue were fused.
+    """Schedule a function in which :func:`compute` and its epilogue were fused."""
+    geometry = WinogradGeometry(anchor.workload, anchor.config)
+    return schedule_parts(sch, anchor, cpu, geometry)
+
+
+def schedule_parts(sch: Schedule, anchor: Anchor, cpu: Cpu, geometry: WinogradGeometry) -> SBlockRV:
+    """The same of any geometry like this one's.
 
     # parallel chunk of tile rows: pad; pack all channels; for o: product; inverse, epilogue
     """
-    geometry = WinogradGeometry(anchor.workload, anchor.config)
     unit = cpu.unit(anchor.workload.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     inverse = sch.get_sblock(INVERSE)
@@ -140,7 +162,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     steps.unroll_and_vectorize(sch, output, unit, pixels=2)
     sch.set_scope(inverse, 0, steps.LOCAL)
     expand_transform(sch, sch.get_sblock(COLUMNS), vector, unit)
-    block_product(sch, anchor.block, per_block, geometry, unit)
+    block_product(sch, anchor.block, per_block, geometry, cpu)
     pack_input(sch, chunk, geometry, cpu)
     return output
 
@@ -179,9 +201,12 @@ def block_product(
     product: SBlockRV,
     per_block: LoopRV,
     geometry: WinogradGeometry,
-    unit: VectorUnit,
+    cpu: Cpu,
 ) -> None:
     """# for u, v: for ty, tx: (acc = 0; for ico, ici: tile of reg_m x reg_n x oc_bn)."""
+    unit, by = cpu.unit(geometry.conv.types.accumulator), geometry.dot(cpu)
+    # An instruction for integers has no more lanes than a register.
+    registers, temporaries = (steps.MAX_VECTORS, 0) if by is None else (1, by.temporaries)
     sch.compute_at(product, per_block, preserve_unit_loops=True)
     *_, u, v, ty, tx, c, ico, ici = sch.get_loops(product)
     ty, tyi = steps.split_off(sch, ty, geometry.register_rows)
@@ -192,10 +217,10 @@ def block_product(
     sch.reverse_compute_at(write, tx, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, write, unit, pixels=2)
     steps.unroll_all(sch, tyi, txi)
-    steps.vectorize_lanes(sch, c, unit)
+    steps.vectorize_lanes(sch, c, unit, registers)
     prefetch_next_panel(sch, ici)
     pixels = geometry.register_rows * geometry.config.reg_n
-    keep_rolled(sch, ici, pixels, unit.registers_of(geometry.config.oc_bn), unit)
+    keep_rolled(sch, ici, pixels, unit.registers_of(geometry.config.oc_bn), unit, temporaries)
     zero = sch.decompose_reduction(product, ico)
     steps.unroll_and_vectorize(sch, zero, unit, pixels=2)
 
@@ -210,7 +235,7 @@ def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cp
     it 306).
     """
     conv, config = geometry.conv, geometry.config
-    unit, data_unit = cpu.unit(conv.types.accumulator), cpu.unit(conv.types.data)
+    unit, data_unit = cpu.unit(geometry.factor_type), cpu.unit(conv.types.data)
     pack = sch.get_sblock(PACK)
     if not config.parallel_oc:
         sch.compute_at(pack, chunk, preserve_unit_loops=True)

@@ -154,6 +154,10 @@ _INSTRUCTIONS: dict[str, dict[int, _Instruction]] = {
         bits: _Instruction("uint8", "int8", partial(_fused, f"llvm.x86.avx512.vpdpbusd.{bits}"))
         for bits in (128, 256, 512)
     },
+    "vpdpwssd": {
+        bits: _Instruction("int16", "int16", partial(_fused, f"llvm.x86.avx512.vpdpwssd.{bits}"))
+        for bits in (128, 256, 512)
+    },
     "vpmaddwd": {
         bits: _Instruction("int16", "int16", partial(_added, f"llvm.x86.{intrinsic}"))
         for bits, intrinsic in (

@@ -7,9 +7,9 @@ import onnx
 import pytest
 from onnx_net import Net
 
+from tvm_neocpu.contrib.onnx_runs import runner
 from tvm_neocpu.contrib.quantizing.calibration.observe import observe_extremes
 from tvm_neocpu.contrib.quantizing.onnx_graphs import copy_of, set_weights
-from tvm_neocpu.contrib.quantizing.onnx_runs import runner
 from tvm_neocpu.contrib.quantizing.rewriting.choose_nodes import (
     activations_of,
     choose_nodes,

@@ -7,8 +7,8 @@ import onnx
 import pytest
 from onnx_net import Net
 
+from tvm_neocpu.contrib.onnx_runs import runner
 from tvm_neocpu.contrib.quantizing.onnx_graphs import attribute, weights_of
-from tvm_neocpu.contrib.quantizing.onnx_runs import runner
 from tvm_neocpu.contrib.quantizing.quantize_model import Settings, quantize_model
 from tvm_neocpu.contrib.quantizing.rewriting.equalise import channel_ranges, equalise, find_pairs
 

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from tvm_neocpu.contrib.onnx_runs import Sample, runner
 from tvm_neocpu.contrib.quantizing.onnx_graphs import output_names, readers_of, showing
-from tvm_neocpu.contrib.quantizing.onnx_runs import Sample, runner
 from tvm_neocpu.contrib.quantizing.rewriting.choose_nodes import ABSORBED
 from tvm_neocpu.contrib.quantizing.rewriting.write_qdq import pairs_of
 from tvm_neocpu.core.output_noise import relative_error, sqnr

@@ -9,6 +9,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper
 
+from tvm_neocpu.contrib.onnx_runs import Sample, runner
 from tvm_neocpu.contrib.quantizing.accuracy.compare import Powers
 from tvm_neocpu.contrib.quantizing.onnx_graphs import (
     copy_of,
@@ -16,7 +17,6 @@ from tvm_neocpu.contrib.quantizing.onnx_graphs import (
     set_weights,
     weights_of,
 )
-from tvm_neocpu.contrib.quantizing.onnx_runs import Sample, runner
 from tvm_neocpu.contrib.quantizing.rewriting.choose_nodes import activations_of, layers_of
 from tvm_neocpu.contrib.quantizing.rewriting.dequantised import dequantised_weights
 from tvm_neocpu.contrib.quantizing.rewriting.write_qdq import pairs_of

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from tvm_neocpu.contrib.onnx_runs import Sample, runner
 from tvm_neocpu.contrib.quantizing.calibration.range_methods import BINS, Histogram, Range
 from tvm_neocpu.contrib.quantizing.onnx_graphs import showing
-from tvm_neocpu.contrib.quantizing.onnx_runs import Sample, runner
 from tvm_neocpu.core.errors import NeoCpuError
 
 

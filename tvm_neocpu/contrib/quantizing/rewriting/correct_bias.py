@@ -16,6 +16,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
+from tvm_neocpu.contrib.onnx_runs import Sample, runner
 from tvm_neocpu.contrib.quantizing.onnx_graphs import (
     attribute,
     copy_of,
@@ -23,7 +24,6 @@ from tvm_neocpu.contrib.quantizing.onnx_graphs import (
     showing,
     weights_of,
 )
-from tvm_neocpu.contrib.quantizing.onnx_runs import Sample, runner
 from tvm_neocpu.contrib.quantizing.rewriting.dequantised import dequantised_weights
 
 # Layers with a bias input of their own.

@@ -10,9 +10,9 @@ import tempfile
 from pathlib import Path
 
 import onnx
-from onnx import TensorProto, inliner, shape_inference, version_converter
+from onnx import inliner, shape_inference, version_converter
 
-from tvm_neocpu.contrib.quantizing.onnx_runs import runtime
+from tvm_neocpu.contrib.onnx_runs import runtime
 from tvm_neocpu.core.errors import ModelFileError, NeoCpuError, first_line
 from tvm_neocpu.frontend.nodes import all_nodes
 from tvm_neocpu.frontend.onnx_model import opset_of
@@ -97,12 +97,3 @@ def _named(model: onnx.ModelProto) -> onnx.ModelProto:
         taken.add(name)
         node.name = name
     return model
-
-
-def float_inputs(model: onnx.ModelProto) -> list[str]:
-    """Inputs of float32."""
-    return [
-        value.name
-        for value in model.graph.input
-        if value.type.tensor_type.elem_type == TensorProto.FLOAT
-    ]

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 import onnx
 
+from tvm_neocpu.contrib.onnx_runs import runtime
 from tvm_neocpu.contrib.quantizing.calibration.range_methods import Range
 from tvm_neocpu.contrib.quantizing.onnx_graphs import copy_of, output_names, readers_of
-from tvm_neocpu.contrib.quantizing.onnx_runs import runtime
 from tvm_neocpu.contrib.quantizing.rewriting.choose_nodes import ABSORBED, LAYERS
 
 # Layers whose engines give fp32 results of integer operands without a detour.

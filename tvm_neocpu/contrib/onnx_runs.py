@@ -1,4 +1,4 @@
-"""ONNX Runtime as the engine of all measurements."""
+"""ONNX Runtime as the engine that says what a network computes."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ def runtime() -> Any:
     try:
         import onnxruntime
     except ImportError as error:
-        raise MissingPackageError(
-            "quantising needs ONNX Runtime: pip install 'tvm-neocpu[quantize]'"
-        ) from error
+        raise MissingPackageError("this needs ONNX Runtime: pip install onnxruntime") from error
     return onnxruntime
 
 
-def runner(model: onnx.ModelProto, *, exact: bool = True) -> Run:
+def runner(model: onnx.ModelProto, *, exact: bool = True, optimised: bool = True) -> Run:
     """The model as a function from a sample to its outputs in their order.
 
     ``exact`` computes Q and DQ in fp32, as ONNX defines them. Otherwise ONNX Runtime takes its
-    integer kernels, whose products of u8 and s8 saturate on x86 CPUs without VNNI.
+    integer kernels, whose products of u8 and s8 saturate on x86 CPUs without VNNI. Without
+    ``optimised`` it runs the graph as it is. A sample may have inputs that the model lost.
 
     Raises NeoCpuError where ONNX Runtime cannot load or run the model.
     """
     ort = runtime()
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    if not optimised:
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     # Between short runs its threads would wait for work at full speed.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if exact:

@@ -1,0 +1,89 @@
+"""Winograd of integers is the direct convolution bit for bit; what its steps are in code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import tvm
+from nests import nest
+from samples import HOST, run, stored
+
+from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.types import U8S8
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.reference import convolved
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
+from tvm_neocpu.topi.conv2d_winograd_integer.template import pack_weight
+from tvm_neocpu.topi.kernel import kernel
+
+CONV = ConvWorkload(1, 32, 9, 9, 16, (3, 3), padding=(1, 1, 1, 1), types=U8S8, pad_value=255)
+CONFIG = IntegerWinogradConfig(ic_bn=16, oc_bn=16, tile=4, reg_n=3)
+HASWELL = Cpu("haswell", AVX2, cores=2)
+X86 = "llvm -mtriple=x86_64-linux-gnu -mcpu="
+
+
+@pytest.mark.parametrize("tile", [2, 3, 4])
+@pytest.mark.parametrize("sign", ["alike", "of the kernel's sign", "alternating"])
+def test_extremes_are_exact(tile: int, sign: str) -> None:
+    """Data of 0 and 255, weights of -128 and 127, 1824 channels: the largest sums that there are.
+
+    Requantised by a scale of 2^-23 and a bias that makes all sums positive.
+    """
+    conv = replace(CONV, in_channels=1824, height=6, width=6)
+    config = replace(CONFIG, tile=tile, reg_n=2)
+    data = np.full(conv.in_shape, 255, "uint8")
+    weight = np.full(conv.weight_shape, -128, "int8")
+    if sign != "alike":
+        weight[:, ::2] = 127
+    if sign == "alternating":
+        data[:, :, ::2, 1::2] = 0
+        weight[:, :, 1, :] = 127
+    sums = convolved(conv, data, weight)
+    bias, scale = np.full((1, 1, 1, 1, 16), 2**29, "int32"), np.float32(2**-22)
+    scales = np.full((1, 1, 1, 1, 16), scale, "float32")
+    expected = np.clip(np.rint((sums + 2**29).astype("float32") * scale), 0, 255).astype("uint8")
+    inputs = [stored(data, Layout(16)), pack_weight(weight, conv, config), bias, scales]
+    found = run(kernel(conv, config, HOST.cpu), inputs, (1, 1, 6, 6, 16), "uint8")
+    np.testing.assert_array_equal(found, stored(expected, Layout(16)))
+
+
+def test_weights_of_a_word_are_neighbouring_channels() -> None:
+    """At the first and the last point a tap stays as it is, twice over in neither direction."""
+    weight = np.arange(16 * 32 * 9).astype("int8").reshape(16, 32, 3, 3)
+    packed = pack_weight(weight, CONV, CONFIG)
+    assert packed.dtype == "int32" and packed.shape == (1, 6, 6, 2, 8, 16)
+    word = packed[0, 5, 5, 1, 3, 7:8].view("int16")
+    np.testing.assert_array_equal(word, weight[7, 22:24, 2, 2])
+
+
+def test_loops() -> None:
+    """Data are transformed in vectors of 16 bits, products summed a register at a time."""
+    packed = nest(CONV, CONFIG, "winograd_pack", HASWELL)
+    assert packed.endswith("unroll 6, unroll 6, vector 16")
+    product = nest(CONV, CONFIG, "winograd_product_update", HASWELL)
+    assert product.endswith("2, 8, unroll 3, unroll 2, vector 8")
+    assert nest(CONV, CONFIG, "winograd_inverse", HASWELL).endswith("vector 8")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "instruction"),
+    [
+        (X86 + "cascadelake", r"vpdpwssd\s.*%zmm"),
+        (X86 + "znver4", r"vpdpwssd\s.*%zmm"),
+        (X86 + "skylake-avx512", r"vpmaddwd\s.*%zmm"),
+        (X86 + "znver3", r"vpmaddwd\s.*%ymm"),
+        (X86 + "x86-64-v2", r"pmaddwd\s.*%xmm"),
+    ],
+)
+def test_the_instruction(cpu: str, instruction: str) -> None:
+    target = parse_target(cpu)
+    built = tvm.compile(kernel(CONV, CONFIG, target.cpu), target=target.target)
+    assembly = built.mod.inspect_source("asm")
+    assert len(re.findall(instruction, assembly)) >= CONFIG.reg_n
+    for scalar in ("vpextrb", "vpinsrb", "vpextrd", "cvttss2si", "roundss"):
+        assert scalar not in assembly

@@ -1,0 +1,16 @@
+"""What the cost model says of the integer Winograd template: the fp32 one's terms, over words."""
+
+from __future__ import annotations
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd.cost import seconds_of
+from tvm_neocpu.topi.conv2d_winograd_integer.geometry import (
+    IntegerWinogradConfig,
+    IntegerWinogradGeometry,
+)
+
+
+def predict_seconds(conv: ConvWorkload, config: IntegerWinogradConfig, cpu: Cpu) -> float:
+    """Seconds of one run on ``cpu.cores`` threads."""
+    return seconds_of(IntegerWinogradGeometry(conv, config), cpu)

@@ -1,0 +1,89 @@
+"""Winograd's matrices in integers, and what bounds their products.
+
+    divisor * Y = A'^T [(G' g) . (B'^T d)]        (one dimension; nested for two)
+
+Rows of B^T and G are multiplied by what makes them integers without a common factor; A' makes up
+for it, up to one ``divisor``. F(2, 3): G's rows (1 0 0), (1 1 1)/2, (1 -1 1)/2, (0 0 1) lose their
+halves, A' = (2 1 1 0; 0 1 -1 2), and the divisor is 2. F(4, 3) over 0, 1, -1, 1/2, -2: 30.
+
+**Sums may wrap.** Additions and products of 32 bits are right modulo 2^32 whatever overflowed on
+the way, and an odd divisor has an inverse there: of 900 Y a product with 1/225 leaves 4 Y. Only the
+power of two in the divisor needs room above Y. So F(4x4, 3x3) is as exact as F(2x2, 3x3), with the
+same two bits lost, and nothing has to be flushed or rounded. (Points 0, 1, -1, 2, -2 would lose 6.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+
+from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix, Row, WinogradMatrices
+
+ACCUMULATOR_BITS = 32
+
+
+@dataclass(frozen=True)
+class IntegerMatrices(WinogradMatrices):
+    """Integers; outputs are too large by the factor ``divisor``."""
+
+    divisor: int = 1
+
+
+@cache
+def in_integers(exact: WinogradMatrices) -> IntegerMatrices:
+    """The same algorithm, as scaled integers."""
+    scales = [_to_integers(g) * _to_integers(b) for g, b in zip(exact.g, exact.b, strict=True)]
+    columns = tuple(
+        tuple(factor / scale for factor, scale in zip(row, scales, strict=True)) for row in exact.a
+    )
+    divisor = math.lcm(*(factor.denominator for row in columns for factor in row))
+    return IntegerMatrices(
+        a=tuple(_scaled(row, Fraction(divisor)) for row in columns),
+        g=_integers(exact.g),
+        b=_integers(exact.b),
+        divisor=divisor,
+    )
+
+
+def _integers(matrix: Matrix) -> Matrix:
+    return tuple(_scaled(row, _to_integers(row)) for row in matrix)
+
+
+def _to_integers(row: Row) -> Fraction:
+    """The factor that makes a row integers without a common factor."""
+    return Fraction(
+        math.lcm(*(factor.denominator for factor in row)),
+        math.gcd(*(factor.numerator for factor in row)),
+    )
+
+
+def _scaled(row: Row, scale: Fraction) -> Row:
+    return tuple(factor * scale for factor in row)
+
+
+def shift_of(divisor: int) -> int:
+    """The power of two in a divisor: the bits that an output has to leave free."""
+    return (divisor & -divisor).bit_length() - 1
+
+
+def inverse_of(divisor: int) -> int:
+    """What a 32-bit product with divides by the odd part of a divisor, as a signed number."""
+    modulus = 1 << ACCUMULATOR_BITS
+    inverse = pow(divisor >> shift_of(divisor), -1, modulus)
+    return inverse - modulus if inverse >= modulus // 2 else inverse
+
+
+def largest_sum(matrices: tuple[Matrix, Matrix], low: int, high: int) -> int:
+    """The largest magnitude of M_down x M_across^T over all x of elements in [low, high].
+
+    B^T of F(4, 3) has a row (2 3 -4 -3 2 0): of bytes 2-D sums reach 98 * 255 = 24990.
+    """
+    down, across = (np.array(matrix, dtype=np.int64) for matrix in matrices)
+    both = np.kron(down, across)
+    positive, negative = (np.maximum(sign * both, 0).sum(axis=1) for sign in (1, -1))
+    most = np.maximum(positive * high - negative * low, negative * high - positive * low)
+    return int(most.max())
