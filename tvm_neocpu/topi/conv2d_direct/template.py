@@ -82,7 +82,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
     geometry = DirectGeometry(anchor.workload, anchor.config)
     output, chunk = schedule_tiles(sch, anchor, geometry, cpu)
-    place = _padded_in(sch, anchor.block, chunk, geometry)
+    place = padded_in(sch, anchor.block, chunk, geometry)
     place_padding(sch, PAD, place, cpu.unit(geometry.conv.types.data))
     return output
 
@@ -137,7 +137,7 @@ def tile_output(
     return chunk, xo, reduction
 
 
-def _padded_in(
+def padded_in(
     sch: Schedule, acc: SBlockRV, chunk: LoopRV, geometry: DirectGeometry
 ) -> LoopRV | None:
     """The loop in which a copy of the input is padded; ``None`` for a pass of its own.

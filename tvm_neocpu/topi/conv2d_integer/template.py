@@ -15,7 +15,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.template import schedule_tiles, summed
+from tvm_neocpu.topi.conv2d_direct.template import padded_in, schedule_tiles, summed
 from tvm_neocpu.topi.conv2d_integer.geometry import (
     WEIGHT_TYPES,
     IntegerConfig,
@@ -78,21 +78,21 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
     geometry = IntegerGeometry(anchor.workload, anchor.config)
     output, chunk = schedule_tiles(sch, anchor, geometry, cpu)
-    _place_copy(sch, None if geometry.config.parallel_oc else chunk, geometry, cpu)
+    _place_copy(sch, padded_in(sch, anchor.block, chunk, geometry), geometry, cpu)
     return output
 
 
-def _place_copy(sch: Schedule, chunk: LoopRV | None, geometry: IntegerGeometry, cpu: Cpu) -> None:
-    """Before a chunk, what it reads; an image in plain NCHW is read plane by plane.
+def _place_copy(sch: Schedule, loop: LoopRV | None, geometry: IntegerGeometry, cpu: Cpu) -> None:
+    """Inside the loop, what a pass of it reads; an image in plain NCHW is read plane by plane.
 
     # for x: for c: words[x, c] = data[c, x]  ->  for x: words[x, 0] = data[0, x]; words[x, 1] = ..
     """
     copy = steps.find_block(sch, COPY)
     if copy is None or geometry.config.ic_bn:
-        place_padding(sch, COPY, chunk, cpu.unit(geometry.data_type))
+        place_padding(sch, COPY, loop, cpu.unit(geometry.data_type))
         return
-    if chunk is not None:
-        sch.compute_at(copy, chunk, preserve_unit_loops=True)
+    if loop is not None:
+        sch.compute_at(copy, loop, preserve_unit_loops=True)
     else:
         steps.parallel_fused(sch, *sch.get_loops(copy)[:-2])
     *_, cols, channels = sch.get_loops(copy)
