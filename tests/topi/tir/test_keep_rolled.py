@@ -69,6 +69,8 @@ def test_the_tile_stays_in_registers() -> None:
 
 def _innermost_loops(asm: str) -> list[str]:
     """The text from each label to the first jump back to it, if no other label is inside."""
-    jump_back = r"\s+j\w+\s+\1\b"
-    loops = re.findall(rf"^(\.LBB\w+):((?:(?!^\.LBB).*\n)*?){jump_back}", asm, re.MULTILINE)
-    return [body for _, body in loops]
+    return [
+        body[: jump.end()]
+        for label, body in re.findall(r"^(\.LBB\w+):((?:(?!^\.LBB).*\n)*)", asm, re.MULTILINE)
+        if (jump := re.search(rf"\bj\w+\s+{re.escape(label)}\b", body))
+    ]
