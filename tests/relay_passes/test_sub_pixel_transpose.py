@@ -1,4 +1,4 @@
-"""SubPixelTranspose, Before -> Expected; tests/relay_passes/test_moved_networks.py has numbers."""
+"""SubPixelTranspose, Before -> Expected; tests/networks/test_moved_networks.py has numbers."""
 
 from __future__ import annotations
 
