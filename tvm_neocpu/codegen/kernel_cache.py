@@ -15,7 +15,7 @@ from tvm import relax, tirx
 from tvm.target import Target
 
 from tvm_neocpu.codegen.kernels import compile_kernels
-from tvm_neocpu.codegen.network import program_of
+from tvm_neocpu.codegen.network import lowered_of, program_of
 
 GLOBAL_SYMBOL = "global_symbol"
 
@@ -34,7 +34,7 @@ class KernelCache:
         The virtual machine finds kernels that are not in its module in TVM's registry, by name,
         when it loads. So load the executable before the next one is made.
         """
-        program = program_of(scheduled, self._target)
+        program = program_of(lowered_of(scheduled, self._target))
         for name, kernel in self._kernels(program.kernels).items():
             tvm.register_global_func(name, kernel, override=True)
         return program.linked((), self._target)
@@ -66,7 +66,11 @@ class KernelCache:
         functions = {
             name: missing[key].with_attr(GLOBAL_SYMBOL, name) for name, key in named.items()
         }
-        for names, library in compile_kernels(functions, self._target, at_once=True).items():
-            for name in names:
-                self._known[named[name]] = (missing[named[name]], library[name])
+        for name, kernel in self._compiled(functions).items():
+            self._known[named[name]] = (missing[named[name]], kernel)
         self.compiled += len(missing)
+
+    def _compiled(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, Any]:
+        """name -> compiled function."""
+        modules = compile_kernels(functions, self._target, at_once=True)
+        return {name: library[name] for names, library in modules.items() for name in names}

@@ -28,10 +28,14 @@ class Program:
         return relax.VMExecutable(linked)
 
 
-def program_of(scheduled: tvm.IRModule, target: Target) -> Program:
-    """The program of a module whose functions are scheduled, and what it calls."""
+def lowered_of(scheduled: tvm.IRModule, target: Target) -> tvm.IRModule:
+    """A module whose functions are scheduled, as calls of the virtual machine and loops."""
     with target:
-        lowered = relax.get_pipeline("default")(scheduled)
+        return relax.get_pipeline("default")(scheduled)
+
+
+def program_of(lowered: tvm.IRModule) -> Program:
+    """The program of a lowered module, and what it calls."""
     attrs = dict(lowered.attrs) if lowered.attrs else {}
     builder = relax.ExecBuilder()
     rest = _ffi_api.VMCodeGen(builder, lowered)
@@ -49,6 +53,6 @@ def kernels_of(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
 
 def compile_network(scheduled: tvm.IRModule, target: Target) -> Any:
     """The executable of a scheduled module, as ``tvm.compile`` makes it."""
-    program = program_of(scheduled, target)
+    program = program_of(lowered_of(scheduled, target))
     libraries = compile_kernels(program.kernels, target)
     return program.linked(tuple(libraries.values()), target)

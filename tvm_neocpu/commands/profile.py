@@ -22,7 +22,7 @@ from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, read_bandwidth
 from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
 from tvm_neocpu.contrib.peers.runner import Network
-from tvm_neocpu.contrib.profile import compare_layers, page
+from tvm_neocpu.contrib.profile import cells, compare_layers, page
 from tvm_neocpu.contrib.profile.peer_layers import PEERS, IsolatedLayers
 from tvm_neocpu.contrib.profile.profile_network import (
     Profile,
@@ -101,13 +101,12 @@ def _compared(
 def _show_comparison(found: compare_layers.Comparison) -> None:
     """The layers that both time, the dearest of ours first, and what has no partner."""
     table = Table(title=f"beside {found.peer}")
-    for heading in ("node", "operation"):
+    for heading in cells.LAYER_TEXTS:
         table.add_column(heading)
-    for heading in ("ms", f"{found.peer} ms", "its time / ours"):
+    for heading in cells.layer_numbers(found.peer):
         table.add_column(heading, justify="right")
     for layer in sorted(found.layers, key=lambda layer: -layer.ours):
-        times = f"{layer.ours * 1e3:.3f}", f"{layer.theirs * 1e3:.3f}", f"{layer.ratio:.2f}"
-        table.add_row(layer.node, layer.what, *times)
+        table.add_row(*cells.of_layer(layer))
     cli.console(width=150).print(table)
     print(
         f"all other layers: {found.ours_elsewhere * 1e3:.3f} ms, "
@@ -123,25 +122,13 @@ def _peak(target: CompileTarget, types: Types) -> float:
 def _show(profile: Profile, top: int) -> None:
     """The operations that take longest, and what is left."""
     table = Table(title=f"{profile.network} on {profile.cpu}, {profile.threads} threads")
-    for heading in ("operation", "node", "algorithm", "layouts"):
+    for heading in cells.TEXTS:
         table.add_column(heading)
-    for heading in ("ms", "share", "GFLOP/s", "of peak", "MiB", "of bandwidth"):
+    for heading in cells.NUMBERS:
         table.add_column(heading, justify="right")
     rows = sorted(profile.rows, key=lambda row: -row.call.seconds)
     for row in rows[:top]:
-        known = row.flops > 0
-        table.add_row(
-            row.what,
-            row.node,
-            row.algorithm,
-            row.layouts,
-            f"{row.call.seconds * 1e3:.3f}",
-            f"{row.call.seconds / profile.wall:.1%}",
-            f"{row.gflops:.0f}" if known else "",
-            f"{row.share_of_peak:.0%}" if known else "",
-            f"{row.call.moved / 2**20:.2f}",
-            f"{row.bandwidth / profile.ceilings.bandwidth:.0%}",
-        )
+        table.add_row(*cells.of_row(row, profile))
     cli.console(width=150).print(table)
     rest = sum(row.call.seconds for row in rows[top:])
     if rest:

@@ -1,14 +1,18 @@
-"""The frame of an HTML page that stands alone: its own style, nothing fetched, nothing run."""
+"""What the HTML pages share: the frame of one that stands alone, and tables."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
 def html_page(title: str, style: str, body: str) -> str:
-    """The page's text; ``title`` is plain text, ``style`` CSS, ``body`` HTML."""
+    """A page with its own style that fetches and runs nothing.
+
+    ``title`` is plain text, ``style`` CSS, ``body`` HTML.
+    """
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -24,3 +28,34 @@ def html_page(title: str, style: str, body: str) -> str:
 </body>
 </html>
 """
+
+
+def html_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Collection[str] = (),
+    nodes: Sequence[str | None] = (),
+    name: str = "",
+) -> str:
+    """A table of plain texts; columns under ``numbers`` have the class ``number``.
+
+    ``nodes`` are the ids of the nodes that the rows are about, for scripts; ``name`` is the id of
+    the table.
+    """
+    rows = list(rows)
+    classes = [' class="number"' if heading in numbers else "" for heading in headings]
+    marks = [f' data-node="{escape(node)}"' if node else "" for node in nodes or [None] * len(rows)]
+    own = f' id="{escape(name)}"' if name else ""
+    body = (
+        f"<tr{mark}>{_cells('td', classes, row)}</tr>"
+        for mark, row in zip(marks, rows, strict=True)
+    )
+    return (
+        f"<table{own}><thead><tr>{_cells('th', classes, headings)}</tr></thead>"
+        f"<tbody>{''.join(body)}</tbody></table>"
+    )
+
+
+def _cells(tag: str, classes: Sequence[str], texts: Sequence[str]) -> str:
+    pairs = zip(classes, texts, strict=True)
+    return "".join(f"<{tag}{name}>{escape(text)}</{tag}>" for name, text in pairs)

@@ -11,6 +11,7 @@ from tvm_neocpu.contrib.explain import cells, words
 from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.contrib.explain.svg import network_svg
+from tvm_neocpu.contrib.html_page import html_table
 from tvm_neocpu.core.conv_graph import NodeKind
 from tvm_neocpu.core.fallback import Coverage
 from tvm_neocpu.global_search.network.explain import Explanation
@@ -202,22 +203,14 @@ def _table(
     rows: Iterable[tuple[str | None, list[str]]],
 ) -> str:
     """A table of rows (id of the row's node, texts of the cells); no id where no node is drawn."""
-    classes = [" class=number" if heading in numbers else "" for heading in headings]
-    head = _row("th", classes, headings)
-    body = [f"<tr{_of_node(node)}>{_row('td', classes, texts)}</tr>" for node, texts in rows]
-    return (
-        f"<h2>{escape(title)}</h2><p>{escape(note)}</p><table>"
-        f"<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    rows = list(rows)
+    table = html_table(
+        headings,
+        [list(map(_arrow, texts)) for _, texts in rows],
+        numbers,
+        [node for node, _ in rows],
     )
-
-
-def _of_node(node: str | None) -> str:
-    return "" if node is None else f' data-node="{escape(node)}"'
-
-
-def _row(tag: str, classes: Sequence[str], texts: Sequence[str]) -> str:
-    pairs = zip(classes, texts, strict=True)
-    return "".join(f"<{tag}{name}>{escape(_arrow(text))}</{tag}>" for name, text in pairs)
+    return f"<h2>{escape(title)}</h2><p>{escape(note)}</p>{table}"
 
 
 def _arrow(text: str) -> str:

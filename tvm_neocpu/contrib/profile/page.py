@@ -6,11 +6,11 @@ Nothing is loaded.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from html import escape
 
 from tvm_neocpu.contrib.explain.page import colours_of
-from tvm_neocpu.contrib.html_page import html_page
+from tvm_neocpu.contrib.html_page import html_page, html_table
+from tvm_neocpu.contrib.profile import cells
 from tvm_neocpu.contrib.profile.compare_layers import Comparison
 from tvm_neocpu.contrib.profile.heat_map import heat_map
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
@@ -24,7 +24,7 @@ svg { width: 100%; height: auto; display: block; }
 text { font-size: 12px; fill: #51606f; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .5rem; border-bottom: 1px solid #e3e8ee; text-align: left; }
-.n { text-align: right; }
+.number { text-align: right; }
 .canvas { overflow: auto; max-height: 80vh; }
 .legend span { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em; }
 @media (prefers-color-scheme: dark) {
@@ -107,72 +107,16 @@ def _roofline(profile: Profile, colours: dict[str, str]) -> str:
 
 def _comparison(found: Comparison) -> str:
     """The layers that both engines time, in the order of a run."""
-    headings = ("node", False), ("operation", False), ("ms", True)
-    head = _head((*headings, (f"{found.peer} ms", True), ("its time / ours", True)))
-    rows = [
-        (
-            (escape(layer.node), ""),
-            (escape(layer.what), ""),
-            (f"{layer.ours * 1e3:.3f}", "n"),
-            (f"{layer.theirs * 1e3:.3f}", "n"),
-            (f"{layer.ratio:.2f}", "n"),
-        )
-        for layer in found.layers
-    ]
-    body = "".join(f"<tr>{_row(cells)}</tr>" for cells in rows)
+    numbers = cells.layer_numbers(found.peer)
+    headings = (*cells.LAYER_TEXTS, *numbers)
+    table = html_table(headings, map(cells.of_layer, found.layers), numbers, name="beside")
     rest = f"{found.ours_elsewhere * 1e3:.3f} ms, {found.peer} {found.theirs_elsewhere * 1e3:.3f}"
-    return (
-        f"<h2>Beside {escape(found.peer)}</h2>"
-        f'<table id="beside"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-        f"<p>All other layers: {rest} ms.</p>"
-    )
+    return f"<h2>Beside {escape(found.peer)}</h2>{table}<p>All other layers: {rest} ms.</p>"
 
 
 def _table(profile: Profile) -> str:
-    head = _head(
-        (
-            ("operation", False),
-            ("node", False),
-            ("algorithm", False),
-            ("layouts", False),
-            ("ms", True),
-            ("share", True),
-            ("GFLOP/s", True),
-            ("of peak", True),
-            ("MiB", True),
-            ("of bandwidth", True),
-            ("config", False),
-        )
-    )
-    body = "".join(f"<tr>{_cells(row, profile)}</tr>" for row in profile.rows)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
-
-def _cells(row: ProfileRow, profile: Profile) -> str:
-    known = row.flops > 0
-    cells = [
-        (escape(row.what), ""),
-        (escape(row.node), ""),
-        (escape(row.algorithm), ""),
-        (escape(row.layouts), ""),
-        (f"{row.call.seconds * 1e3:.3f}", "n"),
-        (f"{row.call.seconds / profile.wall:.1%}", "n"),
-        (f"{row.gflops:.0f}" if known else "", "n"),
-        (f"{row.share_of_peak:.0%}" if known else "", "n"),
-        (f"{row.call.moved / 2**20:.2f}", "n"),
-        (f"{row.bandwidth / profile.ceilings.bandwidth:.0%}", "n"),
-        (escape(row.config), ""),
-    ]
-    return _row(cells)
-
-
-def _head(names: Iterable[tuple[str, bool]]) -> str:
-    return "".join(f'<th class="{"n" if numeric else ""}">{name}</th>' for name, numeric in names)
-
-
-def _row(cells: Iterable[tuple[str, str]]) -> str:
-    """Cells of text that is escaped already, each with its class."""
-    return "".join(f'<td class="{kind}">{text}</td>' for text, kind in cells)
+    rows = [(*cells.of_row(row, profile), row.config) for row in profile.rows]
+    return html_table((*cells.TEXTS, *cells.NUMBERS, "config"), rows, cells.NUMBERS)
 
 
 def _hint(row: ProfileRow, profile: Profile) -> str:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from html import escape
 from importlib import resources
 
 from tvm_neocpu.contrib.explain.layered import draw
 from tvm_neocpu.contrib.explain.page import colours_of
 from tvm_neocpu.contrib.explain.svg import edge_path
-from tvm_neocpu.contrib.html_page import html_page
+from tvm_neocpu.contrib.html_page import html_page, html_table
 from tvm_neocpu.contrib.schedule import table
 from tvm_neocpu.contrib.schedule.charts import buffer_chart, live_chart
 from tvm_neocpu.contrib.schedule.experiment import Experiment
@@ -38,10 +37,10 @@ def render(found: Experiment) -> str:
 </section>
 <section class="tables" aria-label="tables">
 <h2>Partitions and orders</h2>
-{_table(table.HEADINGS, table.rows_of(found))}
+{html_table(table.HEADINGS, table.rows_of(found))}
 <h2>Memory of the whole network</h2>
 <p>{escape(table.MEMORY_NOTE)}</p>
-{_table(table.MEMORY_HEADINGS, table.memory_rows(found))}
+{html_table(table.MEMORY_HEADINGS, table.memory_rows(found))}
 </section>
 <section class="drawing" aria-label="the network">
 <h2>Groups of the best partition</h2>
@@ -84,11 +83,3 @@ def network_svg(found: Experiment) -> str:
             f'<text class="number" x="{left + 4:.1f}" y="{top + 10:.1f}">{group}</text></g>'
         )
     return "\n".join([*parts, "</svg>"])
-
-
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(text)}</th>" for text in headings)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(text)}</td>' for text in row)}</tr>" for row in rows
-    )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
