@@ -26,6 +26,7 @@ import numpy as np
 import tvm
 from tvm import relax
 
+from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import apply_plan, choose_plan, compute_templates, schedule_module
@@ -83,7 +84,7 @@ def modules(network: str) -> tuple[list[tvm.IRModule], Any, np.ndarray]:
 def built(network: str) -> tuple[Run, Run]:
     """Both builds, ready to run."""
     lowered, target, data = modules(network)
-    apart, fused = (runner(tvm.compile(mod, target).jit(), data) for mod in lowered)
+    apart, fused = (runner(compile_network(mod, target).jit(), data) for mod in lowered)
     return apart, fused
 
 
@@ -93,7 +94,7 @@ def save(network: str, folder: Path) -> None:
     lowered, target, data = modules(network)
     np.save(folder / f"{network}.npy", data)
     for build, mod in zip(BUILDS, lowered, strict=True):
-        tvm.compile(mod, target).export_library(str(folder / f"{network}_{build}.so"))
+        compile_network(mod, target).export_library(str(folder / f"{network}_{build}.so"))
 
 
 def loaded(network: str, folder: Path) -> tuple[Run, Run]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tvm_neocpu.commands import cli, networks
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.runtime.session import HINTS, CompiledSession
 from tvm_neocpu.runtime.timing import time_calls
 
@@ -41,7 +42,7 @@ def _run(argv: list[str]) -> int:
         threads, streams = session.threads, session.streams
     print(
         f"{options.models[0]}: {networks.milliseconds(median(seconds))} a run (median of "
-        f"{len(seconds)}, {threads} threads in {streams} streams)"
+        f"{len(seconds)}, {plural(threads, 'thread')} in {plural(streams, 'stream')})"
     )
     for name, array in outputs.items():
         print(f"output {name} {array.dtype}{list(array.shape)}: {_summary(array)}")

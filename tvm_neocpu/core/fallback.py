@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from tvm_neocpu.core.errors import FallbackError, NeoCpuError
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.told import tell_user
 
 # What a build does about operations that no template takes.
@@ -60,7 +61,7 @@ class Coverage:
     def report(self) -> str:
         """One line: how many operations no template takes, their share, each with its reason."""
         count, share = len(self.fallbacks), self.share
-        operations = "1 operation" if count == 1 else f"{count} operations"
+        operations = plural(count, "operation")
         part = "an unknown share" if share is None else percent(1 - share)
         return (
             f"no template takes {operations} of this network, {part} of its multiply-adds; TVM's "

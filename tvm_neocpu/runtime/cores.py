@@ -16,7 +16,8 @@ from numbers import Integral
 
 from tvm_neocpu.core.cpu import allowed_cpus, physical_cores
 from tvm_neocpu.core.errors import SessionError
-from tvm_neocpu.runtime.threads import TooManyThreadsWarning, cores_text, one_of_each_core
+from tvm_neocpu.core.plural import plural
+from tvm_neocpu.runtime.threads import TooManyThreadsWarning, one_of_each_core
 from tvm_neocpu.runtime.tvm_library import runtime_function
 
 # TVM's number for "all threads may use all the cores named": the kernel moves a thread away from a
@@ -71,7 +72,7 @@ def checked_threads(threads: object, cores: Sequence[int] | None = None) -> int:
     if count > there:
         known = "is" if there == 1 else "are"
         warnings.warn(
-            f"{count} threads were asked for, and there {known} {cores_text(there)}: "
+            f"{count} threads were asked for, and there {known} {plural(there, 'core')}: "
             f"running on {there}",
             TooManyThreadsWarning,
             stacklevel=2,

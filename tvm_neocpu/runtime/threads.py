@@ -13,6 +13,7 @@ import warnings
 from collections.abc import MutableMapping
 
 from tvm_neocpu.core.cpu import allowed_cpus, core_key, physical_cores
+from tvm_neocpu.core.plural import plural
 
 COUNT = "TVM_NUM_THREADS"
 BIND = "TVM_BIND_THREADS"
@@ -88,18 +89,13 @@ def one_of_each_core() -> list[int]:
     return sorted(first.values())
 
 
-def cores_text(count: int) -> str:
-    """``"1 core"``, ``"2 cores"``"""
-    return "1 core" if count == 1 else f"{count} cores"
-
-
 def remark_too_many(count: int) -> None:
     """Warn of more threads than cores: they take turns, and every one waits for the others."""
     there = physical_cores()
     if count > there:
         warnings.warn(
-            f"{count} threads on {cores_text(there)}: more threads than cores are slower than one "
-            "for each",
+            f"{count} threads on {plural(there, 'core')}: more threads than cores are slower than "
+            "one for each",
             TooManyThreadsWarning,
             stacklevel=3,
         )

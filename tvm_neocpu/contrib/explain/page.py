@@ -14,6 +14,7 @@ from tvm_neocpu.contrib.explain.svg import network_svg
 from tvm_neocpu.contrib.html_page import html_table
 from tvm_neocpu.core.conv_graph import NodeKind
 from tvm_neocpu.core.fallback import Coverage
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.global_search.network.explain import Explanation
 
 # The page may run its own script and style, and fetch nothing.
@@ -56,7 +57,7 @@ def render(network: ExplainedNetwork) -> str:
 </head>
 <body>
 <header>
-<h1>{escape(title)}<small>{words.plural(network.threads, "thread")}</small></h1>
+<h1>{escape(title)}<small>{plural(network.threads, "thread")}</small></h1>
 {_figures(network)}
 </header>
 <main>

@@ -13,6 +13,7 @@ from itertools import pairwise
 from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.contrib.explain.layered import Drawing, Link, Point, draw
 from tvm_neocpu.core.conv_graph import NodeKind
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow, TransformRow
 
 BOX = (226.0, 44.0)
@@ -37,7 +38,7 @@ def network_svg(
     parts = [
         f'<svg id="graph" xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}"'
         f' height="{height:.0f}" viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}">',
-        f"<title>{escape(words.plural(len(rows), 'node'))} and the tensors between them</title>",
+        f"<title>{escape(plural(len(rows), 'node'))} and the tensors between them</title>",
         *_edges(drawing, rows, layout_colours, moved),
     ]
     for row in found.nodes:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tvm_neocpu.contrib.explain import cells, words
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
+from tvm_neocpu.core.plural import plural
 
 # Columns of plain output: every row of the zoo's networks fits on one line.
 PLAIN_WIDTH = 240
@@ -28,7 +29,7 @@ def report(network: ExplainedNetwork, lines: box.Box) -> RenderableType:
     """The tables and the summary, for rich to print; ``lines`` are the tables' borders."""
     found = network.explanation
     nodes = _table(
-        f"{network.name} on {network.cpu}, {words.plural(network.threads, 'thread')}",
+        f"{network.name} on {network.cpu}, {plural(network.threads, 'thread')}",
         cells.NODE_NOTE,
         cells.NODE_HEADINGS,
         cells.NODE_NUMBERS,
@@ -64,7 +65,7 @@ def summary(network: ExplainedNetwork) -> Iterator[str]:
     if not network.is_planned:
         yield f"{network.name}: time {words.NO_TIME}, the plan covers none of its operations"
         return
-    kept = words.plural(len(found.transforms), "transform")
+    kept = plural(len(found.transforms), "transform")
     kernels = found.seconds - found.transform_seconds
     yield (
         f"{network.name}: {words.ms(found.seconds)} ms predicted for "

@@ -111,8 +111,3 @@ def greedy_share(explanation: Explanation) -> str:
         return UNKNOWN
     share = explanation.greedy_seconds / explanation.seconds - 1
     return f"{round(share, 4) + 0.0:+.2%}"
-
-
-def plural(count: int, noun: str) -> str:
-    """``"1 thread"``, ``"2 threads"``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
