@@ -42,12 +42,19 @@ def test_types_that_differ_print_from_operands_to_result() -> None:
     assert str(QUANTIZED) == "uint8 x int8 -> int32 -> float32"
 
 
+def test_int32_sums_go_without_saying() -> None:
+    assert str(U8S8) == "uint8 x int8"
+    assert Types.parse("uint8 x int8 -> int32 -> int32") == U8S8
+
+
 @pytest.mark.parametrize("types", [FP32, QUANTIZED, U8S8, U8S16], ids=str)
 def test_what_prints_is_read_back(types: Types) -> None:
     assert Types.parse(str(types)) == types
 
 
-@pytest.mark.parametrize("text", ["uint8 x int8", "float", "uint8 x int8 -> int32 -> blue"])
+@pytest.mark.parametrize(
+    "text", ["uint8 x int8 -> int32", "uint8 x", "float", "uint8 x int8 -> int32 -> blue"]
+)
 def test_other_texts_name_no_types(text: str) -> None:
     with pytest.raises(ValueError, match="element type"):
         Types.parse(text)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 import tvm
 from numpy.typing import ArrayLike
+from one_function import Build, module_of
 from tvm import relax
 from tvm.relax.op import add, astype, clip, concat, matmul, maximum, multiply, permute_dims
 from tvm.relax.op.nn import conv2d, max_pool2d, pad, relu
@@ -15,21 +14,9 @@ from tvm.relax.op.nn import conv2d, max_pool2d, pad, relu
 from tvm_neocpu.relay_passes.integer_operators import IntegerOperators, is_quantized
 from tvm_neocpu.relay_passes.operators.quantize import dequantize, nearest, quantize
 
-Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
-
 WEIGHT = (np.arange(4 * 2 * 3 * 3).reshape(4, 2, 3, 3) % 11 - 5).astype("int8")
 SUMS = WEIGHT.astype("int32").sum(axis=(1, 2, 3)).reshape(4, 1, 1)
 IMAGE = (1, 2, 5, 5)
-
-
-def module(build: Build, dtype: str = "uint8", shape: tuple[int, ...] = IMAGE) -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(shape, dtype))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder, x))
-        builder.emit_func_output(result)
-    return builder.get()
 
 
 def const(values: ArrayLike, dtype: str = "float32") -> relax.Constant:
@@ -45,10 +32,10 @@ def code(x: relax.Expr, scale: float, zero: int, dtype: str = "uint8") -> relax.
 
 
 def assert_becomes(before: Build, expected: Build, dtype: str = "uint8", shape=IMAGE) -> None:
-    mod = module(before, dtype, shape)
+    mod = module_of(shape, before, dtype)
     fingerprint = mod.script()
     found = IntegerOperators()(mod)
-    tvm.ir.assert_structural_equal(found, module(expected, dtype, shape))
+    tvm.ir.assert_structural_equal(found, module_of(shape, expected, dtype))
     assert not is_quantized(found)
     assert mod.script() == fingerprint, "the pass changed its argument"
 

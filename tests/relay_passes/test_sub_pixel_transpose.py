@@ -1,12 +1,11 @@
-"""SubPixelTranspose, Before -> Expected; tests/relay_passes/test_moved_networks.py has numbers."""
+"""SubPixelTranspose, Before -> Expected; tests/networks/test_moved_networks.py has numbers."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import tvm
+from one_function import Build, module_of
 from tvm import relax
 from tvm.relax.op import add, concat, multiply, strided_slice
 from tvm.relax.op.nn import conv2d, conv2d_transpose
@@ -15,20 +14,8 @@ from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, channel_move
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 
-Build = Callable[[relax.BlockBuilder, relax.Var], relax.Expr]
-
 IMAGE = (1, 4, 5, 6)
 INTERLEAVE = Interleave(2, 2)
-
-
-def module(build: Build, dtype: str = "float32") -> tvm.IRModule:
-    builder = relax.BlockBuilder()
-    x = relax.Var("x", relax.TensorType(IMAGE, dtype))
-    with builder.function("main", [x]):
-        with builder.dataflow():
-            result = builder.emit_output(build(builder, x))
-        builder.emit_func_output(result)
-    return builder.get()
 
 
 def iohw(*shape: int) -> np.ndarray:
@@ -40,9 +27,9 @@ def const(array: np.ndarray) -> relax.Expr:
 
 
 def assert_becomes(before: Build, expected: Build) -> None:
-    mod = module(before)
+    mod = module_of(IMAGE, before)
     fingerprint = mod.script()
-    tvm.ir.assert_structural_equal(SubPixelTranspose()(mod), module(expected))
+    tvm.ir.assert_structural_equal(SubPixelTranspose()(mod), module_of(IMAGE, expected))
     assert mod.script() == fingerprint, "the pass changed its argument"
 
 
@@ -126,8 +113,8 @@ def test_what_follows_is_in_the_weights() -> None:
         up = b.emit(channel_move(b.emit(conv2d(x, const(pointwise))), INTERLEAVE))
         return add(up, const(bias))
 
-    after = SubPixelTranspose()(FoldLinearOps()(module(before)))
-    tvm.ir.assert_structural_equal(after, module(expected))
+    after = SubPixelTranspose()(FoldLinearOps()(module_of(IMAGE, before)))
+    tvm.ir.assert_structural_equal(after, module_of(IMAGE, expected))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -138,5 +125,5 @@ def test_what_is_not_understood_stays(dtype: str) -> None:
         made = weight if dtype == "float16" else b.emit(relax.op.ones((4, 3, 2, 2), dtype))
         return conv2d_transpose(x, made, strides=2)
 
-    mod = module(build, dtype)
+    mod = module_of(IMAGE, build, dtype)
     tvm.ir.assert_structural_equal(SubPixelTranspose()(mod), mod)

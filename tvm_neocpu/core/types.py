@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cache
 
 _BITS = re.compile(r"[a-z]+([1-9]\d*)")
-_MIXED = re.compile(r"(\w+) x (\w+) -> (\w+) -> (\w+)")
+_MIXED = re.compile(r"(\w+) x (\w+)(?: -> (\w+) -> (\w+))?")
+# Accumulator and output of types whose text leaves both out.
+_SUMS = "int32"
 
 
 @dataclass(frozen=True, order=True)
@@ -29,23 +31,32 @@ class Types:
 
     @classmethod
     def parse(cls, text: str) -> Types:
-        """The inverse of ``str``; raises ValueError for any other text, and unknown types."""
+        """The inverse of ``str``; a text may name all four where ``str`` leaves out int32.
+
+        Raises ValueError for any other text, and unknown types.
+        """
         if "x" not in text.split():
             found = uniform(text)
         else:
             match = _MIXED.fullmatch(text)
             if match is None:
                 raise ValueError(f"{text!r} names no element types")
-            found = cls(*match.groups())
+            found = cls(*match.groups(default=_SUMS))
         for dtype in (found.data, found.weight, found.accumulator, found.output):
             item_bytes(dtype)
         return found
 
     def __str__(self) -> str:
-        """``"float64"``, or ``"uint8 x int8 -> int32 -> float32"`` where they differ."""
+        """``"float64"``; ``"uint8 x int8 -> int32 -> float32"`` where they differ.
+
+        ``"uint8 x int8"`` where accumulator and output are int32.
+        """
         if self.is_uniform:
             return self.data
-        return f"{self.data} x {self.weight} -> {self.accumulator} -> {self.output}"
+        operands = f"{self.data} x {self.weight}"
+        if self.accumulator == self.output == _SUMS:
+            return operands
+        return f"{operands} -> {self.accumulator} -> {self.output}"
 
 
 @cache

@@ -108,8 +108,8 @@ class LowerToTemplates:
         values = tensor.value.numpy()
         if self.only_sizes:
             assert entry.packed_shape is not None
-            kind = entry.packed_types.get(operand.dtype, operand.dtype)
-            return constant_of(np.resize(values.astype(kind), entry.packed_shape(workload, config)))
+            sized = np.resize(values, entry.packed_shape(workload, config))
+            return constant_of(sized.astype(entry.packed_type(operand.dtype)))
         return constant_of(entry.pack_weight(values, workload, config))
 
 

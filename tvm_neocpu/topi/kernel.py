@@ -80,9 +80,7 @@ def stored_shape(
 
 def stored_type(operand: Operand, entry: Implementation) -> str:
     """The element type in which an implementation reads an operand."""
-    if operand.role is not Role.WEIGHT:
-        return operand.dtype
-    return entry.packed_types.get(operand.dtype, operand.dtype)
+    return entry.packed_type(operand.dtype) if operand.role is Role.WEIGHT else operand.dtype
 
 
 def _bias_shape(result: te.Tensor) -> list[int]:

@@ -58,6 +58,7 @@ class Implementation:
     schedules them together with a fused epilogue and returns the block that writes the output.
     ``pack_weight(weight, workload, config)`` prepares the constant at compile time to
     ``packed_shape(workload, config)``; both are ``None`` for an operator without a weight.
+    ``packed_types`` are the element types that packing changes: int8 weights become 32-bit words.
 
     ``types`` are the element types that its code is right for, ``isas`` the instruction sets that
     it is limited to (empty: none). ``takes_prologue``: its schedule finds a place for data that are
@@ -86,6 +87,10 @@ class Implementation:
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] = lambda knobs: knobs
     settings: Callable[[], Hashable] = lambda: None
     label: Callable[[Any, Any], str] | None = None
+
+    def packed_type(self, dtype: str) -> str:
+        """The element type of a packed weight of that type."""
+        return self.packed_types.get(dtype, dtype)
 
     def accepts(self, workload: Workload, cpu: Cpu) -> bool:
         """Whether it can compute the workload at all on this CPU."""

@@ -10,8 +10,8 @@ from tvm_neocpu.topi.table import operators
 def parse_workload(text: str) -> Workload:
     """``"512x7x7->512 3x3 p1"``, ``"dense 1x25088->4096"``: the inverse of ``str(workload)``.
 
-    Element types stand behind the rest, ``uint8 x int8 -> int32 -> int32``; without any the
-    workload is of fp32. Raises WorkloadTextError for a text that is no operator's.
+    Element types stand behind the rest, ``uint8 x int8``; without any the workload is of fp32.
+    Raises WorkloadTextError for a text that is no operator's.
     """
     for operator in operators():
         found = operator.parse(text) if operator.parse is not None else None

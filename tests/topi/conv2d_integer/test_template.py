@@ -35,6 +35,19 @@ def test_a_statement_is_one_register() -> None:
     assert "8, unroll 7" in nest(CONV, replace(CONFIG, dot=2), product, HASWELL)
 
 
+@pytest.mark.parametrize(
+    ("oc_bn", "expected"),
+    [
+        (8, "parallel 8, 9, 16, vector 4"),
+        # Two blocks of a group read the same channels: a pass of its own.
+        (4, "parallel 64, 16, vector 4"),
+    ],
+)
+def test_a_group_that_is_one_block_is_copied_for_it(oc_bn: int, expected: str) -> None:
+    config = replace(CONFIG, oc_bn=oc_bn, ic_bn=4, parallel_oc=True)
+    assert nest(replace(CONV, groups=4), config, "conv2d_words", HASWELL) == expected
+
+
 def test_weights_of_a_word_are_neighbouring_channels() -> None:
     weight = np.arange(32 * 16 * 9).astype("int8").reshape(32, 16, 3, 3)
     packed = pack_weight(weight, CONV, CONFIG)

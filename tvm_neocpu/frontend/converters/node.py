@@ -131,44 +131,44 @@ Converter = Callable[[Node], relax.Expr]
 
 
 _POOL = {"auto_pad": "NOTSET", "ceil_mode": 0, "channels_last": 0, "count_include_pad": 0}
+_REQUIRED = object()
 # Operators of ONNX Runtime's own (domain com.microsoft), which onnx has no schemas of: their
-# attributes, with defaults; ``None`` for one that has none.
+# attributes, with defaults; ``None`` for one that has none and may be absent.
 _OF_ONNX_RUNTIME: Mapping[str, Mapping[str, Any]] = {
     "QGemm": {"alpha": 1.0, "transA": 0, "transB": 0},
     "QLinearAdd": {},
-    "QLinearAveragePool": {**_POOL, "kernel_shape": None, "pads": None, "strides": None},
-    "QLinearConcat": {"axis": None},
+    "QLinearAveragePool": {**_POOL, "kernel_shape": _REQUIRED, "pads": None, "strides": None},
+    "QLinearConcat": {"axis": _REQUIRED},
     "QLinearGlobalAveragePool": {"channels_last": 0},
     "QLinearLeakyRelu": {"alpha": 0.01},
     "QLinearMul": {},
     "QLinearSigmoid": {},
-    "QLinearSoftmax": {"axis": -1, "opset": None},
+    "QLinearSoftmax": {"axis": -1, "opset": _REQUIRED},
 }
 
 
 def read_attributes(op_type: str, opset: int, given: Mapping[str, Any]) -> dict[str, Any]:
     """The attributes of a node, completed by the defaults of the operator's schema.
 
-    Raises UnsupportedOperatorError for an attribute that this opset does not have.
+    Raises UnsupportedOperatorError for an attribute that this opset does not have, and for one
+    that is missing.
     """
     if op_type in _OF_ONNX_RUNTIME:
         known = _OF_ONNX_RUNTIME[op_type]
         _refuse_unknown(set(given) - set(known), "ONNX Runtime")
-        defaults = {name: value for name, value in known.items() if value is not None}
-        return {name: _plain(value) for name, value in {**defaults, **given}.items()}
-    schema = _schema(op_type, opset)
-    _refuse_unknown(set(given) - set(schema.attributes), f"opset {opset}")
-    defaults = {
-        name: onnx.helper.get_attribute_value(attribute.default_value)
-        for name, attribute in schema.attributes.items()
-        if attribute.default_value.name
-    }
+        required = [name for name, value in known.items() if value is _REQUIRED]
+        defaults = {n: v for n, v in known.items() if v is not None and v is not _REQUIRED}
+    else:
+        schema = _schema(op_type, opset)
+        _refuse_unknown(set(given) - set(schema.attributes), f"opset {opset}")
+        required = [name for name, attribute in schema.attributes.items() if attribute.required]
+        defaults = {
+            name: onnx.helper.get_attribute_value(attribute.default_value)
+            for name, attribute in schema.attributes.items()
+            if attribute.default_value.name
+        }
     values = {name: _plain(value) for name, value in {**defaults, **given}.items()}
-    missing = [
-        name
-        for name, attribute in schema.attributes.items()
-        if attribute.required and name not in values
-    ]
+    missing = [name for name in required if name not in values]
     if missing:
         raise UnsupportedOperatorError(f"attribute {', '.join(missing)} is missing")
     return values

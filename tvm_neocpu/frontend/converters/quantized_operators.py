@@ -15,7 +15,7 @@ from tvm import relax
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters import integer_arithmetic
 from tvm_neocpu.frontend.converters.conv import conv
-from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.node import Array, Node
 from tvm_neocpu.frontend.converters.pool import average_pool
 from tvm_neocpu.frontend.converters.quantize import check_scale, dequantize_linear, quantize_linear
 
@@ -28,8 +28,8 @@ def qlinear_conv(node: Node) -> relax.Expr:
 
     Exact sums in int32 by plain arithmetic where scales or zero points are computed.
     """
-    scales = [node.known(place) for place in (1, 4, 6)]
-    if node.rank != _IMAGE_RANK or not _are_known(node, scales, (2, 5, 7), data=(3,)):
+    scales = _known_scales(node) if node.rank == _IMAGE_RANK else None
+    if scales is None:
         return integer_arithmetic.qlinear_conv(node)
     inputs = [_real(node, (0, 1, 2)), _real(node, (3, 4, 5), axis=0)]
     bias = node.input(8)
@@ -41,9 +41,8 @@ def qlinear_conv(node: Node) -> relax.Expr:
 
 def qlinear_matmul(node: Node) -> relax.Expr:
     """Inputs a, scale, zero, b, scale, zero, y_scale, y_zero; else as :func:`qlinear_conv`."""
-    scales = [node.known(place) for place in (1, 4, 6)]
-    one_row = scales[0] is not None and scales[0].size == 1
-    if not one_row or not _are_known(node, scales, (2, 5, 7), data=(3,)):
+    scales = _known_scales(node)
+    if scales is None or scales[0].size != 1:
         return integer_arithmetic.qlinear_matmul(node)
     left, right = _real(node, (0, 1, 2)), _real(node, (3, 4, 5), axis=-1)
     return _coded(node, relax.op.matmul(left, right), 6)
@@ -120,14 +119,15 @@ _UNARY: dict[str, Callable[[Node, relax.Expr], relax.Expr]] = {
 }
 
 
-def _are_known(
-    node: Node, scales: Sequence[object], zeros: Sequence[int], data: Sequence[int]
-) -> bool:
-    """Whether scales are constants in float32, and so are zero points and weights."""
-    for place in (1, 4, 6):
+def _known_scales(node: Node) -> list[Array] | None:
+    """The scales of x, w and y, in float32; ``None`` unless zero points and w are constants too."""
+    places = (1, 4, 6)
+    for place in places:
         check_scale(node, place)
-    known = all(getattr(scale, "dtype", None) == _FLOAT for scale in scales)
-    return known and all(node.known(place) is not None for place in (*zeros, *data))
+    scales = [scale for place in places if (scale := node.known(place)) is not None]
+    if len(scales) < len(places) or any(scale.dtype != _FLOAT for scale in scales):
+        return None
+    return scales if all(node.known(place) is not None for place in (2, 3, 5, 7)) else None
 
 
 def _check_channels_first(node: Node) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from tvm import relax
 
@@ -53,3 +54,15 @@ class CallForm:
     alter: Callable[[relax.Call, Sequence[relax.Expr], Layout, Layout], relax.Expr] | None = None
     decides: bool = True
     pattern: int = OUT_ELEMWISE_FUSABLE
+
+
+def noted_layouts(call: relax.Call) -> Layouts:
+    """The ``layouts`` of an operator of our own that notes both as attributes."""
+    before, after = (Layout.parse(str(call.attrs[n])) for n in ("data_layout", "out_layout"))
+    return before, after
+
+
+def convolution_multiply_adds(_: relax.Call, shapes: list[Shape]) -> int:
+    """The ``multiply_adds`` of a call of (data, OIHW weight, ...): its products alone."""
+    weight, out = shapes[1], shapes[-1]
+    return prod(out) * prod(weight[1:])

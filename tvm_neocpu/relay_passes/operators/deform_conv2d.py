@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import partial
 
@@ -12,7 +11,12 @@ from tvm.ir import GenericConst
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
-from tvm_neocpu.relay_passes.operators.call_form import OPAQUE, CallForm, Layouts, Shape
+from tvm_neocpu.relay_passes.operators.call_form import (
+    OPAQUE,
+    CallForm,
+    convolution_multiply_adds,
+    noted_layouts,
+)
 from tvm_neocpu.relay_passes.operators.new_op import NewOp
 from tvm_neocpu.topi.deform_conv2d import definition
 from tvm_neocpu.topi.deform_conv2d.workload import DeformConvWorkload
@@ -67,7 +71,7 @@ def _workload(call: relax.Call) -> DeformConvWorkload:
     data, weight, *moves = (shape for shape in shapes if shape is not None)
     if len(moves) != len(call.args) - 2:
         raise ValueError("all its shapes must be known")
-    attrs, (before, _) = call.attrs, _layouts(call)
+    attrs, (before, _) = call.attrs, noted_layouts(call)
     if len(data) != 4 + before.is_blocked or len(weight) != 4:
         raise ValueError("its data and weight must have two spatial axes")
     deform = DeformConvWorkload(
@@ -91,12 +95,6 @@ def _workload(call: relax.Call) -> DeformConvWorkload:
     return deform
 
 
-def _layouts(call: relax.Call) -> Layouts:
-    names = call.attrs["data_layout"], call.attrs["out_layout"]
-    before, after = (Layout.parse(str(name)) for name in names)
-    return before, after
-
-
 def _alter(
     call: relax.Call, tensors: Sequence[relax.Expr], before: Layout, after: Layout
 ) -> relax.Expr:
@@ -109,7 +107,7 @@ def _alter(
 
 def _infer(call: relax.Call) -> relax.Type:
     deform = _workload(call)
-    return relax.TensorType(_layouts(call)[1].shape_of(deform.out_shape), deform.types.output)
+    return relax.TensorType(noted_layouts(call)[1].shape_of(deform.out_shape), deform.types.output)
 
 
 def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -127,12 +125,6 @@ def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return builder.call_te(product, columns, weight, primfunc_name_hint="deform_multiplied")
 
 
-def _multiply_adds(_: relax.Call, shapes: list[Shape]) -> int:
-    """The products alone: the interpolation before them is small beside many filters."""
-    weight, out = shapes[1], shapes[-1]
-    return math.prod(out) * math.prod(weight[1:])
-
-
 _NEW_OP = NewOp(OP, infer=_infer, legalize=_legalize)
 
 DEFORM_CONV2D_FORM = CallForm(
@@ -140,7 +132,8 @@ DEFORM_CONV2D_FORM = CallForm(
     op=OP,
     read=deform_workload,
     refusal=_refusal,
-    multiply_adds=_multiply_adds,
-    layouts=_layouts,
+    # The interpolation before the products is small beside many filters.
+    multiply_adds=convolution_multiply_adds,
+    layouts=noted_layouts,
     alter=_alter,
 )

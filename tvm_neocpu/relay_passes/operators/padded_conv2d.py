@@ -5,7 +5,6 @@ Relax pads convolutions by zeros only; quantised data are padded by their zero p
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from tvm import relax, te, topi
@@ -14,7 +13,11 @@ from tvm.ir import GenericConst
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.types import Types
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, op_name, static_shape
-from tvm_neocpu.relay_passes.operators.call_form import CallForm, Layouts, Shape
+from tvm_neocpu.relay_passes.operators.call_form import (
+    CallForm,
+    convolution_multiply_adds,
+    noted_layouts,
+)
 from tvm_neocpu.relay_passes.operators.new_op import NewOp
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
@@ -55,7 +58,7 @@ def _workload(call: relax.Call) -> ConvWorkload:
     data, weight = (static_shape(arg) for arg in call.args)
     if data is None or weight is None:
         raise ValueError("all its shapes must be known")
-    attrs, (before, _) = call.attrs, _layouts(call)
+    attrs, (before, _) = call.attrs, noted_layouts(call)
     output = str(attrs["out_dtype"])
     return ConvWorkload(
         *before.logical_shape(data),
@@ -68,11 +71,6 @@ def _workload(call: relax.Call) -> ConvWorkload:
     )
 
 
-def _layouts(call: relax.Call) -> Layouts:
-    before, after = (Layout.parse(str(call.attrs[n])) for n in ("data_layout", "out_layout"))
-    return before, after
-
-
 def _alter(
     call: relax.Call, tensors: Sequence[relax.Expr], before: Layout, after: Layout
 ) -> relax.Expr:
@@ -82,7 +80,7 @@ def _alter(
 
 def _infer(call: relax.Call) -> relax.Type:
     conv = _workload(call)
-    return relax.TensorType(_layouts(call)[1].shape_of(conv.out_shape), conv.types.output)
+    return relax.TensorType(noted_layouts(call)[1].shape_of(conv.out_shape), conv.types.output)
 
 
 def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -100,18 +98,13 @@ def _legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return builder.call_te(compute, *call.args, primfunc_name_hint="padded_conv2d")
 
 
-def _multiply_adds(_: relax.Call, shapes: list[Shape]) -> int:
-    weight, out = shapes[1], shapes[-1]
-    return math.prod(out) * math.prod(weight[1:])
-
-
 _NEW_OP = NewOp(OP, infer=_infer, legalize=_legalize)
 
 PADDED_CONV2D_FORM = CallForm(
     operator="conv2d",
     op=OP,
     read=padded_workload,
-    multiply_adds=_multiply_adds,
-    layouts=_layouts,
+    multiply_adds=convolution_multiply_adds,
+    layouts=noted_layouts,
     alter=_alter,
 )

@@ -112,9 +112,12 @@ class Rewriter:
     def _unshifted(self, codes: Codes) -> relax.Expr:
         if not SHIFTS[codes.dtype]:
             return codes.tensor
-        wide = self.scope.emit(relax.op.astype(codes.tensor, "int16"))
-        shift = relax.const(-SHIFTS[codes.dtype], "int16")
-        return relax.op.astype(self.scope.emit(relax.op.add(wide, shift)), codes.dtype)
+        return self._shifted(codes.tensor, -SHIFTS[codes.dtype], codes.dtype)
+
+    def _shifted(self, tensor: relax.Expr, by: int, dtype: str) -> relax.Expr:
+        wide = self.scope.emit(relax.op.astype(tensor, "int16"))
+        shifted = self.scope.emit(relax.op.add(wide, relax.const(by, "int16")))
+        return relax.op.astype(shifted, dtype)
 
     def codes(self, expr: relax.Expr) -> Codes | None:
         """A tensor of 8-bit integers as codes; ``None`` for a tensor of any other type."""
@@ -125,9 +128,7 @@ class Rewriter:
             return None
         tensor, dtype = expr, dtype_of(expr)
         if SHIFTS[dtype]:
-            wide = self.scope.emit(relax.op.astype(expr, "int16"))
-            shifted = self.scope.emit(relax.op.add(wide, relax.const(SHIFTS[dtype], "int16")))
-            tensor = self.scope.emit(relax.op.astype(shifted, "uint8"))
+            tensor = self.scope.emit(self._shifted(expr, SHIFTS[dtype], "uint8"))
         return Codes(tensor, dtype)
 
     def as_sum(self, expr: relax.Expr, for_all: bool = False) -> Sum:

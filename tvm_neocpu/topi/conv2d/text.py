@@ -64,7 +64,7 @@ def _options(text: str, rest: str) -> dict[str, tuple[int, ...]]:
     while rest:
         option = _OPTION.match(rest)
         if option is None:
-            known = "s2, p1, d2, g4, depthwise, z128, uint8 x int8 -> int32 -> int32"
+            known = "s2, p1, d2, g4, depthwise, z128, uint8 x int8"
             raise WorkloadTextError(f"{rest.strip()!r} in {text!r} is none of {known}")
         key = option["key"] or option["word"]
         found[key] = tuple(int(value) for value in re.findall(r"\d+", option["values"] or ""))

@@ -11,7 +11,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 
 
 @dataclass(frozen=True, order=True)
@@ -111,9 +111,14 @@ class DirectGeometry:
         return computed_columns(self.conv.out_width, self.config.reg_n)
 
     @property
-    def padded_extent(self) -> tuple[int, int]:
+    def stride(self) -> Pair:
+        """Rows and columns from one output's pixel to the next, in the image that is read."""
+        return self.conv.stride
+
+    @property
+    def padded_extent(self) -> Pair:
         """Input rows and columns that the computed outputs read, padding included."""
-        (down, across), reach = self.conv.stride, self.conv.reach
+        (down, across), reach = self.stride, self.conv.reach
         return (self.rows - 1) * down + reach[0], (self.columns - 1) * across + reach[1]
 
     @cached_property

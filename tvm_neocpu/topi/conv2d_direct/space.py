@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import TypeVar
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors, largest_factor
@@ -15,6 +17,8 @@ PAPER_REG_N = (32, 16, 8, 4, 2)
 # A block that is filled up to whole vectors has at most so many; one that is not, so many.
 MAX_FILLED_VECTORS, MAX_VECTORS = 6, 4
 
+Made = TypeVar("Made")
+
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     """Everything but depthwise, which has no reduction over channels to block."""
@@ -24,14 +28,29 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
     """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
     unit = cpu.unit(conv.types.accumulator)
+    return tuple(schedules(conv, cpu, in_blocks(conv), unit.holds_tile, ConvConfig))
+
+
+def schedules(
+    conv: ConvWorkload,
+    cpu: Cpu,
+    blocks: Sequence[int],
+    holds: Callable[[int, int], bool],
+    make: Callable[..., Made],
+) -> Iterator[Made]:
+    """What ``make`` makes of each schedule tuple, in the order of :class:`ConvConfig`'s fields.
+
+    ``blocks`` are of input channels; ``holds``: whether a tile of (pixels, vectors) is offered.
+    """
+    unit = cpu.unit(conv.types.accumulator)
     unroll = (True, False) if conv.kernel[1] > 1 else (True,)
     tiles = [(tile, chunkings(conv, tile[0], cpu)) for tile in register_tiles(conv, cpu)]
-    inner = tuple(product(in_blocks(conv), unroll))
-    return tuple(
-        ConvConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc, oc_lanes)
+    inner = tuple(product(blocks, unroll))
+    return (
+        make(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc, oc_lanes)
         for oc_bn, oc_lanes in out_blocks(conv, cpu)
         for (reg_m, reg_n), chunks in tiles
-        if unit.holds_tile(reg_m * reg_n, unit.registers_of(oc_lanes or oc_bn))
+        if holds(reg_m * reg_n, unit.registers_of(oc_lanes or oc_bn))
         for oh_bn, parallel_oc in chunks
         for ic_bn, unroll_ker in inner
     )

@@ -6,8 +6,10 @@ reduction loads ``oc_bn`` weights once and multiplies them with broadcast input 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
-from tvm import te
+from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
@@ -22,6 +24,8 @@ from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_pixels
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
 PAD, ACCUMULATE, STORE = "conv2d_pad", "conv2d_acc", "conv2d_store"
+# A loop of fewer words is unrolled, whatever it spills: a first convolution of integers has two.
+MIN_ROLLED_WORDS = 8
 
 
 def compute(
@@ -35,30 +39,38 @@ def compute(
     """
     geometry = DirectGeometry(conv, config)
     padded = pad_spatial(data, conv.padding, geometry.padded_extent, PAD)
-    in_blocks = geometry.in_blocks
+
+    def product(pixel, filters):
+        n, _, row, col, channel = pixel
+        value = padded[n, channel, row, col] if config.ic_bn == 0 else padded[pixel]
+        wide = conv.types.accumulator
+        return value.astype(wide) * weight[filters].astype(wide)
+
+    return summed(product, geometry)
+
+
+def summed(product: Callable[..., tirx.Expr], geometry: DirectGeometry) -> te.Tensor:
+    """What ``product`` makes of a pixel and its filters, summed over windows and channels.
+
+    ``product`` takes two indices: (n, block, row, column, step) of the padded image, and that of
+    the packed weight. Returns (N, K/oc_bn, OH, OW, oc_bn).
+    """
+    conv, config, in_blocks = geometry.conv, geometry.config, geometry.in_blocks
     out_blocks_per_group = geometry.out_blocks // conv.groups
     ico = te.reduce_axis((0, in_blocks), name="ico")
     kh = te.reduce_axis((0, conv.kernel[0]), name="kh")
     kw = te.reduce_axis((0, conv.kernel[1]), name="kw")
-    ici = te.reduce_axis((0, geometry.ic_bn), name="ici")
+    ici = te.reduce_axis((0, geometry.inner_steps), name="ici")
 
-    def pixel(n, o, y, x):
-        row, col = (
-            y * conv.stride[0] + kh * conv.dilation[0],
-            x * conv.stride[1] + kw * conv.dilation[1],
-        )
-        if config.ic_bn == 0:
-            return padded[n, ici, row, col]
+    def term(n, o, y, x, c):
+        row = y * geometry.stride[0] + kh * conv.dilation[0]
+        col = x * geometry.stride[1] + kw * conv.dilation[1]
         block = ico if conv.groups == 1 else o // out_blocks_per_group * in_blocks + ico
-        return padded[n, block, row, col, ici]
-
-    def product(n, o, y, x, c):
-        wide = conv.types.accumulator
-        return pixel(n, o, y, x).astype(wide) * weight[o, ico, kh, kw, ici, c].astype(wide)
+        return product((n, block, row, col, ici), (o, ico, kh, kw, ici, c))
 
     acc = te.compute(
         (conv.batch, geometry.out_blocks, geometry.rows, geometry.columns, config.tile_channels),
-        lambda *index: te.sum(product(*index), axis=[ico, kh, kw, ici]),
+        lambda *index: te.sum(term(*index), axis=[ico, kh, kw, ici]),
         name=ACCUMULATE,
         attrs=anchor_attrs(conv, config),
     )
@@ -68,10 +80,21 @@ def compute(
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
-    conv, config, acc = anchor.workload, anchor.config, anchor.block
-    unit = cpu.unit(conv.types.accumulator)
+    geometry = DirectGeometry(anchor.workload, anchor.config)
+    output, chunk = schedule_tiles(sch, anchor, geometry, cpu)
+    place = padded_in(sch, anchor.block, chunk, geometry)
+    place_padding(sch, PAD, place, cpu.unit(geometry.conv.types.data))
+    return output
+
+
+def schedule_tiles(
+    sch: Schedule, anchor: Anchor, geometry: DirectGeometry, cpu: Cpu
+) -> tuple[SBlockRV, LoopRV]:
+    """Schedule what :func:`summed` computes; returns the output's block and the parallel loop."""
+    conv, config, acc = geometry.conv, geometry.config, anchor.block
+    unit, dot = cpu.unit(conv.types.accumulator), geometry.dot(cpu)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
-    chunk, tile, reduction = tile_output(sch, acc, DirectGeometry(conv, config))
+    chunk, tile, reduction = tile_output(sch, acc, geometry)
     if config.unroll_ker:
         steps.unroll_all(sch, reduction[2])
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
@@ -79,11 +102,14 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     prefetch_next_panel(sch, reduction[-1])
     prefetch_next_pixels(sch, reduction[-1], conv.kernel, conv.stride)
     pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.tile_channels)
-    keep_rolled(sch, reduction[-1], pixels, vectors, unit)
-    steps.hold_tile_in_registers(sch, acc, reduction[0], unit)
-    place = _padded_in(sch, acc, chunk, DirectGeometry(conv, config))
-    place_padding(sch, PAD, place, cpu.unit(conv.types.data))
-    return output
+    if dot is None:
+        keep_rolled(sch, reduction[-1], pixels, vectors, unit)
+    elif geometry.inner_steps >= MIN_ROLLED_WORDS:
+        keep_rolled(sch, reduction[-1], pixels, vectors, unit, dot.temporaries)
+    # A dot product has a statement for each vector: it has no more lanes than a register.
+    registers = steps.MAX_VECTORS if dot is None else 1
+    steps.hold_tile_in_registers(sch, acc, reduction[0], unit, registers)
+    return output, chunk
 
 
 def tile_output(
@@ -111,7 +137,7 @@ def tile_output(
     return chunk, xo, reduction
 
 
-def _padded_in(
+def padded_in(
     sch: Schedule, acc: SBlockRV, chunk: LoopRV, geometry: DirectGeometry
 ) -> LoopRV | None:
     """The loop in which a copy of the input is padded; ``None`` for a pass of its own.

@@ -83,13 +83,7 @@ class IntegerGeometry(DirectGeometry):
 
     @property
     def stride(self) -> Pair:
-        """Rows and columns from one output's pixel to the next, in the image that is read."""
         return (1, 1) if self.skips_pixels else self.conv.stride
-
-    @property
-    def padded_extent(self) -> Pair:
-        (down, across), reach = self.stride, self.conv.reach
-        return (self.rows - 1) * down + reach[0], (self.columns - 1) * across + reach[1]
 
     @property
     def packed_shape(self) -> tuple[int, ...]:

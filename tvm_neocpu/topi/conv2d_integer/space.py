@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from itertools import product
+from functools import partial
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.space import chunkings, in_blocks, out_blocks, register_tiles
+from tvm_neocpu.topi.conv2d_direct.space import in_blocks, schedules
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
 
 
@@ -18,18 +18,12 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerConfig, ...]:
     """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
     unit, dot = cpu.unit(conv.types.accumulator), cpu.dot(conv.types)
-    unroll = (True, False) if conv.kernel[1] > 1 else (True,)
-    return tuple(
-        IntegerConfig(
-            ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc, oc_lanes, dot.elements
-        )
-        for oc_bn, oc_lanes in out_blocks(conv, cpu)
-        for reg_m, reg_n in register_tiles(conv, cpu)
-        if reg_m * reg_n == 1
-        or unit.holds_tile(reg_m * reg_n, unit.registers_of(oc_lanes or oc_bn), 1 + dot.temporaries)
-        for oh_bn, parallel_oc in chunkings(conv, reg_m, cpu)
-        for ic_bn, unroll_ker in product(word_blocks(conv, dot.elements), unroll)
-    )
+    blocks, make = word_blocks(conv, dot.elements), partial(IntegerConfig, dot=dot.elements)
+
+    def holds(pixels: int, vectors: int) -> bool:
+        return pixels == 1 or unit.holds_tile(pixels, vectors, 1 + dot.temporaries)
+
+    return tuple(schedules(conv, cpu, blocks, holds, make))
 
 
 def word_blocks(conv: ConvWorkload, elements: int) -> tuple[int, ...]:

@@ -13,9 +13,9 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.template import tile_output
+from tvm_neocpu.topi.conv2d_direct.template import padded_in, schedule_tiles, summed
 from tvm_neocpu.topi.conv2d_integer.geometry import (
     WEIGHT_TYPES,
     IntegerConfig,
@@ -24,13 +24,8 @@ from tvm_neocpu.topi.conv2d_integer.geometry import (
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders, inside_or, place_padding
-from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
-from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_pixels
-from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
-# A loop of fewer words than this is unrolled, whatever it spills: a first convolution's has two.
-MIN_ROLLED = 8
-COPY, ACCUMULATE, STORE = "conv2d_words", "conv2d_acc", "conv2d_store"
+COPY = "conv2d_words"
 
 
 def compute(
@@ -44,31 +39,14 @@ def compute(
     """
     geometry = IntegerGeometry(conv, config)
     image = _copy(data, geometry) if geometry.is_padded else data
-    out_blocks_per_group = geometry.out_blocks // conv.groups
-    ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
-    kh = te.reduce_axis((0, conv.kernel[0]), name="kh")
-    kw = te.reduce_axis((0, conv.kernel[1]), name="kw")
-    ici = te.reduce_axis((0, geometry.words), name="ici")
 
-    def pixel(n, o, y, x):
-        row = y * geometry.stride[0] + kh * conv.dilation[0]
-        col = x * geometry.stride[1] + kw * conv.dilation[1]
-        block = ico
-        if conv.groups > 1:
-            block = o // out_blocks_per_group * geometry.in_blocks + ico
-        first = ici * config.dot
-        return word(*(image[n, block, row, col, first + at] for at in range(config.dot)))
+    def product(pixel, filters):
+        n, block, row, col, step = pixel
+        first = step * config.dot
+        elements = (image[n, block, row, col, first + at] for at in range(config.dot))
+        return dot(word(*elements), weight[filters])
 
-    acc = te.compute(
-        (conv.batch, geometry.out_blocks, geometry.rows, geometry.columns, config.tile_channels),
-        lambda n, o, y, x, c: te.sum(
-            dot(pixel(n, o, y, x), weight[o, ico, kh, kw, ici, c]), axis=[ico, kh, kw, ici]
-        ),
-        name=ACCUMULATE,
-        attrs=anchor_attrs(conv, config),
-    )
-    out_shape = (*acc.shape[:2], conv.out_height, conv.out_width, config.oc_bn)
-    return te.compute(out_shape, lambda *i: acc(*i).astype(conv.types.output), name=STORE)
+    return summed(product, geometry)
 
 
 def _copy(data: te.Tensor, geometry: IntegerGeometry) -> te.Tensor:
@@ -98,37 +76,23 @@ def _copy(data: te.Tensor, geometry: IntegerGeometry) -> te.Tensor:
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
-    conv, config, acc = anchor.workload, anchor.config, anchor.block
-    unit, geometry = cpu.unit(conv.types.accumulator), IntegerGeometry(conv, config)
-    output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
-    chunk, tile, reduction = tile_output(sch, acc, geometry)
-    if config.unroll_ker:
-        steps.unroll_all(sch, reduction[2])
-    sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
-    steps.unroll_and_vectorize(sch, output, unit, pixels=2)
-    prefetch_next_panel(sch, reduction[-1])
-    prefetch_next_pixels(sch, reduction[-1], conv.kernel, conv.stride)
-    pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.tile_channels)
-    if geometry.words >= MIN_ROLLED:
-        by = cpu.dot_of(config.dot)
-        keep_rolled(sch, reduction[-1], pixels, vectors, unit, by.temporaries)
-    # A statement for each vector: an instruction has no more lanes than a register.
-    steps.hold_tile_in_registers(sch, acc, reduction[0], unit, registers=1)
-    _place_copy(sch, None if config.parallel_oc else chunk, geometry, cpu)
+    geometry = IntegerGeometry(anchor.workload, anchor.config)
+    output, chunk = schedule_tiles(sch, anchor, geometry, cpu)
+    _place_copy(sch, padded_in(sch, anchor.block, chunk, geometry), geometry, cpu)
     return output
 
 
-def _place_copy(sch: Schedule, chunk: LoopRV | None, geometry: IntegerGeometry, cpu: Cpu) -> None:
-    """Before a chunk, what it reads; an image in plain NCHW is read plane by plane.
+def _place_copy(sch: Schedule, loop: LoopRV | None, geometry: IntegerGeometry, cpu: Cpu) -> None:
+    """Inside the loop, what a pass of it reads; an image in plain NCHW is read plane by plane.
 
     # for x: for c: words[x, c] = data[c, x]  ->  for x: words[x, 0] = data[0, x]; words[x, 1] = ..
     """
     copy = steps.find_block(sch, COPY)
     if copy is None or geometry.config.ic_bn:
-        place_padding(sch, COPY, chunk, cpu.unit(geometry.data_type))
+        place_padding(sch, COPY, loop, cpu.unit(geometry.data_type))
         return
-    if chunk is not None:
-        sch.compute_at(copy, chunk, preserve_unit_loops=True)
+    if loop is not None:
+        sch.compute_at(copy, loop, preserve_unit_loops=True)
     else:
         steps.parallel_fused(sch, *sch.get_loops(copy)[:-2])
     *_, cols, channels = sch.get_loops(copy)

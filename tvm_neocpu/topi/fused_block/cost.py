@@ -17,8 +17,10 @@ FOREIGN_L2_CYCLES, FOREIGN_L3_CYCLES = 40.0, 10.0
 
 
 def best_block(depthwise: Member, project: Member, cpu: Cpu) -> FusedBlock | None:
-    """The cheapest group of two layers; ``None`` where they do not fit together, where nothing
-    that lies between them fits L2, or where they are predicted to be faster one by one."""
+    """The cheapest group of two layers, whose rows between them fit L2.
+
+    ``None`` where they do not fit together, and where they are predicted to be faster one by one.
+    """
     if misfit(depthwise, project) is not None:
         return None
     fitting = [

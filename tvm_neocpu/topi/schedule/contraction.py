@@ -22,6 +22,7 @@ from tvm.s_tir.schedule import LoopRV, SBlockRV
 from tvm_neocpu.core.cpu import VectorUnit
 from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.tir.affine import uses
 
 # With fewer columns than this a vector of them is no faster than they are one by one.
 MIN_COLUMNS = 4
@@ -165,11 +166,11 @@ def _rows(sch: Schedule, loops: dict[int, LoopRV], limit: int) -> tuple[int | No
 def _is_along(load: TensorLoad, axis: tirx.Var) -> bool:
     """Whether consecutive values of the axis read consecutive elements: ``x[n, c, axis + k]``."""
     *others, last = load.indices
-    if any(_uses(index, axis) for index in others):
+    if any(uses(index, axis) for index in others):
         return False
     terms = _terms(last)
     own = [term for term in terms if term.same_as(axis)]
-    return len(own) == 1 and not any(_uses(term, axis) for term in terms if not term.same_as(axis))
+    return len(own) == 1 and not any(uses(term, axis) for term in terms if not term.same_as(axis))
 
 
 def _terms(index: Any) -> list[Any]:
@@ -178,14 +179,7 @@ def _terms(index: Any) -> list[Any]:
 
 
 def _reads(load: TensorLoad, axis: tirx.Var) -> bool:
-    return any(_uses(index, axis) for index in load.indices)
-
-
-def _uses(index: Any, axis: tirx.Var) -> bool:
-    def stop(var: tirx.Var) -> tvm_ffi.VisitInterrupt | None:
-        return tvm_ffi.VisitInterrupt(None) if var.same_as(axis) else None
-
-    return tvm_ffi.structural_walk(index, (tirx.Var, stop)) is not None
+    return any(uses(index, axis) for index in load.indices)
 
 
 def _parts(product: Any) -> list[Any]:

@@ -18,10 +18,7 @@ def run_of_reductions(sch: Schedule, block: SBlockRV) -> int:
     reduced = [axis for axis in found.iter_vars if int(axis.iter_type) == steps.REDUCE_AXIS]
     written = found.writes[0].source
     reads = [read for read in found.reads if not read.source.same_as(written)]
-    run = 1
-    while run < len(reduced) and all(_has_rows(read, reduced[-run - 1 :]) for read in reads):
-        run += 1
-    return run
+    return _run(reads, reduced)
 
 
 def run_of_elements(sch: Schedule, block: SBlockRV) -> int:
@@ -30,20 +27,23 @@ def run_of_elements(sch: Schedule, block: SBlockRV) -> int:
     Every tensor moves with all of them or with none (a bias): f(x[n, c, y, x], bias[c]) has 2.
     """
     found = sch.get(block)
-    regions = (*found.reads, *found.writes)
-    axes = list(found.iter_vars)
+    return _run((*found.reads, *found.writes), list(found.iter_vars))
+
+
+def _run(regions: Sequence[BufferRegion], axes: Sequence[IterVar]) -> int:
+    """How many of the last axes are one row in each of the regions; at least one."""
     run = 1
     while run < len(axes) and all(_has_rows(region, axes[-run - 1 :]) for region in regions):
         run += 1
     return run
 
 
-def _has_rows(read: BufferRegion, axes: Sequence[IterVar]) -> bool:
-    """Whether a read's last indices are these axes in full, or it moves with none of them."""
-    last = list(zip(read.region, read.source.shape, strict=True))[-len(axes) :]
+def _has_rows(accessed: BufferRegion, axes: Sequence[IterVar]) -> bool:
+    """Whether a region's last indices are these axes in full, or it moves with none of them."""
+    last = list(zip(accessed.region, accessed.source.shape, strict=True))[-len(axes) :]
     if len(last) == len(axes) and all(
         axis.var.same_as(place.min) and int(axis.dom.extent) == int(extent)
         for axis, (place, extent) in zip(axes, last, strict=True)
     ):
         return True
-    return not any(uses(place.min, axis.var) for place in read.region for axis in axes)
+    return not any(uses(place.min, axis.var) for place in accessed.region for axis in axes)

@@ -7,13 +7,13 @@ that an elementwise epilogue can be inlined into the store, whatever the accumul
 
 from __future__ import annotations
 
-import tvm_ffi
 from tvm import tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import child_blocks
+from tvm_neocpu.topi.tir.affine import names_values
 
 REDUCE_AXIS = 2  # tirx.IterVar.CommReduce
 # Registers that one vector statement may take: as many as a row of any register tile has.
@@ -194,11 +194,7 @@ def unroll_and_vectorize(sch: Schedule, block: SBlockRV, unit: VectorUnit, pixel
 
 def is_long(sch: Schedule, block: SBlockRV) -> bool:
     """Whether a block's value names intermediate results, as approximated functions do."""
-
-    def stop(_: tirx.Let) -> tvm_ffi.VisitInterrupt:
-        return tvm_ffi.VisitInterrupt(None)
-
-    return tvm_ffi.structural_walk(sch.get(block).body, (tirx.Let, stop)) is not None
+    return names_values(sch.get(block).body)
 
 
 def parallel_and_vectorize(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:

@@ -19,6 +19,7 @@ from tvm.tirx import BufferStore
 from tvm_neocpu.core.cpu import VectorUnit
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.tir.affine import contains
 from tvm_neocpu.topi.tir.transpose_tiles import (
     INTERLEAVE_KEY,
     PARALLEL_KEY,
@@ -125,11 +126,7 @@ def _read_along(store: BufferStore, axes: Sequence[tirx.Var]) -> tirx.Var | None
 
 def _has_conditions(store: BufferStore) -> bool:
     """Whether an element may be stored without being read: a tile reads all of its elements."""
-
-    def stop(call: Call) -> tvm_ffi.VisitInterrupt | None:
-        return tvm_ffi.VisitInterrupt(None) if call.op.name.endswith("if_then_else") else None
-
-    return tvm_ffi.structural_walk(store.value, (Call, stop)) is not None
+    return contains(store.value, Call, lambda call: call.op.name.endswith("if_then_else"))
 
 
 def _place(axes: Sequence[tirx.Var], index: object) -> int | None:

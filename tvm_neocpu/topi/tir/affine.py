@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tvm_ffi
@@ -72,10 +72,20 @@ def replaced(tree: Any, values: Mapping[tirx.Var, Expr]) -> Any:
     return tvm_ffi.structural_map(tree, (tirx.Var, of))
 
 
-def uses(expr: Expr, var: tirx.Var) -> bool:
+def uses(expr: Any, var: tirx.Var) -> bool:
     """Whether a variable is part of an expression."""
+    return contains(expr, tirx.Var, var.same_as)
 
-    def stop(found: tirx.Var) -> tvm_ffi.VisitInterrupt | None:
-        return tvm_ffi.VisitInterrupt(None) if found.same_as(var) else None
 
-    return tvm_ffi.structural_walk(expr, (tirx.Var, stop)) is not None
+def names_values(tree: Any) -> bool:
+    """Whether an expression or a statement names intermediate results, as long formulas do."""
+    return contains(tree, tirx.Let)
+
+
+def contains(tree: Any, kind: type, test: Callable[[Any], bool] = lambda _: True) -> bool:
+    """Whether a node of that kind that passes the test is part of an expression or a statement."""
+
+    def stop(found: Any) -> tvm_ffi.VisitInterrupt | None:
+        return tvm_ffi.VisitInterrupt(None) if test(found) else None
+
+    return tvm_ffi.structural_walk(tree, (kind, stop)) is not None

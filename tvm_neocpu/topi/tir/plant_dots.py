@@ -16,6 +16,7 @@ from tvm.ir import Call, Expr
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.math import dot_products
+from tvm_neocpu.topi.tir.affine import contains
 from tvm_neocpu.topi.tir.vectors import ramp
 
 
@@ -45,10 +46,7 @@ def _loaded(word: Call) -> Expr:
 
 
 def _has_dots(func: tirx.PrimFunc) -> bool:
-    def stop(call: Call) -> tvm_ffi.VisitInterrupt | None:
-        return tvm_ffi.VisitInterrupt(None) if _is_call(call, dot_products.DOT) else None
-
-    return tvm_ffi.structural_walk(func.body, (Call, stop)) is not None
+    return contains(func.body, Call, lambda call: _is_call(call, dot_products.DOT))
 
 
 def _is_call(value: Any, name: str) -> bool:

@@ -21,6 +21,7 @@ from tvm.ir import Call, Expr
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.math.vector_math import ROUND
+from tvm_neocpu.topi.tir.affine import contains, names_values
 
 # Both round half to even.
 ROUNDS = ("tirx.round", "tirx.nearbyint")
@@ -39,7 +40,7 @@ def round_and_saturate(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         dtype = str(cast.ty.dtype)
         found = _found(cast.value, dtype) if dtype in BOUNDS else None
         # TVM does not vectorise a call of bound expressions.
-        if found is None or _binds(found[0]):
+        if found is None or names_values(found[0]):
             return cast
         return _packed(*found, dtype)
 
@@ -141,15 +142,4 @@ def _is_round(value: Any) -> bool:
 
 def _rounds(func: tirx.PrimFunc) -> bool:
     """Whether a function makes bytes of something; most do not."""
-
-    def stop(cast: tirx.Cast) -> tvm_ffi.VisitInterrupt | None:
-        return tvm_ffi.VisitInterrupt(None) if str(cast.ty.dtype) in BOUNDS else None
-
-    return tvm_ffi.structural_walk(func.body, (tirx.Cast, stop)) is not None
-
-
-def _binds(value: Expr) -> bool:
-    def stop(_: tirx.Let) -> tvm_ffi.VisitInterrupt:
-        return tvm_ffi.VisitInterrupt(None)
-
-    return tvm_ffi.structural_walk(value, (tirx.Let, stop)) is not None
+    return contains(func.body, tirx.Cast, lambda cast: str(cast.ty.dtype) in BOUNDS)

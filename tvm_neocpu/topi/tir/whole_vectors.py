@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tvm_ffi
 from tvm import tirx
 from tvm.ir import Expr, Range
 from tvm.s_tir import SBlockRealize
@@ -24,7 +23,7 @@ from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.tir.affine import replaced, store_of, with_flat_rows
+from tvm_neocpu.topi.tir.affine import contains, names_values, replaced, store_of, with_flat_rows
 from tvm_neocpu.topi.tir.prefetch_rows import next_row_requests
 from tvm_neocpu.topi.tir.reduce_row import reduced_row
 from tvm_neocpu.topi.tir.rewrite_loops import (
@@ -62,10 +61,7 @@ def whole_vectors(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
 
 
 def _has_marks(func: tirx.PrimFunc) -> bool:
-    def stop(loop: For) -> tvm_ffi.VisitInterrupt | None:
-        return tvm_ffi.VisitInterrupt(None) if LANES_KEY in loop.annotations else None
-
-    return tvm_ffi.structural_walk(func.body, (For, stop)) is not None
+    return contains(func.body, For, lambda loop: LANES_KEY in loop.annotations)
 
 
 def _rewritten(loop: For, store: BufferStore, outer: Sequence[For], cpu: Cpu) -> Stmt:
@@ -110,7 +106,8 @@ def _vectors(
 
     if count <= MAX_UNROLLED:
         return few(first)
-    together = MAX_UNROLLED if _has_formula(store) else 1
+    # Several vectors in flight hide the latency of a long formula.
+    together = MAX_UNROLLED if names_values(store.value) else 1
     group = lanes * int(loop.annotations.get(IN_FLIGHT_KEY, together))
     v = tirx.Var("v", "int64")
     start: Expr = v * group + first
@@ -120,12 +117,3 @@ def _vectors(
     requests = next_row_requests(store, loop.loop_var, start, group, extent, cpu)
     whole = serial_loop(v, extent // group, behind(requests, vector(start, group)), loop.kind)
     return [whole, *few(first + extent // group * group)]
-
-
-def _has_formula(store: BufferStore) -> bool:
-    """Whether a long formula is computed, of which several vectors in flight hide the latency."""
-
-    def stop(_: tirx.Let) -> tvm_ffi.VisitInterrupt:
-        return tvm_ffi.VisitInterrupt(None)
-
-    return tvm_ffi.structural_walk(store.value, (tirx.Let, stop)) is not None
