@@ -17,6 +17,7 @@ import tvm
 
 import tvm_neocpu
 from tvm_neocpu import relay, specialize
+from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.relay_passes.ir.content_hash import content_hash
 from tvm_neocpu.runtime.built_module import BuiltModule
 
@@ -223,3 +224,17 @@ def test_two_processes_at_once_compile_once(
     answers = [each.communicate()[0].split() for each in started]
     assert sorted(count for count, _ in answers) == ["0", "1"]
     assert answers[0][1] == answers[1][1]
+
+
+def test_open_shapes_are_refused_as_without_a_cache(
+    cache_home: Path, make_model: Callable[..., onnx.ModelProto]
+) -> None:
+    """Such a module holds a function of ours, which TVM cannot hash."""
+    model = make_model([onnx.helper.make_node("Relu", ["data"], ["out"])], ("N", 3, "H", "W"))
+    mod, _ = relay.frontend.from_onnx(model, {"data": (-1, 3, -1, -1)})
+    assert content_hash(mod) is None
+    with pytest.raises(ShapeError, match="several to build for"):
+        relay.build(mod, "llvm")
+    library = relay.build(mod, shapes=[{"data": (1, 3, 8, 8)}])  # these modules have a hash
+    assert list(library.input_names) == ["data"]
+    assert len(list(cache_home.glob("*.so"))) == 1

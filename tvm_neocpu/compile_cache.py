@@ -65,9 +65,8 @@ def cached(
     entry's path. Without a C compiler, with the cache switched off, while passes are watched, or
     with implementations from outside the package, nothing is cached.
     """
-    place = cache_folder()
-    watched = bool(os.environ.get(DEBUG, "").strip())
-    if place is None or watched or c_compiler() is None or _has_guests():
+    place = _usable_folder()
+    if place is None:
         return build()
     store = CacheFolder(place)
     key = key_of(model, options)
@@ -90,13 +89,26 @@ def cached_network(
     on_demand: OnDemand | None,
 ) -> BuiltModule:
     """:func:`cached` for modules, by the names of their functions; the library can be compiled
-    again, and for other shapes.
+    again, and for other shapes. Modules without a hash are not cached.
     """
     from tvm_neocpu.exporting.cached_library import library_of
     from tvm_neocpu.relay_passes.ir.content_hash import content_hash
 
-    content = b"".join(name.encode() + content_hash(mod) for name, mod in networks.items())
+    if _usable_folder() is None:
+        return build()
+    hashes = {name: content_hash(mod) for name, mod in networks.items()}
+    if None in hashes.values():
+        return build()
+    content = b"".join(name.encode() + (found or b"") for name, found in hashes.items())
     return cached(content, options, build, lambda entry: library_of(entry, build, on_demand))
+
+
+def _usable_folder() -> Path | None:
+    """The user's cache folder; ``None`` where nothing is cached."""
+    watched = bool(os.environ.get(DEBUG, "").strip())
+    if watched or c_compiler() is None or _has_guests():
+        return None
+    return cache_folder()
 
 
 def key_of(model: bytes, options: Mapping[str, Any]) -> str:
