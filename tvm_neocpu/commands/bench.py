@@ -25,7 +25,7 @@ from tvm_neocpu.contrib.peers.isolated import EngineError
 from tvm_neocpu.contrib.peers.quantised import expected_outputs
 from tvm_neocpu.contrib.peers.report import Absence, Comparison, as_json, show
 from tvm_neocpu.contrib.peers.runner import Network, Runner
-from tvm_neocpu.contrib.peers.table import ENGINES, OURS, Engine
+from tvm_neocpu.contrib.peers.table import ENGINES, ONNX_RUNTIME, OURS, Engine
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.session import HINTS
@@ -127,7 +127,7 @@ def _compare(network: Network, runs: int) -> Comparison:
         # ONNX Runtime, the first peer, is the reference wherever it runs the network.
         reference = next((engine for engine in runners if engine != OURS), OURS)
         # It alone says what a quantised network may compute.
-        answers = reference == ENGINES[1].name
+        answers = reference == ONNX_RUNTIME
         expected = expected_outputs(network.model, network.inputs) if answers else None
         return Comparison(name, compare(runners, runs, reference, expected), absent, reference)
 

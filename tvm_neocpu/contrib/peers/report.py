@@ -63,7 +63,7 @@ class Comparison:
 
 def show(comparisons: list[Comparison], threads: int, console: Console) -> None:
     """Print one row per network: medians in milliseconds, our speed-up, the largest error."""
-    caption = "median ms (or us) of a run, interleaved; all in float32 (every engine held to it)"
+    caption = "median ms (or us) of a run, interleaved; no engine narrows the file's float32"
     lines = box.HEAVY_HEAD if console.is_terminal else box.ASCII
     table = Table(title=f"latency on {threads} threads", caption=caption, box=lines)
     table.add_column("network")

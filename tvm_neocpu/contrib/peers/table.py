@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 
-OURS = "tvm_neocpu"
+OURS, ONNX_RUNTIME = "tvm_neocpu", "ONNX Runtime"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Engine:
 _HERE = "tvm_neocpu.contrib.peers"
 ENGINES: tuple[Engine, ...] = (
     Engine(OURS, ("tvm_neocpu",), f"{_HERE}.ours", "OurRunner"),
-    Engine("ONNX Runtime", ("onnxruntime",), f"{_HERE}.onnx_runtime", "OnnxRuntimeRunner"),
+    Engine(ONNX_RUNTIME, ("onnxruntime",), f"{_HERE}.onnx_runtime", "OnnxRuntimeRunner"),
     Engine("OpenVINO", ("openvino",), f"{_HERE}.openvino_cpu", "OpenVinoRunner"),
     Engine("MNN", ("MNN",), f"{_HERE}.mnn_cpu", "MnnRunner"),
     Engine("ncnn", ("ncnn", "pnnx"), f"{_HERE}.ncnn_cpu", "NcnnRunner"),
