@@ -26,7 +26,9 @@ from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES, Rewri
 _LOG = logging.getLogger("tvm_neocpu")
 # Templates whose stores are cut at the last panel. TVM's narrowing breaks a convolution's loops
 # where a prologue or blocks without vectors precede them, so that others keep their indices.
-_NARROWED = frozenset(("dense_gemm", "dense_int", "batch_matmul_pack"))
+_NARROWED = frozenset(
+    ("dense_gemm", "dense_int", "batch_matmul_pack", "conv2d_NCHWc_im2col")
+)
 
 
 def anchor_of(sch: Schedule) -> Anchor | None:

@@ -9,17 +9,16 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
-    MAX_GROUP,
-    MIN_PREFETCHED_BYTES,
     PANEL_SHARE,
     Traffic,
     Work,
+    crowded_cycles,
     is_written_out,
     loop_cycles,
     prefetched_bytes,
+    requests_of_step,
     resident_in_l3,
     seconds,
-    shares_requests,
     streamed,
     tile_step_cycles,
 )
@@ -62,24 +61,19 @@ def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
     vectors = unit.registers_of(config.tile_channels)
     row_bytes = float(geometry.row_bytes)
     from_l2 = streamed(geometry.steps * row_bytes, row_bytes, cpu)
-    requests, dot = _requests(geometry, vectors, cpu), geometry.dot(cpu)
+    requests = _requests(geometry, config.reg_m * config.reg_n, vectors, cpu)
+    dot = geometry.dot(cpu)
     per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot)
     per_step += _loop_overhead(geometry, pixels, vectors, cpu)
     return geometry.steps * per_step + 2.0 * pixels * vectors + 20
 
 
-def _requests(geometry: DirectGeometry, vectors: int, cpu: Cpu) -> float:
-    """Prefetches of a step: of the next panel's lines, of the pixels that a 1x1 kernel reads next.
-
-    Short steps share them.
-    """
-    conv, config, unit = geometry.conv, geometry.config, cpu.unit(geometry.conv.types.accumulator)
-    pixels = config.reg_m * config.reg_n
-    sizes = geometry.weight_bytes, conv.in_bytes
-    large = [size >= MIN_PREFETCHED_BYTES for size in sizes]
-    reads_pixels = conv.kernel == (1, 1) and not geometry.is_padded and large[1]
-    least = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
-    return least * large[0] + max(least, pixels / unit.line) * reads_pixels
+def _requests(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:
+    """Prefetches of a step of a tile."""
+    conv, unit = geometry.conv, cpu.unit(geometry.conv.types.accumulator)
+    reads_pixels = conv.kernel == (1, 1) and not geometry.is_padded
+    map_bytes = conv.in_bytes if reads_pixels else 0
+    return requests_of_step(pixels, vectors, geometry.weight_bytes, map_bytes, unit)
 
 
 def _loop_overhead(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:
@@ -91,6 +85,7 @@ def _loop_overhead(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu
     accumulators = config.reg_n * config.reg_m * vectors
     crowded = geometry.inner_steps <= 4 and unrolled > 1 and accumulators > unit.registers // 2 - 2
     control = loop_cycles(geometry.inner_steps, pixels, vectors)
+    control += crowded_cycles(geometry.inner_steps, pixels, vectors, unit)
     if is_written_out(geometry.inner_steps, pixels, vectors):
         control += NEST_CYCLES / geometry.inner_steps
     elif unrolled > 1 and vectors == 1:

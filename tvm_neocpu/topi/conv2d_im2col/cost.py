@@ -13,8 +13,10 @@ from tvm_neocpu.topi.cost.roofline import (
     PANEL_SHARE,
     Traffic,
     Work,
+    crowded_cycles,
     loop_cycles,
     prefetched_bytes,
+    requests_of_step,
     resident_in_l3,
     seconds,
     streamed,
@@ -24,20 +26,30 @@ from tvm_neocpu.topi.cost.roofline import (
 
 def predict_seconds(conv: ConvWorkload, config: Im2colConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
-    geometry, unit = Im2colGeometry(conv, config), cpu.unit(conv.types.accumulator)
-    vectors = unit.registers_of(config.tile_channels)
-    row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
-    from_l2 = streamed(conv.taps * row_bytes, row_bytes, cpu)
-    per_step = tile_step_cycles(config.reg_n, vectors, cpu, unit, from_l2)
-    per_step += loop_cycles(geometry.ic_bn, config.reg_n, vectors)
-    per_tile = conv.taps * per_step + 2.0 * config.reg_n * vectors + 20
-    cycles = geometry.row_chunks * config.tiles * geometry.out_blocks * per_tile
+    geometry = Im2colGeometry(conv, config)
+    whole, last = (_tile_cycles(geometry, n, cpu) for n in (config.reg_n, geometry.last_tile))
+    per_chunk = (geometry.chunk_tiles - 1) * whole + last
+    cycles = geometry.row_chunks * geometry.out_blocks * per_chunk
     if not geometry.reads_in_place:
         cycles += geometry.computed_pixels * conv.taps * _copy_cycles(geometry, cpu)
         if config.ic_bn == 0:
             cycles += 1.0 * math.prod(conv.in_shape)
     work = Work(cycles, geometry.chunks, _traffic(geometry, cpu))
     return seconds(work, cpu) + cpu.fork_join * geometry.passes_before
+
+
+def _tile_cycles(geometry: Im2colGeometry, pixels: int, cpu: Cpu) -> float:
+    """Cycles of a register tile: its reduction, and the store."""
+    conv, config, unit = geometry.conv, geometry.config, cpu.unit(geometry.conv.types.accumulator)
+    vectors = unit.registers_of(config.tile_channels)
+    row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
+    from_l2 = streamed(conv.taps * row_bytes, row_bytes, cpu)
+    map_bytes = conv.in_bytes if geometry.asks_for_pixels(cpu) else 0
+    requests = requests_of_step(config.reg_n, vectors, conv.weight_bytes, map_bytes, unit)
+    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests)
+    per_step += loop_cycles(geometry.ic_bn, pixels, vectors)
+    per_step += crowded_cycles(geometry.ic_bn, pixels, vectors, unit)
+    return conv.taps * per_step + 2.0 * pixels * vectors + 20
 
 
 def _copy_cycles(geometry: Im2colGeometry, cpu: Cpu) -> float:
@@ -67,7 +79,7 @@ def _traffic(geometry: Im2colGeometry, cpu: Cpu) -> Traffic:
     fit_l2 = weights + columns <= L2_SHARE * cpu.l2
     walks = min(row_chunks, cpu.cores) if fit_l2 else row_chunks
     from_l3 = weights * walks + in_bytes + out_bytes
-    if columns > PANEL_SHARE * cpu.l2:
+    if geometry.walked_bytes > PANEL_SHARE * cpu.l2:
         from_l3 += columns * row_chunks * blocks + 2 * copied * row_chunks
     elif config.parallel_oc:
         from_l3 += copied * row_chunks * min(cpu.cores, blocks)

@@ -17,6 +17,9 @@ from tvm_neocpu.topi.cost.roofline import tile_step_cycles
 # Zen 5: 17x17 images promise 1.05 and win 0.99-1.03; batches of single pixels promise 3.3-3.9
 # and win 3.3-4.6, because the direct template walks all weights for each of them.
 MIN_GAIN = 1.1
+# The same of 1x1 kernels, whose columns are the data or a copy of each pixel: tiles of 6 pixels x 2
+# vectors instead of 4 x 2 (Zen 3, 512x14x14->1024: 2204 -> 2113 us).
+MIN_GAIN_OF_PIXELS = 1.015
 # Register tiles offered for each count of vectors: so many, and within a fifth of the best.
 MAX_TILES, NEARLY = 3, 1.2
 MIN_IC_BN = 4
@@ -25,7 +28,8 @@ MIN_IC_BN = 4
 @lru_cache(maxsize=4096)
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     """One group, and an image on which the direct template's register tiles fit badly."""
-    return conv.groups == 1 and gain(conv, cpu) >= MIN_GAIN
+    least = MIN_GAIN if conv.kernel != (1, 1) or any(conv.padding) else MIN_GAIN_OF_PIXELS
+    return conv.groups == 1 and gain(conv, cpu) >= least
 
 
 def gain(conv: ConvWorkload, cpu: Cpu) -> float:
@@ -60,8 +64,13 @@ def _step_cycles(pixels: int, vectors: int, conv: ConvWorkload, cpu: Cpu) -> flo
 
 
 def _cycles_a_pixel(conv: ConvWorkload, reg_n: int, vectors: int, cpu: Cpu) -> float:
+    """Of the last tile only its pixels are computed where data are read in place."""
     pixels = conv.batch * conv.out_height * conv.out_width
-    return _step_cycles(reg_n, vectors, conv, cpu) * math.ceil(pixels / reg_n) / pixels
+    whole, rest = divmod(pixels, reg_n)
+    cycles = whole * _step_cycles(reg_n, vectors, conv, cpu)
+    if rest:
+        cycles += _step_cycles(rest if conv.is_pointwise else reg_n, vectors, conv, cpu)
+    return cycles / pixels
 
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[Im2colConfig, ...]:
@@ -101,7 +110,10 @@ def chunkings(conv: ConvWorkload, ic_bn: int, reg_n: int, cpu: Cpu) -> tuple[tup
     total = math.ceil(conv.batch * conv.out_height * conv.out_width / reg_n)
     tile_bytes = item_bytes(conv.types.data) * reg_n * conv.taps
     wanted = {total, *(math.ceil(total / (cpu.cores * share)) for share in (1, 2))}
-    wanted.add(min(total, max(1, int(cpu.l2 / 2 / tile_bytes))))
+    wanted.add(in_cache := min(total, max(1, int(cpu.l2 / 2 / tile_bytes))))
+    if conv.is_pointwise:
+        # Chunks that are read in place are equal: as many for each core.
+        wanted.add(math.ceil(total / (cpu.cores * math.ceil(total / in_cache / cpu.cores))))
     if ic_bn == 0:
         step = conv.out_width // math.gcd(conv.out_width, reg_n)
         wanted = {max(1, round(tiles / step)) * step for tiles in wanted}

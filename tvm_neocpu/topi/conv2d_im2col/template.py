@@ -4,8 +4,7 @@ Batch, rows and columns of the output are one axis of *pixels*, cut into registe
 of them: only the last tile can overhang, and a batch of single pixels walks the weights once. What
 a tile multiplies is copied into *columns* first (im2col): for every tap of the kernel and block of
 channels, a run of pixels. The copy resolves stride, dilation and padding. A product reads ``data``
-in place where that is such a column matrix already: 1x1 kernels over blocked data, when tiles
-divide the pixels.
+in place where that is such a column matrix already: 1x1 kernels over blocked data.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders
 from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
+from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_run
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
 PAD, COLUMNS, PRODUCT, STORE = "im2col_pad", "im2col_columns", "im2col_product", "im2col_store"
@@ -44,8 +44,9 @@ def compute(
 
     def column(tap, f, ici):
         if columns is None:
-            row = f // width
-            return data[row // height, tap, row % height, f % width, ici]
+            row, batch = f // width, conv.batch > 1
+            n, y = (row // height, row % height) if batch else (0, row)
+            return data[n, tap, y, f % width, ici]
         block, spot = tap // (kernel_rows * kernel_cols), tap % (kernel_rows * kernel_cols)
         return columns[block, spot // kernel_cols, spot % kernel_cols, f, ici]
 
@@ -138,10 +139,13 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     unit = cpu.unit(conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     flatten_pixels(sch, output, conv)
-    chunk, tile, reduction = tile_pixels(sch, product, config)
+    geometry = Im2colGeometry(conv, config)
+    chunk, tile, reduction = tile_pixels(sch, product, geometry)
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=1)
     prefetch_next_panel(sch, reduction[-1])
+    if geometry.asks_for_pixels(cpu):
+        prefetch_next_run(sch, reduction[-1])
     keep_rolled(sch, reduction[-1], config.reg_n, unit.registers_of(config.oc_bn), unit)
     steps.hold_tile_in_registers(sch, product, reduction[0], unit)
     place_columns(sch, chunk, conv, config, cpu.unit(conv.types.data))
@@ -155,19 +159,23 @@ def flatten_pixels(sch: Schedule, output: SBlockRV, conv: ConvWorkload) -> None:
 
 
 def tile_pixels(
-    sch: Schedule, product: SBlockRV, config: Im2colConfig
+    sch: Schedule, product: SBlockRV, geometry: Im2colGeometry
 ) -> tuple[LoopRV, LoopRV, list[LoopRV]]:
     """Returns the parallel loop, the loop over tiles, the reduction loops.
 
     # for o, f, c, tap, ici  ->  parallel q: for o, t: for tap, ici: for row, i, c
 
-    A tile is one row of pixels, as :func:`steps.hold_tile_in_registers` expects it.
+    A tile is one row of pixels, as :func:`steps.hold_tile_in_registers` expects it. A narrower one
+    at the end of a chunk becomes a loop nest of its own: 196 pixels are 32 tiles of 6 and one of 4.
     """
+    config = geometry.config
     o, f, c, *reduction = sch.get_loops(product)
-    factors = [None, config.tiles, 1, config.reg_n]
-    q, t, row, i = sch.split(f, factors, preserve_unit_iters=True)
+    q, f = steps.split_off(sch, f, geometry.chunk_pixels)
+    t, row, i = sch.split(f, [None, 1, config.reg_n], preserve_unit_iters=True)
     order = (o, q) if config.parallel_oc else (q, o)
     sch.reorder(*order, t, *reduction, row, i, c)
+    if geometry.last_tile < config.reg_n:
+        cut_at_borders(sch, t)
     return steps.parallel_fused(sch, *order[: 1 + config.parallel_oc]), t, reduction
 
 

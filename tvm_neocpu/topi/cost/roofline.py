@@ -38,6 +38,9 @@ MAX_GROUP = 4
 FULL_LIMIT = 300
 # Cycles of the loop around one that is written out, which all its steps share.
 UNROLLED_CYCLES = 2.4
+# LLVM mixes steps that are written out, and spills where the tile leaves fewer registers (Zen 3,
+# blocks of 8, 1024x14x14->512: 6 x 2 accumulators 2670 us, 5 x 2 2130; in a loop 2180).
+SPARE_REGISTERS, CROWDED_CYCLES = 2, 1.3
 # Of a step in a loop: control, and the misprediction at its end, which all steps share.
 ROLLED_CYCLES, LOOP_END_CYCLES = 0.25, 4.0
 # Cycles of a chunk's begin and end: a call, what is done once in a loop nest, no prefetch across
@@ -118,10 +121,21 @@ def tile_step_cycles(
     rate, temporaries = (1.0, 0) if dot is None else (dot.rate, dot.temporaries)
     fmas = pixels * vectors / rate
     loads = vectors + pixels + requests
-    bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, cpu.fma_latency)
+    busy = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle)
+    bound = both_bound(busy, cpu.fma_latency)
     contention = CROWDED_LOAD_CONTENTION if temporaries else LOAD_CONTENTION
     issue = bound + contention * loads + 2.0 * unit.spilled(pixels, vectors, 1 + temporaries)
     return overlapped(issue, l2_bytes / cpu.l2_bytes_per_cycle)
+
+
+def both_bound(busy: float, latency: float) -> float:
+    """Cycles of a step that units bound, and the latency of its additions.
+
+    Where both take as long, an operation that comes late is never caught up with (Zen 3, 1x1
+    layers: 8 accumulators 4.4 cycles a step, 12 accumulators 6.3).
+    """
+    power = 16
+    return float((busy**power + latency**power) ** (1 / power))
 
 
 def is_written_out(steps: int, pixels: int, vectors: int) -> bool:
@@ -139,9 +153,27 @@ def loop_cycles(steps: int, pixels: int, vectors: int) -> float:
     return ROLLED_CYCLES + LOOP_END_CYCLES / steps
 
 
+def crowded_cycles(steps: int, pixels: int, vectors: int, unit: VectorUnit) -> float:
+    """Cycles of spilled registers in a step, where a block of so many channels is written out."""
+    crowded = unit.tile_registers(pixels, vectors) > unit.registers - SPARE_REGISTERS
+    return CROWDED_CYCLES if crowded and is_written_out(steps, pixels, vectors) else 0.0
+
+
 def shares_requests(pixels: int, vectors: int, unit: VectorUnit) -> bool:
     """Whether steps of a register tile may share requests: short ones, written out in a row."""
     return pixels * vectors < LONG_STEP and not unit.spills_unrolled(pixels, vectors)
+
+
+def requests_of_step(
+    pixels: int, vectors: int, weight_bytes: float, map_bytes: float, unit: VectorUnit
+) -> float:
+    """Prefetches of a step: of the next panel's lines, of the pixels that a 1x1 kernel reads next.
+
+    Short steps share them. ``map_bytes`` is 0 where no pixels are asked for.
+    """
+    least = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
+    of_pixels = max(least, pixels / unit.line) if map_bytes >= MIN_PREFETCHED_BYTES else 0.0
+    return least * (weight_bytes >= MIN_PREFETCHED_BYTES) + of_pixels
 
 
 def streamed(panel_bytes: float, row_bytes: float, cpu: Cpu) -> float:

@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.ir import Expr, Range
 from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
-from tvm.tirx import BufferRegion, For, SeqStmt, Stmt
+from tvm.tirx import Buffer, BufferRegion, For, SeqStmt, Stmt
 
 from tvm_neocpu.topi.tir.affine import uses
 
@@ -52,6 +52,13 @@ def corner(
     for axis, value in zip(update.block.iter_vars, update.iter_values, strict=True):
         analyzer.bind(axis.var, analyzer.simplify(value))
     return tuple(analyzer.simplify(extent.min) for extent in region)
+
+
+def as_run(index: Sequence[Expr], feature_map: Buffer) -> tuple[Expr, ...]:
+    """The same element, counted through the rows: (n, block, 0, y * W + x, channel)."""
+    batch, block, y, x, *channel = index
+    pixel = Analyzer().simplify(y * int(feature_map.shape[3]) + x)
+    return (batch, block, tirx.const(0, "int32"), pixel, *channel)
 
 
 def weight_read(update: SBlockRealize) -> BufferRegion | None:

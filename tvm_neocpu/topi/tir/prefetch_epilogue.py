@@ -22,7 +22,7 @@ from tvm_ffi import structural_equal
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.schedule.steps import LOCAL
-from tvm_neocpu.topi.tir.loop_nests import corner, innermost_block, loops_of, position
+from tvm_neocpu.topi.tir.loop_nests import as_run, corner, innermost_block, loops_of, position
 from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY
 from tvm_neocpu.topi.tir.requests import MAX_PER_STEP, is_large_map, line_of, request
 from tvm_neocpu.topi.tir.rewrite_loops import behind, over_body, with_body
@@ -80,6 +80,9 @@ def _regions_of(nest: Stmt, cpu: Cpu) -> list[_Region]:
     first, last = (corner(block, output.region, loops, at_end) for at_end in (False, True))
     line = line_of(output.source, cpu)
     size = _size(output.source, first, last, line, cpu)
+    if size is None:
+        first, last = (as_run(index, output.source) for index in (first, last))
+        size = _size(output.source, first, last, line, cpu)
     if size is None:
         return []
     alike = _read_alike(block.block)

@@ -19,11 +19,13 @@ from tvm.tirx import Buffer, BufferRegion, For, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.tir.group_requests import with_requests
-from tvm_neocpu.topi.tir.loop_nests import corner, data_read, innermost_block, loops_of
+from tvm_neocpu.topi.tir.loop_nests import as_run, corner, data_read, innermost_block, loops_of
 from tvm_neocpu.topi.tir.requests import MAX_PER_STEP, is_large_map, line_of, request
 from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body
 
 PIXELS_KEY = "neocpu.pixels"
+# The mark of a tile that is a run of pixels, where others have their stride.
+RUN = 0
 
 
 @dataclass(frozen=True)
@@ -62,18 +64,24 @@ def prefetch_next_pixels(
         sch.annotate(step, PIXELS_KEY, list(stride))
 
 
+def prefetch_next_run(sch: Schedule, step: LoopRV) -> None:
+    """The same where a tile is a run of pixels, whatever rows they are of."""
+    sch.annotate(step, PIXELS_KEY, RUN)
+
+
 def plant_pixel_requests(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """The scheduled function with requests in every marked loop; marks are removed."""
 
     def planted(loop: For, body: Stmt, _: tuple[For, ...]) -> For:
         if PIXELS_KEY not in loop.annotations:
             return with_body(loop, body)
-        down, across = (int(stride) for stride in loop.annotations[PIXELS_KEY])
+        mark = loop.annotations[PIXELS_KEY]
+        stride = () if mark == RUN else tuple(int(step) for step in mark)
         update = innermost_block(body)
         read = None if update is None else data_read(update)
         # What the function computes itself, a prologue or a padded image, lies in a cache.
         given = read is not None and any(read.source.same_as(p) for p in func.params)
-        tile = _tile_of(update, read, loops_of(body), (down, across), cpu) if given else None
+        tile = _tile_of(update, read, loops_of(body), stride, cpu) if given else None
         requests = [] if tile is None else _requests(tile, loop)
         lines = 0 if tile is None else tile.lines
         return with_requests(loop, PIXELS_KEY, requests, body, lines)
@@ -85,21 +93,25 @@ def _tile_of(
     update: SBlockRealize,
     read: BufferRegion,
     inside: list[For],
-    stride: tuple[int, int],
+    stride: tuple[int, ...],
     cpu: Cpu,
 ) -> _Tile | None:
-    """``None`` for data that is small, plain, or not of whole lines."""
+    """``None`` for data that is small, plain, or not of whole lines; a run has no ``stride``."""
     data, region = read.source, read.region
     line = line_of(data, cpu)
     if not is_large_map(data) or int(data.shape[-1]) % line:
         return None
     first, last = (corner(update, region, inside, at_end) for at_end in (False, True))
+    width = int(data.shape[2]) * int(data.shape[3])
+    if stride:
+        width = int(update.block.writes[0].source.shape[3])
+    else:
+        stride, (first, last) = (1, 1), (as_run(index, data) for index in (first, last))
     analyzer = Analyzer()
     spans = [analyzer.simplify(last[axis] - first[axis]) for axis in (2, 3)]
     if not all(isinstance(span, tirx.IntImm) for span in spans):
         return None
     rows, columns = (int(span) // step + 1 for span, step in zip(spans, stride, strict=True))
-    width = int(update.block.writes[0].source.shape[3])
     # Before the first channel of the block, which the marked loop counts.
     return _Tile(data, first[:4], stride, rows, columns, width, line)
 
