@@ -62,7 +62,8 @@ class Implementation:
 
     ``types`` are the element types that its code is right for, ``isas`` the instruction sets that
     it is limited to (empty: none). ``takes_prologue``: its schedule finds a place for data that are
-    computed, not stored (:mod:`.schedule.prologue`). ``classic`` are the knobs under which
+    computed, not stored (:mod:`.schedule.prologue`). ``cuts_loops(workload, config)``: it marks
+    loops over stored data for TVM to cut. ``classic`` are the knobs under which
     AutoTVM's logs know its config; ``upgrade(knobs)`` turns the knobs of older logs into today's.
     ``settings()`` is what the environment says of its space. ``label(workload, config)`` is what
     people call it.
@@ -83,6 +84,7 @@ class Implementation:
     packed_types: Mapping[str, str] = field(default_factory=dict, hash=False)
     isas: tuple[str, ...] = ()
     takes_prologue: bool = False
+    cuts_loops: Callable[[Any, Any], bool] = lambda workload, config: False
     classic: tuple[ClassicKnob, ...] = ()
     upgrade: Callable[[dict[str, Any]], dict[str, Any]] = lambda knobs: knobs
     settings: Callable[[], Hashable] = lambda: None

@@ -18,17 +18,13 @@ from tvm_neocpu.topi.schedule.generic import (
     schedule_block,
     schedule_generic,
 )
-from tvm_neocpu.topi.schedule.prologue import inline_prologue
+from tvm_neocpu.topi.schedule.prologue import PROLOGUE, inline_prologue
+from tvm_neocpu.topi.schedule.steps import find_block
 from tvm_neocpu.topi.table import implementation_of, types_of
 from tvm_neocpu.topi.tir.narrow_indices import narrow_indices
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES, Rewrite
 
 _LOG = logging.getLogger("tvm_neocpu")
-# Templates whose stores are cut at the last panel. TVM's narrowing breaks a convolution's loops
-# where a prologue or blocks without vectors precede them, so that others keep their indices.
-_NARROWED = frozenset(
-    ("dense_gemm", "dense_int", "batch_matmul_pack", "conv2d_NCHWc_im2col")
-)
 
 
 def anchor_of(sch: Schedule) -> Anchor | None:
@@ -78,7 +74,7 @@ def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewr
     try:
         sch = Schedule(func)
         anchor = anchor_of(sch)
-        if anchor is not None and anchor.template in _NARROWED:
+        if anchor is not None and _cuts_loops(sch, anchor):
             sch = Schedule(narrow_indices(func))
             anchor = anchor_of(sch)
     except ScheduleError as error:
@@ -92,6 +88,16 @@ def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewr
         _LOG.debug("left unscheduled: %s", error)
         return None
     return _with_attrs(sch.mod["main"], func), GENERIC_REWRITES
+
+
+def _cuts_loops(sch: Schedule, anchor: Anchor) -> bool:
+    """Whether hints to cut loops need indices of 32 bits.
+
+    TVM's narrowing breaks a convolution's loops where a prologue or blocks without vectors precede
+    them, so that all others keep their indices.
+    """
+    entry = implementation_of(anchor.config)
+    return entry.cuts_loops(anchor.workload, anchor.config) and find_block(sch, PROLOGUE) is None
 
 
 def _with_attrs(scheduled: tirx.PrimFunc, func: tirx.PrimFunc) -> tirx.PrimFunc:

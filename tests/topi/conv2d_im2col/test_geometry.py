@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry, misfit
@@ -15,7 +16,8 @@ IMAGE = ConvWorkload(2, 24, 5, 7, 48, (3, 2), padding=(1, 0, 1, 1))
 
 
 def test_only_the_last_tile_overhangs() -> None:
-    geometry = Im2colGeometry(replace(PIXELS, height=3, width=5), Im2colConfig(16, 48, 7, 6))
+    strided = replace(PIXELS, height=5, width=9, stride=(2, 2))
+    geometry = Im2colGeometry(strided, Im2colConfig(16, 48, 7, 6))
     assert geometry.pixels == 120
     assert (geometry.row_chunks, geometry.chunk_pixels, geometry.computed_pixels) == (3, 42, 126)
     assert geometry.overhangs
@@ -26,8 +28,43 @@ def test_a_matrix_product_over_pixels_reads_in_place() -> None:
     config = Im2colConfig(16, 48, 4, 2)
     assert Im2colGeometry(PIXELS, config).reads_in_place
     assert not Im2colGeometry(replace(PIXELS, stride=(2, 2)), config).reads_in_place
-    assert not Im2colGeometry(PIXELS, replace(config, reg_n=3)).reads_in_place
+    assert not Im2colGeometry(PIXELS, config, computed=True).reads_in_place
     assert not Im2colGeometry(PIXELS, replace(config, ic_bn=0)).reads_in_place
+
+
+def test_chunks_in_place_are_equal_and_end_in_a_narrower_tile() -> None:
+    image = replace(PIXELS, batch=1, height=14, width=14)
+    found = {}
+    for tiles in (33, 17, 9, 3):
+        geometry = Im2colGeometry(image, Im2colConfig(16, 48, 6, tiles))
+        found[tiles] = (
+            geometry.row_chunks,
+            geometry.chunk_pixels,
+            geometry.chunk_tiles,
+            geometry.last_tile,
+        )
+        assert geometry.reads_in_place and not geometry.overhangs
+    assert found == {33: (1, 196, 33, 4), 17: (2, 98, 17, 2), 9: (4, 49, 9, 1), 3: (14, 14, 3, 2)}
+
+
+def test_pixels_that_no_count_near_divides_are_copied() -> None:
+    image = replace(PIXELS, batch=1, height=7, width=7)
+    assert Im2colGeometry(image, Im2colConfig(16, 48, 5, 10)).reads_in_place
+    halves = Im2colGeometry(image, Im2colConfig(16, 48, 5, 5))
+    assert (halves.reads_in_place, halves.row_chunks, halves.computed_pixels) == (False, 2, 50)
+
+
+def test_pixels_are_asked_for_where_l2_does_not_keep_them() -> None:
+    cpu = Cpu("znver3", AVX2, cores=1, l2=512 * 1024)
+    image = ConvWorkload(1, 1024, 14, 14, 512, (1, 1))
+    asks = {
+        (tiles, split): Im2colGeometry(
+            image, Im2colConfig(64, 16, 5, tiles, split)
+        ).asks_for_pixels(cpu)
+        for tiles in (40, 10)
+        for split in (False, True)
+    }
+    assert asks == {(40, False): True, (40, True): True, (10, False): False, (10, True): True}
 
 
 def test_passes_before_the_product() -> None:

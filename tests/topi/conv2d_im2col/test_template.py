@@ -33,7 +33,15 @@ CASES = {
     "plain, dilated": (replace(STEM, kernel=(3, 4), dilation=(3, 2)), Im2colConfig(0, 16, 9, 8)),
     "in place": (PIXELS, Im2colConfig(16, 48, 8)),
     "in place over images": (replace(PIXELS, height=3), Im2colConfig(16, 16, 6, 2, True)),
-    "overhanging the batch": (PIXELS, Im2colConfig(16, 48, 5)),
+    "in place, a narrower last tile": (
+        replace(PIXELS, batch=1, height=14, width=14),
+        Im2colConfig(16, 48, 6, 33, True),
+    ),
+    "in place, narrower tiles in every chunk": (
+        replace(PIXELS, batch=2, height=14, width=7),
+        Im2colConfig(32, 16, 6, 9),
+    ),
+    "overhanging the batch": (replace(PIXELS, batch=7), Im2colConfig(16, 48, 5)),
     "filled vectors": (replace(PIXELS, out_channels=39), Im2colConfig(32, 13, 7, 1, False, 16)),
     "one pixel": (replace(PIXELS, batch=1), Im2colConfig(8, 16, 1)),
 }
@@ -61,13 +69,15 @@ def test_any_config_of_any_convolution(data: st.DataObject) -> None:
 def test_a_matrix_product_over_pixels_copies_nothing() -> None:
     config = Im2colConfig(16, 48, 4, 2)
     assert "im2col_columns" not in kernel(PIXELS, config, SKYLAKE).script()
-    assert "im2col_columns" in kernel(PIXELS, replace(config, reg_n=3), SKYLAKE).script()
+    strided = replace(PIXELS, stride=(2, 2))
+    assert "im2col_columns" in kernel(strided, config, SKYLAKE).script()
 
 
 def test_a_tile_that_overhangs_the_batch_reads_no_pixel_beyond_it() -> None:
     """What it reads there is never stored, so that no value could tell."""
     exact, over = (
-        kernel(PIXELS, Im2colConfig(16, 48, reg_n), SKYLAKE).script() for reg_n in (8, 5)
+        kernel(replace(PIXELS, batch=batch), Im2colConfig(16, 48, 5), SKYLAKE).script()
+        for batch in (5, 7)
     )
     assert "T.min(" in over and "T.min(" not in exact
 

@@ -16,6 +16,7 @@ from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.schedule import prologue, steps
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
@@ -46,6 +47,10 @@ CASES: list[tuple[ConvWorkload, Config]] = [
     (SQUARE, WinogradConfig(13, 13, 2, 3)),
     (SQUARE, WinogradConfig(13, 13, 4, 3, parallel_oc=True)),
     (DEPTHWISE, DepthwiseConfig(13, 13, 4, oh_bn=2)),
+    (POINTWISE, Im2colConfig(13, 13, 6, 26)),
+    (POINTWISE, Im2colConfig(13, 13, 5, 4, parallel_oc=True)),
+    (UNEVEN, Im2colConfig(13, 16, 7, 2)),
+    (SQUARE, Im2colConfig(0, 13, 11, 7)),
 ]
 
 

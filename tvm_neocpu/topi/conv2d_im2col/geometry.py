@@ -44,11 +44,11 @@ class Im2colConfig:
 
 @dataclass(frozen=True)
 class Im2colGeometry:
-    """The extents that template, space and cost share; ``samples``: columns are no copy of data."""
+    """The extents that template, space and cost share; ``computed``: columns are no copy of data."""
 
     conv: ConvWorkload
     config: Im2colConfig
-    samples: bool = False
+    computed: bool = False
 
     @property
     def pixels(self) -> int:
@@ -62,7 +62,7 @@ class Im2colGeometry:
         Equal chunks have the same last tile, which is a loop nest of its own. A few more chunks
         than ``tiles`` asks for will do: 14 of 14 pixels for 11 of 18.
         """
-        if not self.conv.is_pointwise or self.config.ic_bn == 0 or self.samples:
+        if not self.conv.is_pointwise or self.config.ic_bn == 0 or self.computed:
             return None
         wanted = self._wanted_chunks
         count = next(count for count in factors(self.pixels) if count >= wanted)

@@ -19,5 +19,7 @@ IM2COL = Implementation(
     cost=cost.predict_seconds,
     misfit=geometry.misfit,
     types=(FP32, uniform("float64")),
+    takes_prologue=True,
+    cuts_loops=lambda conv, config: geometry.Im2colGeometry(conv, config).reads_in_place,
     label=lambda conv, config: "im2col",
 )

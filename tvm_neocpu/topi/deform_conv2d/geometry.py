@@ -34,7 +34,7 @@ class DeformGeometry:
         """The matrix product over the columns of one group's channels, with all filters."""
         deform = self.deform
         filters = replace(deform.conv, in_channels=deform.in_channels // deform.groups, groups=1)
-        return Im2colGeometry(filters, self.config, samples=True)
+        return Im2colGeometry(filters, self.config, computed=True)
 
     @property
     def in_blocks(self) -> int:

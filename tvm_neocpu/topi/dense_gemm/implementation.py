@@ -19,5 +19,6 @@ DENSE_GEMM = Implementation(
     cost=cost.predict_seconds,
     misfit=geometry.misfit,
     types=(FP32, uniform("float64")),
+    cuts_loops=lambda workload, config: True,
     label=lambda dense, config: "gemm",
 )
