@@ -75,8 +75,10 @@ def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewr
         sch = Schedule(func)
         anchor = anchor_of(sch)
         if anchor is not None and _cuts_loops(sch, anchor):
-            sch = Schedule(narrow_indices(func))
-            anchor = anchor_of(sch)
+            narrow = narrow_indices(func)
+            if narrow is not func:
+                sch = Schedule(narrow)
+                anchor = anchor_of(sch)
     except ScheduleError as error:
         _LOG.debug("left unscheduled: %s", error)
         return None

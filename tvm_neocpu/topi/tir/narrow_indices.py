@@ -22,8 +22,13 @@ MAX_ELEMENTS = 2**31
 
 
 def narrow_indices(func: tirx.PrimFunc) -> tirx.PrimFunc:
-    """The function with indices of 32 bits; as it is where an extent is unknown or too large."""
-    if not all(map(_is_narrow, _buffers(func))):
+    """The function with indices of 32 bits; as it is where an extent is unknown or too large.
+
+    The function itself where nothing is wider: a ``Schedule`` of what TVM's pass returns then
+    would change the function that was given.
+    """
+    buffers = _buffers(func)
+    if not all(map(_is_narrow, buffers)) or not any(map(_has_wide_extents, buffers)):
         return func
     mod = tvm.IRModule({"main": func})
     return tirx.transform.ForceNarrowIndexToInt32()(mod)["main"]
@@ -40,3 +45,7 @@ def _is_narrow(buffer: Buffer | tirx.Var) -> bool:
     if not isinstance(buffer.ty, BufferType) or not are_constant(buffer.shape):
         return False
     return prod(int(extent) for extent in buffer.shape) < MAX_ELEMENTS
+
+
+def _has_wide_extents(buffer: Buffer | tirx.Var) -> bool:
+    return any(str(extent.ty.dtype) != "int32" for extent in buffer.shape)
