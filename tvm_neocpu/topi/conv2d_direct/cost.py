@@ -12,7 +12,6 @@ from tvm_neocpu.topi.cost.roofline import (
     PANEL_SHARE,
     Traffic,
     Work,
-    crowded_cycles,
     is_written_out,
     loop_cycles,
     prefetched_bytes,
@@ -85,7 +84,6 @@ def _loop_overhead(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu
     accumulators = config.reg_n * config.reg_m * vectors
     crowded = geometry.inner_steps <= 4 and unrolled > 1 and accumulators > unit.registers // 2 - 2
     control = loop_cycles(geometry.inner_steps, pixels, vectors)
-    control += crowded_cycles(geometry.inner_steps, pixels, vectors, unit)
     if is_written_out(geometry.inner_steps, pixels, vectors):
         control += NEST_CYCLES / geometry.inner_steps
     elif unrolled > 1 and vectors == 1:

@@ -44,7 +44,10 @@ class Im2colConfig:
 
 @dataclass(frozen=True)
 class Im2colGeometry:
-    """The extents that template, space and cost share; ``computed``: columns are no copy of data."""
+    """The extents that template, space and cost share.
+
+    ``computed``: columns are no copy of stored data.
+    """
 
     conv: ConvWorkload
     config: Im2colConfig

@@ -20,6 +20,9 @@ MIN_GAIN = 1.1
 # The same of 1x1 kernels, whose columns are the data or a copy of each pixel: tiles of 6 pixels x 2
 # vectors instead of 4 x 2 (Zen 3, 512x14x14->1024: 2204 -> 2113 us).
 MIN_GAIN_OF_PIXELS = 1.015
+# Multiply-adds from which on that is worth it: MobileNet-v2's projections gain a microsecond each,
+# and a group with the depthwise layer in front of them, which reads rows, gains more.
+MIN_PIXELS_WORK = 8e6
 # Register tiles offered for each count of vectors: so many, and within a fifth of the best.
 MAX_TILES, NEARLY = 3, 1.2
 MIN_IC_BN = 4
@@ -28,7 +31,9 @@ MIN_IC_BN = 4
 @lru_cache(maxsize=4096)
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     """One group, and an image on which the direct template's register tiles fit badly."""
-    least = MIN_GAIN if conv.kernel != (1, 1) or any(conv.padding) else MIN_GAIN_OF_PIXELS
+    of_pixels = conv.kernel == (1, 1) and not any(conv.padding)
+    large = of_pixels and conv.flops >= 2 * MIN_PIXELS_WORK
+    least = MIN_GAIN_OF_PIXELS if large else MIN_GAIN
     return conv.groups == 1 and gain(conv, cpu) >= least
 
 

@@ -148,7 +148,9 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     unit = cpu.unit(deform.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     im2col.flatten_pixels(sch, output, deform.conv)
-    chunk, tile, reduction = im2col.tile_pixels(sch, product, DeformGeometry(deform, config).product)
+    chunk, tile, reduction = im2col.tile_pixels(
+        sch, product, DeformGeometry(deform, config).product
+    )
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=1)
     prefetch_next_panel(sch, reduction[-1])

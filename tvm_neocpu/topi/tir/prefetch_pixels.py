@@ -76,7 +76,7 @@ def plant_pixel_requests(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         if PIXELS_KEY not in loop.annotations:
             return with_body(loop, body)
         mark = loop.annotations[PIXELS_KEY]
-        stride = () if mark == RUN else tuple(int(step) for step in mark)
+        stride = None if mark == RUN else (int(mark[0]), int(mark[1]))
         update = innermost_block(body)
         read = None if update is None else data_read(update)
         # What the function computes itself, a prologue or a padded image, lies in a cache.
@@ -93,7 +93,7 @@ def _tile_of(
     update: SBlockRealize,
     read: BufferRegion,
     inside: list[For],
-    stride: tuple[int, ...],
+    stride: tuple[int, int] | None,
     cpu: Cpu,
 ) -> _Tile | None:
     """``None`` for data that is small, plain, or not of whole lines; a run has no ``stride``."""
@@ -103,10 +103,10 @@ def _tile_of(
         return None
     first, last = (corner(update, region, inside, at_end) for at_end in (False, True))
     width = int(data.shape[2]) * int(data.shape[3])
-    if stride:
-        width = int(update.block.writes[0].source.shape[3])
-    else:
+    if stride is None:
         stride, (first, last) = (1, 1), (as_run(index, data) for index in (first, last))
+    else:
+        width = int(update.block.writes[0].source.shape[3])
     analyzer = Analyzer()
     spans = [analyzer.simplify(last[axis] - first[axis]) for axis in (2, 3)]
     if not all(isinstance(span, tirx.IntImm) for span in spans):
