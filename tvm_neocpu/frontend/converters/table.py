@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from tvm_neocpu.frontend.converters.activations import elu, prelu, selu, thresholded_relu
 from tvm_neocpu.frontend.converters.celu import celu
+from tvm_neocpu.frontend.converters.clip import clip
 from tvm_neocpu.frontend.converters.conv import conv
 from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
 from tvm_neocpu.frontend.converters.deform_conv import deform_conv
@@ -92,6 +93,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "BitCast": bit_cast,
         "BitShift": bit_shift,
         "Celu": celu,
+        "Clip": clip,
         "Col2Im": col2im,
         "Compress": compress,
         "ConstantOfShape": constant_of_shape,
