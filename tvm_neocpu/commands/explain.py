@@ -12,9 +12,9 @@ from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explained_network import explain_network
-from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
