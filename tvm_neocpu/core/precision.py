@@ -76,7 +76,7 @@ def request_of(
             f"precision {precision!r} needs accuracy_data: typical inputs as arrays by name, or a "
             "folder of them"
         )
-    if not isinstance(data, Iterable):
+    if not isinstance(data, Iterable | Path):
         raise PrecisionError(f"accuracy_data is arrays by name or a path, not {data!r}")
     if not isinstance(data, Mapping | str | Path):
         data = tuple(data)  # it is read twice: for the cache's key, and to be run
