@@ -66,14 +66,7 @@ def test_one_line_says_what_is_wrong(
     said: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert (
-        command(
-            ["net.onnx", *options, "--log", "tuning.log"]
-            if command is tune.main
-            else ["net.onnx", *options]
-        )
-        == 2
-    )
+    assert command(["net.onnx", *options]) == 2
     error = capsys.readouterr().err
     assert said in error and error.startswith("error: ") and error.count("\n") == 1
     assert not Path("net.so").exists()
