@@ -20,6 +20,7 @@ from tvm_neocpu.frontend.converters.elementwise import (
     power,
     sign,
 )
+from tvm_neocpu.frontend.converters.gather import gather
 from tvm_neocpu.frontend.converters.hyperbolic import hyperbolic, in_float32
 from tvm_neocpu.frontend.converters.instance_norm import instance_normalization
 from tvm_neocpu.frontend.converters.integer_arithmetic import (
@@ -113,6 +114,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Expand": expand,
         "EyeLike": eye_like,
         "GRU": gru,
+        "Gather": gather,
         "GlobalLpPool": global_lp_pool,
         "GridSample": grid_sample,
         "GroupNormalization": group_normalization,
