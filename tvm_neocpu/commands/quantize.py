@@ -185,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         choices=(7, 8),
         default=8,
-        help="7 for ONNX Runtime on x86 without VNNI, whose sums of products saturate (default: 8)",
+        help="7 for x86 without VNNI: faster, and no kernel's sums saturate (default: 8)",
     )
     parser.add_argument(
         "--wide-results",

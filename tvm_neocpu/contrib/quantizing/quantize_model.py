@@ -44,7 +44,7 @@ class Settings:
     correct_bias: bool = True
     # Convolutions' results that nothing in int8 reads are not rounded.
     wide_results: bool = False
-    # 7 keeps products of u8 and s8 from saturating where two are summed in 16 bits.
+    # 7: sums of two products of u8 and s8 fit 16 bits, and most sums of four.
     weight_bits: int = 8
     excluded: tuple[str, ...] = ()
     max_error: float | None = None

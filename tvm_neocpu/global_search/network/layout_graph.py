@@ -1,9 +1,10 @@
 """From a conv graph and candidate times to a :class:`LayoutProblem` (NeoCPU, section 3.3.2).
 
 A convolution's candidates are its (ic_bn, oc_bn) schemes with their fastest times. A join has one
-layout for all inputs and its output. A boundary has plain NCHW. An edge costs the transform from
-the layout that its source writes to the layout that its target reads, at the size of the tensor
-there.
+layout for all inputs and its output. A boundary has plain NCHW. What runs at a node beside its
+scheme (pools, concats that copy) costs by the layout that it runs in. An edge costs the transform
+from the layout that its source writes to the layout that its target reads, at the size of the
+tensor there.
 
 A tensor with several consumers is transformed once per layout, whoever reads it. So each layout
 that a consumer may read gets a node of its own with two candidates, "not made" and "made":
@@ -30,16 +31,32 @@ from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 
 # (shape, before, after), and the element type where it is not float32.
 TransformSeconds = Callable[..., float]
+# (node, layout that it reads, layout that it writes, config if any) -> seconds beside the config's.
+SweepSeconds = Callable[[GraphNode, Layout, Layout, Config | None], float]
+
+
+def nothing(node: GraphNode, reads: Layout, writes: Layout, config: Config | None) -> float:
+    """The price of sweeps that nobody priced."""
+    return 0.0
 
 
 @dataclass(frozen=True)
 class Option:
-    """One candidate of a node: the layouts it reads and writes, its seconds, its config if any."""
+    """One candidate of a node: the layouts it reads and writes, its seconds, its config if any.
+
+    ``sweeps`` are the seconds of the node's sweeps under these layouts, beside its own ``seconds``.
+    """
 
     reads: Layout
     writes: Layout
     seconds: float = 0.0
     config: Config | None = None
+    sweeps: float = 0.0
+
+    @property
+    def total(self) -> float:
+        """What the network pays at the node."""
+        return self.seconds + self.sweeps
 
 
 @dataclass(frozen=True)
@@ -66,6 +83,7 @@ def build_layout_graph(
     graph: ConvGraph,
     candidates: Mapping[Workload, Sequence[Candidate]],
     transform_seconds: TransformSeconds,
+    sweep_seconds: SweepSeconds = nothing,
 ) -> LayoutGraph:
     """The layout problem of a network (NeoCPU, section 3.3.2).
 
@@ -73,14 +91,16 @@ def build_layout_graph(
     transform_seconds: ``transform_seconds(shape, before, after)`` is the time of transforming a
         tensor of logical shape (N, C, H, W), in seconds; 0 for a transform that moves nothing. Of
         other elements than float32 a fourth argument names the type.
+    sweep_seconds: the time of a node's sweeps by its layouts and config, in seconds; by default
+        they cost nothing.
 
     Raises InvalidProblemError for a workload with an empty list of schemes or a time that is nan,
     and KeyError for a workload that ``candidates`` lacks.
     """
     transform_seconds = _broadcasting(transform_seconds)
-    options = _all_options(graph, candidates)
+    options = _all_options(graph, candidates, sweep_seconds)
     index = {node.id: position for position, node in enumerate(graph.nodes)}
-    node_costs: list[Costs] = [np.array([o.seconds for o in entry]) for entry in options]
+    node_costs: list[Costs] = [np.array([o.total for o in entry]) for entry in options]
     names = [f"{node.label} ({node.id})" for node in graph.nodes]
     edge_costs: list[tuple[tuple[int, int], Costs]] = []
     for edges in edges_by_tensor(graph).values():
@@ -120,21 +140,35 @@ def _broadcasting(price: TransformSeconds) -> TransformSeconds:
 
 
 def _all_options(
-    graph: ConvGraph, candidates: Mapping[Workload, Sequence[Candidate]]
+    graph: ConvGraph,
+    candidates: Mapping[Workload, Sequence[Candidate]],
+    sweep_seconds: SweepSeconds,
 ) -> tuple[tuple[Option, ...], ...]:
     chosen: dict[str, tuple[Option, ...]] = {}
+
+    def option(
+        node: GraphNode,
+        reads: Layout,
+        writes: Layout,
+        seconds: float = 0.0,
+        config: Config | None = None,
+    ) -> Option:
+        sweeps = sweep_seconds(node, reads, writes, config)
+        return Option(reads, writes, seconds, config, sweeps)
+
     for node in graph.nodes:
         if node.kind is NodeKind.CONV:
             assert node.workload is not None
             chosen[node.id] = tuple(
-                Option(c.reads, c.writes, c.seconds, c.config) for c in candidates[node.workload]
+                option(node, c.reads, c.writes, c.seconds, c.config)
+                for c in candidates[node.workload]
             )
         elif node.kind is NodeKind.BOUNDARY:
-            chosen[node.id] = (Option(NCHW, NCHW),)
+            chosen[node.id] = (option(node, NCHW, NCHW),)
     for node in graph.nodes:
         if node.kind is NodeKind.JOIN:
             layouts = _join_layouts(graph, node, chosen)
-            chosen[node.id] = tuple(Option(layout, layout) for layout in layouts)
+            chosen[node.id] = tuple(option(node, layout, layout) for layout in layouts)
     return tuple(chosen[node.id] for node in graph.nodes)
 
 

@@ -17,9 +17,12 @@ from tvm_neocpu.contrib.onnx_runs import runtime
 from tvm_neocpu.contrib.quantizing.calibration.range_methods import Range
 from tvm_neocpu.contrib.quantizing.onnx_graphs import copy_of, output_names, readers_of
 from tvm_neocpu.contrib.quantizing.rewriting.choose_nodes import ABSORBED, LAYERS
+from tvm_neocpu.contrib.quantizing.rewriting.fit_sums import fit_sums
 
 # Layers whose engines give fp32 results of integer operands without a detour.
 _DENSE = ("Gemm", "MatMul")
+# Weights whose products with bytes fit 16 bits in pairs.
+SMALL_BITS = 7
 
 
 def write_qdq(
@@ -53,7 +56,7 @@ def write_qdq(
         quantizer = QDQQuantizer(
             copy_of(model),
             per_channel,
-            weight_bits == 7,
+            weight_bits == SMALL_BITS,
             QuantType.QInt8,
             QuantType.QUInt8,
             TensorsData(CalibrationMethod.MinMax, known),
@@ -65,6 +68,8 @@ def write_qdq(
         written: onnx.ModelProto = quantizer.quantize_model()
         quantizer.model.topological_sort()
     _drop_round_trips(written, chosen, wide)
+    if weight_bits == SMALL_BITS:
+        written = fit_sums(written)
     written.producer_name, written.producer_version = "tvm_neocpu", ""
     return written
 
