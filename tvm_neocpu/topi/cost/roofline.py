@@ -122,16 +122,11 @@ def tile_step_cycles(
         (1.0, 0, 1) if dot is None else (dot.rate, dot.temporaries, dot.words)
     )
     fmas = pixels * vectors / rate
-<<<<<<< HEAD
-    loads = vectors + pixels + requests
-    busy = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle)
-    bound = both_bound(busy, cpu.fma_latency)
-=======
     loads = words * (vectors + pixels) + requests
     # What is added by itself waits for an addition only.
     latency = 1 if temporaries else cpu.fma_latency
-    bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, latency)
->>>>>>> main
+    busy = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle)
+    bound = both_bound(busy, latency)
     contention = CROWDED_LOAD_CONTENTION if temporaries else LOAD_CONTENTION
     issue = bound + contention * loads + 2.0 * unit.spilled(pixels, vectors, 1 + temporaries)
     return overlapped(issue, l2_bytes / cpu.l2_bytes_per_cycle)
