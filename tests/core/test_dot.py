@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.dot import (
     PORTABLE_2,
     PORTABLE_4,
+    PORTABLE_SIGNED_4,
+    SDOT,
     SMLAL,
     USDOT,
     VPDPBUSD,
@@ -29,7 +31,8 @@ from tvm_neocpu.core.types import FP32, U8S8, U8S16, Types
         ({"sse2", "avx2", "avx512bw"}, VPMADDWD_512),
         ({"sse2", "avx2"}, VPMADDWD),
         ({"neon", "dotprod", "i8mm"}, USDOT),
-        ({"neon", "dotprod"}, SMLAL),
+        ({"neon", "dotprod"}, SDOT),
+        ({"neon"}, SMLAL),
         (set(), PORTABLE_2),
     ],
 )
@@ -41,7 +44,7 @@ def test_weights_of_16_bits_are_multiplied_in_16_bits() -> None:
     cpu = Cpu("cascadelake", AVX512, 1, dots=(VPDPBUSD, VPMADDWD_512))
     assert cpu.dot(U8S8) == VPDPBUSD
     assert cpu.dot(U8S16) == VPMADDWD_512
-    assert cpu.dot_of(2) == VPMADDWD_512
+    assert cpu.dot_of(2, "int16") == VPMADDWD_512
 
 
 @pytest.mark.parametrize(
@@ -54,11 +57,19 @@ def test_weights_of_16_bits_are_multiplied_in_16_bits() -> None:
 )
 def test_words_of_16_bits(features: set[str], words: object) -> None:
     cpu = Cpu("any", AVX2, 1, dots=dots_of(frozenset(features)))
-    assert cpu.dot_of(2) == cpu.dot(U8S16) == words
+    assert cpu.dot_of(2, "int16") == cpu.dot(U8S16) == words
 
 
 def test_a_word_that_no_instruction_has_is_plain_arithmetic() -> None:
-    assert Cpu("haswell", AVX2, 1, dots=(VPMADDWD,)).dot_of(4) == PORTABLE_4
+    assert Cpu("haswell", AVX2, 1, dots=(VPMADDWD,)).dot_of(4, "uint8") == PORTABLE_4
+
+
+def test_an_instruction_for_signed_bytes_multiplies_no_other() -> None:
+    cpu = Cpu("neoverse-n1", NEON, 1, dots=(SDOT, SMLAL))
+    assert cpu.dot(U8S8) == cpu.dot_of(4, "int8") == SDOT
+    assert cpu.dot(U8S16) == SMLAL
+    assert cpu.dot_of(4, "uint8") == PORTABLE_4
+    assert Cpu("cortex-a72", NEON, 1, dots=(SMLAL,)).dot_of(4, "int8") == PORTABLE_SIGNED_4
 
 
 def test_floats_have_no_such_instruction() -> None:

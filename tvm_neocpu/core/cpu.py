@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, DotProduct
+from tvm_neocpu.core.dot import PORTABLE, PORTABLE_2, PORTABLE_4, DotProduct
 from tvm_neocpu.core.types import INTEGER_PRODUCTS, Types, item_bytes
 
 KIB = 1024
@@ -139,10 +139,13 @@ class Cpu:
             raise ValueError(f"{self.name} has no instruction for {types}")
         return found
 
-    def dot_of(self, elements: int) -> DotProduct:
-        """The fastest instruction for words of so many elements, or plain arithmetic."""
-        known = (*self.dots, PORTABLE_4, PORTABLE_2)
-        return next(dot for dot in known if dot.elements == elements)
+    def dot_of(self, elements: int, data: str) -> DotProduct:
+        """The fastest instruction for words of so many elements, or plain arithmetic.
+
+        ``data``: their type as they are multiplied.
+        """
+        known = (*self.dots, *PORTABLE)
+        return next(dot for dot in known if (dot.elements, dot.data) == (elements, data))
 
     def multiply_adds_per_cycle(self, types: str | Types) -> float:
         """Products that one core adds to accumulators in a cycle, of one type or a workload's."""

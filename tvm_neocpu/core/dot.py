@@ -20,8 +20,9 @@ class DotProduct:
     """One such instruction, or the few that stand in for it.
 
     A lane is 32 bits: ``elements`` of type ``data`` (as they are multiplied: int16 if uint8 data
-    have to be widened) times as many of type ``weight``. ``rate``: how many are issued for each
-    multiply-add of fp32 vectors. ``temporaries``: registers that a step needs beside its tile.
+    have to be widened, int8 if 128 is subtracted from them) times as many of type ``weight``.
+    ``rate``: how many are issued for each multiply-add of fp32 vectors. ``temporaries``: registers
+    that a step needs beside its tile.
     ``widths``: the bits of the vectors that the instruction exists for.
     """
 
@@ -43,6 +44,8 @@ class DotProduct:
 # Plain arithmetic that any CPU has: the shapes of the instructions without them.
 PORTABLE_4 = DotProduct("dot4", 4, "uint8", "int8", 0.25)
 PORTABLE_2 = DotProduct("dot2", 2, "int16", "int16", 0.5)
+PORTABLE_SIGNED_4 = DotProduct("dot4", 4, "int8", "int8", 0.25)
+PORTABLE = (PORTABLE_4, PORTABLE_2, PORTABLE_SIGNED_4)
 
 VPDPBUSD = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256, 512))
 VPDPBUSD_VEX = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256))
@@ -57,9 +60,11 @@ PMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 0.8, 1, (128,))
 # Words of bytes, taken apart for two of these: slower, but of weights that are half as large.
 BYTES_BY_VPMADDWD_512 = DotProduct("bytes", 4, "uint8", "int8", 0.2, 3, (256, 512))
 BYTES_BY_VPMADDWD = DotProduct("bytes", 4, "uint8", "int8", 0.3, 3, (256,))
-# NEON multiplies bytes of different signs since Armv8.6. Its older ``sdot`` wants both signed: data
-# would have to be shifted by 128, and the sums corrected.
+# NEON multiplies bytes of different signs since Armv8.6.
 USDOT = DotProduct("usdot", 4, "uint8", "int8", 1.0, 0, (128,))
+# Its older one (Armv8.2) wants both signed: the copy of the data subtracts 128, and each output
+# channel's sum is corrected by 128 times the sum of its weights.
+SDOT = DotProduct("sdot", 4, "int8", "int8", 1.0, 0, (128,))
 # Two instructions a word, one for each half.
 SMLAL = DotProduct("smlal", 2, "int16", "int16", 0.5, 0, (128,))
 
@@ -75,6 +80,7 @@ BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("avx512bw", BYTES_BY_VPMADDWD_512),
     ("avx2", BYTES_BY_VPMADDWD),
     ("i8mm", USDOT),
+    ("dotprod", SDOT),
     ("neon", SMLAL),
 )
 

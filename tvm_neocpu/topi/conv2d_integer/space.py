@@ -7,7 +7,7 @@ from functools import partial
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import in_blocks, schedules
-from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
+from tvm_neocpu.topi.conv2d_integer.geometry import SIGNED_BYTES, IntegerConfig
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
@@ -19,6 +19,8 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerConfig, ...]:
     """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
     unit, dot = cpu.unit(conv.types.accumulator), cpu.dot(conv.types)
     blocks, make = word_blocks(conv, dot.elements), partial(IntegerConfig, dot=dot.elements)
+    if dot.data == SIGNED_BYTES:
+        make = partial(make, signed=True)
 
     def holds(pixels: int, vectors: int) -> bool:
         return pixels == 1 or unit.holds_tile(pixels, vectors, 1 + dot.temporaries)

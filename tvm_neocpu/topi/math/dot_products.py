@@ -47,7 +47,7 @@ def dot(data: Expr, weights: Expr) -> Expr:
 
 def accumulate(total: Expr, data: Expr, weights: Expr, by: DotProduct) -> Expr:
     """``total + dot(data, weights)`` by an instruction, chosen once the lanes are known."""
-    name = f"tirx.neocpu_{by.name}_{max(by.widths, default=0)}"
+    name = f"tirx.neocpu_{by.name}_{by.data}_{max(by.widths, default=0)}"
     _define(name, by)
     return tirx.call_intrin(WORD_TYPE, name, total, data, weights)
 
@@ -172,6 +172,9 @@ _INSTRUCTIONS: dict[str, dict[int, _Instruction]] = {
     },
     "usdot": {
         128: _Instruction("int8", "int8", partial(_fused, "llvm.aarch64.neon.usdot")),
+    },
+    "sdot": {
+        128: _Instruction("int8", "int8", partial(_fused, "llvm.aarch64.neon.sdot")),
     },
     "smlal": {128: _Instruction("int16", "int16", _by_halves)},
 }

@@ -28,8 +28,8 @@ def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
             return total
         data, weights = total.b.args
         if not _is_call(data, dot_products.WORD):
-            return dot_products.accumulate(total.a, data, weights, cpu.dot_of(2))
-        by = cpu.dot_of(len(data.args))
+            return dot_products.accumulate(total.a, data, weights, cpu.dot_of(2, "int16"))
+        by = cpu.dot_of(len(data.args), str(data.args[0].ty.dtype))
         return dot_products.accumulate(total.a, _loaded(data), weights, by)
 
     if not _has_dots(func):
