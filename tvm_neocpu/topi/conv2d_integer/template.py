@@ -52,7 +52,7 @@ def compute(
 
     if not config.signed:
         return summed(product, geometry)
-    return summed(product, geometry, lambda o, c: weight[(*geometry.corrections.row(o), c)])
+    return summed(product, geometry, lambda o, c: weight(*geometry.corrections.row(o), c))
 
 
 def _copy(data: te.Tensor, geometry: IntegerGeometry) -> te.Tensor:

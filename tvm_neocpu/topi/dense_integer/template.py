@@ -65,7 +65,7 @@ def compute(
     if config.signed:
 
         def correction(o, c):
-            return weight[(*geometry.corrections.row(o), c)]
+            return weight(*geometry.corrections.row(o), c)
 
     output = dense.types.output
     return rows_as_stored(acc, outside, dense.out_features, output, STORE, correction)
@@ -86,8 +86,8 @@ def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: IntegerDenseCo
     filling = words * config.dot - dense.in_features
     filled = np.pad(weight.astype(WEIGHT_TYPES[config.dot]), ((0, filling), (0, 0)))
     split = filled.reshape(words, config.dot, -1).transpose(0, 2, 1)
-    words = packed_panels(np.ascontiguousarray(split).view(WORD_TYPE)[..., 0], config.oc_bn)
-    elements = words[..., None].view(WEIGHT_TYPES[config.dot])
+    panels = packed_panels(np.ascontiguousarray(split).view(WORD_TYPE)[..., 0], config.oc_bn)
+    elements = panels[..., None].view(WEIGHT_TYPES[config.dot])
     return corrected(elements, IntegerDenseGeometry(dense, config).corrections)
 
 
