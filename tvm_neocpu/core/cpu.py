@@ -99,7 +99,9 @@ class Cpu:
     ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. Bandwidths
     are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
     memory. ``fork_join``: seconds that a parallel region takes to begin and end. ``dots``: the
-    instructions that multiply integers, the fastest first.
+    instructions that multiply integers, the fastest first. ``spare_registers``: vector registers
+    that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it spills
+    accumulators where it has none.
     """
 
     name: str
@@ -120,10 +122,12 @@ class Cpu:
     fork_join: float = 2e-6
     features: str = ""
     dots: tuple[DotProduct, ...] = (PORTABLE_4, PORTABLE_2)
+    spare_registers: int = 0
 
     def unit(self, dtype: str) -> VectorUnit:
-        """The vector registers as they are for elements of one type."""
-        return _unit(self.isa.vector_bits, self.isa.vector_registers, self.line, item_bytes(dtype))
+        """The vector registers that tiles may take, as they are for elements of one type."""
+        registers = self.isa.vector_registers - self.spare_registers
+        return _unit(self.isa.vector_bits, registers, self.line, item_bytes(dtype))
 
     def lanes(self, dtype: str) -> int:
         """Elements of that type in one vector register."""

@@ -60,13 +60,15 @@ PMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 0.8, 1, (128,))
 # Words of bytes, taken apart for two of these: slower, but of weights that are half as large.
 BYTES_BY_VPMADDWD_512 = DotProduct("bytes", 4, "uint8", "int8", 0.2, 3, (256, 512))
 BYTES_BY_VPMADDWD = DotProduct("bytes", 4, "uint8", "int8", 0.3, 3, (256,))
-# NEON multiplies bytes of different signs since Armv8.6.
-USDOT = DotProduct("usdot", 4, "uint8", "int8", 1.0, 0, (128,))
+# NEON multiplies bytes of different signs since Armv8.6. LLVM broadcasts some words ahead, for which
+# 14 x 2 accumulators leave no register (A76, sdot: a move for each product; 13 x 2: none).
+USDOT = DotProduct("usdot", 4, "uint8", "int8", 1.0, 2, (128,))
 # Its older one (Armv8.2) wants both signed: the copy of the data subtracts 128, and each output
 # channel's sum is corrected by 128 times the sum of its weights.
-SDOT = DotProduct("sdot", 4, "int8", "int8", 1.0, 0, (128,))
-# Two instructions a word, one for each half.
-SMLAL = DotProduct("smlal", 2, "int16", "int16", 0.5, 0, (128,))
+SDOT = DotProduct("sdot", 4, "int8", "int8", 1.0, 2, (128,))
+# Two instructions a word, one for each half; a vector of weights is two registers, of one half each
+# (of tiles of one and two vectors all, of wider ones the first).
+SMLAL = DotProduct("smlal", 2, "int16", "int16", 0.5, 2, (128,))
 
 # LLVM's feature, and what it brings; a CPU uses the first that multiplies a workload's types.
 BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (

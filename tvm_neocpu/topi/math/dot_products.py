@@ -124,11 +124,20 @@ def _added(intrinsic: str, total: Expr, data: Expr, weights: Expr, dtype: str) -
 
 
 def _by_halves(total: Expr, data: Expr, weights: Expr, dtype: str) -> Expr:
-    """Low halves, then high ones: LLVM makes widening multiply-adds of both."""
-    lanes = 2 * _lanes_of(total)
-    for first in (0, 1):
-        picks = [tirx.const(at, "int32") for at in range(first, lanes, 2)]
-        low, high = (tirx.Shuffle([each], picks).astype(dtype) for each in (data, weights))
+    """Low halves, then high ones: LLVM makes widening multiply-adds of both.
+
+    A word of data that is broadcast gives all lanes its first two halves: ``smlal`` multiplies with
+    one element of a register then, where it would take halves of all words apart.
+    """
+    lanes = _lanes_of(total)
+    is_broadcast = isinstance(data, Call) and isinstance(data.args[0], tirx.Broadcast)
+    for half in (0, 1):
+        own = range(half, 2 * lanes, 2)
+        first = [half] * lanes if is_broadcast else own
+        low, high = (
+            tirx.Shuffle([each], [tirx.const(at, "int32") for at in picks]).astype(dtype)
+            for each, picks in ((data, first), (weights, own))
+        )
         total = total + low * high
     return total
 
