@@ -6,6 +6,7 @@ import pytest
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.dot import (
+    BYTES_BY_VPMADDWD,
     PORTABLE_2,
     PORTABLE_4,
     PORTABLE_SIGNED_4,
@@ -16,6 +17,10 @@ from tvm_neocpu.core.dot import (
     VPDPBUSD_VEX,
     VPDPWSSD,
     VPDPWSSD_VEX,
+    VPMADDUBSW,
+    VPMADDUBSW_512,
+    VPMADDUBSW_TWICE,
+    VPMADDUBSW_TWICE_512,
     VPMADDWD,
     VPMADDWD_512,
     dots_of,
@@ -24,27 +29,44 @@ from tvm_neocpu.core.types import FP32, U8S8, U8S16, Types
 
 
 @pytest.mark.parametrize(
-    ("features", "first"),
+    ("features", "any_weights", "of_7_bits", "of_6_bits"),
     [
-        ({"sse2", "avx2", "avx512bw", "avx512vnni"}, VPDPBUSD),
-        ({"sse2", "avx2", "avxvnni"}, VPDPBUSD_VEX),
-        ({"sse2", "avx2", "avx512bw"}, VPMADDWD_512),
-        ({"sse2", "avx2"}, VPMADDWD),
-        ({"neon", "dotprod", "i8mm"}, USDOT),
-        ({"neon", "dotprod"}, SDOT),
-        ({"neon"}, SMLAL),
-        (set(), PORTABLE_2),
+        ({"sse2", "avx2", "avx512bw", "avx512vnni"}, VPDPBUSD, VPDPBUSD, VPDPBUSD),
+        ({"sse2", "avx2", "avxvnni"}, VPDPBUSD_VEX, VPDPBUSD_VEX, VPDPBUSD_VEX),
+        ({"sse2", "avx2", "avx512bw"}, VPMADDWD_512, VPMADDUBSW_512, VPMADDUBSW_TWICE_512),
+        ({"sse2", "avx2"}, VPMADDWD, VPMADDUBSW, VPMADDUBSW_TWICE),
+        ({"neon", "dotprod", "i8mm"}, USDOT, USDOT, USDOT),
+        ({"neon", "dotprod"}, SDOT, SDOT, SDOT),
+        ({"neon"}, SMLAL, SMLAL, SMLAL),
+        (set(), PORTABLE_2, PORTABLE_2, PORTABLE_2),
     ],
 )
-def test_the_fastest_of_what_llvm_names(features: set[str], first: object) -> None:
-    assert dots_of(frozenset(features))[0] == first
+def test_the_fastest_of_what_llvm_names(
+    features: set[str], any_weights: object, of_7_bits: object, of_6_bits: object
+) -> None:
+    cpu = Cpu("any", AVX2, 1, dots=dots_of(frozenset(features)))
+    assert cpu.dot(U8S8) == any_weights
+    assert cpu.dot(U8S8, 7) == of_7_bits
+    assert cpu.dot(U8S8, 6) == of_6_bits
+
+
+def test_what_saturates_multiplies_small_weights_only() -> None:
+    assert not VPMADDUBSW.multiplies(U8S8) and not VPMADDUBSW_TWICE.multiplies(U8S8, 7)
+    cpu = Cpu("znver3", AVX2, 1, dots=dots_of(frozenset({"sse2", "avx2"})))
+    assert cpu.dot_of(4) == BYTES_BY_VPMADDWD
+    assert cpu.dot_of(4, 1, 7) == cpu.dot_of(4, 1, 6) == VPMADDUBSW
+    assert cpu.dot_of(4, 2, 6) == VPMADDUBSW_TWICE
+
+
+def test_where_none_takes_two_words_each_has_its_own() -> None:
+    assert Cpu("znver4", AVX512, 1, dots=(VPDPBUSD,)).dot_of(4, 2, 6) == VPDPBUSD
 
 
 def test_weights_of_16_bits_are_multiplied_in_16_bits() -> None:
     cpu = Cpu("cascadelake", AVX512, 1, dots=(VPDPBUSD, VPMADDWD_512))
     assert cpu.dot(U8S8) == VPDPBUSD
     assert cpu.dot(U8S16) == VPMADDWD_512
-    assert cpu.dot_of(2, "int16") == VPMADDWD_512
+    assert cpu.dot_of(2) == VPMADDWD_512
 
 
 @pytest.mark.parametrize(
@@ -57,19 +79,19 @@ def test_weights_of_16_bits_are_multiplied_in_16_bits() -> None:
 )
 def test_words_of_16_bits(features: set[str], words: object) -> None:
     cpu = Cpu("any", AVX2, 1, dots=dots_of(frozenset(features)))
-    assert cpu.dot_of(2, "int16") == cpu.dot(U8S16) == words
+    assert cpu.dot_of(2) == cpu.dot(U8S16) == words
 
 
 def test_a_word_that_no_instruction_has_is_plain_arithmetic() -> None:
-    assert Cpu("haswell", AVX2, 1, dots=(VPMADDWD,)).dot_of(4, "uint8") == PORTABLE_4
+    assert Cpu("haswell", AVX2, 1, dots=(VPMADDWD,)).dot_of(4) == PORTABLE_4
 
 
 def test_an_instruction_for_signed_bytes_multiplies_no_other() -> None:
     cpu = Cpu("neoverse-n1", NEON, 1, dots=(SDOT, SMLAL))
-    assert cpu.dot(U8S8) == cpu.dot_of(4, "int8") == SDOT
+    assert cpu.dot(U8S8) == cpu.dot_of(4, signed=True) == SDOT
     assert cpu.dot(U8S16) == SMLAL
-    assert cpu.dot_of(4, "uint8") == PORTABLE_4
-    assert Cpu("cortex-a72", NEON, 1, dots=(SMLAL,)).dot_of(4, "int8") == PORTABLE_SIGNED_4
+    assert cpu.dot_of(4) == PORTABLE_4
+    assert Cpu("cortex-a72", NEON, 1, dots=(SMLAL,)).dot_of(4, signed=True) == PORTABLE_SIGNED_4
 
 
 def test_floats_have_no_such_instruction() -> None:

@@ -24,6 +24,8 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.sweep.geometry import SweepConfig
+from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.topi.table import all_implementations
 
 FP64 = uniform("float64")
@@ -129,6 +131,20 @@ INTEGERS = {
     ),
     "integers, 1x1": ConvWorkload(1, 64, 7, 7, 48, (1, 1), types=U8S8),
     "integers, 1x1, stride": ConvWorkload(1, 20, 8, 10, 28, (1, 1), (2, 3), types=U8S8),
+    "weights of 7 bits": ConvWorkload(
+        1, 24, 9, 11, 37, (3, 3), padding=(1, 0, 2, 1), types=U8S8, pad_value=255, weight_bits=7
+    ),
+    "weights of 7 bits, stem": ConvWorkload(
+        1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 3, 3, 3), types=U8S8, pad_value=9, weight_bits=7
+    ),
+    "weights of 7 bits, prime": ConvWorkload(1, 13, 9, 11, 37, (3, 3), types=U8S8, weight_bits=7),
+    "weights of 6 bits": ConvWorkload(2, 64, 7, 7, 48, (1, 1), types=U8S8, weight_bits=6),
+    "weights of 6 bits, groups": ConvWorkload(
+        1, 48, 7, 7, 36, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 3, U8S8, 128, 6
+    ),
+    "weights of 6 bits, a word and a half": ConvWorkload(
+        1, 12, 8, 10, 28, (1, 1), (2, 3), types=U8S8, weight_bits=6
+    ),
     "integers, long sums": ConvWorkload(1, 512, 3, 3, 8, (3, 3), types=U8S8),
     "integers, depthwise": ConvWorkload(
         2, 24, 9, 7, 24, (3, 3), (2, 1), (0, 1, 1, 1), (1, 2), 24, U8S8, 128
@@ -182,8 +198,16 @@ TRANSFORMS = {
     "unpack bytes": TransformWorkload(1, 48, 7, 9, 48, 0, uniform("uint8")),
 }
 WORKLOADS: dict[str, Workload] = {**CONVS, **DEFORMS, **INTEGERS, **DENSES, **MATMULS, **TRANSFORMS}
-TEMPLATES = {entry.name: entry for entry in all_implementations()}
-TEMPLATES = {entry.name: entry for entry in all_implementations()}
+# A sweep says what a call costs; nobody computes by it.
+PRICED_ONLY = SweepWorkload
+TEMPLATES = {
+    entry.name: entry for entry in all_implementations() if entry.config_type is not SweepConfig
+}
+# A sweep says what a call costs; nobody computes by it.
+PRICED_ONLY = SweepWorkload
+TEMPLATES = {
+    entry.name: entry for entry in all_implementations() if entry.config_type is not SweepConfig
+}
 
 
 def favourite(template: str, workload: Workload, cpu: Cpu) -> Config:

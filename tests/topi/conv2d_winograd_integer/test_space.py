@@ -74,7 +74,7 @@ def test_the_cap_is_about_precision_and_integers_lose_none(monkeypatch: pytest.M
 @pytest.mark.parametrize("cpu", [HASWELL, ZEN_4], ids=lambda cpu: cpu.name)
 def test_every_register_tile_fits_the_cpu(cpu: Cpu) -> None:
     """vpmaddwd needs a register for its product, vpdpwssd none."""
-    unit, temporaries = cpu.unit("int32"), cpu.dot_of(2, "int16").temporaries
+    unit, temporaries = cpu.unit("int32"), cpu.dot_of(2).temporaries
     found = space(CONV, cpu)
     assert found
     for config in found:

@@ -14,12 +14,12 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import SIGNED_BYTES
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.template import padded_in, schedule_tiles, summed
 from tvm_neocpu.topi.conv2d_integer.geometry import (
     CENTRE,
-    SIGNED_BYTES,
     WEIGHT_TYPES,
     Corrections,
     IntegerConfig,
@@ -45,10 +45,15 @@ def compute(
     image = _copy(data, geometry) if geometry.is_padded else data
 
     def product(pixel, filters):
-        n, block, row, col, step = pixel
-        first = step * config.dot
-        elements = (image[n, block, row, col, first + at] for at in range(config.dot))
-        return dot(word(*elements), weight[filters])
+        *place, step = pixel
+        *panel, _, c = filters
+
+        def pair(q):
+            elements = (image(*place, q * config.dot + at) for at in range(config.dot))
+            return word(*elements), weight(*panel, q, c)
+
+        pairs = (pair(step * config.words + at) for at in range(config.words))
+        return dot(*pairs, weight_bits=conv.weight_bits)
 
     if not config.signed:
         return summed(product, geometry)

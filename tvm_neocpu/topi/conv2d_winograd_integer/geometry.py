@@ -80,7 +80,7 @@ class IntegerWinogradGeometry(WinogradGeometry):
         return self.ic_bn // WORD
 
     def dot(self, cpu: Cpu) -> DotProduct | None:
-        return cpu.dot_of(WORD, FACTOR_TYPE)
+        return cpu.dot_of(WORD)
 
 
 def tiled_conv(conv: ConvWorkload, tile: int, plain: bool) -> IntegerTiledConv:

@@ -15,7 +15,6 @@ from tvm_neocpu.topi.conv2d_winograd.space import (
     tile_limit,
 )
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import (
-    FACTOR_TYPE,
     WORD,
     IntegerWinogradConfig,
     overflow,
@@ -43,8 +42,7 @@ def forbids(conv: ConvWorkload, config: IntegerWinogradConfig) -> str | None:
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerWinogradConfig, ...]:
     """Channel factors, tile sizes, register tiles over the grid of tiles, chunks."""
-    unit = cpu.unit(conv.types.accumulator)
-    temporaries = cpu.dot_of(WORD, FACTOR_TYPE).temporaries
+    unit, temporaries = cpu.unit(conv.types.accumulator), cpu.dot_of(WORD).temporaries
     blocks_in, blocks_out = (
         [f for f in factors(channels) if MIN_BLOCK <= f <= 4 * unit.lanes]
         for channels in (conv.in_channels, conv.out_channels)

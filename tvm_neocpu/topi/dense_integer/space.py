@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.dot import SIGNED_BYTES, DotProduct
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.topi.conv2d_integer.geometry import SIGNED_BYTES
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig
 from tvm_neocpu.topi.gemm.tiles import chunk_sizes, tile_shapes
