@@ -53,5 +53,5 @@ class FuseFunctions:
             relax.transform.FuseOps(),
             relax.transform.FuseTIR(),
         )
-        blocks = regions_to_dataflow(legalize(mod))
+        blocks = regions_to_dataflow(remove_dead_code(legalize(mod)))
         return remove_dead_code(tvm.transform.Sequential(passes)(blocks))
