@@ -22,7 +22,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
-from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, schedule_module
+from tvm_neocpu.pipeline import APART, apply_plan, compute_templates, fold, schedule_module
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
@@ -54,13 +54,14 @@ class FoldedNetwork:
         if views:
             altered = run_passes(altered, ViewTransforms())
         configs = plan.by_layout(self.graph)
+        groups = APART if views else plan.group_rows(self.graph)
         computed = compute_templates(altered, configs, self.cpu, only_sizes=views)
         schemes = {
             str(var.name_hint): scheme
             for var, func in computed.functions.items()
             if isinstance(func, tirx.PrimFunc) and (scheme := _scheme_of(func)) is not None
         }
-        return Lowered(schedule_module(computed, self.cpu, fused=not views), schemes)
+        return Lowered(schedule_module(computed, self.cpu, groups), schemes)
 
 
 def open_onnx(content: bytes, shapes: Mapping[str, tuple[int, ...]], target: str) -> FoldedNetwork:

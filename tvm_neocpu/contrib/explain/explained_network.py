@@ -15,6 +15,7 @@ from tvm_neocpu.global_search.solvers.methods import solve
 from tvm_neocpu.pipeline import known_costs
 from tvm_neocpu.tuning.candidates import usable_plan
 from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.group_candidates import groups_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ def explain_network(
 ) -> ExplainedNetwork:
     """The choices that a build would make now from what ``history`` knows; nothing is built."""
     candidates, transform_seconds = known_costs(graph, cpu, history)
-    layout_graph = build_layout_graph(graph, candidates, transform_seconds)
+    groups = groups_of(graph, candidates, cpu)
+    layout_graph = build_layout_graph(graph, candidates, transform_seconds, groups)
     solution = solve(layout_graph.problem)
     origin = f"a search over what is known ({solution.method}){_other_plans(graph, history)}"
     logged = usable_plan(history.plan(graph), graph, cpu)

@@ -24,8 +24,10 @@ import numpy as np
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import FLOAT, ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.layer_group import GroupNode
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.global_search.network.group_nodes import group_costs, member_costs
 from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 
 # (shape, before, after), and the element type where it is not float32.
@@ -48,13 +50,19 @@ class LayoutGraph:
 
     The first ``len(graph.nodes)`` nodes of the problem are those of the graph: candidate ``k`` of
     node ``i`` is ``options[i][k]``. The nodes after them are the transforms of tensors with several
-    consumers.
+    consumers, and last the ``groups`` (:mod:`.group_nodes`).
     """
 
     graph: ConvGraph
     options: tuple[tuple[Option, ...], ...]
     problem: LayoutProblem
     transform_seconds: TransformSeconds
+    groups: tuple[GroupNode, ...] = ()
+
+    @property
+    def first_group(self) -> int:
+        """The number of the first group's node."""
+        return len(self.problem) - len(self.groups)
 
     def picked(self, choice: Sequence[int]) -> tuple[Option, ...]:
         """The option of every graph node under a choice of the problem."""
@@ -66,6 +74,7 @@ def build_layout_graph(
     graph: ConvGraph,
     candidates: Mapping[Workload, Sequence[Candidate]],
     transform_seconds: TransformSeconds,
+    groups: Sequence[GroupNode] = (),
 ) -> LayoutGraph:
     """The layout problem of a network (NeoCPU, section 3.3.2).
 
@@ -73,6 +82,7 @@ def build_layout_graph(
     transform_seconds: ``transform_seconds(shape, before, after)`` is the time of transforming a
         tensor of logical shape (N, C, H, W), in seconds; 0 for a transform that moves nothing. Of
         other elements than float32 a fourth argument names the type.
+    groups: layers that may be computed by one function.
 
     Raises InvalidProblemError for a workload with an empty list of schemes or a time that is nan,
     and KeyError for a workload that ``candidates`` lacks.
@@ -105,8 +115,16 @@ def build_layout_graph(
                 needs = [o.reads == layout for o in options[index[target]]]
                 forbids = np.array([[np.inf if need else 0.0, 0.0] for need in needs])
                 edge_costs.append(((index[target], shared), forbids))
+    configs = {id: [option.config for option in options[i]] for id, i in index.items()}
+    for group in groups:
+        edge_costs += [
+            ((index[member], len(node_costs)), costs)
+            for member, costs in member_costs(group, configs)
+        ]
+        node_costs.append(group_costs(group))
+        names.append(f"group of {' and '.join(group.members)}")
     problem = LayoutProblem(node_costs, edge_costs, names=names)
-    return LayoutGraph(graph, options, problem, transform_seconds)
+    return LayoutGraph(graph, options, problem, transform_seconds, tuple(groups))
 
 
 def _broadcasting(price: TransformSeconds) -> TransformSeconds:
