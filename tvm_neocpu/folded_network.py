@@ -19,6 +19,7 @@ from tvm.target import Target
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layer_group import GroupRows, Members
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
@@ -29,6 +30,7 @@ from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
 from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
 from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.tuning.in_network.machine import Lowered, Scheme
 
@@ -61,7 +63,8 @@ class FoldedNetwork:
             for var, func in computed.functions.items()
             if isinstance(func, tirx.PrimFunc) and (scheme := _scheme_of(func)) is not None
         }
-        return Lowered(schedule_module(computed, self.cpu, groups), schemes)
+        scheduled = schedule_module(computed, self.cpu, groups)
+        return Lowered(scheduled, schemes, _groups_of(scheduled, groups))
 
 
 def open_onnx(content: bytes, shapes: Mapping[str, tuple[int, ...]], target: str) -> FoldedNetwork:
@@ -97,6 +100,13 @@ def _open_with(
         if form.operator not in known:
             add_form(form)
     return open_onnx(content, shapes, target)
+
+
+def _groups_of(scheduled: tvm.IRModule, groups: GroupRows) -> dict[str, Members]:
+    """What the functions of groups compute, by their names."""
+    texts = {" -> ".join(str(workload) for workload, _ in members): members for members in groups}
+    found = {str(var.name_hint): layers_of(func) for var, func in scheduled.functions.items()}
+    return {name: texts[layers[0]] for name, layers in found.items() if layers is not None}
 
 
 def _scheme_of(func: tirx.PrimFunc) -> Scheme | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.layer_group import GroupRows, LayerGroup
+from tvm_neocpu.core.layer_group import GroupRows, LayerGroup, Members
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
 
@@ -41,16 +41,18 @@ class Plan:
 
     def group_rows(self, graph: ConvGraph) -> GroupRows:
         """The groups as lowering has to know them."""
-        schemes = {
-            node.id: (node.workload, self.configs[node.id])
-            for node in graph.convs
-            if node.workload is not None and node.id in self.configs
-        }
-        return {
-            tuple(schemes[member] for member in group.members): group.rows
-            for group in self.groups or ()
-            if schemes.keys() >= set(group.members)
-        }
+        named = ((self.members_of(group, graph), group.rows) for group in self.groups or ())
+        return {members: rows for members, rows in named if members is not None}
+
+    def members_of(self, group: LayerGroup, graph: ConvGraph) -> Members | None:
+        """What the layers of a group compute; ``None`` where graph or plan lack one."""
+        found = []
+        for member in group.members:
+            node, config = graph.by_id.get(member), self.configs.get(member)
+            if node is None or node.workload is None or config is None:
+                return None
+            found.append((node.workload, config))
+        return tuple(found)
 
     @property
     def optimal(self) -> bool:

@@ -16,6 +16,7 @@ from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme
+from tvm_neocpu.tuning.in_network.measured_groups import TimedPlan, faster_groups
 from tvm_neocpu.tuning.in_network.progress import Progress
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.rounds import Keep, MakeRecord, seconds_of
@@ -29,11 +30,17 @@ SEARCHES = 3
 
 # The records that count -> a plan for the graph.
 SearchRecords = Callable[[Sequence[Record]], Plan]
+# A plan -> the plan with the groups that the cost model finds faster.
+Regroup = Callable[[Plan], Plan]
 
 
 @dataclass
 class Contenders:
-    """Finds plans by searching over the board; ``transforms`` are the transforms timed so far."""
+    """Finds plans by searching over the board; ``transforms`` are the transforms timed so far.
+
+    The workers hold the incumbent without groups, so that each of its layers is timed. Plans with
+    groups are timed with and without them: a group stays where it ran faster than its layers.
+    """
 
     graph: ConvGraph
     board: Board
@@ -43,7 +50,9 @@ class Contenders:
     make_record: MakeRecord
     keep: Keep
     progress: Progress
+    regroup: Regroup = lambda plan: plan
     transforms: dict[Workload, Record] = field(default_factory=dict)
+    timed: dict[str, TimedPlan] = field(default_factory=dict)
 
     def ask(self) -> int:
         """Search, and ask the board for what the plan takes unmeasured; how many configs these are.
@@ -62,19 +71,46 @@ class Contenders:
 
     def find(self, time_left: Callable[[], bool]) -> list[tuple[Ratio, Plan]]:
         """Plans that ran faster than the incumbent beside it, the fastest first."""
-        tried = {_text(self.incumbent)}
-        found: list[tuple[Ratio, Plan]] = []
-        for attempt in range(SEARCHES):
-            wanted = [self.search(self._confirmed()), *([] if attempt else [self._replaced()])]
-            plans = {_text(plan): plan for plan in wanted if _text(plan) not in tried}
+        tried: dict[str, tuple[Ratio, Plan]] = {}
+        seen: set[str] = set()
+        wanted = [self.incumbent, self._replaced()]
+        for _ in range(SEARCHES):
+            wanted.append(self.search(self._confirmed()))
+            variants = [variant for plan in wanted for variant in with_and_without(plan)]
+            plans = {_text(plan): plan for plan in variants if _text(plan) not in seen}
+            if not self.incumbent.groups:  # all others are timed beside it
+                plans.pop(_text(self.incumbent), None)
             if not plans or not time_left():
                 break
-            tried |= plans.keys()
+            seen |= plans.keys()
             new = list(plans.values())
             for first in range(0, len(new), len(self.workers)):
-                found += self._timed(new[first : first + len(self.workers)])
-        faster = [(ratio, plan) for ratio, plan in found if ratio.value < 1]
+                timed = self._timed(new[first : first + len(self.workers)])
+                tried |= {_text(plan): (ratio, plan) for ratio, plan in timed}
+            wanted = self._regrouped(wanted)
+        return self._faster(tried)
+
+    def _faster(self, tried: Mapping[str, tuple[Ratio, Plan]]) -> list[tuple[Ratio, Plan]]:
+        """What ran faster than the incumbent with its groups, the fastest first."""
+        ours, ratios = _text(self.incumbent), dict(tried)
+        limit = ratios.pop(ours)[0].value if ours in ratios else 1.0
+        faster = [(ratio, plan) for ratio, plan in ratios.values() if ratio.value < limit]
         return sorted(faster, key=lambda pair: pair[0].value)
+
+    def _regrouped(self, plans: Sequence[Plan]) -> list[Plan]:
+        """Each plan that has groups, with those that ran faster than their layers one by one."""
+        found = []
+        for plan in plans:
+            apart = self.timed.get(_text(replace(plan, groups=())))
+            grouped = self.timed.get(_text(plan))
+            if plan.groups and grouped is not None and apart is not None:
+                groups = faster_groups(grouped, apart, self.graph)
+                count, of = len(groups), len(plan.groups)
+                self.progress.say(
+                    f"  {count} of {of} groups of layers are faster than their layers"
+                )
+                found.append(replace(plan, groups=groups))
+        return found
 
     def _timed(self, plans: list[Plan]) -> list[tuple[Ratio, Plan]]:
         """Each plan's network beside the incumbent's; its transforms go to the log."""
@@ -90,6 +126,7 @@ class Contenders:
                 self.progress.say(f"  a plan does not build or run: {error}")
                 continue
             ours, theirs = runs[STAND_IN], runs[INCUMBENT]
+            self.timed[_text(plan)] = TimedPlan(plan, ours, theirs)
             mine, other = ([sum(run.values()) for run in each] for each in (ours, theirs))
             self._keep_transforms(ours, calls, self.board.network_seconds / median(other))
             self._hear(ours, theirs, calls)
@@ -150,10 +187,17 @@ class Contenders:
                 assert leader is not None
                 mine = leader if seat.estimates[leader].ratio.high < 1 else mine
             configs[node.id] = mine
-        return replace(self.incumbent, configs=configs, method="replaced")
+        # Bands of the incumbent's groups may be none of other tiles.
+        return self.regroup(replace(self.incumbent, configs=configs, method="replaced"))
 
 
 def _text(plan: Plan) -> str:
     """Equal for plans that decide alike."""
     configs = sorted((id, str(config)) for id, config in plan.configs.items())
-    return repr((configs, sorted((id, str(layout)) for id, layout in plan.joins.items())))
+    groups = sorted(plan.groups or ())
+    return repr((configs, sorted((id, str(layout)) for id, layout in plan.joins.items()), groups))
+
+
+def with_and_without(plan: Plan) -> tuple[Plan, ...]:
+    """A plan with its groups, and with its layers one by one."""
+    return (plan, replace(plan, groups=())) if plan.groups else (plan,)
