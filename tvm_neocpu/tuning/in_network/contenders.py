@@ -199,5 +199,6 @@ def _text(plan: Plan) -> str:
 
 
 def with_and_without(plan: Plan) -> tuple[Plan, ...]:
-    """A plan with its groups, and with its layers one by one."""
-    return (plan, replace(plan, groups=())) if plan.groups else (plan,)
+    """A plan with its groups, and with its layers one by one: what is proven says which it is."""
+    apart = replace(plan, groups=())
+    return (plan, apart) if plan.groups else (apart,)
