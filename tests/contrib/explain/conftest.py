@@ -74,7 +74,7 @@ def grouped(network: ExplainedNetwork) -> ExplainedNetwork:
         POINT: (Candidate(configs[1], 4e-5),),
     }
     pair = GroupNode(("a", "b"), (GroupCandidate(configs, 4, 1e-5),))
-    layout_graph = build_layout_graph(graph, candidates, price, [pair])
+    layout_graph = build_layout_graph(graph, candidates, price, groups=[pair])
     return replace(network, explanation=explain(layout_graph, solve(layout_graph.problem)))
 
 

@@ -88,7 +88,9 @@ def test_without_groups_nothing_changes() -> None:
 
 @pytest.mark.parametrize("members", ["ab", "abc"])
 def test_a_plan_with_groups_is_found_again(members: str) -> None:
-    found = build_layout_graph(GRAPH, EVEN, price, [group(members, (4, 2, 1.0), (8, 7, 2.0))])
+    found = build_layout_graph(
+        GRAPH, EVEN, price, groups=[group(members, (4, 2, 1.0), (8, 7, 2.0))]
+    )
     solution = solve(found.problem)
     plan = plan_of(found, solution)
     again = solution_of(found, plan, solution)

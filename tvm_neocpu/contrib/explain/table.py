@@ -75,12 +75,13 @@ def summary(network: ExplainedNetwork) -> Iterator[str]:
         yield f"{network.name}: time {words.NO_TIME}, the plan covers none of its operations"
         return
     kept = plural(len(found.transforms), "transform")
-    kernels = found.seconds - found.transform_seconds
+    kernels = found.seconds - found.transform_seconds - found.sweep_seconds
     groups = plural(len(found.groups), "group")
     saved = f" ({words.ms(found.group_gain)} less by {groups})" if found.groups else ""
+    beside = f"{words.ms(found.sweep_seconds)} in pools and joins + " if found.sweep_seconds else ""
     yield (
         f"{network.name}: {words.ms(found.seconds)} ms predicted for "
-        f"{words.covered(network.coverage)} = {words.ms(kernels)} in kernels{saved} + "
+        f"{words.covered(network.coverage)} = {words.ms(kernels)} in kernels{saved} + {beside}"
         f"{words.ms(found.transform_seconds)} in {kept}; {words.proof(found, network.coverage)}"
     )
     if found.greedy_seconds is not None:

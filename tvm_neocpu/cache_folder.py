@@ -1,0 +1,143 @@
+"""Files by key in a folder that many processes share: bounded in size, safe to share, never needed.
+
+Whatever goes wrong with the folder (read-only, full, locked) is said once, and the work is done
+without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+import platformdirs
+from filelock import FileLock, Timeout
+
+from tvm_neocpu.core.errors import ModuleFileError, NeoCpuError, first_line
+
+VARIABLE = "TVM_NEOCPU_CACHE"
+OFF = "off"
+# Networks, and kernels for networks that are to come.
+NETWORK, KERNEL = ".so", ".kernel"
+# Of all entries together; the one that was used longest ago goes first.
+MAX_BYTES = 4 << 30
+# A disk with less free is left to others.
+MIN_FREE = 1 << 30
+# Another process builds the same; after so long this one does it, too.
+PATIENCE_SECONDS = 120.0
+
+_LOG = logging.getLogger("tvm_neocpu")
+_said: set[str] = set()
+
+Found = TypeVar("Found")
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
+    """The folder that the variable names, else the user's own; ``None`` if switched off."""
+    text = environment.get(VARIABLE, "").strip()
+    if text.lower() == OFF:
+        return None
+    if text:
+        return Path(text).expanduser()
+    return Path(platformdirs.user_cache_dir("tvm_neocpu")) / "compiled"
+
+
+class CacheFolder:
+    """Entries ``KEY`` plus ``suffix``, each with a lock ``KEY.lock`` while somebody makes it."""
+
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES, suffix: str = NETWORK) -> None:
+        self.folder = folder
+        self.max_bytes = max_bytes
+        self.suffix = suffix
+
+    def path(self, key: str) -> Path:
+        """Where an entry is, or would be."""
+        return self.folder / f"{key}{self.suffix}"
+
+    def read(self, key: str, load: Callable[[Path], Found]) -> Found | None:
+        """The entry; ``None`` where there is none. One that cannot be loaded is removed."""
+        path = self.path(key)
+        if not path.exists():
+            return None
+        try:
+            found = load(path)
+        except NeoCpuError as error:
+            _LOG.warning("the cache's %s is built again: %s", path.name, error)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)  # it was used now
+        return found
+
+    def write(self, key: str, save: Callable[[Path], None]) -> bool:
+        """Add an entry; whether it is there now. Failing is said once.
+
+        Call :meth:`drop_old` after the last one.
+        """
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            if shutil.disk_usage(self.folder).free < MIN_FREE:
+                raise ModuleFileError("its disk is full")
+            save(self.path(key))
+        except (NeoCpuError, OSError) as error:
+            self._say(error)
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def locked(self, key: str, wait: bool = True) -> Iterator[bool]:
+        """Keep other processes and threads from making the same entry meanwhile, where possible.
+
+        Without ``wait``, whether this is so: ``False`` means that somebody else makes it.
+        """
+        lock, alone = None, True
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.folder / f"{key}.lock", timeout=PATIENCE_SECONDS if wait else 0.0)
+            lock.acquire()
+        except (OSError, Timeout, NotImplementedError) as error:
+            if wait or not isinstance(error, Timeout):
+                self._say(error)
+            lock, alone = None, wait or not isinstance(error, Timeout)
+        try:
+            yield alone
+        finally:
+            if lock is not None:
+                lock.release()
+                with contextlib.suppress(OSError):
+                    Path(lock.lock_file).unlink()
+
+    def drop_old(self, *kept: str) -> None:
+        """Remove the entries that are too many, networks and kernels alike, but for those kept."""
+        keep = {self.path(key) for key in kept}
+        entries = []
+        for path in [*self.folder.glob(f"*{NETWORK}"), *self.folder.glob(f"*{KERNEL}")]:
+            with contextlib.suppress(OSError):  # another process may drop it at the same time
+                status = path.stat()
+                entries.append((status.st_mtime, status.st_size, path))
+        total = sum(size for _, size, _ in entries)
+        for _, size, path in sorted(entries):
+            if total <= self.max_bytes:
+                return
+            if path not in keep:
+                total -= size
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                    path.with_suffix(".json").unlink(missing_ok=True)
+
+    def _say(self, error: Exception) -> None:
+        text = getattr(error, "strerror", None) or first_line(error)
+        if str(self.folder) not in _said:
+            _said.add(str(self.folder))
+            _LOG.warning(
+                "the cache %s is not used: %s; %s names another folder, or is %s",
+                self.folder,
+                text,
+                VARIABLE,
+                OFF,
+            )
