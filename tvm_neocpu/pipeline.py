@@ -53,6 +53,7 @@ from tvm_neocpu.topi.cost.speed_check import warn_if_slow
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.shared_weights import sharing_schemes
+from tvm_neocpu.tuning.sweep_costs import SweepCosts
 from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 Schemes = Mapping[Workload, Sequence[Candidate]]
@@ -163,19 +164,23 @@ def sharing_plan(
     graph: ConvGraph, models: Sequence[PlannedNetwork], cpu: Cpu, history: History
 ) -> Plan | None:
     """The fastest plan with the packed weights of one of the models; ``None`` if none has any."""
-    candidates, transform_seconds = known_costs(graph, cpu, history)
+    candidates, *prices = known_costs(graph, cpu, history)
     plans = []
     for model in models:
         schemes = sharing_schemes(graph, (model.graph, model.plan), candidates, cpu)
         if schemes is not None:
-            plans.append(choose_layouts(graph, schemes, transform_seconds))
+            plans.append(choose_layouts(graph, schemes, *prices))
     return min(plans, key=lambda plan: plan.seconds, default=None)
 
 
-def known_costs(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Schemes, TransformCosts]:
-    """Schemes and transforms with their times: measured, the cost model's where none was."""
+def known_costs(
+    graph: ConvGraph, cpu: Cpu, history: History
+) -> tuple[Schemes, TransformCosts, SweepCosts]:
+    """Schemes, transforms, sweeps with their times: measured, the cost model's where none was."""
     prices = TransformCosts.from_records(cpu, history.transforms(graph))
-    return candidates_of(graph, cpu, history.tried(graph.workloads), prices), prices
+    sweeps = SweepCosts.from_records(cpu, history.sweeps(graph))
+    tried = history.tried(graph.workloads)
+    return candidates_of(graph, cpu, tried, prices, sweeps), prices, sweeps
 
 
 def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:
