@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import tvm
 from tvm import relax, tirx
 
+from tvm_neocpu.codegen.late_weights import late_weights, packed_at_once
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
@@ -95,7 +97,8 @@ def build_networks(
     lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
     with naming_what_is_left():
         executable = compile_network(lowered, target.target)
-    return BuiltModule(executable.mod, info, on_demand, export_module)
+    write = partial(export_module, late=late_weights())
+    return BuiltModule(executable.mod, info, on_demand, write)
 
 
 def lower_networks(
@@ -161,9 +164,11 @@ class _Lowering:
 
     def merged(self) -> tvm.IRModule:
         """One module, not scheduled yet."""
-        computed = {name: compute(network, self._cpu) for name, network in self._planned.items()}
-        if list(computed) == ["main"]:
-            return computed["main"]
+        if list(self._planned) == ["main"]:
+            return compute(self._planned["main"], self._cpu)
+        with packed_at_once():
+            items = self._planned.items()
+            computed = {name: compute(network, self._cpu) for name, network in items}
         merged = merge_networks(computed)
         for name, (symbolic, sizes) in self._dispatched.items():
             with PYTHON_LOCK:

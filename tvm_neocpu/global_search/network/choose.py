@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -26,6 +25,9 @@ from tvm_neocpu.global_search.problem.limits import Deadline
 from tvm_neocpu.global_search.problem.solution import Solution, is_closed
 from tvm_neocpu.global_search.solvers.methods import solve
 from tvm_neocpu.global_search.solvers.restricted import solve_among
+
+# Seconds for the transforms that a plan leaves open.
+TIME_LIMIT = 10.0
 
 
 def choose_layouts(
@@ -71,11 +73,15 @@ def plan_of(layout_graph: LayoutGraph, solution: Solution) -> Plan:
     )
 
 
-def solution_of(layout_graph: LayoutGraph, plan: Plan, optimum: Solution) -> Solution | None:
+def solution_of(
+    layout_graph: LayoutGraph, plan: Plan, optimum: Solution, time_limit: float = TIME_LIMIT
+) -> Solution | None:
     """The inverse of :func:`plan_of`: the best solution that follows a plan.
 
-    Its lower bound is that of ``optimum``, the solution without a plan. Returns None for a plan of
-    another graph, or with a config or layout that is not among the candidates.
+    A plan decides all nodes of the graph; what is left are the transforms that tensors share. Its
+    lower bound is that of ``optimum``, the solution without a plan. Returns None for a plan of
+    another graph, or with a config or layout that is not among the candidates. Raises
+    SearchLimitError if no solution was found in ``time_limit`` seconds.
     """
     keep = {
         i: np.array([_follows(option, node, plan) for option in layout_graph.options[i]])
@@ -87,7 +93,7 @@ def solution_of(layout_graph: LayoutGraph, plan: Plan, optimum: Solution) -> Sol
             keep[number] = np.array(planned_choice(group, planned))
     if plan.graph != layout_graph.graph.hash or not all(mask.any() for mask in keep.values()):
         return None
-    found = solve_among(layout_graph.problem, keep, Deadline.after(math.inf))
+    found = solve_among(layout_graph.problem, keep, Deadline.after(time_limit))
     if found is None:
         return None
     bound = min(found.cost, optimum.lower_bound)
