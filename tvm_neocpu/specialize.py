@@ -21,6 +21,7 @@ from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
+from tvm_neocpu.core.layer_group import GroupRows
 from tvm_neocpu.exporting.write_module import export_module
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
@@ -115,7 +116,7 @@ def lower_networks(
     lowering = _Lowering(cpu, history or current_history(cpu), fallback)
     for name, mod in networks.items():
         lowering.add(name, mod, max_batch)
-    return schedule_module(lowering.merged(), cpu)
+    return schedule_module(lowering.merged(), cpu, lowering.groups)
 
 
 class _Lowering:
@@ -151,6 +152,15 @@ class _Lowering:
             network = planned.get(size) or self._plan_batch(mod, batch, size)
             self._planned[batch_name(name, size)] = network
         self._dispatched[name] = (mod["main"], sizes)
+
+    @property
+    def groups(self) -> GroupRows:
+        """The groups of all networks."""
+        return {
+            members: rows
+            for network in self._planned.values()
+            for members, rows in network.groups.items()
+        }
 
     def merged(self) -> tvm.IRModule:
         """One module, not scheduled yet."""
