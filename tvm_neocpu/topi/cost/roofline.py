@@ -138,7 +138,7 @@ def both_bound(busy: float, latency: float) -> float:
     Where both take as long, an operation that comes late is never caught up with (Zen 3, 1x1
     layers: 8 accumulators 4.4 cycles a step, 12 accumulators 6.3).
     """
-    power = 16
+    power = 32
     return float((busy**power + latency**power) ** (1 / power))
 
 
