@@ -93,7 +93,8 @@ class BuiltModule:
         which must stay there.
 
         ``fcompile`` links it, as in TVM. Without one it is this machine's C compiler; for another
-        architecture ``CXX`` or ``<arch>-linux-gnu-g++``. A ``.tar`` is linked where it is loaded. Functions that were compiled on demand are left out.
+        architecture ``CXX`` or ``<arch>-linux-gnu-g++``. A ``.tar`` is linked where it is loaded.
+        Functions that were compiled on demand are left out.
         Raises ModuleFileError.
         """
         if self._write is None:
