@@ -62,14 +62,19 @@ class Im2colGeometry:
     def equal_chunks(self) -> int | None:
         """Chunks of equal size that data read in place are cut into; ``None`` where they are not.
 
-        Equal chunks have the same last tile, which is a loop nest of its own. A few more chunks
-        than ``tiles`` asks for will do: 14 of 14 pixels for 11 of 18.
+        One chunk may end in a narrower tile. Of several, whole tiles are chunks: the test that
+        cuts a tile knows the end of the image only, so that a tile at the end of a chunk would
+        store pixels of the next one, which another core computes. A few more chunks than ``tiles``
+        asks for will do.
         """
         if not self.conv.is_pointwise or self.config.ic_bn == 0 or self.computed:
             return None
         wanted = self._wanted_chunks
-        count = next(count for count in factors(self.pixels) if count >= wanted)
-        return count if count <= MAX_MORE_CHUNKS * wanted else None
+        for count in factors(self.pixels):
+            whole = count == 1 or self.pixels // count % self.config.reg_n == 0
+            if whole and wanted <= count <= MAX_MORE_CHUNKS * wanted:
+                return count
+        return None
 
     @property
     def _wanted_chunks(self) -> int:
