@@ -77,7 +77,7 @@ def build(
 
     ``precision``: ``"int8"`` computes every layer in int8 that can, ``"auto"`` those that make the
     network faster by prediction while its relative error at the outputs stays within ``max_error``
-    (default 0.03). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
+    (default 0.02). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
     first axis, a list of such, a folder or an .npz. Ranges come from it, and the error is checked
     on it. ``mod`` must be as `from_onnx` made it, at fixed shapes.
 
