@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import tvm
 from tvm import relax, tirx
@@ -34,6 +35,11 @@ from tvm_neocpu.relay_passes.ir.describe import (
 )
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.merge_networks import merge_networks
+from tvm_neocpu.relay_passes.outputs_from_caller import (
+    OutputsFromCaller,
+    into_name,
+    written_outputs,
+)
 from tvm_neocpu.relay_passes.unlowered import naming_what_is_left
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
@@ -80,6 +86,8 @@ def build_networks(
         for function, mod in networks.items()
     )
     known, outputs = interface_of(entries)
+    lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
+    lowered = OutputsFromCaller(tuple(networks))(lowered)
     info = ModuleInfo(
         name=name,
         inputs=tuple(TensorInfo(*tensor) for tensor in inputs) or known,
@@ -88,13 +96,18 @@ def build_networks(
         triple=str(target.target.attrs.get("mtriple", "") or host.triple()),
         features=tuple(sorted(target.features)),
         threads=target.cpu.cores,
-        entries=entries,
+        entries=tuple(_with_outputs(entry, lowered) for entry in entries),
         tvm=tvm.__version__,
     )
-    lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
     with naming_what_is_left():
         executable = compile_network(lowered, target.target)
     return BuiltModule(executable.mod, info, on_demand, export_module)
+
+
+def _with_outputs(entry: Entry, lowered: tvm.IRModule) -> Entry:
+    """The entry with what its second function writes into tensors of the caller."""
+    written = written_outputs(lowered, entry.function)
+    return replace(entry, into=into_name(entry.function), written=written) if written else entry
 
 
 def lower_networks(

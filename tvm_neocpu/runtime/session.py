@@ -117,7 +117,9 @@ class CompiledSession:
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs that are bound once, for many runs."""
-        return IOBinding(self.info, lambda values: self._streams.call(lambda f: f.run(values)))
+        return IOBinding(
+            self.info, lambda values, to: self._streams.call(lambda feed: feed.run(values, to))
+        )
 
     def run_with_iobinding(self, binding: IOBinding) -> None:
         """``binding.run()``, as ONNX Runtime spells it."""
