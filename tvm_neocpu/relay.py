@@ -38,6 +38,7 @@ def build(
     shapes: Sequence[InputShapes] | None = None,
     max_batch: int = MAX_BATCH,
     cache: bool = True,
+    small_file: bool = False,
 ) -> BuiltModule:
     """Compile a network for a CPU; ``lib["default"](tvm.cpu())`` runs it.
 
@@ -58,6 +59,10 @@ def build(
     The user's cache folder keeps the result and is asked first, unless ``cache`` is False or
     ``TVM_NEOCPU_CACHE`` is ``off``. The library then runs from a file of the cache. To write it in
     another format than ``.so``, or to show its source, it is compiled again, from ``mod``.
+
+    ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
+    them, and whoever loads the file transforms them. The file is up to four times smaller; loading
+    takes longer, and the weights are memory of each process. Such a build is not cached.
 
     Raises TargetError, ShapeError, FallbackError, NeoCpuError for an unknown ``fallback`` and for a
     module whose ``main`` is no closed Relax function.
@@ -92,10 +97,17 @@ def build(
 
     def compile_all() -> BuiltModule:
         return build_networks(
-            networks, compile_target, mod_name, fallback, max_batch, inputs, on_demand
+            networks,
+            compile_target,
+            mod_name,
+            fallback,
+            max_batch,
+            inputs,
+            on_demand,
+            small_file=small_file,
         )
 
-    if not (cache and compile_target.runs_here and _passes_are_ours()):
+    if small_file or not (cache and compile_target.runs_here and _passes_are_ours()):
         return compile_all()
     from tvm_neocpu.compile_cache import cached_network
 

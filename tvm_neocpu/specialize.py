@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 
 import tvm
 from tvm import relax, tirx
@@ -20,6 +22,7 @@ from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
+from tvm_neocpu.core.weight_transform import recording_transforms
 from tvm_neocpu.exporting.write_module import export_module
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
@@ -67,12 +70,14 @@ def build_networks(
     inputs: Sequence[Described] = (),
     on_demand: OnDemand | None = None,
     history: History | None = None,
+    small_file: bool = False,
 ) -> BuiltModule:
     """A built module that knows its inputs, outputs and CPU; ``name`` is what ``lib[name]`` takes.
 
     ``networks`` are one network at different shapes, by the names of their functions; the batch of
     each may be open. ``inputs`` say what else may be set, where ``on_demand`` compiles it. Without
-    a ``history`` the logs of this user and thread count.
+    a ``history`` the logs of this user and thread count. ``small_file`` leaves the transforms of
+    Winograd's weights to whoever loads the exported file.
 
     Raises ShapeError for any other input that is not static, and what :func:`lower_networks`
     raises.
@@ -86,7 +91,8 @@ def build_networks(
         for function, mod in networks.items()
     )
     known, outputs = interface_of(entries)
-    lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
+    with recording_transforms() if small_file else nullcontext() as transforms:
+        lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
     lowered = OutputsFromCaller(tuple(networks))(lowered)
     info = ModuleInfo(
         name=name,
@@ -101,7 +107,8 @@ def build_networks(
     )
     with naming_what_is_left():
         executable = compile_network(lowered, target.target)
-    return BuiltModule(executable.mod, info, on_demand, export_module)
+    write = partial(export_module, transforms=transforms)
+    return BuiltModule(executable.mod, info, on_demand, write)
 
 
 def _with_outputs(entry: Entry, lowered: tvm.IRModule) -> Entry:

@@ -41,9 +41,11 @@ def _compile(argv: list[str]) -> int:
     path = options.output or Path(f"{name}{'.so' if c_compiler() else '.tar'}")
     if path.suffix not in SUFFIXES:
         raise NeoCpuError(f"-o names a .so or .tar file, not {path}")
+    if options.size and path.suffix != ".so":
+        raise NeoCpuError(f"--size needs a .so: who loads it transforms weights; {path} cannot")
     cli.check_writable(options.json)
     start = time.perf_counter()
-    library = networks.build(model, options, flags)
+    library = networks.build(model, options, flags, small_file=options.size)
     built = time.perf_counter()
     library.export_library(path, weights=options.weights)
     info, size = library.info, path.stat().st_size
@@ -82,6 +84,11 @@ def _parser() -> argparse.ArgumentParser:
         choices=("inside", "separate"),
         default="inside",
         help="separate: in a file of their own beside a .so, which must stay there",
+    )
+    parser.add_argument(
+        "--size",
+        action="store_true",
+        help="a small .so: Winograd's weights are transformed as it is loaded, by Python only",
     )
     parser.add_argument(
         "--onnx",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import tvm
 
 from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.core.weight_transform import Transformed, content_key
 from tvm_neocpu.exporting.bytecode.executable import (
     Constant,
     UnknownBytecodeError,
@@ -42,18 +45,26 @@ class SeparatedModule:
             self.module.import_module(kernel)
         return self.module
 
-    def append_to(self, library: Path, info: ModuleInfo, weights_file: Path | None) -> None:
+    def append_to(
+        self,
+        library: Path,
+        info: ModuleInfo,
+        weights_file: Path | None,
+        transforms: Mapping[bytes, Transformed],
+    ) -> None:
         """Write weights, description and checksums behind the linked code.
 
-        ``weights_file`` lies beside the library under its final name; it gets the weights.
+        ``weights_file`` lies beside the library under its final name; it gets the weights. Those of
+        ``transforms``, by their content, are stored as they were before.
         """
-        rows, end = [], 0
+        rows, content, end = [], [], 0
         for weight in self.weights:
-            rows.append(Weight(end, weight.shape, weight.dtype))
-            end += len(weight.data) + -len(weight.data) % ALIGNMENT
+            row, data = _stored(weight, end, transforms)
+            rows.append(row)
+            content.append(data)
+            end += len(data) + -len(data) % ALIGNMENT
         name = weights_file.name if weights_file else ""
         tail = Tail(info, tuple(rows), self.taken, name)
-        content = [weight.data for weight in self.weights]
         with library.open("r+b") as file:
             if weights_file is None:
                 append_tail(file, tail, content, None)
@@ -65,6 +76,17 @@ class SeparatedModule:
                 draft.replace(weights_file)
             finally:
                 draft.unlink(missing_ok=True)
+
+
+def _stored(
+    weight: Constant, offset: int, transforms: Mapping[bytes, Transformed]
+) -> tuple[Weight, memoryview]:
+    found = transforms.get(content_key(weight.data)) if transforms else None
+    if found is None:
+        return Weight(offset, weight.shape, weight.dtype), weight.data
+    taps = np.ascontiguousarray(found.taps)
+    row = Weight(offset, taps.shape, str(taps.dtype), found.transform)
+    return row, memoryview(taps.reshape(-1).view(np.uint8))
 
 
 def separated(module: tvm.runtime.Module) -> SeparatedModule | None:

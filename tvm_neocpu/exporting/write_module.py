@@ -23,6 +23,7 @@ from tvm.support import cc
 
 from tvm_neocpu.core.cpu import physical_cores
 from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.core.weight_transform import Transformed
 from tvm_neocpu.exporting.separate_weights import LLVM, SeparatedModule, separated
 from tvm_neocpu.runtime.linker import check_compiler, complaint
 from tvm_neocpu.runtime.module_file import INFO_FUNCTION, LINKED, SUFFIXES, info_part
@@ -56,11 +57,12 @@ def export_module(
     fcompile: Callable[..., Any] | None,
     options: Mapping[str, Any],
     weights: str = INSIDE,
+    transforms: Mapping[bytes, Transformed] | None = None,
 ) -> None:
     """Write the file, first under another name, so that no reader meets half of it.
 
     The weights of a ``.so`` stand behind its code, where a loader maps them; with ``SEPARATE`` in
-    ``NAME.weights`` beside it. Raises ModuleFileError.
+    ``NAME.weights`` beside it. ``transforms`` are left to the loader. Raises ModuleFileError.
     """
     check_place(path, weights)
     if not any(part.kind == LLVM for part in module.imports):
@@ -72,6 +74,8 @@ def export_module(
     apart = separated(module) if path.suffix == ".so" else None
     if weights == SEPARATE and apart is None:
         raise ModuleFileError(f"cannot write {path}: only a .so with weights has them apart")
+    if transforms and apart is None:
+        raise ModuleFileError(f"cannot write {path}: weights are transformed at load in a .so only")
     try:
         with draft_of(path) as draft:
             with silent_stderr():
@@ -82,7 +86,7 @@ def export_module(
                     whole.export_library(str(draft), fcompile=fcompile, **options)
             if apart is not None:
                 beside = path.with_suffix(".weights") if weights == SEPARATE else None
-                apart.append_to(draft, info, beside)
+                apart.append_to(draft, info, beside, transforms or {})
     except (OSError, RuntimeError) as error:
         raise ModuleFileError(f"cannot write {path}: {_why(error, path, info)}") from error
 

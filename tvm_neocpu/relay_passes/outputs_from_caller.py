@@ -1,10 +1,14 @@
-"""A second function of each network, which writes its outputs into tensors that the caller passes.
+"""Networks that write their outputs into tensors which the caller passes.
 
-main(x):                           main_into(x, y):
-    z = alloc_tensor(1, 16, 8, 8)      z = y seen as (1, 16, 8, 8)
-    conv2d(x, z)                       conv2d(x, z)
-    y = z seen as (1, 1024)            y = z seen as (1, 1024)
-    return y                           return y
+    main(x):                           main(x):
+        z = alloc_tensor(1, 16, 8, 8)      y = alloc_tensor(1, 1024)
+        conv2d(x, z)                       return main_into(x, y)
+        r = z seen as (1, 1024)
+        return r                       main_into(x, y):
+                                           z = y seen as (1, 16, 8, 8)
+                                           conv2d(x, z)
+                                           r = z seen as (1, 1024)
+                                           return r
 
 A segmentation network's output is megabytes that a caller else would copy.
 """
@@ -19,32 +23,33 @@ import tvm
 from tvm import relax
 from tvm.ir import Call, GlobalVar
 from tvm.relax import Var, VarBinding
+from tvm.relax.expr import _update_type
 
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.merge_networks import SYMBOL
 from tvm_neocpu.relay_passes.plan_memory import ALLOCATE, VIEW
 from tvm_neocpu.topi.tir.memory_params import are_constant
 
-# The attribute of a second function: the numbers of the outputs that it takes, in their order.
+# The attribute of such a function: the numbers of the outputs that it takes, in their order.
 WRITTEN = "neocpu_written_outputs"
 
 
 def into_name(network: str) -> str:
-    """The name of a network's second function."""
+    """The name of the function that takes a network's outputs."""
     return f"{network}_into"
 
 
 @dataclass(frozen=True)
 class OutputsFromCaller:
-    """Add ``NAME_into`` for each public function ``NAME`` whose outputs can lie with the caller.
+    """Have ``NAME_into`` do what ``NAME`` did, in each network whose outputs can lie with a caller.
 
     Those are tensors of static shape that the function allocates itself, or views of all of such a
     tensor; of several outputs in one allocation, the first. A function with branches, or that TVM
-    plans, gets no second one.
+    plans, stays as it is.
 
     Needs: PlanMemory made the allocations explicit.
-    Leaves: every function as it was, and the new ones, which share all kernels. Their parameters
-    are the inputs, then the outputs that the attribute ``neocpu_written_outputs`` numbers.
+    Leaves: ``NAME``, which allocates and calls ``NAME_into``. The latter's parameters are the
+    inputs, then the outputs that the attribute ``neocpu_written_outputs`` numbers.
     """
 
     networks: Sequence[str]
@@ -53,23 +58,27 @@ class OutputsFromCaller:
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         functions = dict(mod.functions)
         for network in self.networks:
-            second = _second_function(mod[network], into_name(network))
-            if second is not None:
-                functions[GlobalVar(into_name(network))] = second
+            writing = _writing(mod[network], into_name(network))
+            if writing is not None:
+                name = GlobalVar(into_name(network))
+                _update_type(name, writing.ty)
+                functions[name] = writing
+                functions[mod.get_global_var(network)] = _allocating(mod[network], name, writing)
         if len(functions) == len(mod.functions):
             return mod
         return relax.transform.Normalize()(tvm.IRModule(functions, attrs=mod.attrs))
 
 
 def written_outputs(mod: tvm.IRModule, network: str) -> tuple[int, ...]:
-    """The outputs that a network's second function takes; empty if there is no such function."""
+    """The outputs that ``NAME_into`` takes; empty if there is no such function."""
     for var, func in mod.functions.items():
         if var.name_hint == into_name(network) and func.attrs and WRITTEN in func.attrs:
             return tuple(map(int, func.attrs[WRITTEN]))
     return ()
 
 
-def _second_function(func: relax.Function, name: str) -> relax.Function | None:
+def _writing(func: relax.Function, name: str) -> relax.Function | None:
+    """The function with its outputs as parameters; ``None`` where it can take none of them."""
     if len(func.body.blocks) != 1:
         return None
     bindings = {binding.var: binding for binding in func.body.blocks[0].bindings}
@@ -87,6 +96,20 @@ def _second_function(func: relax.Function, name: str) -> relax.Function | None:
     everything = [*func.params, *params.values()]
     made = relax.Function(everything, body, func.ret_ty, func.is_pure, func.attrs, func.span)
     return relax.utils.copy_with_new_vars(made.with_attr(SYMBOL, name).with_attr(WRITTEN, written))
+
+
+def _allocating(old: relax.Function, name: GlobalVar, writing: relax.Function) -> relax.Function:
+    """The function of the old interface that calls the new one."""
+    bindings = []
+    for param in writing.params[len(old.params) :]:
+        shape, dtype = relax.ShapeExpr(static_shape(param)), str(param.ty.dtype)
+        allocated = relax.op.builtin.alloc_tensor(shape, dtype, 0)
+        bindings.append(VarBinding(Var(param.name, param.ty), allocated))
+    call = Call(name, [*old.params, *(binding.var for binding in bindings)])
+    result = Var("result", old.ret_ty)
+    block = relax.BindingBlock([*bindings, VarBinding(result, call)])
+    body = relax.SeqExpr([block], result)
+    return relax.Function(old.params, body, old.ret_ty, False, old.attrs, old.span)
 
 
 def _results(expr: relax.Expr, bindings: Mapping[Var, relax.Binding]) -> list[relax.Expr]:
