@@ -21,7 +21,7 @@ from tvm import relax
 from tvm.runtime import load_static_library
 from tvm.support import cc
 
-from tvm_neocpu.core.cpu import physical_cores
+from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.weight_transform import Transformed
 from tvm_neocpu.exporting.separate_weights import LLVM, SeparatedModule, separated
