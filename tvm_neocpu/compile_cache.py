@@ -5,7 +5,8 @@ Sessions and `relay.build` come here, the former with an ONNX file, the latter w
 A key is a hash of everything that goes into a build: the model, shapes, target, this machine, logs
 and settings, the versions of TVM and of this package's sources. It is made without the compiler, so
 that a hit never imports it. Files of the cache are exported libraries, whose checksums are compared
-before they are used.
+before they are used. What has to be built is made of kernels that the folder has
+(`codegen/kernel_store.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import hashlib
 import json
 import os
 import platform
-import shutil
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -24,10 +25,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvm_neocpu.cache_folder import VARIABLE, CacheFolder, cache_folder
 from tvm_neocpu.core.cpu import cache_sizes
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.told import listening
-from tvm_neocpu.exporting.cache_folder import VARIABLE, CacheFolder, cache_folder
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.calibration_place import chosen_path
 from tvm_neocpu.runtime.host import executable_features
@@ -49,8 +50,6 @@ _WARNINGS = {
 }
 # The variable that shows every pass: those of a cached network do not run.
 DEBUG = "TVM_NEOCPU_DEBUG"
-# A disk with less free is left to others.
-MIN_FREE = 1 << 30
 
 
 def cached(
@@ -66,8 +65,16 @@ def cached(
     with implementations from outside the package, nothing is cached.
     """
     place = _usable_folder()
-    if place is None:
-        return build()
+    return build() if place is None else _cached(place, model, options, build, read)
+
+
+def _cached(
+    place: Path,
+    model: bytes,
+    options: Mapping[str, Any],
+    build: Callable[[], BuiltModule],
+    read: Callable[[Path], BuiltModule],
+) -> BuiltModule:
     store = CacheFolder(place)
     key = key_of(model, options)
     found = store.read(key, read)
@@ -75,9 +82,7 @@ def cached(
         with store.locked(key):
             found = store.read(key, read)  # another process may have made it meanwhile
             if found is None:
-                library = _built(store, key, build)
-                # From the file as every later one: TVM would translate its code once more to run.
-                return store.read(key, read) or library
+                return _made(store, key, build, read)
     _tell_again(store.path(key))
     return found
 
@@ -94,13 +99,16 @@ def cached_network(
     from tvm_neocpu.exporting.cached_library import library_of
     from tvm_neocpu.relay_passes.ir.content_hash import content_hash
 
-    if _usable_folder() is None:
+    place = _usable_folder()
+    if place is None:
         return build()
     hashes = {name: content_hash(mod) for name, mod in networks.items()}
     if None in hashes.values():
         return build()
     content = b"".join(name.encode() + (found or b"") for name, found in hashes.items())
-    return cached(content, options, build, lambda entry: library_of(entry, build, on_demand))
+    return _cached(
+        place, content, options, build, lambda entry: library_of(entry, build, on_demand)
+    )
 
 
 def _usable_folder() -> Path | None:
@@ -131,19 +139,39 @@ def key_of(model: bytes, options: Mapping[str, Any]) -> str:
     return found.hexdigest()[:40]
 
 
-def _built(store: CacheFolder, key: str, build: Callable[[], BuiltModule]) -> BuiltModule:
-    with listening() as heard:
+def _made(
+    store: CacheFolder,
+    key: str,
+    build: Callable[[], BuiltModule],
+    read: Callable[[Path], BuiltModule],
+) -> BuiltModule:
+    """A new entry, read from its file as every later one: it consists of objects, and runs once
+    they are linked.
+
+    Where the folder takes no file, a temporary one does; failing that, it is compiled to run.
+    """
+    from tvm_neocpu.codegen.kernel_store import kernels_kept
+
+    with listening() as heard, kernels_kept(store.folder):
         library = build()
 
     def save(path: Path) -> None:
-        if shutil.disk_usage(path.parent).free < MIN_FREE:
-            raise ModuleFileError("its disk is full")
         rows = [[type(said).__name__, str(said)] for said in heard]
         path.with_suffix(".json").write_text(json.dumps(rows), encoding="utf-8")
         library.export_library(path)
 
-    store.write(key, save)
-    return library
+    written = store.write(key, save)
+    store.drop_old(key)
+    found = store.read(key, read) if written else None
+    if found is not None:
+        return found
+    try:
+        with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
+            path = Path(folder) / "network.so"
+            library.export_library(path)
+            return read(path)
+    except (ModuleFileError, OSError):
+        return build()
 
 
 def _tell_again(path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import tvm
-from tvm import te, tirx
+from small_kernels import adds
 
 from tvm_neocpu.codegen.kernels import KERNELS_PER_MODULE, compile_kernels
 from tvm_neocpu.targets import parse_target
@@ -12,16 +12,11 @@ from tvm_neocpu.targets import parse_target
 COUNT = 2 * KERNELS_PER_MODULE + 1
 
 
-def adds(number: int) -> tirx.PrimFunc:
-    """out = data + number, for four values."""
-    data = te.placeholder((4,), name="data")
-    out = te.compute((4,), lambda i: data[i] + tirx.const(number, "float32"))
-    return te.create_prim_func([data, out]).with_attr("global_symbol", f"add{number}")
-
-
 def test_every_kernel_is_in_one_module() -> None:
     target = parse_target().target
-    modules = compile_kernels({f"add{n}": adds(n) for n in range(COUNT)}, target)
+    modules = compile_kernels(
+        {f"add{n}": adds(n).with_attr("global_symbol", f"add{n}") for n in range(COUNT)}, target
+    )
     assert len(modules) == 3
     assert sorted(map(len, modules)) == [5, 6, 6]
     data = tvm.runtime.tensor(np.arange(4, dtype=np.float32))

@@ -23,6 +23,8 @@ from tvm_neocpu.topi.table import implementation_of, operator_of
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
+# (scheduled function, inputs, the output's shape and type) -> the output
+Execute = Callable[[tirx.PrimFunc, list[Array], Shape, str], Array]
 
 HOST = parse_target()
 # Largest error over the largest output, by the type that products are summed in.
@@ -126,10 +128,16 @@ def stored(x: Array, layout: Layout) -> Array:
     return np.ascontiguousarray(split.transpose(0, 1, 3, 4, 2))
 
 
-def check(workload: Workload, config: Config, cpu: Cpu, epilogue: Epilogue = NOTHING) -> None:
+def check(
+    workload: Workload,
+    config: Config,
+    cpu: Cpu,
+    epilogue: Epilogue = NOTHING,
+    execute: Execute | None = None,
+) -> None:
     """Compile the template with the epilogue behind it, as ``FuseTIR`` would, and compare.
 
-    The schedule is that of ``cpu``, the code this machine's.
+    The schedule is that of ``cpu``; ``execute`` compiles and runs it, for this machine without one.
     """
     rng = np.random.default_rng(0)
     case = sample(workload, config, rng)
@@ -145,7 +153,8 @@ def check(workload: Workload, config: Config, cpu: Cpu, epilogue: Epilogue = NOT
     more = [placeholder(array, f"extra{at}") for at, array in enumerate(extras)]
     func = te.create_prim_func([*inputs, *more, epilogue.stages(out, *more)])
     expected = epilogue.expected(case.expected, *extras)
-    got = run(schedule_function(func, cpu), [*case.inputs, *extras], expected.shape, output)
+    scheduled = schedule_function(func, cpu)
+    got = (execute or run)(scheduled, [*case.inputs, *extras], expected.shape, output)
     assert_close(got, expected, TOLERANCE[workload.types.accumulator])
     assert got.dtype == expected.dtype
 
@@ -155,15 +164,17 @@ def placeholder(array: Array, name: str) -> te.Tensor:
 
 
 def run(func: tirx.PrimFunc, arrays: list[Array], shape: Shape, dtype: str) -> Array:
-    """The output of a scheduled function on this machine.
-
-    Where it wrote nothing: NaN, or a number that no sum is likely to be.
-    """
-    nothing = np.nan if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).max - 100
-    got = tvm.runtime.tensor(np.full(shape, nothing, dtype))
+    """The output of a scheduled function on this machine."""
+    got = tvm.runtime.tensor(unwritten(shape, dtype))
     tensors = [tvm.runtime.tensor(array) for array in arrays]
     tvm.compile(func, target=HOST.target)["main"](*tensors, got)
     return got.numpy()
+
+
+def unwritten(shape: Shape, dtype: str) -> Array:
+    """What an output holds where nothing was written: NaN, or what no sum is likely to be."""
+    nothing = np.nan if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).max - 100
+    return np.full(shape, nothing, dtype)
 
 
 def assert_close(found: Array, expected: Array, tolerance: float) -> None:

@@ -14,18 +14,23 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.target import Target
 
+from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL
+from tvm_neocpu.codegen.kernel_store import KernelStore, loaded
 from tvm_neocpu.codegen.kernels import compile_kernels
 from tvm_neocpu.codegen.network import lowered_of, program_of
 
-GLOBAL_SYMBOL = "global_symbol"
-
 
 class KernelCache:
-    """Kernels by what they compute, compiled for one target, for the life of the process."""
+    """Kernels by what they compute, compiled for one target, for the life of the process.
 
-    def __init__(self, target: Target) -> None:
+    With a ``store`` they come from the user's cache folder, where a build finds them later.
+    """
+
+    def __init__(self, target: Target, store: KernelStore | None = None) -> None:
         self._target = target
+        self._store = store
         self._known: dict[int, tuple[tirx.PrimFunc, Any]] = {}
+        # Kernels that this process has not had before.
         self.compiled = 0
 
     def load(self, scheduled: tvm.IRModule) -> relax.VMExecutable:
@@ -72,5 +77,9 @@ class KernelCache:
 
     def _compiled(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, Any]:
         """name -> compiled function."""
+        if self._store is not None:
+            objects = self._store.objects(functions)
+            library = loaded(tuple(objects.values()))
+            return {name: library[each.symbol] for name, each in objects.items()}
         modules = compile_kernels(functions, self._target, at_once=True)
         return {name: library[name] for names, library in modules.items() for name in names}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import tvm
 from tvm import tirx
@@ -16,7 +17,7 @@ from tvm.target import Target
 
 from tvm_neocpu.core.cores import physical_cores
 
-# A module costs some 20 ms by itself; many modules share the cores evenly.
+# A module costs some 10 ms by itself; many modules share the cores evenly.
 KERNELS_PER_MODULE = 8
 # A kernel's checks of its arguments: types, shapes and strides of each. A network's kernels are
 # called by its own program, with tensors that it placed. They were 60 % of DenseNet-121's code, and
@@ -35,8 +36,7 @@ def compile_kernels(
     context = PassContext.current()
 
     def build(names: tuple[str, ...]) -> tvm.runtime.Module:
-        with _unchecked(context):
-            module = tirx.build(tvm.IRModule({name: kernels[name] for name in names}), target)
+        module = build_module({name: kernels[name] for name in names}, target, context)
         if at_once:
             module.get_function(names[0])
         return module
@@ -44,6 +44,19 @@ def compile_kernels(
     parts = _parts(tuple(kernels), KERNELS_PER_MODULE)
     with ThreadPoolExecutor(max(1, min(len(parts), physical_cores()))) as pool:
         return dict(zip(parts, pool.map(build, parts), strict=True))
+
+
+def build_module(
+    kernels: Mapping[str, tirx.PrimFunc], target: Target, context: PassContext
+) -> tvm.runtime.Module:
+    """One module of kernels that check nothing, in any thread; ``context`` is the caller's."""
+    with _unchecked(context):
+        return tirx.build(tvm.IRModule(dict(kernels)), target)
+
+
+def options_of(context: PassContext) -> dict[str, Any]:
+    """The caller's options, and no checks of arguments."""
+    return {**dict(context.config), **_NO_CHECKS}
 
 
 def _parts(names: tuple[str, ...], size: int) -> list[tuple[str, ...]]:
@@ -61,5 +74,5 @@ def _unchecked(context: PassContext) -> PassContext:
         opt_level=context.opt_level,
         required_pass=list(context.required_pass),
         disabled_pass=list(context.disabled_pass),
-        config={**dict(context.config), **_NO_CHECKS},
+        config=options_of(context),
     )

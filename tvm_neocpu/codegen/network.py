@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from tvm import relax, tirx
 from tvm.relax import _ffi_api
 from tvm.target import Target
 
+from tvm_neocpu.codegen.kernel_store import KernelStore, current_store, static_libraries
 from tvm_neocpu.codegen.kernels import compile_kernels
 
 
@@ -34,11 +36,14 @@ def lowered_of(scheduled: tvm.IRModule, target: Target) -> tvm.IRModule:
         return relax.get_pipeline("default")(scheduled)
 
 
-def program_of(lowered: tvm.IRModule) -> Program:
-    """The program of a lowered module, and what it calls."""
+def program_of(lowered: tvm.IRModule, symbols: Mapping[str, str] | None = None) -> Program:
+    """The program of a lowered module, and what it calls.
+
+    With ``symbols`` it calls, in a kernel's place, what has that symbol, and has no kernels.
+    """
     attrs = dict(lowered.attrs) if lowered.attrs else {}
     builder = relax.ExecBuilder()
-    rest = _ffi_api.VMCodeGen(builder, lowered)
+    rest = _ffi_api.VMCodeGen(builder, _calling(symbols, lowered) if symbols else lowered)
     return Program(builder, kernels_of(rest), dict(attrs.get("const_name_to_constant", {})))
 
 
@@ -51,8 +56,31 @@ def kernels_of(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
     }
 
 
+def _calling(symbols: Mapping[str, str], lowered: tvm.IRModule) -> tvm.IRModule:
+    """The module with functions of other modules in the place of its kernels."""
+    changed = lowered.clone()
+    for var, func in lowered.functions_items():
+        if isinstance(func, tirx.PrimFunc):
+            changed.update_func(var, relax.ExternFunc(symbols[str(var.name_hint)]))
+    return changed
+
+
 def compile_network(scheduled: tvm.IRModule, target: Target) -> Any:
-    """The executable of a scheduled module, as ``tvm.compile`` makes it."""
-    program = program_of(lowered_of(scheduled, target))
+    """The executable of a scheduled module, as ``tvm.compile`` makes it.
+
+    Inside of :func:`.kernel_store.kernels_kept` its kernels are objects: it runs when it has been
+    exported.
+    """
+    lowered = lowered_of(scheduled, target)
+    store = current_store(target)
+    if store is not None:
+        return _of_objects(lowered, target, store)
+    program = program_of(lowered)
     libraries = compile_kernels(program.kernels, target)
     return program.linked(tuple(libraries.values()), target)
+
+
+def _of_objects(lowered: tvm.IRModule, target: Target, store: KernelStore) -> Any:
+    objects = store.objects(kernels_of(lowered))
+    program = program_of(lowered, {name: each.symbol for name, each in objects.items()})
+    return program.linked(static_libraries(tuple(objects.values())), target)

@@ -23,7 +23,8 @@ from tvm_neocpu.runtime.file_tail import Tail, Weight, append_tail
 from tvm_neocpu.runtime.module_info import ModuleInfo
 from tvm_neocpu.runtime.quiet import silent_stderr
 
-LLVM = "llvm"
+# Modules of kernels: LLVM's, which write objects, and objects.
+LLVM, OBJECTS = "llvm", "static_library"
 _LOAD = "ffi.Module.load_from_bytes.relax.VMExecutable"
 
 

@@ -24,7 +24,7 @@ from tvm.support import cc
 from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.weight_transform import Transformed
-from tvm_neocpu.exporting.separate_weights import LLVM, SeparatedModule, separated
+from tvm_neocpu.exporting.separate_weights import LLVM, OBJECTS, SeparatedModule, separated
 from tvm_neocpu.runtime.linker import check_compiler, complaint
 from tvm_neocpu.runtime.module_file import INFO_FUNCTION, LINKED, SUFFIXES, info_part
 from tvm_neocpu.runtime.module_info import ModuleInfo
@@ -65,7 +65,7 @@ def export_module(
     ``NAME.weights`` beside it. ``transforms`` are left to the loader. Raises ModuleFileError.
     """
     check_place(path, weights)
-    if not any(part.kind == LLVM for part in module.imports):
+    if not any(part.kind in (LLVM, OBJECTS) for part in module.imports):
         raise ModuleFileError(f"cannot write {path}: a loaded module has no objects; copy its file")
     linked_here = fcompile is None and not options
     if fcompile is None:
@@ -94,7 +94,8 @@ def export_module(
 def _link_objects(apart: SeparatedModule, path: Path, link: Callable[..., Any]) -> None:
     """Export with the kernels' machine code written by several threads at once.
 
-    TVM writes one module after the other (DenseNet-121 on Zen 3: 7 s of LLVM).
+    What is an object already is linked as it is. TVM writes one module after the other
+    (DenseNet-121 on Zen 3: 7 s of LLVM).
     """
     with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
         files = [f"{folder}/kernels{number}.o" for number in range(len(apart.kernels))]

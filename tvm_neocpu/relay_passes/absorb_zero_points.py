@@ -14,6 +14,7 @@ from tvm import relax
 
 from tvm_neocpu.core.types import INTEGER_PRODUCTS
 from tvm_neocpu.relay_passes.ir.exprs import call_of, static_shape
+from tvm_neocpu.relay_passes.ir.padding import image_padding
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.operators.conv2d import OP, conv_workload
 from tvm_neocpu.relay_passes.operators.padded_conv2d import padded_conv2d
@@ -40,20 +41,13 @@ def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     conv = conv_workload(value) if call_of(value, OP) is not None else None
     if conv is None or conv.types not in INTEGER_PRODUCTS or any(conv.padding):
         return None
-    pad = call_of(scope.definition(value.args[0]), "relax.nn.pad")
-    if pad is None or str(pad.attrs.pad_mode) != "constant":
+    pad = scope.definition(value.args[0])
+    padding = image_padding(pad)
+    if padding is None:
         return None
-    image = static_shape(pad.args[0])
-    widths = [int(width) for width in pad.attrs.pad_width]
-    zero = float(pad.attrs.pad_value)
-    if image is None or any(widths[:4]) or min(widths) < 0 or zero not in range(256):
+    image, zero = static_shape(pad.args[0]), float(pad.attrs.pad_value)
+    if image is None or zero not in range(256):
         return None
-    top, bottom, left, right = widths[4:]
-    padded = replace(
-        conv,
-        height=image[2],
-        width=image[3],
-        padding=(top, left, bottom, right),
-        pad_value=int(zero),
-    )
+    _, _, height, width = image
+    padded = replace(conv, height=height, width=width, padding=padding, pad_value=int(zero))
     return padded_conv2d(pad.args[0], value.args[1], padded)

@@ -22,6 +22,7 @@ from tvm.ir import Call, GenericConst
 from tvm_neocpu.relay_passes.folding.importer_primfuncs import read_bound, read_zero_pad
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, is_foldable, op_name
+from tvm_neocpu.relay_passes.ir.padding import image_padding
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 
 CallRule = Callable[[Scope, Call], relax.Expr | None]
@@ -239,17 +240,11 @@ def _operator_from_loops(scope: Scope, call: Call) -> relax.Expr | None:
 
 def _padding_into_conv(scope: Scope, call: Call) -> relax.Expr | None:
     """``conv2d(pad(x)) -> conv2d(x)``; the padding is added to the convolution's own."""
-    pad = call_of(scope.definition(call.args[0]), "relax.nn.pad")
-    if pad is None or pad.attrs.pad_mode != "constant" or float(pad.attrs.pad_value) != 0:
+    pad = scope.definition(call.args[0])
+    widths = image_padding(pad)
+    if widths is None or float(pad.attrs.pad_value) != 0 or call.attrs.data_layout != "NCHW":
         return None
-    widths = [int(width) for width in pad.attrs.pad_width]
-    if call.attrs.data_layout != "NCHW" or any(widths[:4]) or min(widths) < 0:
-        return None
-    top, bottom, left, right = widths[4:]
-    padding = [
-        int(own) + more
-        for own, more in zip(call.attrs.padding, (top, left, bottom, right), strict=True)
-    ]
+    padding = [int(own) + more for own, more in zip(call.attrs.padding, widths, strict=True)]
     attrs = call.attrs
     return relax.op.nn.conv2d(
         pad.args[0],

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from onnx_text import Array, assert_like, check_like_peer, exact, normal, ours, parsed
 
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+
 TYPES = {"uint8": "uint8", "int8": "int8"}
 
 
@@ -47,6 +49,11 @@ CONVOLUTIONS = {
     "groups": ((1, 4, 5, 5), (6, 2, 3, 3), "<group = 2, pads = [1, 1, 1, 1]>"),
     "SAME_UPPER": ((1, 2, 6, 7), (3, 2, 3, 3), '<auto_pad = "SAME_UPPER", strides = [2, 2]>'),
     "SAME_LOWER": ((1, 2, 6, 7), (3, 2, 2, 3), '<auto_pad = "SAME_LOWER">'),
+    "SAME, a stride above the kernel": (
+        (1, 2, 8, 7),
+        (3, 2, 1, 2),
+        '<auto_pad = "SAME_UPPER", strides = [2, 3]>',
+    ),
     "one axis": ((1, 2, 9), (3, 2, 3), "<pads = [1, 1]>"),
 }
 
@@ -61,6 +68,19 @@ def test_conv_integer(case: str) -> None:
         z=np.array(130, "uint8"),
     )
     check_like_peer(model, x=integers("uint8", *shape))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "message"),
+    [("<pads = [0, -1, 0, 0]>", "negative"), ("<strides = [0, 1]>", "must be positive")],
+)
+def test_conv_integer_refused_in_one_line(attributes: str, message: str) -> None:
+    model = parsed(
+        f"g (uint8[1,2,6,7] x) => (int32[] y) {{ y = ConvInteger{attributes}(x, w) }}",
+        w=integers("uint8", 3, 2, 3, 3),
+    )
+    with pytest.raises(UnsupportedOperatorError, match=message):
+        ours(model, {"x": integers("uint8", 1, 2, 6, 7)})
 
 
 @pytest.mark.parametrize("dtype", TYPES)

@@ -31,6 +31,13 @@ def test_tiles_chunks_and_what_they_read() -> None:
     assert geometry.packed_shape == (2, 1, 3, 3, 1, 16)
 
 
+def test_a_block_in_parts_has_more_tiles() -> None:
+    whole = DepthwiseGeometry(CONV, CONFIG)
+    assert (whole.tile_count, whole.config.tile_channels) == (2 * 2 * 5 * 2, 16)
+    parts = DepthwiseGeometry(CONV, replace(CONFIG, reg_c=8))
+    assert (parts.tile_count, parts.config.tile_channels) == (2 * whole.tile_count, 8)
+
+
 def test_a_chunk_of_all_rows() -> None:
     geometry = DepthwiseGeometry(CONV, replace(CONFIG, oh_bn=0))
     assert (geometry.chunk_rows, geometry.chunks) == (5, 4)
@@ -59,6 +66,8 @@ def test_only_a_multiplier_copies_its_input() -> None:
         (CONV, replace(CONFIG, oc_bn=32), "oc_bn 32 is not ic_bn 16 times 1"),
         (CONV, replace(CONFIG, reg_n=0), "tiles are empty"),
         (CONV, replace(CONFIG, reg_m=0), "tiles are empty"),
+        (CONV, replace(CONFIG, reg_c=12), "tiles of 12 channels do not divide oc_bn 16"),
+        (CONV, replace(CONFIG, reg_c=-8), "tiles of -8 channels"),
     ],
 )
 def test_configs_that_do_not_fit(conv: ConvWorkload, config: DepthwiseConfig, reason: str) -> None:

@@ -48,9 +48,21 @@ def test_blocks_count_outputs_of_a_multiplier_and_lanes_of_the_type() -> None:
 def test_tiles_fit_and_so_does_every_config(cpu: Cpu) -> None:
     unit = cpu.unit("float32")
     for config in space(CONV, cpu):
-        pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.oc_bn)
+        pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.tile_channels)
         assert pixels == 1 or pixels * vectors + vectors <= unit.registers
         assert misfit(CONV, config) is None
+
+
+def test_blocks_of_several_vectors_are_also_computed_vector_by_vector() -> None:
+    """The widest tile of 24 channels has 4 pixels in 16 registers; of 8 of them it has 14."""
+    found = {(c.oc_bn, c.reg_c) for c in space(CONV, HASWELL)}
+    assert {(24, 0), (24, 8), (8, 0), (12, 0)} <= found
+    assert not found & {(8, 8), (12, 8), (12, 4)}
+    widest = {c.reg_c: 0 for c in space(CONV, HASWELL)}
+    for config in space(CONV, HASWELL):
+        if config.oc_bn == 24:
+            widest[config.reg_c] = max(widest[config.reg_c], config.reg_m * config.reg_n)
+    assert widest == {0: 4, 8: 14}
 
 
 def test_what_a_chunk_pads_stays_in_a_cache() -> None:

@@ -9,7 +9,7 @@ import pytest
 from nests import nest
 from samples import check
 
-from tvm_neocpu.core.cpu import AVX512, NEON, Cpu
+from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
@@ -38,6 +38,14 @@ PRODUCT = "depthwise_acc_update"
 )
 def test_loops(config: DepthwiseConfig, expected: str) -> None:
     assert nest(CONV, config, PRODUCT) == expected
+
+
+def test_parts_of_a_block_follow_each_other_in_a_tile_of_pixels() -> None:
+    wide = replace(CONV, in_channels=24, out_channels=24, groups=24)
+    config, haswell = DepthwiseConfig(24, 24, 7, reg_c=8), Cpu("haswell", AVX2, cores=1)
+    tile = "unroll 3, unroll 3, unroll 7, vector 8"
+    assert nest(wide, config, PRODUCT, haswell) == f"14, 2, 3, {tile}"
+    check(replace(wide, height=9, width=13, stride=(2, 1)), config, haswell)
 
 
 def test_a_statement_takes_no_more_registers_than_a_row_of_a_tile_has() -> None:

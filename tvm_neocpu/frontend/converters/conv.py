@@ -2,45 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
-
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.geometry.windows import SAME, check_auto_pad
+from tvm_neocpu.frontend.converters.geometry.convolution_window import (
+    convolution_of,
+    convolution_window,
+)
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
-
-# By the number of spatial axes.
-_CONVOLUTIONS: Mapping[int, Callable[..., relax.Expr]] = MappingProxyType(
-    {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
-)
 
 
 def conv(node: Node) -> relax.Expr:
     """``(N, C, ...)`` and ``(K, C / group, ...)`` -> ``(N, K, ...)``; a bias of K is optional."""
-    axes = node.rank - 2
-    if axes not in _CONVOLUTIONS:
-        raise UnsupportedOperatorError(f"{axes} spatial axes; 1, 2 and 3 are supported")
-    strides = node.ints("strides", axes, default=1)
-    dilations = node.ints("dilations", axes, default=1)
-    if min(*strides, *dilations) < 1:
-        raise UnsupportedOperatorError("strides and dilations must be positive")
+    convolution = convolution_of(node)
     weight, bias = node.required(1), node.input(2)
-    value = node.emit(
-        _CONVOLUTIONS[axes](
-            node.data,
-            weight,
-            list(strides),
-            _pads(node, _kernel(node, weight), strides, dilations),
-            list(dilations),
-            int(node.attributes["group"]),
-        )
-    )
+    window = convolution_window(node, _kernel(node, weight))
+    value = node.emit(convolution(node.data, weight, *window))
     if bias is None:
         return value
-    return relax.op.add(value, node.emit(relax.op.reshape(bias, [1, -1, *(1 for _ in strides)])))
+    along_channels = [1, -1, *(1 for _ in window.strides)]
+    return relax.op.add(value, node.emit(relax.op.reshape(bias, along_channels)))
 
 
 def _kernel(node: Node, weight: relax.Expr) -> tuple[int, ...]:
@@ -53,25 +35,3 @@ def _kernel(node: Node, weight: relax.Expr) -> tuple[int, ...]:
     if tuple(named) != kernel:
         raise UnsupportedOperatorError(f"kernel_shape {named} is not the weight's, {kernel}")
     return kernel
-
-
-def _pads(
-    node: Node, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
-) -> list[int]:
-    auto, axes = node.attributes["auto_pad"], len(kernel)
-    check_auto_pad(auto)
-    if auto == "VALID":
-        return [0] * (2 * axes)
-    if auto not in SAME:
-        pads = node.ints("pads", 2 * axes, default=0)
-        if min(pads) < 0:
-            raise UnsupportedOperatorError(f"pads {list(pads)} are negative")
-        return list(pads)
-    totals = [
-        max(0, (-(-length // stride) - 1) * stride + (extent - 1) * dilation + 1 - length)
-        for length, extent, stride, dilation in zip(
-            (node.extent(2 + axis) for axis in range(axes)), kernel, strides, dilations, strict=True
-        )
-    ]
-    smaller, larger = [total // 2 for total in totals], [total - total // 2 for total in totals]
-    return smaller + larger if auto == "SAME_UPPER" else larger + smaller

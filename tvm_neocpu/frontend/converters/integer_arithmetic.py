@@ -8,23 +8,19 @@ what the data's zero point contributes is subtracted behind them. Anything else 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
-
 import numpy as np
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.geometry.windows import SAME, window_axis
+from tvm_neocpu.frontend.converters.geometry.convolution_window import (
+    ConvolutionWindow,
+    convolution_of,
+    convolution_window,
+)
 from tvm_neocpu.frontend.converters.node import Array, Node
 from tvm_neocpu.frontend.converters.quantize import scalar
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 from tvm_neocpu.relay_passes.quantized.encoding import integer_weight
-
-# By the number of spatial axes.
-_CONVOLUTIONS: Mapping[int, Callable[..., relax.Expr]] = MappingProxyType(
-    {1: relax.op.nn.conv1d, 2: relax.op.nn.conv2d, 3: relax.op.nn.conv3d}
-)
 
 
 def matmul_integer(node: Node) -> relax.Expr:
@@ -107,16 +103,11 @@ def _rows(node: Node, place: int) -> relax.Expr:
 
 
 def _conv(node: Node, data: tuple[int, int], weight: tuple[int, int]) -> relax.Var:
-    axes = node.rank - 2
-    if axes not in _CONVOLUTIONS:
-        raise UnsupportedOperatorError(f"{axes} spatial axes; 1, 2 and 3 are supported")
+    convolution = convolution_of(node)
     kernel = static_shape_of(node.required(weight[0]).ty)
     if kernel is None or len(kernel) != node.rank:
         raise UnsupportedOperatorError("the shape of its weights is not known at import")
-    strides = node.ints("strides", axes, default=1)
-    dilations = node.ints("dilations", axes, default=1)
-    pads = _pads(node, kernel[2:], strides, dilations)
-    window = (list(strides), pads, list(dilations), int(node.attributes["group"]))
+    window = convolution_window(node, kernel[2:])
     product = _constant_conv(node, data, weight, window)
     if product is not None:
         return product
@@ -124,7 +115,7 @@ def _conv(node: Node, data: tuple[int, int], weight: tuple[int, int]) -> relax.V
     if zero is not None:
         zero = _along_channels(node, zero, leading=0)
     return node.emit(
-        _CONVOLUTIONS[axes](
+        convolution(
             _centered(node, node.required(data[0]), node.input(data[1])),
             _centered(node, node.required(weight[0]), zero),
             *window,
@@ -134,10 +125,7 @@ def _conv(node: Node, data: tuple[int, int], weight: tuple[int, int]) -> relax.V
 
 
 def _constant_conv(
-    node: Node,
-    data: tuple[int, int],
-    weight: tuple[int, int],
-    window: tuple[list[int], list[int], list[int], int],
+    node: Node, data: tuple[int, int], weight: tuple[int, int], window: ConvolutionWindow
 ) -> relax.Var | None:
     """``conv(x, w) - x_zero * sums``; ``None`` unless x is a uint8 image and w constant.
 
@@ -148,44 +136,23 @@ def _constant_conv(
         return None
     product = relax.op.nn.conv2d(image, integer_weight(values), *window, out_dtype="int32")
     sums = values.sum(axis=1)
-    strides, pads, dilations, _ = window
-    if not any(pads):
+    if not any(window.padding):
         totals = sums.sum(axis=(1, 2)).reshape(-1, 1, 1)
     else:
         rows, columns = (
-            _inside(
-                node.extent(2 + at), sums.shape[1 + at], strides[at], dilations[at], pads[at::2]
-            )
-            for at in (0, 1)
+            _inside(node.extent(2 + axis), sums.shape[1 + axis], window, axis) for axis in (0, 1)
         )
         totals = np.einsum("okl,yk,xl->oyx", sums, rows, columns)
     return _corrected(node, node.emit(product), node.input(data[1]), totals)
 
 
-def _inside(length: int, kernel: int, stride: int, dilation: int, pads: Sequence[int]) -> Array:
+def _inside(length: int, kernel: int, window: ConvolutionWindow, axis: int) -> Array:
     """1 where a window's tap lies inside the axis, (windows, taps)."""
-    before, after = pads
+    before, after = window.padding[axis::2]
+    stride, dilation = window.strides[axis], window.dilation[axis]
     count = (length + before + after - (kernel - 1) * dilation - 1) // stride + 1
     place = np.arange(count)[:, None] * stride + np.arange(kernel) * dilation - before
     return ((place >= 0) & (place < length)).astype("int32")
-
-
-def _pads(
-    node: Node, kernel: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]
-) -> list[int]:
-    auto = node.attributes["auto_pad"]
-    axes = len(kernel)
-    if auto == "VALID":
-        return [0] * (2 * axes)
-    if auto not in SAME:
-        return list(node.ints("pads", 2 * axes, default=0))
-    windows = [
-        window_axis(
-            node.extent(2 + axis), kernel[axis], strides[axis], dilations[axis], (0, 0), auto, False
-        )
-        for axis in range(axes)
-    ]
-    return [*(window.before for window in windows), *(window.after for window in windows)]
 
 
 def _along_channels(node: Node, value: relax.Expr, leading: int) -> relax.Expr:

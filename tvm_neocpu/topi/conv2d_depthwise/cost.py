@@ -27,8 +27,7 @@ WIDENED = 1.5
 def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
     geometry = DepthwiseGeometry(conv, config)
-    tiles = geometry.tiles[0] * geometry.tiles[1] * conv.batch * geometry.blocks
-    cycles = tiles * _tile_cycles(conv, config, cpu)
+    cycles = geometry.tile_count * _tile_cycles(conv, config, cpu)
     in_bytes, out_bytes = conv.in_bytes, conv.out_bytes
     from_l2 = float(in_bytes + out_bytes)
     # What the layer before wrote is still in L2 where it fits.
@@ -47,7 +46,7 @@ def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> fl
 def _tile_cycles(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float:
     """Every tap reads a pixel vector; weights stay in registers while they fit."""
     unit = cpu.unit(conv.types.accumulator)
-    vectors = unit.registers_of(config.oc_bn)
+    vectors = unit.registers_of(config.tile_channels)
     taps = conv.kernel[0] * conv.kernel[1]
     pixels = config.reg_m * config.reg_n
     fmas = pixels * vectors * taps

@@ -17,7 +17,8 @@ class DepthwiseConfig:
     """Depthwise NCHW[x]c: output blocks of ``oc_bn`` channels, from input blocks of ``ic_bn``.
 
     ``oc_bn`` is ``ic_bn`` times the convolution's multiplier. ``reg_n`` output pixels of a row are
-    held in registers, ``reg_m`` rows of them; a chunk covers ``oh_bn`` rows of tiles (0: all).
+    held in registers, ``reg_m`` rows of them, each with ``reg_c`` channels of its block (0: all); a
+    chunk covers ``oh_bn`` rows of tiles (0: all).
     """
 
     template: ClassVar[str] = "depthwise_conv2d_NCHWc"
@@ -28,6 +29,12 @@ class DepthwiseConfig:
     unroll_ker: bool = True
     reg_m: int = 1
     oh_bn: int = 0
+    reg_c: int = 0
+
+    @property
+    def tile_channels(self) -> int:
+        """Channels of a register tile."""
+        return self.reg_c or self.oc_bn
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,12 @@ class DepthwiseGeometry:
         """Input rows and columns that the computed outputs read, padding included."""
         (down, across), reach = self.conv.stride, self.conv.reach
         return (self.rows - 1) * down + reach[0], (self.columns - 1) * across + reach[1]
+
+    @property
+    def tile_count(self) -> int:
+        """Register tiles that a run computes."""
+        parts = self.config.oc_bn // self.config.tile_channels
+        return self.conv.batch * self.blocks * self.tiles[0] * self.tiles[1] * parts
 
     @property
     def is_copied(self) -> bool:
@@ -111,6 +124,8 @@ def misfit(conv: ConvWorkload, config: DepthwiseConfig) -> str | None:
         return f"its ic_bn {config.ic_bn} does not divide {conv.in_channels} channels"
     if config.oc_bn != config.ic_bn * conv.multiplier:
         return f"its oc_bn {config.oc_bn} is not ic_bn {config.ic_bn} times {conv.multiplier}"
+    if config.reg_c < 0 or config.oc_bn % config.tile_channels:
+        return f"its tiles of {config.reg_c} channels do not divide oc_bn {config.oc_bn}"
     return None if min(config.reg_n, config.reg_m) >= 1 else "its tiles are empty"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, padded_bytes
@@ -23,13 +23,18 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[DepthwiseConfig, ...]:
     unit = cpu.unit(conv.types.accumulator)
     widest = min(conv.out_width, unit.max_pixels)
     widths = {w for w in (*factors(conv.out_width), 4, 6, 7, 8, 14) if w <= widest}
+
+    def holds(pixels: int, channels: int) -> bool:
+        return unit.holds_tile(pixels, unit.registers_of(channels), STREAMED)
+
     return tuple(
-        DepthwiseConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn)
+        DepthwiseConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, reg_c)
         for ic_bn, oc_bn in blocks(conv, cpu)
+        for reg_c in tile_channels(oc_bn, unit)
         for reg_m in (1, 2, 4)
         if reg_m <= conv.out_height
         for reg_n in sorted(widths)
-        if reg_m * reg_n == 1 or unit.holds_tile(reg_m * reg_n, unit.registers_of(oc_bn), STREAMED)
+        if reg_m * reg_n == 1 or holds(reg_m * reg_n, reg_c or oc_bn)
         for oh_bn in chunk_heights(conv, reg_m, oc_bn, cpu)
         for unroll_ker in (True, False)
     )
@@ -40,6 +45,14 @@ def blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
     widest = 4 * cpu.lanes(conv.types.accumulator)
     pairs = [(f, f * conv.multiplier) for f in factors(conv.in_channels)]
     return tuple((f, outputs) for f, outputs in pairs if f == 1 or outputs <= widest)
+
+
+def tile_channels(oc_bn: int, unit: VectorUnit) -> tuple[int, ...]:
+    """Channels of a register tile: a block's (0), or a vector of them: more pixels share weights.
+
+    16 registers hold a tile of 7 pixels x 8 channels; of 24 channels they hold 2 pixels.
+    """
+    return (0,) if oc_bn % unit.lanes or oc_bn == unit.lanes else (0, unit.lanes)
 
 
 def chunk_heights(conv: ConvWorkload, reg_m: int, oc_bn: int, cpu: Cpu) -> tuple[int, ...]:

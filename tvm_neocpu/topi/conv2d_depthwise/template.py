@@ -63,7 +63,10 @@ def compute(
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
-    """# parallel for n_o_yb: for yo, xo: (kh, kw unrolled): tile of yi, xi, c in registers."""
+    """# parallel for n_o_yb: for yo, xo, part: (kh, kw unrolled): tile of yi, xi, c in registers.
+
+    Parts of a block follow each other, so that its lines are used while they are in L1.
+    """
     conv, config, acc = anchor.workload, anchor.config, anchor.block
     geometry, unit = DepthwiseGeometry(conv, config), cpu.unit(conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
@@ -71,11 +74,15 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     y, yi = steps.split_off(sch, y, config.reg_m)
     xo, xi = steps.split_off(sch, x, config.reg_n)
     yb, yo = steps.split_off(sch, y, geometry.chunk_rows)
-    sch.reorder(n, o, yb, yo, xo, kh, kw, yi, xi, c)
+    tile = [xo]
+    if config.tile_channels < config.oc_bn:
+        part, c = steps.split_off(sch, c, config.tile_channels)
+        tile.append(part)
+    sch.reorder(n, o, yb, yo, *tile, kh, kw, yi, xi, c)
     chunk = steps.parallel_fused(sch, n, o, yb)
     if config.unroll_ker:
         steps.unroll_all(sch, kh, kw)
-    sch.reverse_compute_at(output, xo, preserve_unit_loops=True)
+    sch.reverse_compute_at(output, tile[-1], preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=2)
     registers = 1 if is_integer(conv) else steps.MAX_VECTORS
     steps.hold_tile_in_registers(sch, acc, kh, unit, registers)

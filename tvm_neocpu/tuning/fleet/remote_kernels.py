@@ -11,7 +11,8 @@ import tvm
 from tvm import tirx
 from tvm.target import Target
 
-from tvm_neocpu.codegen.kernel_cache import GLOBAL_SYMBOL, KernelCache
+from tvm_neocpu.codegen.kernel_cache import KernelCache
+from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL
 from tvm_neocpu.codegen.kernels import compile_kernels
 from tvm_neocpu.codegen.network import kernels_of, lowered_of, program_of
 from tvm_neocpu.tuning.fleet.linker import Linker

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tvm.target import Target
 
 from tvm_neocpu.codegen.kernel_cache import KernelCache
+from tvm_neocpu.codegen.kernel_store import store_for
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
@@ -82,12 +83,13 @@ class NetworkMachine:
 
     def __init__(self, open_network: Callable[[], Lowering]) -> None:
         self._lowering = open_network()
-        self._cache = KernelCache(self._lowering.target)
+        target = self._lowering.target
+        self._cache = KernelCache(target, store_for(target))
         self._inputs = [tvm.runtime.tensor(array) for array in self._lowering.inputs]
         self._slots: dict[str, Slot] = {}
 
     def build(self, slot: str, plan: Plan, views: bool = False) -> int:
-        """Compile the network under ``plan`` into a slot; how many kernels LLVM compiled for it."""
+        """Compile the network under ``plan`` into a slot; how many kernels this process lacked."""
         self._slots.pop(slot, None)
         lowered = self._lowering.lower(plan, views)
         before = self._cache.compiled

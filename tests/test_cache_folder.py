@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tvm_neocpu import cache_folder
+from tvm_neocpu.cache_folder import KERNEL, CacheFolder
 from tvm_neocpu.core.errors import ModuleFileError
-from tvm_neocpu.exporting import cache_folder
-from tvm_neocpu.exporting.cache_folder import CacheFolder
 
 
 @pytest.fixture(autouse=True)
@@ -29,13 +29,36 @@ def test_the_oldest_entries_go(tmp_path: Path) -> None:
     store = CacheFolder(tmp_path, max_bytes=250)
     for number, key in enumerate(("a", "b", "c")):
         store.write(key, lambda path: path.write_bytes(bytes(100)) and None)
+        store.drop_old(key)
         os.utime(store.path(key), (number, number))
     assert sorted(path.stem for path in tmp_path.glob("*.so")) == ["b", "c"]
     assert store.read("b", Path.read_bytes) == bytes(100)  # used now: c is older
     store.write("d", lambda path: path.write_bytes(bytes(100)) and None)
+    store.drop_old("d")
     assert sorted(path.stem for path in tmp_path.glob("*.so")) == ["b", "d"]
     store.write("e", lambda path: path.write_bytes(bytes(900)) and None)
+    store.drop_old("e")
     assert [path.stem for path in tmp_path.glob("*.so")] == ["e"]
+
+
+def test_networks_and_kernels_have_one_bound(tmp_path: Path) -> None:
+    networks = CacheFolder(tmp_path, max_bytes=250)
+    kernels = CacheFolder(tmp_path, max_bytes=250, suffix=KERNEL)
+    for number, (store, key) in enumerate([(networks, "a"), (kernels, "a"), (kernels, "b")]):
+        assert store.write(key, lambda path: path.write_bytes(bytes(100)) and None)
+        os.utime(store.path(key), (number, number))
+    kernels.drop_old("a", "b")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.kernel", "b.kernel"]
+    kernels.drop_old("b")  # no more than the bound asks for
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_lock_can_be_asked_for_without_waiting(tmp_path: Path) -> None:
+    one, other = CacheFolder(tmp_path), CacheFolder(tmp_path)
+    with one.locked("a", wait=False) as mine, other.locked("a", wait=False) as theirs:
+        assert mine and not theirs
+    with other.locked("a", wait=False) as theirs:
+        assert theirs
 
 
 def test_what_cannot_be_loaded_is_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -16,12 +17,16 @@ from typing import TypeVar
 import platformdirs
 from filelock import FileLock, Timeout
 
-from tvm_neocpu.core.errors import NeoCpuError, first_line
+from tvm_neocpu.core.errors import ModuleFileError, NeoCpuError, first_line
 
 VARIABLE = "TVM_NEOCPU_CACHE"
 OFF = "off"
+# Networks, and kernels for networks that are to come.
+NETWORK, KERNEL = ".so", ".kernel"
 # Of all entries together; the one that was used longest ago goes first.
 MAX_BYTES = 4 << 30
+# A disk with less free is left to others.
+MIN_FREE = 1 << 30
 # Another process builds the same; after so long this one does it, too.
 PATIENCE_SECONDS = 120.0
 
@@ -42,15 +47,16 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
 
 
 class CacheFolder:
-    """Entries ``KEY.so``, each with a lock ``KEY.lock`` while somebody makes it."""
+    """Entries ``KEY`` plus ``suffix``, each with a lock ``KEY.lock`` while somebody makes it."""
 
-    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, folder: Path, max_bytes: int = MAX_BYTES, suffix: str = NETWORK) -> None:
         self.folder = folder
         self.max_bytes = max_bytes
+        self.suffix = suffix
 
     def path(self, key: str) -> Path:
         """Where an entry is, or would be."""
-        return self.folder / f"{key}.so"
+        return self.folder / f"{key}{self.suffix}"
 
     def read(self, key: str, load: Callable[[Path], Found]) -> Found | None:
         """The entry; ``None`` where there is none. One that cannot be loaded is removed."""
@@ -68,36 +74,49 @@ class CacheFolder:
             os.utime(path)  # it was used now
         return found
 
-    def write(self, key: str, save: Callable[[Path], None]) -> None:
-        """Add an entry, and drop those that are too many; failing is said once."""
-        try:
-            save(self.path(key))
-            self._drop_old(self.path(key))
-        except (NeoCpuError, OSError) as error:
-            self._say(error)
+    def write(self, key: str, save: Callable[[Path], None]) -> bool:
+        """Add an entry; whether it is there now. Failing is said once.
 
-    @contextlib.contextmanager
-    def locked(self, key: str) -> Iterator[None]:
-        """Keep other processes and threads from making the same entry meanwhile, where possible."""
-        lock = None
+        Call :meth:`drop_old` after the last one.
+        """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.folder / f"{key}.lock", timeout=PATIENCE_SECONDS)
+            if shutil.disk_usage(self.folder).free < MIN_FREE:
+                raise ModuleFileError("its disk is full")
+            save(self.path(key))
+        except (NeoCpuError, OSError) as error:
+            self._say(error)
+            return False
+        return True
+
+    @contextlib.contextmanager
+    def locked(self, key: str, wait: bool = True) -> Iterator[bool]:
+        """Keep other processes and threads from making the same entry meanwhile, where possible.
+
+        Without ``wait``, whether this is so: ``False`` means that somebody else makes it.
+        """
+        lock, alone = None, True
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.folder / f"{key}.lock", timeout=PATIENCE_SECONDS if wait else 0.0)
             lock.acquire()
         except (OSError, Timeout, NotImplementedError) as error:
-            self._say(error)
-            lock = None
+            if wait or not isinstance(error, Timeout):
+                self._say(error)
+            lock, alone = None, wait or not isinstance(error, Timeout)
         try:
-            yield
+            yield alone
         finally:
             if lock is not None:
                 lock.release()
                 with contextlib.suppress(OSError):
                     Path(lock.lock_file).unlink()
 
-    def _drop_old(self, kept: Path) -> None:
+    def drop_old(self, *kept: str) -> None:
+        """Remove the entries that are too many, networks and kernels alike, but for those kept."""
+        keep = {self.path(key) for key in kept}
         entries = []
-        for path in self.folder.glob("*.so"):
+        for path in [*self.folder.glob(f"*{NETWORK}"), *self.folder.glob(f"*{KERNEL}")]:
             with contextlib.suppress(OSError):  # another process may drop it at the same time
                 status = path.stat()
                 entries.append((status.st_mtime, status.st_size, path))
@@ -105,7 +124,7 @@ class CacheFolder:
         for _, size, path in sorted(entries):
             if total <= self.max_bytes:
                 return
-            if path != kept:
+            if path not in keep:
                 total -= size
                 with contextlib.suppress(OSError):
                     path.unlink()

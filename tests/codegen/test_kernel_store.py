@@ -1,0 +1,185 @@
+"""Kernels from the cache folder: compiled once, by whomever; damage, places that take no file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from onnx import helper
+from small_kernels import adds
+
+from tvm_neocpu import cache_folder, relay
+from tvm_neocpu.codegen import kernel_store
+from tvm_neocpu.codegen.kernel_store import KernelStore, loaded, store_for
+from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.pipeline import choose_plan
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.tuning.in_network.machine import NetworkMachine
+
+pytestmark = pytest.mark.compiler
+TARGET = parse_target().target
+FUNCTIONS = {
+    "one": adds(1.0),
+    "another": adds(2.0),
+    "equal": adds(1.0, data="x").with_attr("global_symbol", "equal"),
+}
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of kernels that LLVM compiles, in any store."""
+    seen: list[str] = []
+    real = kernel_store.build_module
+
+    def build(kernels: Any, *others: Any) -> Any:
+        seen.extend(kernels)
+        return real(kernels, *others)
+
+    monkeypatch.setattr(kernel_store, "build_module", build)
+    return seen
+
+
+def run(store: KernelStore) -> None:
+    """All functions, and that they compute what they should."""
+    objects = store.objects(FUNCTIONS)
+    assert objects["one"] == objects["equal"]
+    library = loaded(tuple(objects.values()))
+    data, out = tvm.runtime.tensor(np.zeros(4, "float32")), tvm.runtime.empty((4,), "float32")
+    for name, value in (("one", 1.0), ("another", 2.0)):
+        library[objects[name].symbol](data, out)
+        np.testing.assert_array_equal(out.numpy(), value)
+
+
+def test_kernels_are_compiled_once(cache_home: Path, compiled: list[str]) -> None:
+    for _ in range(2):
+        run(KernelStore(cache_home, TARGET))
+        assert len(compiled) == 2
+    assert {path.suffix for path in cache_home.iterdir()} == {".kernel"}
+    assert KernelStore(cache_home, TARGET).objects({}) == {}
+
+
+def test_two_at_once_share_the_work(cache_home: Path, compiled: list[str]) -> None:
+    stores = [KernelStore(cache_home, TARGET) for _ in range(3)]
+    with ThreadPoolExecutor() as pool:
+        found = list(pool.map(lambda store: store.objects(FUNCTIONS), stores))
+    assert found[0] == found[1] == found[2]
+    assert sum(store.compiled for store in stores) == len(compiled) == 2
+    assert {path.suffix for path in cache_home.iterdir()} == {".kernel"}
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
+def test_a_damaged_kernel_is_compiled_again(
+    damage: str, cache_home: Path, compiled: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    run(KernelStore(cache_home, TARGET))
+    entry = min(cache_home.iterdir())
+    content = entry.read_bytes()
+    flipped = content[:70] + bytes([content[70] ^ 1]) + content[71:]
+    entry.write_bytes({"cut": content[:-40], "flip": flipped, "empty": b""}[damage])
+    run(KernelStore(cache_home, TARGET))
+    assert len(compiled) == 3
+    assert caplog.text.count("is built again: it is damaged") == 1
+    assert entry.read_bytes() == content
+
+
+def test_no_place_is_said_once_and_does_no_harm(
+    cache_home: Path,
+    tmp_path: Path,
+    compiled: list[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    run(KernelStore(tmp_path / "file" / "cache", TARGET))
+    assert caplog.text.count("is not used: Not a directory") == 1
+    monkeypatch.setattr(cache_folder, "MIN_FREE", 1 << 62)
+    run(KernelStore(cache_home, TARGET))
+    assert caplog.text.count("its disk is full") == 1
+    assert len(compiled) == 4 and not list(cache_home.iterdir())
+
+
+def test_no_store_where_nothing_is_cached(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert store_for(TARGET) is None  # the suite's own setting
+    monkeypatch.setenv("TVM_NEOCPU_CACHE", "/tmp")
+    assert store_for(TARGET) is not None
+    monkeypatch.setattr(kernel_store, "c_compiler", lambda: None)
+    assert store_for(TARGET) is None
+
+
+MakeModel = Callable[..., onnx.ModelProto]
+
+
+def chain(make_model: MakeModel, layers: int, prefix: str = "t") -> onnx.ModelProto:
+    """Equal convolutions behind each other, and a last one that differs."""
+    names = ["data", *(f"{prefix}{number}" for number in range(layers)), "out"]
+    nodes = [
+        helper.make_node("Conv", [names[at], f"w{at}"], [names[at + 1]], pads=[1, 1, 1, 1])
+        for at in range(layers + 1)
+    ]
+    shapes = {f"w{at}": (8, 8, 3, 3) for at in range(layers)} | {f"w{layers}": (4, 8, 3, 3)}
+    return make_model(nodes, (1, 8, 6, 6), shapes)
+
+
+def built(model: onnx.ModelProto) -> Any:
+    mod, params = relay.frontend.from_onnx(model)
+    return relay.build(mod, params=params)
+
+
+def test_a_second_network_compiles_what_is_new(
+    cache_home: Path, compiled: list[str], make_model: MakeModel
+) -> None:
+    built(chain(make_model, 2))
+    first = len(compiled)
+    assert first > 0
+    built(chain(make_model, 3, prefix="other"))  # another network of the same kernels
+    assert len(compiled) == first
+    assert len(list(cache_home.glob("*.so"))) == 2
+
+
+def test_a_build_after_tuning_compiles_nothing(
+    cache_home: Path, compiled: list[str], tiny_cnn: onnx.ModelProto
+) -> None:
+    network = open_onnx(tiny_cnn.SerializeToString(), {"data": (1, 8, 6, 6)}, "llvm")
+    machine = NetworkMachine(lambda: network)
+    assert machine.build("incumbent", choose_plan(network.graph, network.cpu)) == len(compiled) > 0
+    before = len(compiled)
+    library = built(tiny_cnn)
+    assert len(compiled) == before
+    module = library["default"](tvm.cpu())
+    module.run(data=network.inputs[0])
+    np.testing.assert_array_equal(module.get_output(0).numpy(), machine.outputs("incumbent")[0])
+
+
+def test_a_network_that_finds_no_place_runs(
+    cache_home: Path,
+    compiled: list[str],
+    make_model: MakeModel,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    model = chain(make_model, 1)
+    data = np.ones((1, 8, 6, 6), "float32")
+    results = []
+    for case in ("cached", "full disk", "no temporary folder"):
+        if case == "full disk":
+            for path in cache_home.glob("*.so"):
+                path.unlink()
+            monkeypatch.setattr(cache_folder, "MIN_FREE", 1 << 62)
+        if case == "no temporary folder":
+            monkeypatch.setattr("tvm_neocpu.exporting.write_module.draft_of", _refuse)
+        module = built(model)["default"](tvm.cpu())
+        module.run(data=data)
+        results.append(module.get_output(0).numpy())
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+    assert caplog.text.count("is not used") == 1
+
+
+def _refuse(path: Path) -> None:
+    raise PermissionError(13, "Permission denied", str(path))

@@ -1,0 +1,1 @@
+"""Code for ARM, executed by a CPU emulator: tests need no board."""

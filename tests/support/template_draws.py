@@ -1,0 +1,159 @@
+"""Random workloads that a template accepts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from deformable import deformables
+from hypothesis import strategies as st
+from template_workloads import TEMPLATES
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import factors
+from tvm_neocpu.core.types import U8S8, U8S16
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
+from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
+from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
+from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
+from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
+from tvm_neocpu.topi.dense.geometry import DenseConfig
+from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig
+from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig
+from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
+from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+
+
+def convolutions(groups: st.SearchStrategy[tuple[int, int, int]]) -> st.SearchStrategy[Workload]:
+    """Convolutions of every kind; ``groups`` draws (groups, inputs and outputs of a group)."""
+
+    @st.composite
+    def draw_one(draw: st.DrawFn) -> Workload:
+        count, inputs, outputs = draw(groups)
+        kernel, stride, dilation = (
+            draw(st.tuples(st.integers(1, most), st.integers(1, most))) for most in (5, 3, 3)
+        )
+        padding = draw(st.tuples(*[st.integers(0, 3)] * 4))
+        # The smallest image that has an output, and up to nine pixels more.
+        sides = [
+            max(1, dilation[i] * (kernel[i] - 1) + 1 - padding[i] - padding[i + 2])
+            + draw(st.integers(0, 9))
+            for i in (0, 1)
+        ]
+        channels = count * inputs, count * outputs
+        batch = draw(st.integers(1, 2))
+        return ConvWorkload(
+            batch, channels[0], *sides, channels[1], kernel, stride, padding, dilation, count
+        )
+
+    return draw_one()
+
+
+CHANNELS = st.sampled_from([1, 2, 3, 4, 7, 8, 12, 13, 16, 24, 32, 37, 48])
+DENSE_CONVS = convolutions(st.tuples(st.just(1), CHANNELS, CHANNELS))
+GROUPED = convolutions(
+    st.tuples(st.integers(2, 4), st.sampled_from([1, 3, 8]), st.sampled_from([1, 2, 5, 16]))
+)
+DEPTHWISE = convolutions(
+    st.tuples(CHANNELS.filter(lambda c: c > 1), st.just(1), st.sampled_from([1, 1, 2, 3]))
+)
+UNDILATED = st.builds(
+    lambda channels, sides, kernel, stride, batch, padding: ConvWorkload(
+        batch, channels[0], *sides, channels[1], kernel, stride, padding
+    ),
+    st.tuples(st.sampled_from([8, 12, 16, 24, 32]), st.sampled_from([8, 12, 16, 40, 48])),
+    st.tuples(st.integers(7, 13), st.integers(7, 13)),
+    st.sampled_from([(3, 3), (3, 3), (5, 5), (1, 7), (7, 1), (1, 3), (3, 2), (4, 4), (7, 7)]),
+    st.sampled_from([(1, 1), (1, 1), (2, 2), (1, 2), (2, 1)]),
+    st.integers(1, 2),
+    st.tuples(*[st.integers(0, 2)] * 4),
+)
+TINY_IMAGES = st.builds(
+    lambda batch, channels, kernel, sides, padding, dilation: ConvWorkload(
+        batch,
+        channels[0],
+        *(
+            max(1, sides[i] + dilation * (kernel[i] - 1) - padding[i] - padding[i + 2])
+            for i in (0, 1)
+        ),
+        channels[1],
+        kernel,
+        padding=padding,
+        dilation=(dilation, dilation),
+    ),
+    st.integers(3, 11),
+    st.tuples(CHANNELS, CHANNELS),
+    st.sampled_from([(1, 1), (2, 3), (3, 3), (5, 1)]),
+    st.sampled_from([(1, 1), (1, 2), (2, 1)]),
+    st.tuples(*[st.integers(0, 1)] * 4),
+    st.integers(1, 2),
+)
+FEATURES = st.integers(1, 40) | st.sampled_from([64, 67, 128])
+LAYERS = st.builds(DenseWorkload, st.integers(1, 17), FEATURES, FEATURES)
+MANY_ROWS = st.builds(DenseWorkload, st.integers(2, 60), FEATURES, FEATURES)
+
+
+@st.composite
+def products(draw: st.DrawFn) -> Workload:
+    """Matrices of any order of their axes; the first of two batch axes may broadcast."""
+    size = st.integers(1, 40)
+    rows, inner, columns, heads = draw(size), draw(size), draw(size), draw(st.integers(1, 3))
+    shapes = [(heads, rows, inner), (draw(st.sampled_from([1, heads])), inner, columns)]
+    axes = [tuple(draw(st.permutations(range(3)))) for _ in shapes]
+    stored = [
+        tuple(shape[order.index(axis)] for axis in range(3))
+        for shape, order in zip(shapes, axes, strict=True)
+    ]
+    return MatmulWorkload(*stored, *axes)
+
+
+MOVES = CHANNELS.flatmap(
+    lambda channels: st.builds(
+        TransformWorkload,
+        st.integers(1, 2),
+        st.just(channels),
+        st.integers(1, 9),
+        st.integers(1, 9),
+        st.sampled_from((0, *factors(channels))),
+        st.sampled_from((0, *factors(channels))),
+    )
+)
+
+
+def quantized(conv: ConvWorkload) -> Workload:
+    """The same of integers: types and a zero point that its shape picks."""
+    pick = hash(conv)
+    zeros = (0, 1, 127, 128, 255)
+    types = U8S16 if pick % 3 == 0 else U8S8
+    return replace(conv, types=types, pad_value=zeros[pick % len(zeros)])
+
+
+# Where a template takes but few workloads, they are drawn right away; others see all convolutions.
+DRAWN: dict[str, st.SearchStrategy[Workload]] = {
+    ConvConfig.template: DENSE_CONVS | GROUPED,
+    IntegerConfig.template: (DENSE_CONVS | GROUPED).map(quantized),
+    IntegerWinogradConfig.template: UNDILATED.map(
+        lambda conv: replace(quantized(conv), types=U8S8)
+    ),
+    DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
+    DeformConfig.template: deformables(),
+    DenseConfig.template: LAYERS,
+    IntegerDenseConfig.template: (LAYERS | MANY_ROWS).map(
+        lambda layer: replace(layer, types=(U8S8, U8S8, U8S16)[hash(layer) % 3])
+    ),
+    GemmConfig.template: MANY_ROWS,
+    MatmulConfig.template: products(),
+    Im2colConfig.template: TINY_IMAGES,
+    TransformConfig.template: MOVES.filter(lambda move: move.before != move.after),
+}
+
+
+def draw_workload(data: st.DataObject, template: str, cpu: Cpu) -> Workload:
+    drawn = DRAWN.get(template, UNDILATED | DENSE_CONVS)
+    accepts = TEMPLATES[template].accepts
+    return data.draw(drawn.filter(lambda workload: accepts(workload, cpu)), "workload")

@@ -1,0 +1,66 @@
+"""What a scheduled function computes and how, as a short key: equal keys mean equal machine code.
+
+Names do not count: the same layer has other variables in another network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import keyword
+import re
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir.transform import PassContext
+from tvm.target import Target
+
+GLOBAL_SYMBOL = "global_symbol"
+# Python's words and TVMScript's prefix, which the script has beside names.
+_WORDS = frozenset([*keyword.kwlist, "T", "range"])
+# A string, or a name: one behind a dot is an attribute, one before "=" a parameter's.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(\.?)\b([A-Za-z_]\w*)\b(=?)')
+# Names in strings: of blocks and of the variables that the signature needs.
+_NAMED = re.compile(r'^(?:#.*|\w+ = TypeVar\(.*\))\n|(?<=T\.sblock\()"[^"]*"', re.MULTILINE)
+
+
+def kernel_key(func: tirx.PrimFunc, target: Target, options: Mapping[str, object]) -> str:
+    """Forty hex digits for a function, where ``options`` are those of the passes.
+
+    The script shows attributes that are objects, and floats, in short; TVM's own hash (of 64 bits)
+    covers them.
+    """
+    bare = func.without_attr(GLOBAL_SYMBOL)
+    context = PassContext.current()
+    about = [
+        _tvm_version(),
+        str(target),
+        context.opt_level,
+        sorted(map(str, context.required_pass)),
+        sorted(map(str, context.disabled_pass)),
+        sorted(options.items()),
+        tvm_ffi.structural_hash(bare),
+        nameless(bare.script(show_meta=False)),
+    ]
+    return hashlib.sha256(repr(about).encode()).hexdigest()[:40]
+
+
+def nameless(script: str) -> str:
+    """A script with its names numbered in the order in which they come; other names stay others."""
+    numbers: dict[str, str] = {}
+
+    def numbered(found: re.Match[str]) -> str:
+        dot, name, equals = found.groups()
+        if name is None or dot or equals or name in _WORDS:
+            return found[0]
+        return numbers.setdefault(name, f"v{len(numbers)}")
+
+    return _TOKEN.sub(numbered, _NAMED.sub("", script))
+
+
+def _tvm_version() -> str:
+    try:
+        return version("apache-tvm")
+    except PackageNotFoundError:
+        return "unknown"

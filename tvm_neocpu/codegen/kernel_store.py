@@ -1,0 +1,190 @@
+"""Kernels from the user's cache folder, one object file each: what was compiled once is linked.
+
+Networks of a family share kernels, a tuner's candidates are those of the build that follows. Files
+are found by what a kernel computes (:mod:`.kernel_key`), whoever compiled it.
+
+    conv2d_add, conv2d_add1, ...  ->  kernel_3f2a..., kernel_90b1...    keys
+                                  ->  3f2a....kernel                    an object and its SHA-256
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+from tvm import tirx
+from tvm.ir.transform import PassContext
+from tvm.target import Target
+
+from tvm_neocpu.cache_folder import KERNEL, CacheFolder, cache_folder
+from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
+from tvm_neocpu.codegen.kernels import build_module, options_of
+from tvm_neocpu.core.cores import physical_cores
+from tvm_neocpu.core.errors import ModuleFileError, first_line
+from tvm_neocpu.runtime.linker import c_compiler, link
+
+_SHA_BYTES = hashlib.sha256().digest_size
+_FOLDER: ContextVar[Path | None] = ContextVar("folder", default=None)
+
+
+@dataclass(frozen=True)
+class KernelObject:
+    """Machine code of one function, as an object file's content."""
+
+    symbol: str
+    content: bytes
+
+    def write(self, folder: str | Path) -> str:
+        """The path of the object file."""
+        path = Path(folder) / f"{self.symbol}.o"
+        path.write_bytes(self.content)
+        return str(path)
+
+
+class KernelStore:
+    """Objects of kernels for one target; ``compiled`` counts those that LLVM had to write."""
+
+    def __init__(self, folder: Path, target: Target) -> None:
+        self._folder = CacheFolder(folder, suffix=KERNEL)
+        self._target = target
+        self.compiled = 0
+
+    def objects(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, KernelObject]:
+        """By the functions' names; functions that are equal but for names share one.
+
+        Only those that are not in the folder are compiled, by a thread for each core. Kernels that
+        another process compiles just now are left to it.
+        """
+        context = PassContext.current()
+        options = options_of(context)
+        keys = {name: kernel_key(func, self._target, options) for name, func in functions.items()}
+        wanted = {key: functions[name] for name, key in keys.items()}
+        found = {key: self._read(key) for key in wanted}
+        missing = [key for key, known in found.items() if known is None]
+
+        def make(key: str, wait: bool) -> KernelObject | None:
+            return self._make(key, wanted[key], context, wait)
+
+        with ThreadPoolExecutor(physical_cores()) as pool:
+            for wait in (False, True):
+                made = pool.map(lambda key, wait=wait: make(key, wait), missing)
+                found.update(zip(missing, made, strict=True))
+                missing = [key for key in missing if found[key] is None]
+        if wanted:
+            self._folder.drop_old(*wanted)
+        objects = {key: known for key, known in found.items() if known is not None}
+        return {name: objects[key] for name, key in keys.items()}
+
+    def _make(
+        self, key: str, func: tirx.PrimFunc, context: PassContext, wait: bool
+    ) -> KernelObject | None:
+        """Compile a kernel; ``None`` if somebody else does and this one does not ``wait``."""
+        with self._folder.locked(key, wait) as alone:
+            if not alone:
+                return None
+            known = self._read(key)  # somebody may have made it meanwhile
+            if known is not None:
+                return known
+            made = self._compile(key, func, context)
+            self._folder.write(key, lambda path: _save(made.content, path))
+            self.compiled += 1
+            return made
+
+    def _compile(self, key: str, func: tirx.PrimFunc, context: PassContext) -> KernelObject:
+        symbol = f"kernel_{key}"
+        named = func.with_attr(GLOBAL_SYMBOL, symbol)
+        module = build_module({symbol: named}, self._target, context)
+        with _scratch() as folder:
+            module.write_to_file(f"{folder}/kernel.o")
+            return KernelObject(symbol, Path(folder, "kernel.o").read_bytes())
+
+    def _read(self, key: str) -> KernelObject | None:
+        content = self._folder.read(key, _load)
+        return None if content is None else KernelObject(f"kernel_{key}", content)
+
+
+def store_for(target: Target, folder: Path | None = None) -> KernelStore | None:
+    """The store of kernels for this machine in the user's cache folder, or in another one.
+
+    ``None`` where the cache is switched off, or nothing links objects.
+    """
+    place = folder or cache_folder()
+    return None if place is None or c_compiler() is None else KernelStore(place, target)
+
+
+@contextlib.contextmanager
+def kernels_kept(folder: Path) -> Iterator[None]:
+    """Networks that are compiled inside, in this thread, consist of objects out of ``folder``.
+
+    They run once they are exported.
+    """
+    token = _FOLDER.set(folder)
+    try:
+        yield
+    finally:
+        _FOLDER.reset(token)
+
+
+def current_store(target: Target) -> KernelStore | None:
+    """The store that :func:`kernels_kept` asks for."""
+    folder = _FOLDER.get()
+    return None if folder is None else store_for(target, folder)
+
+
+def static_libraries(objects: Sequence[KernelObject]) -> tuple[tvm.runtime.Module, ...]:
+    """Objects as modules that an export links; they do not run."""
+    with _scratch() as folder:
+        return tuple(
+            tvm.runtime.load_static_library(each.write(folder), [each.symbol])
+            for each in dict.fromkeys(objects)
+        )
+
+
+def loaded(objects: Sequence[KernelObject]) -> tvm.runtime.Module:
+    """Objects linked and loaded into this process, to be asked for their symbols."""
+    with _scratch() as folder:
+        library = f"{folder}/kernels.so"
+        files = [each.write(folder) for each in dict.fromkeys(objects)]
+        link(library, files, "load kernels")
+        return tvm.runtime.load_module(library)
+
+
+@contextlib.contextmanager
+def _scratch() -> Iterator[str]:
+    """A folder for a moment. Raises ModuleFileError where there is no place for it."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="neocpu-", ignore_cleanup_errors=True) as folder:
+            yield folder
+    except OSError as error:
+        raise ModuleFileError(f"cannot write kernels: {first_line(error)}") from error
+
+
+def _save(content: bytes, path: Path) -> None:
+    """Write an entry under another name first: no reader meets half of it."""
+    draft = path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_ident()}")
+    try:
+        draft.write_bytes(content + hashlib.sha256(content).digest())
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _load(path: Path) -> bytes:
+    """An entry's object. Raises ModuleFileError for one that is damaged."""
+    try:
+        whole = path.read_bytes()
+    except OSError as error:
+        raise ModuleFileError(f"it cannot be read: {first_line(error)}") from error
+    content = whole[:-_SHA_BYTES]
+    if not content or hashlib.sha256(content).digest() != whole[-_SHA_BYTES:]:
+        raise ModuleFileError("it is damaged: its checksum is another")
+    return content
