@@ -18,16 +18,18 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import tvm_ffi
 from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.core.weight_transform import WeightTransform
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
 from tvm_neocpu.runtime.tensors import as_array, zeros
+
+if TYPE_CHECKING:
+    from tvm_neocpu.core.weight_transform import WeightTransform
 
 MARK = b"NEOCPU-3"
 # Mark, bytes of code, start and bytes of weights, start and bytes of the table, CRC of the weights,
@@ -236,6 +238,8 @@ def _weight(row: Sequence[Any]) -> Weight:
     at, shape, dtype, *transform = row
     made = None
     if transform:
+        from tvm_neocpu.core.weight_transform import WeightTransform  # 3 ms, and few files need it
+
         fields = {
             name: tuple(map(tuple, value)) if name in ("down", "across") else value
             for name, value in transform[0].items()
