@@ -117,8 +117,8 @@ def search_graph(
     before: the seconds of earlier stages by field name. folded: the module that the plan is applied
     to, if there is one.
     """
-    (schemes, price), candidates_s = timed(known_costs, graph, cpu, History(cpu.name, cpu.cores))
-    layout_graph, layout_graph_s = timed(build_layout_graph, graph, schemes, price)
+    (schemes, *prices), candidates_s = timed(known_costs, graph, cpu, History(cpu.name, cpu.cores))
+    layout_graph, layout_graph_s = timed(build_layout_graph, graph, schemes, *prices)
     solution, solve_s = timed(solve, layout_graph.problem)
     explained, explain_s = timed(explain, layout_graph, solution)
     apply_s = None

@@ -32,13 +32,13 @@ HEADINGS = (
     "commit",
 )
 NOTE = (
-    "Predicted: the search's sum (convolutions, dense layers and layout transforms) plus "
-    "everything else (pooling, concats, softmax), which was timed once inside the network of the "
-    "global plan. Measured: the median of runs that are interleaved with those of the other plans, "
-    "each plan in a process of its own. Rank correlation: Spearman's, over all plans (global, "
-    "greedy, one layout for all, random). Global over greedy: the greedy plan's measured time over "
-    "the global plan's, with the quartiles of the pairs of runs; above 1, global is faster. The "
-    "same holds for the predicted gain and for one layout over global."
+    "Predicted: the search's sum (convolutions, dense layers, pools and joins, layout transforms) "
+    "plus everything else (softmax; in older reports pools and joins, too), which was timed once "
+    "inside the network of the global plan. Measured: the median of runs that are interleaved with "
+    "those of the other plans, each plan in a process of its own. Rank correlation: Spearman's, "
+    "over all plans (global, greedy, one layout for all, random). Global over greedy: the greedy "
+    "plan's measured time over the global plan's, with the quartiles of the pairs of runs; above "
+    "1, global is faster. The same holds for the predicted gain and for one layout over global."
 )
 
 
@@ -96,13 +96,21 @@ def plans(network: dict[str, Any]) -> str:
         [
             " = ".join(plan["names"]),
             f"{plan['convolutions_ms']:.3f}",
+            f"{plan.get('sweeps_ms', 0.0):.3f}",  # older reports have none
             f"{plan['transforms_ms']:.3f}",
             f"{network['everything_else_ms']:.3f}",
             *_times(plan),
         ]
         for plan in network["plans"]
     ]
-    parts = ("plan", "convolutions", "transforms", "everything else", *HEADINGS[1:4])
+    parts = (
+        "plan",
+        "convolutions",
+        "pools, joins",
+        "transforms",
+        "everything else",
+        *HEADINGS[1:4],
+    )
     return table(parts, rows)
 
 

@@ -25,11 +25,13 @@ from tvm_neocpu.frontend.sample_inputs import sample_inputs
 from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, schedule_module
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
+from tvm_neocpu.relay_passes.lowering.find_sweeps import SweepFinder
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
 from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.schedule_function import anchor_of
+from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.tuning.in_network.machine import Lowered, Scheme
 
 
@@ -55,10 +57,12 @@ class FoldedNetwork:
             altered = run_passes(altered, ViewTransforms())
         configs = plan.by_layout(self.graph)
         computed = compute_templates(altered, configs, self.cpu, only_sizes=views)
+        sweeps = SweepFinder(self.graph)
         schemes = {
-            str(var.name_hint): scheme
+            name: scheme
             for var, func in computed.functions.items()
-            if isinstance(func, tirx.PrimFunc) and (scheme := _scheme_of(func)) is not None
+            if isinstance(func, tirx.PrimFunc)
+            and (scheme := _scheme_of(name := str(var.name_hint), func, sweeps)) is not None
         }
         return Lowered(schedule_module(computed, self.cpu, fused=not views), schemes)
 
@@ -98,6 +102,9 @@ def _open_with(
     return open_onnx(content, shapes, target)
 
 
-def _scheme_of(func: tirx.PrimFunc) -> Scheme | None:
+def _scheme_of(name: str, func: tirx.PrimFunc, sweeps: SweepFinder) -> Scheme | None:
     anchor = anchor_of(Schedule(func))
-    return None if anchor is None else (anchor.workload, anchor.config)
+    if anchor is not None:
+        return anchor.workload, anchor.config
+    sweep = sweeps.find(name, func)
+    return None if sweep is None else (sweep, SweepConfig())

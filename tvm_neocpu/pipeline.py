@@ -41,6 +41,7 @@ from tvm_neocpu.relay_passes.integer_operators import IntegerOperators, is_quant
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
+from tvm_neocpu.relay_passes.note_weight_bits import NoteWeightBits
 from tvm_neocpu.relay_passes.order_calls import OrderCalls
 from tvm_neocpu.relay_passes.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
@@ -52,6 +53,7 @@ from tvm_neocpu.topi.cost.speed_check import warn_if_slow
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.shared_weights import sharing_schemes
+from tvm_neocpu.tuning.sweep_costs import SweepCosts
 from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 Schemes = Mapping[Workload, Sequence[Candidate]]
@@ -140,7 +142,8 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         ComputedFilters(),  # makes products for the next pass
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
         PadChannels(cpu),  # the passes above would work on its zeros too
-        AbsorbZeroPoints(),  # last: the passes above know conv2d only
+        AbsorbZeroPoints(),  # near the end: the passes above know conv2d only
+        NoteWeightBits(cpu),  # last: no pass above may change weights that were looked at
     )
 
 
@@ -161,19 +164,23 @@ def sharing_plan(
     graph: ConvGraph, models: Sequence[PlannedNetwork], cpu: Cpu, history: History
 ) -> Plan | None:
     """The fastest plan with the packed weights of one of the models; ``None`` if none has any."""
-    candidates, transform_seconds = known_costs(graph, cpu, history)
+    candidates, *prices = known_costs(graph, cpu, history)
     plans = []
     for model in models:
         schemes = sharing_schemes(graph, (model.graph, model.plan), candidates, cpu)
         if schemes is not None:
-            plans.append(choose_layouts(graph, schemes, transform_seconds))
+            plans.append(choose_layouts(graph, schemes, *prices))
     return min(plans, key=lambda plan: plan.seconds, default=None)
 
 
-def known_costs(graph: ConvGraph, cpu: Cpu, history: History) -> tuple[Schemes, TransformCosts]:
-    """Schemes and transforms with their times: measured, the cost model's where none was."""
+def known_costs(
+    graph: ConvGraph, cpu: Cpu, history: History
+) -> tuple[Schemes, TransformCosts, SweepCosts]:
+    """Schemes, transforms, sweeps with their times: measured, the cost model's where none was."""
     prices = TransformCosts.from_records(cpu, history.transforms(graph))
-    return candidates_of(graph, cpu, history.tried(graph.workloads), prices), prices
+    sweeps = SweepCosts.from_records(cpu, history.sweeps(graph))
+    tried = history.tried(graph.workloads)
+    return candidates_of(graph, cpu, tried, prices, sweeps), prices, sweeps
 
 
 def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +16,29 @@ from tvm import relax
 from tvm_neocpu import frontend
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError
 from tvm_neocpu.core.fallback import OnFallback, check_choice
+from tvm_neocpu.core.precision import (
+    BF16,
+    AccuracyData,
+    PrecisionError,
+    Request,
+    check_bf16,
+    request_of,
+)
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
 from tvm_neocpu.relay_passes.bind_shapes import InputShapes, at_shapes, open_inputs
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 if TYPE_CHECKING:
+    from tvm_neocpu.core.cpu import Cpu
+    from tvm_neocpu.frontend.source import Source
     from tvm_neocpu.runtime.built_module import BuiltModule
     from tvm_neocpu.runtime.module_info import Entry
     from tvm_neocpu.targets import TargetLike
 
 __all__ = ["build", "frontend"]
+
+_LOG = logging.getLogger(__name__)
 
 
 def build(
@@ -38,45 +51,64 @@ def build(
     shapes: Sequence[InputShapes] | None = None,
     max_batch: int = MAX_BATCH,
     cache: bool = True,
+    precision: str = "fp32",
+    max_error: float | None = None,
+    accuracy_data: AccuracyData | None = None,
     small_file: bool = False,
 ) -> BuiltModule:
     """Compile a network for a CPU; ``lib["default"](tvm.cpu())`` runs it.
 
-    ``target`` is a classic string, a dictionary or a TVM target. The default is the target in force
-    (``with tvm.target.Target(...)``), else this machine. ``params`` are the weights by name, TVM
-    tensors or arrays; they become constants. ``target_host`` is checked and then ignored, because a
-    CPU is its own host.
+        ``target`` is a classic string, a dictionary or a TVM target. The default is the target in force
+        (``with tvm.target.Target(...)``), else this machine. ``params`` are the weights by name, TVM
+        tensors or arrays; they become constants. ``target_host`` is checked and then ignored, because a
+        CPU is its own host.
 
-    ``fallback`` says what happens where no template takes an arithmetic-heavy operation (a 3-D
-    convolution, a product of two inputs), and TVM's own code computes it: ``"warn"`` gives one
-    FallbackWarning that lists all, ``"error"`` refuses, ``"ignore"`` says nothing.
+        ``fallback`` says what happens where no template takes an arithmetic-heavy operation (a 3-D
+        convolution, a product of two inputs), and TVM's own code computes it: ``"warn"`` gives one
+        FallbackWarning that lists all, ``"error"`` refuses, ``"ignore"`` says nothing.
 
-    A module with an open batch runs any batch: some batches up to ``max_batch`` get code of their
-    own, the others run as sums of these. ``shapes`` lists what a module with other open extents is
-    compiled for, each a mapping from input to shape; -1 leaves the batch open. All share weights in
-    one file. A shape that is not listed is compiled when it is first run, in this process alone.
+        A module with an open batch runs any batch: some batches up to ``max_batch`` get code of their
+        own, the others run as sums of these. ``shapes`` lists what a module with other open extents is
+        compiled for, each a mapping from input to shape; -1 leaves the batch open. All share weights in
+        one file. A shape that is not listed is compiled when it is first run, in this process alone.
 
-    The user's cache folder keeps the result and is asked first, unless ``cache`` is False or
-    ``TVM_NEOCPU_CACHE`` is ``off``. The library then runs from a file of the cache. To write it in
-    another format than ``.so``, or to show its source, it is compiled again, from ``mod``.
+        The user's cache folder keeps the result and is asked first, unless ``cache`` is False or
+        ``TVM_NEOCPU_CACHE`` is ``off``. The library then runs from a file of the cache. To write it in
+        another format than ``.so``, or to show its source, it is compiled again, from ``mod``.
 
-    ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
-    them, and whoever loads the file transforms them. The file is up to four times smaller; loading
-    takes longer, and the weights are memory of each process. Such a build is not cached.
+    <<<<<<< HEAD
+        ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
+        them, and whoever loads the file transforms them. The file is up to four times smaller; loading
+        takes longer, and the weights are memory of each process. Such a build is not cached.
 
-    Raises TargetError, ShapeError, FallbackError, NeoCpuError for an unknown ``fallback`` and for a
-    module whose ``main`` is no closed Relax function.
+        Raises TargetError, ShapeError, FallbackError, NeoCpuError for an unknown ``fallback`` and for a
+        module whose ``main`` is no closed Relax function.
+    =======
+        ``precision``: ``"int8"`` computes every layer in int8 that can, ``"auto"`` those that make the
+        network faster by prediction while its relative error at the outputs stays within ``max_error``
+        (default 0.03). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
+        first axis, a list of such, a folder or an .npz. Ranges come from it, and the error is checked
+        on it. ``mod`` must be as `from_onnx` made it, at fixed shapes.
+
+        Raises PrecisionError and CalibrationDataError for what these three say wrongly, BoundError for
+        an error that int8 cannot keep to; TargetError, ShapeError, FallbackError, NeoCpuError for an
+        unknown ``fallback`` and for a module whose ``main`` is no closed Relax function.
+    >>>>>>> main
     """
     from tvm_neocpu.specialize import build_networks
     from tvm_neocpu.targets import parse_target
 
     check_choice(fallback)
+    request = request_of(precision, max_error, accuracy_data)
     if not isinstance(mod_name, str):
         raise NeoCpuError(f"mod_name is the name in lib[name], not {mod_name!r}")
     compile_target = parse_target(target if target is not None else tvm.target.Target.current())
     if target_host is not None:
         parse_target(target_host)
     bound = _bind_params(_as_module(mod), params or {})
+    if request is not None and request.precision == BF16:
+        check_bf16(compile_target.cpu.name, compile_target.features)
+    source = None if request is None else _source(mod, params or {}, shapes is not None)
     if max_batch < 1:
         raise NeoCpuError(f"max_batch is at least 1, not {max_batch}")
     if shapes is not None and not shapes:
@@ -96,8 +128,11 @@ def build(
             return built.module, built.info.entries[0]
 
     def compile_all() -> BuiltModule:
+        built = networks
+        if request is not None and source is not None:
+            built = {"main": _in_precision(source, request, compile_target.cpu)}
         return build_networks(
-            networks,
+            built,
             compile_target,
             mod_name,
             fallback,
@@ -118,8 +153,35 @@ def build(
         "fallback": fallback,
         "max_batch": max_batch,
         "inputs": inputs,
+        "precision": request.key if request else [],
     }
     return cached_network(networks, options, compile_all, on_demand)
+
+
+def _source(mod: Any, params: Mapping[str, Any], many_shapes: bool) -> Source:
+    """The ONNX model behind the module: quantising works on that."""
+    from tvm_neocpu.frontend.source import source_of
+
+    if many_shapes:
+        raise PrecisionError("precision= takes one shape at a time: leave out shapes=")
+    source = None if params else source_of(mod)
+    if source is None:
+        raise PrecisionError(
+            "precision= quantises the ONNX model: give relay.build the module as "
+            "relay.frontend.from_onnx made it, of fixed shapes and with its weights inside"
+        )
+    return source
+
+
+def _in_precision(source: Source, request: Request, cpu: Cpu) -> tvm.IRModule:
+    """The module of the model that was chosen instead; the log says what was."""
+    from tvm_neocpu.precision.choose import choose_precision
+    from tvm_neocpu.tuning.database.history import current_history
+
+    chosen = choose_precision(source.model, source.shapes, request, cpu, current_history(cpu))
+    for line in chosen.report.lines():
+        _LOG.info(line)
+    return frontend.from_onnx(chosen.model, source.shapes)[0]
 
 
 def _passes_are_ours() -> bool:

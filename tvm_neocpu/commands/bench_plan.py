@@ -73,7 +73,7 @@ def _compare(spec: str, settings: _Settings) -> NetworkPlans:
     graph = ExtractConvGraph(cpu)(pipeline.fold(mod, cpu))
     history = current_history(cpu)
     plans = plans_of(graph, cpu, history, settings.randoms, settings.seed)
-    schemes, _ = pipeline.known_costs(graph, cpu, history)
+    schemes, *_ = pipeline.known_costs(graph, cpu, history)
     prices = {
         (w, scheme.config): scheme.seconds for w, found in schemes.items() for scheme in found
     }

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.precision import add_precision_options, in_precision, layers_table
 from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explain_model import explain_model
@@ -40,11 +41,15 @@ def _explain(argv: list[str]) -> int:
     cpu = parse_target(cli.target_text(options.target, flags)).cpu
     name, model = cli.load_network(options.models[0])
     shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))
+    model, precision = in_precision(name, model, shapes, options, flags)
     logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
     with logs:
         network = explain_model(name, model, shapes, cpu)
     table.show(network)
-    cli.write_report(options.json, as_json(network))
+    if precision is not None:
+        cli.console(width=100).print(layers_table(name, precision))
+    about = {"precision": precision.as_json()} if precision else {}
+    cli.write_report(options.json, as_json(network) | about)
     if options.html:
         with cli.writing(options.html):
             options.html.write_text(page.render(network), encoding="utf-8")
@@ -54,6 +59,7 @@ def _explain(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu.explain", description=DESCRIPTION)
     cli.add_common_options(parser)
+    add_precision_options(parser)
     parser.add_argument(
         "--html", type=Path, metavar="F", help="write one page with the graph drawn to this file"
     )

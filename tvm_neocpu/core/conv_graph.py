@@ -25,12 +25,40 @@ class NodeKind(str, Enum):
     BOUNDARY = "boundary"
 
 
+class SweepKind(str, Enum):
+    """What a sweep does with each element: a window's max or sum, a sum over the image, a copy."""
+
+    POOL = "pool"
+    REDUCE = "reduce"
+    MOVE = "move"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A call without a template that reads and writes feature maps in one layout.
+
+    A pool, a mean over the image, a concat or slice that copies, an addition that no convolution
+    takes along. ``inputs`` and ``output`` are logical (N, C, H, W); ``taps`` elements are read for
+    one of the output.
+    """
+
+    kind: SweepKind
+    inputs: tuple[Shape4, ...]
+    output: Shape4
+    taps: int = 1
+    dtype: str = "float32"
+
+
 @dataclass(frozen=True)
 class GraphNode:
     """``id`` is stable: a hash of the operation and of everything upstream of it.
 
     ``out_shape`` is the logical (N, C, H, W) it produces. A join lists in ``join_channels`` the
     channel counts that its block must divide (a concat's inputs, else the one common count).
+
+    ``sweeps`` run on what the node writes, in its layout: its own one, of a join, and those of the
+    operations that follow it. ``read_sweeps`` make what a convolution reads; a template that
+    computes its input as it reads takes them along, others need them as calls of their own.
     """
 
     id: str
@@ -39,6 +67,8 @@ class GraphNode:
     out_shape: Shape4
     workload: Workload | None = None
     join_channels: tuple[int, ...] = ()
+    sweeps: tuple[Sweep, ...] = ()
+    read_sweeps: tuple[Sweep, ...] = ()
 
 
 # What tensors consist of unless an edge says otherwise.

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.conv_graph import (
+    ConvGraph,
+    GraphEdge,
+    GraphNode,
+    NodeKind,
+    Shape4,
+    Sweep,
+)
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, is_feature_map
 from tvm_neocpu.relay_passes.layouts.node_identity import identities_of
+from tvm_neocpu.relay_passes.layouts.sweeps import Sweeps, sweeps_of
 from tvm_neocpu.relay_passes.layouts.table import decided_flow
 from tvm_neocpu.relay_passes.operators.table import read_decision
 
@@ -47,7 +55,7 @@ class ExtractConvGraph:
             walk.begin(function.params)
             for region in regions_of(function):
                 walk.visit_region(region)
-        return ConvGraph(tuple(walk.nodes), tuple(walk.edges))
+        return ConvGraph(tuple(map(walk.with_sweeps, walk.nodes)), tuple(walk.edges))
 
 
 @dataclass
@@ -55,7 +63,8 @@ class _Walk:
     """State of one traversal; ``decided_by`` maps a variable to the node that decides its layout.
 
     It has the variables of the region that is being visited. ``tensors`` has the names of tensors
-    that enter a region.
+    that enter a region. ``sweeps`` has those of each node, ``read_sweeps`` those that it reads
+    through. ``squeezed`` are followers that are no feature maps any more: means without axes.
     """
 
     cpu: Cpu
@@ -65,6 +74,14 @@ class _Walk:
     decided_by: dict[relax.Var, str] = field(default_factory=dict)
     tensors: dict[relax.Var, str] = field(default_factory=dict)
     numbered: Counter[str] = field(default_factory=Counter)
+    squeezed: dict[relax.Var, str] = field(default_factory=dict)
+    sweeps: dict[str, list[Sweep]] = field(default_factory=dict)
+    read_sweeps: dict[str, tuple[Sweep, ...]] = field(default_factory=dict)
+
+    def with_sweeps(self, node: GraphNode) -> GraphNode:
+        """The node with the sweeps that were found for it since."""
+        own, read = tuple(self.sweeps.get(node.id, ())), self.read_sweeps.get(node.id, ())
+        return replace(node, sweeps=own, read_sweeps=read) if own or read else node
 
     def begin(self, parameters: Sequence[relax.Var]) -> None:
         """A new function; its first region reads the parameters."""
@@ -78,7 +95,17 @@ class _Walk:
             self._enter(var)
         for binding in region.bindings:
             self._visit(binding.var, binding.value)
+        self._take_sweeps(sweeps_of(region, self.cpu))
         self._leave(region.outputs)
+
+    def _take_sweeps(self, found: Sweeps) -> None:
+        """Give each sweep to the node that decides the layout it runs in."""
+        for var, sweep in found.own.items():
+            node = self.decided_by.get(var) or self.squeezed.get(var)
+            if node is not None:
+                self.sweeps.setdefault(node, []).append(sweep)
+        for var, read in found.read.items():
+            self.read_sweeps[self.ids[var]] = read
 
     def _enter(self, var: relax.Var) -> None:
         """A tensor from another region, which enters in plain NCHW."""
@@ -110,8 +137,9 @@ class _Walk:
             self._add_boundary(var, value)
 
     def _follow(self, var: relax.Var, operand: relax.Expr) -> None:
-        if operand in self.decided_by and is_feature_map(var):
-            self.decided_by[var] = self.decided_by[operand]
+        if operand in self.decided_by:
+            followers = self.decided_by if is_feature_map(var) else self.squeezed
+            followers[var] = self.decided_by[operand]
 
     def _add_workload(self, var: relax.Var, value: relax.Expr, flow: Flow) -> None:
         found = read_decision(value)

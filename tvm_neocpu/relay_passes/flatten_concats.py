@@ -31,19 +31,19 @@ class FlattenConcats:
 
 
 def _flattened(scope: Scope, value: relax.Expr) -> relax.Expr | None:
-    axis = _axis(value)
+    axis = concat_axis(value)
     if axis is None:
         return None
     parts: list[relax.Expr] = []
     for field in value.args[0]:
         inner = scope.definition(field)
-        parts.extend(inner.args[0] if _axis(inner) == axis else [field])
+        parts.extend(inner.args[0] if concat_axis(inner) == axis else [field])
     if len(parts) == len(value.args[0]):
         return None
     return relax.op.concat(parts, axis=axis)
 
 
-def _axis(value: relax.Expr) -> int | None:
+def concat_axis(value: relax.Expr | None) -> int | None:
     """A concat's axis, counted from the front; ``None`` for any other expression."""
     if call_of(value, "relax.concat") is None or not isinstance(value.args[0], relax.Tuple):
         return None

@@ -24,6 +24,7 @@ from tvm_neocpu.topi.dense_gemm.implementation import DENSE_GEMM
 from tvm_neocpu.topi.dense_integer.implementation import DENSE_INTEGER
 from tvm_neocpu.topi.layout_transform.operator import LAYOUT_TRANSFORM, MOVE
 from tvm_neocpu.topi.operator import Implementation, Operator
+from tvm_neocpu.topi.sweep.operator import BY_TVM, SWEEP
 
 BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
     (BATCH_MATMUL, (BATCH_MATMUL_PACK,)),
@@ -31,6 +32,7 @@ BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
     (DEFORM_CONV2D, (SAMPLED_COLUMNS,)),
     (DENSE, (DENSE_PACK, DENSE_GEMM, DENSE_INTEGER)),
     (LAYOUT_TRANSFORM, (MOVE,)),
+    (SWEEP, (BY_TVM,)),
 )
 
 _OPERATORS: dict[str, Operator] = {operator.name: operator for operator, _ in BUILT_IN}

@@ -1,9 +1,8 @@
 """What the global search may choose among: measured schemes first, the cost model for the rest.
 
-What these seconds leave out: a join (an addition that is fused with no convolution, a concat), a
-pool, and a prologue that a template materialises count as nothing, whatever their layout. All are
-priced alike under every plan, so that a plan's predicted time is too low by them; a plan is chosen
-wrongly only where a layout makes one of them slower, which nobody has measured.
+What these seconds leave out: operations on plain NCHW alone (a softmax), and what a plan does to
+fusion, where it puts a transform between a convolution and its epilogue. Pools, concats that copy
+and prologues that a template does not take along have prices of their own (:mod:`.sweep_costs`).
 """
 
 from __future__ import annotations
@@ -13,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from statistics import median
+from typing import TypeAlias
 
 from tvm_neocpu.core.candidate import Candidate, layouts_of
-from tvm_neocpu.core.conv_graph import ConvGraph, Shape4
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
@@ -24,7 +24,11 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds
 from tvm_neocpu.topi.table import fits, refusal
 from tvm_neocpu.tuning.database.log import TuningLogWarning
+from tvm_neocpu.tuning.sweep_costs import SweepCosts
 from tvm_neocpu.tuning.transform_costs import TransformCosts
+
+# A convolution, and the shapes of the tensors that it reads and writes.
+Around: TypeAlias = tuple[GraphNode, Sequence[Shape4], Sequence[Shape4]]
 
 # NeoCPU, section 3.3.2, keeps at most about 100 schemes a convolution.
 MAX_SCHEMES = 100
@@ -40,58 +44,65 @@ def candidates_of(
     cpu: Cpu,
     records: Mapping[Workload, Sequence[Record]],
     transform_seconds: TransformCosts | None = None,
+    sweep_seconds: SweepCosts | None = None,
 ) -> dict[Workload, tuple[Candidate, ...]]:
     """Schemes for every workload of the graph; ``records`` are all of a workload's, ascending.
 
     A slow scheme is kept if its excess over the best one is less than the transforms that the best
-    one may need in its place (``transform_seconds``, by default the cost model's).
+    one may need in its place (``transform_seconds``, by default the cost model's), and less than
+    what sweeps take longer in the best one's layouts (``sweep_seconds``, likewise).
 
     Records whose config may not be used here do not count: a tile of Winograd's that the
     environment forbids, a template that nobody registered.
     """
     prices = transform_seconds or TransformCosts(cpu)
+    sweeps = sweep_seconds or SweepCosts(cpu)
     around = _edges_around(graph)
     found = {}
     for workload in graph.workloads:
         usable = _usable(workload, cpu, records.get(workload, ()))
-        saved = _Savings(around[workload], prices)
+        saved = _Savings(around[workload], prices, sweeps)
         found[workload] = _worth_keeping(_schemes(workload, cpu, usable), saved)
     return found
 
 
 @dataclass(frozen=True)
 class _Savings:
-    """Transforms that a scheme may save: those that put another one in its place.
+    """What a scheme may save: transforms that put another one in its place, and slower sweeps.
 
-    ``around`` are the shapes that one convolution of the workload reads and writes; of several the
-    dearest counts.
+    ``around`` are the convolutions of the workload with the shapes that each reads and writes; of
+    several the dearest counts.
     """
 
-    around: Sequence[tuple[Sequence[Shape4], Sequence[Shape4]]]
+    around: Sequence[Around]
     prices: TransformCosts
+    sweeps: SweepCosts
 
     def __call__(self, scheme: Candidate, other: Candidate) -> float:
         """Seconds of the transforms that ``other`` needs where the neighbours fit ``scheme``."""
         return max(
             sum(self.prices(shape, scheme.reads, other.reads) for shape in reads)
             + sum(self.prices(shape, other.writes, scheme.writes) for shape in writes)
-            for reads, writes in self.around
+            + self._beside(node, other)
+            - self._beside(node, scheme)
+            for node, reads, writes in self.around
         )
 
+    def _beside(self, node: GraphNode, scheme: Candidate) -> float:
+        return self.sweeps(node, scheme.reads, scheme.writes, scheme.config)
 
-def _edges_around(
-    graph: ConvGraph,
-) -> dict[Workload, list[tuple[list[Shape4], list[Shape4]]]]:
-    """By workload, what each of its convolutions reads and writes: (shapes, shapes)."""
+
+def _edges_around(graph: ConvGraph) -> dict[Workload, list[Around]]:
+    """By workload, each of its convolutions with the shapes that it reads and writes."""
     reads: dict[str, list[Shape4]] = {node.id: [] for node in graph.nodes}
     writes: dict[str, list[Shape4]] = {node.id: [] for node in graph.nodes}
     for edge in graph.edges:
         reads[edge.dst].append(edge.shape)
         writes[edge.src].append(edge.shape)
-    found: dict[Workload, list[tuple[list[Shape4], list[Shape4]]]] = {}
+    found: dict[Workload, list[Around]] = {}
     for node in graph.convs:
         if node.workload is not None:
-            found.setdefault(node.workload, []).append((reads[node.id], writes[node.id]))
+            found.setdefault(node.workload, []).append((node, reads[node.id], writes[node.id]))
     return found
 
 

@@ -13,7 +13,9 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_records
 from tvm_neocpu.tuning.in_network.board import Board, Estimate, Seat
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme
@@ -67,8 +69,11 @@ def seated(
     crew: Crew,
     known: History,
     choices: Choices,
+    make_record: MakeRecord,
 ) -> Board:
     """A seat for each workload, with what its calls take in the network as it is.
+
+    The board has the network's transforms and sweeps, too.
 
     Raises ChildError if the network as it is does not run.
     """
@@ -91,7 +96,8 @@ def seated(
         for config in seat.incumbent:
             tuner.observe(config, seat.seconds)
         seats[task.workload] = seat
-    return Board(seats, network)
+    beside = beside_records(runs, calls, 1.0, make_record)
+    return Board(seats, network, {record.workload: record for record in beside})
 
 
 def _taught(tasks: Sequence[Task], known: History, cpu: Cpu) -> Ranker:
@@ -100,7 +106,7 @@ def _taught(tasks: Sequence[Task], known: History, cpu: Cpu) -> Ranker:
     own = {task.workload for task in tasks}
     others = [workload for workload in known.best_records.recorded if workload not in own]
     for workload in others[-LESSONS:]:
-        if isinstance(workload, TransformWorkload):
+        if isinstance(workload, (TransformWorkload, SweepWorkload)):
             continue
         for record in known.best_records.ascending(workload)[:RECORDS_OF_LESSON]:
             predicted = predict_seconds(workload, record.config, cpu)

@@ -104,7 +104,14 @@ class TuningSession:
                 starting.result()
             self._startup = time.monotonic() - self._start
             self._board = seated(
-                tasks, tuners, self.graph, self.incumbent, workers, self.known, self.choices
+                tasks,
+                tuners,
+                self.graph,
+                self.incumbent,
+                workers,
+                self.known,
+                self.choices,
+                self._record,
             )
             self._keep_incumbents()
             contenders = Contenders(
@@ -128,6 +135,8 @@ class TuningSession:
 
     def _keep_incumbents(self) -> None:
         """The incumbent's own times, against which the ratios in the log are read."""
+        for record in self._board.beside.values():
+            self._keep(record)
         for seat in self._board.seats.values():
             if seat.unit != seat.seconds:  # a log has its time
                 continue
@@ -168,8 +177,13 @@ class TuningSession:
         return self.seconds - (time.monotonic() - self._start)
 
     def _search_records(self, records: Sequence[Record]) -> Plan:
-        """The global search over these records, and over the transforms that logs know."""
-        known = [r for found in self.known.transforms(self.graph).values() for r in found]
+        """The global search over these records, and over what logs know of transforms and sweeps.
+
+        Those that were timed in the session count instead.
+        """
+        logged = self.known.transforms(self.graph) | self.known.sweeps(self.graph)
+        timed = {record.workload for record in records}
+        known = [r for w, found in logged.items() if w not in timed for r in found]
         log = LogContents((*known, *records))
         features = self.cpu.features
         return self.search(History(self.cpu.name, self.cpu.cores, (log,), features=features))

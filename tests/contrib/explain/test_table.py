@@ -34,13 +34,14 @@ def test_plain_rows(network):
         "winograd F(4x4)",
         "16c -> 16c",
         "0.100",
+        "",
         "direct NCHW -> 32c",
         "~0.200",
         "+0.094",
         "reg_n=7 th_bn=2 parallel_oc",
     ]
-    assert rows[3][:6] == ["3", "add", "", "", "16c", ""]
-    assert rows[4][3:9] == ["dense", "NCHW -> NCHW", "~0.010", "-", "", ""]
+    assert rows[3][:7] == ["3", "add", "", "", "16c", "", ""]
+    assert rows[4][3:10] == ["dense", "NCHW -> NCHW", "~0.010", "", "-", "", ""]
     assert rows[6][:2] == ['<script>alert("1")</script>', "1: 64x8x8->64 3x3 p1"]
     assert rows[6][2:] == ["1x64x8x8", "NCHW -> 16c", "0.005", "impossible", "+0.094"]
 

@@ -15,6 +15,7 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import ranked
+from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.tuning.database.history import History
 
 
@@ -28,7 +29,8 @@ def test_single_calls_know_their_schemes_and_times(network: Network, graph: Conv
     priced = [scheme for scheme in schemes if isinstance(scheme[0], ConvWorkload)]
     assert {scheme[0] for scheme in priced} == set(graph.workloads)
     assert {scheme[1] for scheme in priced} == set(plan.configs.values())
-    assert any("pool" in call.name for call in calls if call.scheme is None)
+    (pool,) = (call for call in calls if "pool" in call.name)
+    assert pool.scheme is not None and isinstance(pool.scheme[0], SweepWorkload)
     assert not any(call.name.startswith("vm.builtin") for call in calls)
     assert len(runs) == 20 and min(runs) > 0
     assert all(call.seconds > 0 for call in calls)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
@@ -100,6 +101,24 @@ def test_options_hold_layouts_seconds_and_config() -> None:
     data, first, _, out = found.options
     assert data == out == (Option(NCHW, NCHW),)
     assert first[1] == Option(Layout(8), Layout(4), 2.0, ConvConfig(8, 4, 1))
+
+
+def test_what_runs_beside_a_node_costs_by_its_layouts_and_config() -> None:
+    """The second scheme of ``a`` is slower, but what follows it is cheaper in 4c."""
+
+    def beside(node: GraphNode, reads: Layout, writes: Layout, config: Config | None) -> float:
+        if node.id != "a":
+            return 0.0
+        assert config is not None and reads == Layout(8)
+        return {16: 5.0, 4: 0.5}[writes.block]
+
+    plain = build_layout_graph(CHAIN, CHAIN_SCHEMES, price)
+    found = build_layout_graph(CHAIN, CHAIN_SCHEMES, price, beside)
+    assert [option.sweeps for option in found.options[1]] == [5.0, 0.5]
+    assert found.options[1][0].total == pytest.approx(1.0 + 5.0)
+    for a, b in itertools.product((0, 1), repeat=2):
+        extra = (5.0, 0.5)[a]
+        assert cost(found, a=a, b=b) == pytest.approx(cost(plain, a=a, b=b) + extra)
 
 
 FORK = ConvGraph(

@@ -11,6 +11,7 @@ from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.topi.table import fits, operator_of
 from tvm_neocpu.tuning.database.staleness import MEASURED_BY, is_current
 
@@ -59,7 +60,7 @@ def readings_of(records: Iterable[Record], cpu: Cpu) -> Readings:
     last: dict[tuple[Workload, int, Config], Record] = {}
     for record in records:
         mine = record.cpu == cpu.name and record.ok and record.threads > 0
-        if mine and record.protocol in MEASURED_BY and not _is_transform(record):
+        if mine and record.protocol in MEASURED_BY and not _is_no_layer(record):
             last[record.workload, record.threads, record.config] = record
     groups: dict[tuple[Workload, int], list[Record]] = {}
     for (workload, threads, config), record in last.items():
@@ -94,8 +95,8 @@ def on(layers: Iterable[Layer], cpu: Cpu) -> tuple[Layer, ...]:
     return tuple(replace(layer, cpu=cpu.with_cores(layer.cpu.cores)) for layer in layers)
 
 
-def _is_transform(record: Record) -> bool:
-    return isinstance(record.workload, TransformWorkload)
+def _is_no_layer(record: Record) -> bool:
+    return isinstance(record.workload, (TransformWorkload, SweepWorkload))
 
 
 def _of_one_protocol(records: Sequence[Record]) -> list[Record]:

@@ -72,6 +72,7 @@ def _option(node: GraphNode, option: Option, found: Explanation) -> dict[str, An
         "reads": str(option.reads),
         "writes": str(option.writes),
         "seconds": option.seconds,
+        "sweep_seconds": option.sweeps,
         "measured": found.is_measured(node, option),
     }
 

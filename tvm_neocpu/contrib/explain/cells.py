@@ -8,8 +8,9 @@ from tvm_neocpu.core.fallback import Fallback
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow
 
 NODE_NOTE = (
-    f"{words.GUESSED} predicted by the cost model, not measured; whole network: extra ms of the "
-    "network with the runner-up, everything else chosen anew"
+    f"{words.GUESSED} predicted by the cost model, not measured; pools, joins: ms of what runs "
+    "beside the kernel in the layout that it writes; whole network: extra ms of the network with "
+    "the runner-up, everything else chosen anew"
 )
 NODE_HEADINGS = (
     "#",
@@ -18,12 +19,13 @@ NODE_HEADINGS = (
     "algorithm",
     "layouts",
     "ms",
+    "pools, joins",
     "runner-up",
     "its ms",
     "whole network",
     "schedule",
 )
-NODE_NUMBERS = ("#", "ms", "its ms", "whole network")
+NODE_NUMBERS = ("#", "ms", "pools, joins", "its ms", "whole network")
 
 TRANSFORM_NOTE = "the last two: extra ms of the whole network without this transform"
 TRANSFORM_HEADINGS = (
@@ -53,6 +55,7 @@ def node_cells(number: int, row: NodeRow, found: Explanation, name: str = "") ->
         words.algorithm(row.node, option) if option.config else "",
         words.layouts(option),
         words.own_ms(row.node, option, found),
+        words.beside_ms(option),
         *_runner_up_cells(row, found),
         words.schedule(option.config),
     ]
@@ -61,7 +64,7 @@ def node_cells(number: int, row: NodeRow, found: Explanation, name: str = "") ->
 def fallback_cells(fallback: Fallback) -> list[str]:
     """One cell for each of ``NODE_HEADINGS``, for an operation that the plan does not cover."""
     label = f"{fallback.operator} {fallback.what}"
-    return ["-", label, "", words.GENERIC, "", words.NO_TIME, "-", "", "", fallback.why]
+    return ["-", label, "", words.GENERIC, "", words.NO_TIME, "", "-", "", "", fallback.why]
 
 
 def _runner_up_cells(row: NodeRow, found: Explanation) -> list[str]:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import onnx
 
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork, explain_network
-from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks

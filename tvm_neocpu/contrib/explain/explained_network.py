@@ -43,8 +43,7 @@ def explain_network(
     name: str, graph: ConvGraph, cpu: Cpu, history: History, coverage: Coverage
 ) -> ExplainedNetwork:
     """The choices that a build would make now from what ``history`` knows; nothing is built."""
-    candidates, transform_seconds = known_costs(graph, cpu, history)
-    layout_graph = build_layout_graph(graph, candidates, transform_seconds)
+    layout_graph = build_layout_graph(graph, *known_costs(graph, cpu, history))
     solution = solve(layout_graph.problem)
     origin = f"a search over what is known ({solution.method}){_other_plans(graph, history)}"
     logged = usable_plan(history.plan(graph), graph, cpu)

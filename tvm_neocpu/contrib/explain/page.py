@@ -146,6 +146,7 @@ def _figures_of(network: ExplainedNetwork) -> list[tuple[str, str, str]]:
     transforms = f"{words.ms(found.transform_seconds)} ms"
     figures = [
         ("predicted", f"{words.ms(found.seconds)} ms", proof),
+        ("pools and joins", f"{words.ms(found.sweep_seconds)} ms", "beside the kernels"),
         ("layout transforms", transforms, f"{len(found.transforms)} kept"),
     ]
     if found.greedy_seconds is not None:

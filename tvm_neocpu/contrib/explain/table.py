@@ -66,10 +66,11 @@ def summary(network: ExplainedNetwork) -> Iterator[str]:
         yield f"{network.name}: time {words.NO_TIME}, the plan covers none of its operations"
         return
     kept = plural(len(found.transforms), "transform")
-    kernels = found.seconds - found.transform_seconds
+    kernels = found.seconds - found.transform_seconds - found.sweep_seconds
+    beside = f"{words.ms(found.sweep_seconds)} in pools and joins + " if found.sweep_seconds else ""
     yield (
         f"{network.name}: {words.ms(found.seconds)} ms predicted for "
-        f"{words.covered(network.coverage)} = {words.ms(kernels)} in kernels + "
+        f"{words.covered(network.coverage)} = {words.ms(kernels)} in kernels + {beside}"
         f"{words.ms(found.transform_seconds)} in {kept}; {words.proof(found, network.coverage)}"
     )
     if found.greedy_seconds is not None:

@@ -80,6 +80,11 @@ def own_ms(node: GraphNode, option: Option, explanation: Explanation) -> str:
     return ("" if explanation.is_measured(node, option) else GUESSED) + ms(option.seconds)
 
 
+def beside_ms(option: Option) -> str:
+    """The time of an option's pools and joins in milliseconds; empty where there are none."""
+    return ms(option.sweeps) if option.sweeps else ""
+
+
 def extra_ms(network_seconds: float | None, total: float) -> str:
     """The extra milliseconds of another network over this one's ``total``: ``"+0.030"``."""
     if network_seconds is None:

@@ -13,7 +13,15 @@ from tvm_neocpu.contrib.plans.result import DISTURBED, NetworkPlans, PlanResult
 from tvm_neocpu.contrib.plans.spread import GLOBAL
 
 _MILLI = 1e3
-HEADINGS = ("plan", "convolutions", "transforms", "everything else", "predicted", "measured")
+HEADINGS = (
+    "plan",
+    "convolutions",
+    "pools, joins",
+    "transforms",
+    "everything else",
+    "predicted",
+    "measured",
+)
 
 
 def show(networks: list[NetworkPlans], threads: int, console: Console) -> None:
@@ -42,6 +50,8 @@ def conclusions(network: NetworkPlans) -> list[str]:
         f"({low:.3f}-{high:.3f} for half of the pairs), {network.predicted_gain:.3f}x predicted",
         f"inside the network of the global plan: convolutions {network.conv_seconds * _MILLI:.3f} "
         f"ms, predicted {ours.priced.conv_seconds * _MILLI:.3f} ({timed:.0%} of it from the log); "
+        f"pools and joins {network.sweep_seconds * _MILLI:.3f} ms, predicted "
+        f"{ours.priced.sweep_seconds * _MILLI:.3f}; "
         f"transforms {network.transform_seconds * _MILLI:.3f} ms, predicted "
         f"{ours.priced.transform_seconds * _MILLI:.3f}",
     ]
@@ -69,6 +79,7 @@ def as_json(network: NetworkPlans) -> dict[str, Any]:
         "everything_else_ms": network.everything_else * _MILLI,
         "in_network": {
             "convolutions_ms": network.conv_seconds * _MILLI,
+            "sweeps_ms": network.sweep_seconds * _MILLI,
             "transforms_ms": network.transform_seconds * _MILLI,
         },
         "plans": [_plan_json(plan) for plan in network.plans],
@@ -86,6 +97,7 @@ def _plan_json(plan: PlanResult) -> dict[str, Any]:
         "names": plan.priced.names,
         "convolutions_ms": plan.priced.conv_seconds * _MILLI,
         "of_it_from_log_ms": plan.priced.timed_seconds * _MILLI,
+        "sweeps_ms": plan.priced.sweep_seconds * _MILLI,
         "transforms_ms": plan.priced.transform_seconds * _MILLI,
         "predicted_ms": plan.predicted * _MILLI,
         "measured_ms": plan.measured * _MILLI,
@@ -103,6 +115,7 @@ def _milliseconds(times: dict[str, Any]) -> dict[str, Any]:
 def _row(network: NetworkPlans, plan: PlanResult) -> list[str]:
     seconds = (
         plan.priced.conv_seconds,
+        plan.priced.sweep_seconds,
         plan.priced.transform_seconds,
         network.everything_else,
         plan.predicted,

@@ -11,7 +11,9 @@ from scipy.stats import spearmanr
 from tvm_neocpu.contrib.peers.compare import Timing
 from tvm_neocpu.contrib.plans.runner import CallTime, Scheme
 from tvm_neocpu.contrib.plans.spread import GLOBAL, GREEDY, PricedPlan
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.sweep.workload import SweepWorkload
 
 # Max difference of outputs, over the largest output: Winograd and the order of sums change them.
 SAME_ANSWER = 1e-3
@@ -79,7 +81,12 @@ class NetworkPlans:
     @property
     def transform_seconds(self) -> float:
         """Seconds of the global plan's layout transforms, measured in the network."""
-        return sum(c.seconds for c in self.calls if c.scheme and _is_transform(c))
+        return sum(c.seconds for c in self.calls if _is_of(c, TransformWorkload))
+
+    @property
+    def sweep_seconds(self) -> float:
+        """Seconds of the global plan's sweeps, measured in the network."""
+        return sum(c.seconds for c in self.calls if _is_of(c, SweepWorkload))
 
     @property
     def spearman(self) -> float | None:
@@ -130,7 +137,7 @@ def scheme_times(
     """
     found: dict[Scheme, list[CallTime]] = {}
     for call in calls:
-        if call.scheme is not None and not _is_transform(call):
+        if call.scheme is not None and not _is_of(call, TransformWorkload, SweepWorkload):
             found.setdefault(call.scheme, []).append(call)
     times = []
     for scheme, alike in found.items():
@@ -154,5 +161,5 @@ def median_calls(rounds: list[list[CallTime]]) -> tuple[CallTime, ...]:
     )
 
 
-def _is_transform(call: CallTime) -> bool:
-    return call.scheme is not None and isinstance(call.scheme[0], TransformWorkload)
+def _is_of(call: CallTime, *types: type[Workload]) -> bool:
+    return call.scheme is not None and isinstance(call.scheme[0], types)

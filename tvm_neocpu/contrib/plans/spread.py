@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
@@ -28,7 +28,7 @@ GLOBAL, GREEDY = "global", "greedy"
 
 @dataclass(frozen=True)
 class PricedPlan:
-    """A plan with the two parts of the search's sum, in seconds.
+    """A plan with the parts of the search's sum, in seconds: convolutions, sweeps, transforms.
 
     It has several ``names`` if several ways to choose gave the same plan. ``timed_seconds`` is the
     part of ``conv_seconds`` that comes from records; the cost model predicted the rest.
@@ -38,6 +38,7 @@ class PricedPlan:
     plan: Plan
     conv_seconds: float
     timed_seconds: float
+    sweep_seconds: float = 0.0
 
     @property
     def name(self) -> str:
@@ -45,12 +46,12 @@ class PricedPlan:
 
     @property
     def seconds(self) -> float:
-        """The search's sum: convolutions and transforms."""
+        """The search's sum."""
         return self.plan.seconds
 
     @property
     def transform_seconds(self) -> float:
-        return max(0.0, self.plan.seconds - self.conv_seconds)
+        return max(0.0, self.plan.seconds - self.conv_seconds - self.sweep_seconds)
 
 
 def plans_of(
@@ -92,6 +93,7 @@ def _priced(
         plan=plan_of(layout_graph, solution),
         conv_seconds=sum(option.seconds for _, option in picked),
         timed_seconds=sum(o.seconds for node, o in picked if (node.workload, o.config) in timed),
+        sweep_seconds=sum(option.sweeps for _, option in picked),
     )
 
 
@@ -104,9 +106,7 @@ def _distinct(priced: list[PricedPlan]) -> list[PricedPlan]:
             found.append(one)
             continue
         known = found[same[0]]
-        found[same[0]] = PricedPlan(
-            (*known.names, *one.names), known.plan, known.conv_seconds, known.timed_seconds
-        )
+        found[same[0]] = replace(known, names=(*known.names, *one.names))
     return found
 
 

@@ -11,14 +11,15 @@ from tvm import tirx
 
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
-from tvm_neocpu.contrib.onnx_nodes import OnnxNodes, kth_of_equal
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.frontend.onnx_nodes import OnnxNodes, kth_of_equal
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.topi.fused_block.template import layers_of
+from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.tuning.database.history import current_history
 from tvm_neocpu.tuning.in_network.machine import Scheme
@@ -108,7 +109,8 @@ def profile_network(
     nodes = OnnxNodes(network.model, network.shapes)
     workloads = [scheme[0] if scheme else None for scheme in schemes]
     names = nodes.names_of(workloads)
-    peaks = {types: peak_of(types) for types in {w.types for w in workloads if w} | {FP32}}
+    multiplied = {w.types for w in workloads if w and not isinstance(w, SweepWorkload)}
+    peaks = {types: peak_of(types) for types in multiplied | {FP32}}
     rows = tuple(
         _row(call, scheme, name, groups.get(call.name), peaks)
         for call, scheme, name in zip(found.calls, schemes, names, strict=True)
@@ -196,6 +198,8 @@ def _row(
     if scheme is None:
         return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
     workload, config = scheme
+    if isinstance(workload, SweepWorkload):
+        return ProfileRow(call, str(workload), PLAIN, "", "", 0)
     algorithm = implementation_of(config).describe(workload, config)
     layouts = _layouts(config)
     peak = peaks[workload.types]

@@ -27,8 +27,8 @@ Marked = dict[int, Mask]
 
 def fastest_schemes(layout_graph: LayoutGraph) -> Marked:
     """Greedy: every convolution takes its own fastest scheme, whatever its neighbours take."""
-    costs = layout_graph.problem.node_costs
-    return {i: _only(int(costs[i].argmin()), costs[i].size) for i in _convs(layout_graph)}
+    seconds = {i: [o.seconds for o in layout_graph.options[i]] for i in _convs(layout_graph)}
+    return {i: _only(int(np.argmin(own)), len(own)) for i, own in seconds.items()}
 
 
 def schemes_of_one_layout(layout_graph: LayoutGraph, layout: Layout) -> Marked:

@@ -15,8 +15,10 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.layout_graph import (
     LayoutGraph,
     Option,
+    SweepSeconds,
     TransformSeconds,
     build_layout_graph,
+    nothing,
 )
 from tvm_neocpu.global_search.problem.limits import Deadline
 from tvm_neocpu.global_search.problem.solution import Solution, is_closed
@@ -28,6 +30,7 @@ def choose_layouts(
     graph: ConvGraph,
     candidates: Mapping[Workload, Sequence[Candidate]],
     transform_seconds: TransformSeconds,
+    sweep_seconds: SweepSeconds = nothing,
     method: str = "auto",
     time_limit: float | None = None,
 ) -> Plan:
@@ -36,12 +39,12 @@ def choose_layouts(
     This is NeoCPU's global search (section 3.3.2). All times are seconds.
 
     candidates: at least one scheme for every workload of the graph.
-    transform_seconds: see :func:`build_layout_graph`.
+    transform_seconds, sweep_seconds: see :func:`build_layout_graph`.
     method, time_limit: see :func:`solve`.
 
     Raises what :func:`build_layout_graph` and :func:`solve` raise.
     """
-    layout_graph = build_layout_graph(graph, candidates, transform_seconds)
+    layout_graph = build_layout_graph(graph, candidates, transform_seconds, sweep_seconds)
     solution = solve(layout_graph.problem, method, time_limit)
     return plan_of(layout_graph, solution)
 

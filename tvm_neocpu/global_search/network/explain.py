@@ -107,8 +107,13 @@ class Explanation:
         """The sum of the transforms' seconds."""
         return sum(row.seconds for row in self.transforms)
 
+    @property
+    def sweep_seconds(self) -> float:
+        """The sum of the sweeps' seconds: pools, joins and what else runs beside the kernels."""
+        return sum(row.option.sweeps for row in self.nodes)
+
     def is_measured(self, node: GraphNode, option: Option) -> bool:
-        """Whether ``option.seconds`` was measured. The 0 seconds of a join never are."""
+        """Whether ``option.seconds``, those of a kernel, were measured."""
         return (node.workload, option.config) in self.measured
 
 

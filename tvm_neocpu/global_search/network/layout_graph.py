@@ -1,9 +1,10 @@
 """From a conv graph and candidate times to a :class:`LayoutProblem` (NeoCPU, section 3.3.2).
 
 A convolution's candidates are its (ic_bn, oc_bn) schemes with their fastest times. A join has one
-layout for all inputs and its output. A boundary has plain NCHW. An edge costs the transform from
-the layout that its source writes to the layout that its target reads, at the size of the tensor
-there.
+layout for all inputs and its output. A boundary has plain NCHW. What runs at a node beside its
+scheme (pools, concats that copy) costs by the layout that it runs in. An edge costs the transform
+from the layout that its source writes to the layout that its target reads, at the size of the
+tensor there.
 
 A tensor with several consumers is transformed once per layout, whoever reads it. So each layout
 that a consumer may read gets a node of its own with two candidates, "not made" and "made":
@@ -18,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
+from types import MappingProxyType
 
 import numpy as np
 
@@ -25,21 +27,47 @@ from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import FLOAT, ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.types import Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 
 # (shape, before, after), and the element type where it is not float32.
 TransformSeconds = Callable[..., float]
+# (node, layout that it reads, layout that it writes, config if any) -> seconds beside the config's.
+SweepSeconds = Callable[[GraphNode, Layout, Layout, Config | None], float]
+
+
+def nothing(node: GraphNode, reads: Layout, writes: Layout, config: Config | None) -> float:
+    """The price of sweeps that nobody priced."""
+    return 0.0
+
+
+NO_OTHERS: Mapping[str, Sequence[Candidate]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
 class Option:
-    """One candidate of a node: the layouts it reads and writes, its seconds, its config if any."""
+    """One candidate of a node: the layouts it reads and writes, its seconds, its config if any.
+
+    ``sweeps`` are the seconds of the node's sweeps under these layouts, beside its own ``seconds``.
+    ``types`` are given where it computes in another precision than the node's workload says.
+    """
 
     reads: Layout
     writes: Layout
     seconds: float = 0.0
     config: Config | None = None
+    sweeps: float = 0.0
+    types: Types | None = None
+
+    @property
+    def total(self) -> float:
+        """What the network pays at the node."""
+        return self.seconds + self.sweeps
+
+    def elements(self, edge: GraphEdge) -> str:
+        """The type of the elements that it reads of a tensor."""
+        return edge.dtype if self.types is None else self.types.data
 
 
 @dataclass(frozen=True)
@@ -66,6 +94,8 @@ def build_layout_graph(
     graph: ConvGraph,
     candidates: Mapping[Workload, Sequence[Candidate]],
     transform_seconds: TransformSeconds,
+    sweep_seconds: SweepSeconds = nothing,
+    others: Mapping[str, Sequence[Candidate]] = NO_OTHERS,
 ) -> LayoutGraph:
     """The layout problem of a network (NeoCPU, section 3.3.2).
 
@@ -73,14 +103,18 @@ def build_layout_graph(
     transform_seconds: ``transform_seconds(shape, before, after)`` is the time of transforming a
         tensor of logical shape (N, C, H, W), in seconds; 0 for a transform that moves nothing. Of
         other elements than float32 a fourth argument names the type.
+    sweep_seconds: the time of a node's sweeps by its layouts and config, in seconds; by default
+        they cost nothing.
+    others: node id -> further schemes of that node alone, such as those in another precision. A
+        tensor is transformed as the elements that its reader takes.
 
     Raises InvalidProblemError for a workload with an empty list of schemes or a time that is nan,
     and KeyError for a workload that ``candidates`` lacks.
     """
     transform_seconds = _broadcasting(transform_seconds)
-    options = _all_options(graph, candidates)
+    options = _all_options(graph, candidates, sweep_seconds, others)
     index = {node.id: position for position, node in enumerate(graph.nodes)}
-    node_costs: list[Costs] = [np.array([o.seconds for o in entry]) for entry in options]
+    node_costs: list[Costs] = [np.array([o.total for o in entry]) for entry in options]
     names = [f"{node.label} ({node.id})" for node in graph.nodes]
     edge_costs: list[tuple[tuple[int, int], Costs]] = []
     for edges in edges_by_tensor(graph).values():
@@ -92,17 +126,18 @@ def build_layout_graph(
                 )
                 edge_costs.append(((index[edge.src], index[edge.dst]), matrix))
             continue
-        for layout in _wanted_layouts(edges, options, index):
+        for layout, dtype in _wanted(edges, options, index):
             shared = len(node_costs)
             node_costs.append(np.zeros(2))
             names.append(f"{edges[0].tensor} as {layout}")
-            made = [
-                transform_seconds(edges[0].shape, o.writes, layout, edges[0].dtype) for o in source
-            ]
+            made = [transform_seconds(edges[0].shape, o.writes, layout, dtype) for o in source]
             pays = np.array([[0.0, seconds] for seconds in made])
             edge_costs.append(((index[edges[0].src], shared), pays))
             for target in {edge.dst for edge in edges}:
-                needs = [o.reads == layout for o in options[index[target]]]
+                needs = [
+                    (o.reads, o.elements(edges[0])) == (layout, dtype)
+                    for o in options[index[target]]
+                ]
                 forbids = np.array([[np.inf if need else 0.0, 0.0] for need in needs])
                 edge_costs.append(((index[target], shared), forbids))
     problem = LayoutProblem(node_costs, edge_costs, names=names)
@@ -120,21 +155,37 @@ def _broadcasting(price: TransformSeconds) -> TransformSeconds:
 
 
 def _all_options(
-    graph: ConvGraph, candidates: Mapping[Workload, Sequence[Candidate]]
+    graph: ConvGraph,
+    candidates: Mapping[Workload, Sequence[Candidate]],
+    sweep_seconds: SweepSeconds,
+    others: Mapping[str, Sequence[Candidate]],
 ) -> tuple[tuple[Option, ...], ...]:
     chosen: dict[str, tuple[Option, ...]] = {}
+
+    def option(
+        node: GraphNode,
+        reads: Layout,
+        writes: Layout,
+        seconds: float = 0.0,
+        config: Config | None = None,
+        types: Types | None = None,
+    ) -> Option:
+        sweeps = sweep_seconds(node, reads, writes, config)
+        return Option(reads, writes, seconds, config, sweeps, types)
+
     for node in graph.nodes:
         if node.kind is NodeKind.CONV:
             assert node.workload is not None
             chosen[node.id] = tuple(
-                Option(c.reads, c.writes, c.seconds, c.config) for c in candidates[node.workload]
+                option(node, c.reads, c.writes, c.seconds, c.config, c.types)
+                for c in (*candidates[node.workload], *others.get(node.id, ()))
             )
         elif node.kind is NodeKind.BOUNDARY:
-            chosen[node.id] = (Option(NCHW, NCHW),)
+            chosen[node.id] = (option(node, NCHW, NCHW),)
     for node in graph.nodes:
         if node.kind is NodeKind.JOIN:
             layouts = _join_layouts(graph, node, chosen)
-            chosen[node.id] = tuple(Option(layout, layout) for layout in layouts)
+            chosen[node.id] = tuple(option(node, layout, layout) for layout in layouts)
     return tuple(chosen[node.id] for node in graph.nodes)
 
 
@@ -181,12 +232,15 @@ def edges_by_tensor(graph: ConvGraph) -> dict[tuple[str, str], list[GraphEdge]]:
 def _transform_matrix(
     source: Sequence[Option], target: Sequence[Option], edge: GraphEdge, price: TransformSeconds
 ) -> Costs:
-    pairs = {(s.writes, t.reads) for s in source for t in target}
-    cost = {pair: price(edge.shape, *pair, edge.dtype) for pair in pairs}
-    return np.array([[cost[s.writes, t.reads] for t in target] for s in source])
+    wanted = [(t.reads, t.elements(edge)) for t in target]
+    moves = {(s.writes, reads, kind) for s in source for reads, kind in wanted}
+    cost = {move: price(edge.shape, *move) for move in moves}
+    return np.array([[cost[s.writes, reads, kind] for reads, kind in wanted] for s in source])
 
 
-def _wanted_layouts(
+def _wanted(
     edges: Sequence[GraphEdge], options: Sequence[Sequence[Option]], index: Mapping[str, int]
-) -> list[Layout]:
-    return sorted({o.reads for edge in edges for o in options[index[edge.dst]]})
+) -> list[tuple[Layout, str]]:
+    """The layouts and element types in which a tensor is read."""
+    read = {(o.reads, o.elements(e)) for e in edges for o in options[index[e.dst]]}
+    return sorted(read)

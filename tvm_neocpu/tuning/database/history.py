@@ -16,19 +16,21 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import NCHW
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.verdict import Settled, Verdict
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.operator import Implementation
+from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.topi.table import all_implementations
 from tvm_neocpu.tuning.database import places, unused_logs
 from tvm_neocpu.tuning.database.best_records import (
@@ -145,6 +147,19 @@ class History:
             workload
             for workload in self.best_records.recorded
             if isinstance(workload, TransformWorkload) and workload.in_shape in shapes
+        )
+
+    def sweeps(self, graph: ConvGraph) -> dict[Workload, tuple[Record, ...]]:
+        """The records of timed sweeps that the graph has, in any layout."""
+        known = {
+            SweepWorkload.of(sweep, NCHW)
+            for node in graph.nodes
+            for sweep in (*node.sweeps, *node.read_sweeps)
+        }
+        return self.schemes(
+            workload
+            for workload in self.best_records.recorded
+            if isinstance(workload, SweepWorkload) and replace(workload, block=0) in known
         )
 
     @cached_property

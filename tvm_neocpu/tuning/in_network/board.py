@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio, combined
 from tvm_neocpu.tuning.task import Task
@@ -178,10 +179,14 @@ class Seat:
 
 @dataclass
 class Board:
-    """All seats of a session, and the network's own time."""
+    """All seats of a session, and the network's own time.
+
+    ``beside`` has the last record of each transform and sweep that was timed in the session.
+    """
 
     seats: dict[Workload, Seat]
     network_seconds: float
+    beside: dict[Workload, Record] = field(default_factory=dict)
 
     @property
     def open(self) -> list[Seat]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from statistics import median
 
 from tvm_neocpu.core.candidate import layouts_of
@@ -11,14 +11,13 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
-from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_records
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme
 from tvm_neocpu.tuning.in_network.progress import Progress
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
-from tvm_neocpu.tuning.in_network.rounds import Keep, MakeRecord, seconds_of
+from tvm_neocpu.tuning.in_network.rounds import Keep, seconds_of
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
 from tvm_neocpu.tuning.measuring.child_process import ChildError
 
@@ -33,7 +32,7 @@ SearchRecords = Callable[[Sequence[Record]], Plan]
 
 @dataclass
 class Contenders:
-    """Finds plans by searching over the board; ``transforms`` are the transforms timed so far."""
+    """Finds plans by searching over the board."""
 
     graph: ConvGraph
     board: Board
@@ -43,7 +42,6 @@ class Contenders:
     make_record: MakeRecord
     keep: Keep
     progress: Progress
-    transforms: dict[Workload, Record] = field(default_factory=dict)
 
     def ask(self) -> int:
         """Search, and ask the board for what the plan takes unmeasured; how many configs these are.
@@ -77,7 +75,7 @@ class Contenders:
         return sorted(faster, key=lambda pair: pair[0].value)
 
     def _timed(self, plans: list[Plan]) -> list[tuple[Ratio, Plan]]:
-        """Each plan's network beside the incumbent's; its transforms go to the log."""
+        """Each plan's network beside the incumbent's; its transforms and sweeps go to the log."""
         found = []
         problems = self.workers.build(plans, views=False)
         for index, (plan, problem) in enumerate(zip(plans, problems, strict=True)):
@@ -91,21 +89,15 @@ class Contenders:
                 continue
             ours, theirs = runs[STAND_IN], runs[INCUMBENT]
             mine, other = ([sum(run.values()) for run in each] for each in (ours, theirs))
-            self._keep_transforms(ours, calls, self.board.network_seconds / median(other))
+            drift = self.board.network_seconds / median(other)
+            for record in beside_records(ours, calls, drift, self.make_record):
+                self.board.beside[record.workload] = record
+                self.keep(record)
             self._hear(ours, theirs, calls)
             ratio = paired(mine, other)
             self.progress.say(f"  a plan ({plan.method}) takes {ratio} of the time")
             found.append((ratio, plan))
         return found
-
-    def _keep_transforms(
-        self, runs: Sequence[Run], calls: Mapping[Scheme, int], drift: float
-    ) -> None:
-        for (workload, config), count in calls.items():
-            if isinstance(workload, TransformWorkload):
-                seconds = drift * median(seconds_of(workload, run) for run in runs) / count
-                self.transforms[workload] = self.make_record(workload, config, (seconds,), 0)
-                self.keep(self.transforms[workload])
 
     def _hear(
         self, ours: Sequence[Run], theirs: Sequence[Run], calls: Mapping[Scheme, int]
@@ -124,7 +116,7 @@ class Contenders:
 
         The first reading of a candidate is too good where it is good.
         """
-        records = list(self.transforms.values())
+        records = list(self.board.beside.values())
         for seat in self.board.seats.values():
             best = seat.best
             seconds = {

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_in, beside_records
 from tvm_neocpu.tuning.in_network.board import Board, Seat
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run
@@ -28,8 +30,6 @@ CHOICES = 32
 TURN_SECONDS, MIN_PAIRS, MAX_PAIRS = 0.5, 5, 15
 
 Keep = Callable[[Record], None]
-# (workload, config, seconds, AutoTVM's error number) -> the record of a measurement made now.
-MakeRecord = Callable[[Workload, Config, Sequence[float], int], Record]
 # Workload -> the configs to try, the most wanted first.
 Wishes = Mapping[Workload, Sequence[Config]]
 
@@ -80,7 +80,23 @@ class Rounds:
                 measured += self._blame(turn.about, error)
                 continue
             measured += self._hear(turn, runs[STAND_IN], runs[INCUMBENT])
+            self._hear_beside(index, runs[STAND_IN], runs[INCUMBENT])
         return measured
+
+    def _hear_beside(self, index: int, ours: Sequence[Run], theirs: Sequence[Run]) -> None:
+        """Write down sweeps in layouts in which nobody timed them yet."""
+        known = self.board.beside
+        if not ours or beside_in(ours[0]) <= known.keys():
+            return
+        try:
+            calls = self.workers.ask(index, "calls", STAND_IN)
+        except ChildError:
+            return  # the next round starts its process again, and finds the same sweeps
+        drift = self.board.network_seconds / median(sum(run.values()) for run in theirs)
+        for record in beside_records(ours, calls, drift, self.make_record):
+            if record.workload not in known:
+                known[record.workload] = record
+                self.keep(record)
 
     def _turns(self) -> list[_Turn]:
         """One for each process."""

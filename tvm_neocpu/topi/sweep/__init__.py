@@ -1,0 +1,1 @@
+"""Calls without a template over feature maps: pools, means, copies. Priced and logged, not made."""

@@ -1,0 +1,26 @@
+"""What a sweep costs unmeasured: bytes over bandwidth, or loads over load slots."""
+
+from __future__ import annotations
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.cost.roofline import overlapped, resident_in_l3
+from tvm_neocpu.topi.sweep.geometry import SweepConfig, contiguous_run
+from tvm_neocpu.topi.sweep.workload import SweepWorkload
+
+# Share of the streaming bandwidth that a copy of contiguous rows reaches.
+STREAMED = 0.7
+# Instructions for each element of a window: a load, a max or an addition, and their share of the
+# loops around a small window, which is not unrolled.
+PER_TAP = 2.0
+
+
+def predict_seconds(sweep: SweepWorkload, config: SweepConfig, cpu: Cpu) -> float:
+    """Predicted seconds on ``cpu.cores`` threads."""
+    resident = resident_in_l3(sweep.min_bytes, cpu)
+    per_core = cpu.l3_bytes_per_cycle if resident else cpu.dram_bytes_per_cycle
+    together = per_core * cpu.cores
+    bandwidth = together if resident else min(together, cpu.dram_total_bytes_per_cycle)
+    moved = sweep.min_bytes / (bandwidth * STREAMED)
+    steps = sweep.reads / contiguous_run(sweep, cpu.lanes(sweep.types.data)) / cpu.cores
+    issued = steps * PER_TAP / cpu.load_per_cycle
+    return overlapped(moved, issued) / (cpu.ghz * 1e9) + cpu.fork_join
