@@ -58,42 +58,37 @@ def build(
 ) -> BuiltModule:
     """Compile a network for a CPU; ``lib["default"](tvm.cpu())`` runs it.
 
-        ``target`` is a classic string, a dictionary or a TVM target. The default is the target in force
-        (``with tvm.target.Target(...)``), else this machine. ``params`` are the weights by name, TVM
-        tensors or arrays; they become constants. ``target_host`` is checked and then ignored, because a
-        CPU is its own host.
+    ``target`` is a classic string, a dictionary or a TVM target. The default is the target in force
+    (``with tvm.target.Target(...)``), else this machine. ``params`` are the weights by name, TVM
+    tensors or arrays; they become constants. ``target_host`` is checked and then ignored, because a
+    CPU is its own host.
 
-        ``fallback`` says what happens where no template takes an arithmetic-heavy operation (a 3-D
-        convolution, a product of two inputs), and TVM's own code computes it: ``"warn"`` gives one
-        FallbackWarning that lists all, ``"error"`` refuses, ``"ignore"`` says nothing.
+    ``fallback`` says what happens where no template takes an arithmetic-heavy operation (a 3-D
+    convolution, a product of two inputs), and TVM's own code computes it: ``"warn"`` gives one
+    FallbackWarning that lists all, ``"error"`` refuses, ``"ignore"`` says nothing.
 
-        A module with an open batch runs any batch: some batches up to ``max_batch`` get code of their
-        own, the others run as sums of these. ``shapes`` lists what a module with other open extents is
-        compiled for, each a mapping from input to shape; -1 leaves the batch open. All share weights in
-        one file. A shape that is not listed is compiled when it is first run, in this process alone.
+    A module with an open batch runs any batch: some batches up to ``max_batch`` get code of their
+    own, the others run as sums of these. ``shapes`` lists what a module with other open extents is
+    compiled for, each a mapping from input to shape; -1 leaves the batch open. All share weights in
+    one file. A shape that is not listed is compiled when it is first run, in this process alone.
 
-        The user's cache folder keeps the result and is asked first, unless ``cache`` is False or
-        ``TVM_NEOCPU_CACHE`` is ``off``. The library then runs from a file of the cache. To write it in
-        another format than ``.so``, or to show its source, it is compiled again, from ``mod``.
+    The user's cache folder keeps the result and is asked first, unless ``cache`` is False or
+    ``TVM_NEOCPU_CACHE`` is ``off``. The library then runs from a file of the cache. To write it in
+    another format than ``.so``, or to show its source, it is compiled again, from ``mod``.
 
-    <<<<<<< HEAD
-        ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
-        them, and whoever loads the file transforms them. The file is up to four times smaller; loading
-        takes longer, and the weights are memory of each process. Such a build is not cached.
+    ``precision``: ``"int8"`` computes every layer in int8 that can, ``"auto"`` those that make the
+    network faster by prediction while its relative error at the outputs stays within ``max_error``
+    (default 0.03). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
+    first axis, a list of such, a folder or an .npz. Ranges come from it, and the error is checked
+    on it. ``mod`` must be as `from_onnx` made it, at fixed shapes.
 
-        Raises TargetError, ShapeError, FallbackError, NeoCpuError for an unknown ``fallback`` and for a
-        module whose ``main`` is no closed Relax function.
-    =======
-        ``precision``: ``"int8"`` computes every layer in int8 that can, ``"auto"`` those that make the
-        network faster by prediction while its relative error at the outputs stays within ``max_error``
-        (default 0.03). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
-        first axis, a list of such, a folder or an .npz. Ranges come from it, and the error is checked
-        on it. ``mod`` must be as `from_onnx` made it, at fixed shapes.
+    ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
+    them, and whoever loads the file transforms them. The file is up to four times smaller; loading
+    takes longer, and the weights are memory of each process. Such a build is not cached.
 
-        Raises PrecisionError and CalibrationDataError for what these three say wrongly, BoundError for
-        an error that int8 cannot keep to; TargetError, ShapeError, FallbackError, NeoCpuError for an
-        unknown ``fallback`` and for a module whose ``main`` is no closed Relax function.
-    >>>>>>> main
+    Raises PrecisionError and CalibrationDataError for what these three say wrongly, BoundError for
+    an error that int8 cannot keep to; TargetError, ShapeError, FallbackError, NeoCpuError for an
+    unknown ``fallback`` and for a module whose ``main`` is no closed Relax function.
     """
     from tvm_neocpu.specialize import build_networks
     from tvm_neocpu.targets import parse_target
