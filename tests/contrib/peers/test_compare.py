@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from tvm_neocpu.contrib.peers import compare as module
-from tvm_neocpu.contrib.peers.compare import TOLERANCE, Timing, compare, largest_error
+from tvm_neocpu.contrib.peers.compare import (
+    TOLERANCE,
+    Timing,
+    compare,
+    excuse_saturation,
+    largest_error,
+)
 
 NAN, INF = float("nan"), float("inf")
 
@@ -50,6 +56,19 @@ def test_small_errors_are_tolerated() -> None:
     assert Timing((0.1,), TOLERANCE * 2).differs
     assert Timing((0.1,), INF).differs
     assert Timing((0.1,), NAN).differs
+
+
+def test_saturation_excuses_peers_up_to_twice_the_references_error() -> None:
+    timings = {
+        "ours": Timing((0.1,), 0.07, 0.02),
+        "first": Timing((0.1,), 0.05, INF),
+        "close": Timing((0.1,), 0.01, 0.02),
+        "other": Timing((0.1,), 0.09, 0.02),
+        "broken": Timing((0.1,), 0.11, 0.02),
+    }
+    found = excuse_saturation(timings, "first", "ours")
+    assert [name for name, timing in found.items() if timing.differs] == ["ours", "broken"]
+    assert [name for name, timing in found.items() if timing.saturates] == ["other"]
 
 
 def test_the_reference_is_the_last_runner_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
