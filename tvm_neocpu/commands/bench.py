@@ -177,5 +177,5 @@ def _parser() -> argparse.ArgumentParser:
         default=HINTS[0],
         help="throughput: calls a second instead of the time of one",
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

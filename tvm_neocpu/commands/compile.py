@@ -101,5 +101,5 @@ def _parser() -> argparse.ArgumentParser:
         metavar="F",
         help="write the ONNX model to this file; without -o nothing is compiled",
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

@@ -152,5 +152,5 @@ CHECKS: dict[str, Callable[[], None]] = {
 
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu doctor", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

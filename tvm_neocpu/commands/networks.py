@@ -63,9 +63,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=FILE.npy",
         help="an input's values; may be repeated (default: random values); or one FILE.npz",
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the random inputs (default: 0)"
-    )
+    cli.add_seed_option(parser, "the random inputs")
 
 
 def inputs_for(infos: Sequence[TensorInfo], texts: Sequence[str], seed: int) -> Arrays:

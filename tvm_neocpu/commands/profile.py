@@ -158,5 +158,5 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--html", type=Path, metavar="F", help="write one page to this file")
     parser.add_argument("--trace", type=Path, metavar="F", help="write a Chrome trace to this file")
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser
