@@ -118,7 +118,11 @@ def _as_array(info: TensorInfo, out: Any) -> Array:
     if isinstance(out, np.ndarray):
         return out
     try:
-        return np.from_dlpack(out)
+        array = np.from_dlpack(out)
+        if not array.flags.writeable and hasattr(out, "__array__"):  # NumPy up to 2.3
+            other = np.asarray(out)
+            return other if other.ctypes.data == array.ctypes.data else array
+        return array
     except Exception as error:  # whatever a foreign array raises is the reason
         reason = first_line(error)
         raise ShapeError(f"output {info.name!r} cannot be written as an array: {reason}") from error
