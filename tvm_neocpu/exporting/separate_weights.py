@@ -5,15 +5,20 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tvm
+from numpy.typing import NDArray
 
+from tvm_neocpu.codegen.late_weights import LateWeight, LateWeights
 from tvm_neocpu.core.arena import ALIGNMENT
 from tvm_neocpu.core.weight_transform import Transformed, content_key
 from tvm_neocpu.exporting.bytecode.executable import (
     Constant,
+    Executable,
     UnknownBytecodeError,
     read_executable,
     write_executable,
@@ -37,7 +42,7 @@ class SeparatedModule:
 
     module: tvm.runtime.Module
     kernels: tuple[tvm.runtime.Module, ...]
-    weights: tuple[Constant, ...]
+    weights: tuple[Constant | LateWeight, ...]
     taken: dict[str, tuple[int, ...]]
 
     def whole(self) -> tvm.runtime.Module:
@@ -60,44 +65,60 @@ class SeparatedModule:
         """
         rows, content, end = [], [], 0
         for weight in self.weights:
-            row, data = _stored(weight, end, transforms)
-            rows.append(row)
-            content.append(data)
-            end += len(data) + -len(data) % ALIGNMENT
+            found = _taps_of(weight, transforms)
+            if found is None:
+                rows.append(Weight(end, weight.shape, weight.dtype))
+                content.append(weight.content)
+                end += weight.size + -weight.size % ALIGNMENT
+                continue
+            taps = np.ascontiguousarray(found.taps)
+            rows.append(Weight(end, taps.shape, str(taps.dtype), found.transform))
+            content.append(partial(_bytes, taps))
+            end += taps.nbytes + -taps.nbytes % ALIGNMENT
         name = weights_file.name if weights_file else ""
         tail = Tail(info, tuple(rows), self.taken, name)
+        made = (make() for make in content)
         with library.open("r+b") as file:
             if weights_file is None:
-                append_tail(file, tail, content, None)
+                append_tail(file, tail, made, None)
                 return
             draft = weights_file.with_name(f".{library.name}.weights")
             try:
                 with draft.open("w+b") as other:
-                    append_tail(file, tail, content, other)
+                    append_tail(file, tail, made, other)
                 draft.replace(weights_file)
             finally:
                 draft.unlink(missing_ok=True)
 
 
-def _stored(
-    weight: Constant, offset: int, transforms: Mapping[bytes, Transformed]
-) -> tuple[Weight, memoryview]:
-    found = transforms.get(content_key(weight.data)) if transforms else None
-    if found is None:
-        return Weight(offset, weight.shape, weight.dtype), weight.data
-    taps = np.ascontiguousarray(found.taps)
-    row = Weight(offset, taps.shape, str(taps.dtype), found.transform)
-    return row, memoryview(taps.reshape(-1).view(np.uint8))
+def _taps_of(
+    weight: Constant | LateWeight, transforms: Mapping[bytes, Transformed]
+) -> Transformed | None:
+    """What a weight was made of; ``None`` for one that is stored as it is used."""
+    if not transforms or not isinstance(weight, Constant):
+        return None
+    return transforms.get(content_key(weight.data))
 
 
-def separated(module: tvm.runtime.Module) -> SeparatedModule | None:
-    """``None`` where TVM's bytecode is not as it is known here: its weights stay constants."""
+def _bytes(array: NDArray[Any]) -> memoryview:
+    return memoryview(array.reshape(-1).view(np.uint8))
+
+
+def separated(
+    module: tvm.runtime.Module, late: LateWeights | None = None
+) -> SeparatedModule | None:
+    """``None`` where TVM's bytecode is not as it is known here: its weights stay constants.
+
+    ``late`` has weights that the module has keys of.
+    """
     with tempfile.NamedTemporaryFile(prefix="neocpu-") as file:
         with silent_stderr():
             module.write_to_file(file.name, "")
         text = Path(file.name).read_bytes()
     try:
-        lifted = lift_weights(read_executable(memoryview(text)))
+        executable = read_executable(memoryview(text))
+        found = _late_of(executable, late)
+        lifted = lift_weights(executable, found)
     except UnknownBytecodeError:
         return None
     if lifted is None:
@@ -108,4 +129,15 @@ def separated(module: tvm.runtime.Module) -> SeparatedModule | None:
         if part.kind != LLVM:
             made.import_module(part)
     kernels = tuple(part for part in module.imports if part.kind == LLVM)
-    return SeparatedModule(made, kernels, lifted.weights, dict(lifted.taken))
+    pairs = zip(lifted.numbers, lifted.weights, strict=True)
+    weights = tuple(found.get(number, weight) for number, weight in pairs)
+    return SeparatedModule(made, kernels, weights, dict(lifted.taken))
+
+
+def _late_of(executable: Executable, late: LateWeights | None) -> dict[int, LateWeight]:
+    """The late weights among the constants, by number."""
+    if late is None:
+        return {}
+    constants = enumerate(executable.constants)
+    found = ((n, late.of(each.data, each.dtype, each.shape)) for n, each in constants)
+    return {number: weight for number, weight in found if weight is not None}

@@ -21,6 +21,7 @@ from tvm import relax
 from tvm.runtime import load_static_library
 from tvm.support import cc
 
+from tvm_neocpu.codegen.late_weights import LateWeights
 from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.weight_transform import Transformed
@@ -57,12 +58,14 @@ def export_module(
     fcompile: Callable[..., Any] | None,
     options: Mapping[str, Any],
     weights: str = INSIDE,
+    late: LateWeights | None = None,
     transforms: Mapping[bytes, Transformed] | None = None,
 ) -> None:
     """Write the file, first under another name, so that no reader meets half of it.
 
     The weights of a ``.so`` stand behind its code, where a loader maps them; with ``SEPARATE`` in
-    ``NAME.weights`` beside it. ``transforms`` are left to the loader. Raises ModuleFileError.
+    ``NAME.weights`` beside it. ``late`` weights are packed now, ``transforms`` left to the loader.
+    Raises ModuleFileError.
     """
     check_place(path, weights)
     if not any(part.kind in (LLVM, OBJECTS) for part in module.imports):
@@ -71,11 +74,13 @@ def export_module(
     if fcompile is None:
         fcompile = _pack_tar if path.suffix == ".tar" else _linker(path)
     attach_info(module, info)
-    apart = separated(module) if path.suffix == ".so" else None
+    apart = separated(module, late) if path.suffix == ".so" else None
     if weights == SEPARATE and apart is None:
         raise ModuleFileError(f"cannot write {path}: only a .so with weights has them apart")
     if transforms and apart is None:
         raise ModuleFileError(f"cannot write {path}: weights are transformed at load in a .so only")
+    if late and apart is None:
+        raise ModuleFileError(f"cannot write {path}: its weights are not packed yet")
     try:
         with draft_of(path) as draft:
             with silent_stderr():
