@@ -1,4 +1,4 @@
-"""QDQ files as PyTorch's export and NNCF write them: computed in integers, as ONNX Runtime has them.
+"""QDQ files as PyTorch's export and NNCF write them compute in integers, as in ONNX Runtime.
 
 Small graphs by the rules of those tools; neither is needed here.
 """

@@ -14,12 +14,12 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d_integer.geometry import WEIGHT_TYPES
 from tvm_neocpu.topi.dense.workload import DenseWorkload
-from tvm_neocpu.topi.dense_gemm.template import ACCUMULATE, ROWS, STORE, schedule_tiles
+from tvm_neocpu.topi.dense_gemm.template import ROWS, schedule_tiles, summed
 from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig, IntegerDenseGeometry
-from tvm_neocpu.topi.gemm.schedule import copied_rows, rows_as_stored, unflat_index
+from tvm_neocpu.topi.gemm.schedule import copied_rows, unflat_index
 from tvm_neocpu.topi.gemm.tiles import packed_panels
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
 
@@ -33,7 +33,6 @@ def compute(
     """
     geometry = IntegerDenseGeometry(dense, config)
     tiles, outside = geometry.tiles, [int(extent) for extent in data.shape[:-1]]
-    k = te.reduce_axis((0, geometry.words), name="k")
     features = geometry.words * config.dot
 
     def element(row, feature):
@@ -49,17 +48,11 @@ def compute(
             return data(*unflat_index(row, outside), feature)
         return copy[row // tiles.height, row % tiles.height, feature]
 
-    def product(r, o, c):
+    def product(r, o, k, c):
         elements = (place(r, k * config.dot + at) for at in range(config.dot))
         return dot((word(*elements), weight[o, k, c]))
 
-    acc = te.compute(
-        (tiles.computed_rows, tiles.blocks, config.oc_bn),
-        lambda *index: te.sum(product(*index), axis=[k]),
-        name=ACCUMULATE,
-        attrs=anchor_attrs(dense, config),
-    )
-    return rows_as_stored(acc, outside, dense.out_features, dense.types.output, STORE)
+    return summed(product, outside, geometry)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
