@@ -53,5 +53,7 @@ class FuseFunctions:
             relax.transform.AnnotateTIROpPattern(),
         )
         fuse = tvm.transform.Sequential([relax.transform.FuseOps(), relax.transform.FuseTIR()])
-        kernels = patterns(reshape(regions_to_dataflow(legalize(mod))))
+        # FuseOps stops at dead code in a branch.
+        living = remove_dead_code(legalize(mod))
+        kernels = patterns(reshape(regions_to_dataflow(living)))
         return remove_dead_code(fuse(store_codes(kernels)))

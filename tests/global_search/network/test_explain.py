@@ -14,7 +14,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.global_search import Solution
-from tvm_neocpu.global_search.network import prices
+from tvm_neocpu.global_search.network import choose, prices
 from tvm_neocpu.global_search.network.choose import plan_of, solution_of
 from tvm_neocpu.global_search.network.explain import explain
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, build_layout_graph
@@ -211,6 +211,20 @@ def test_a_plan_is_a_solution_again(found, solution):
     assert again.choice[: len(found.options)] == solution.choice[: len(found.options)]
     assert (again.cost, again.optimal) == (pytest.approx(solution.cost), True)
     assert again.method == plan.method
+
+
+def test_pricing_a_plan_has_a_deadline(found, solution, monkeypatch):
+    given = []
+
+    def remembered(problem, keep, deadline):
+        given.append(deadline.remaining)
+
+    monkeypatch.setattr(choose, "solve_among", remembered)
+    plan = plan_of(found, solution)
+    assert solution_of(found, plan, solution) is None
+    assert solution_of(found, plan, solution, time_limit=2) is None
+    assert 5 < given[0] <= choose.TIME_LIMIT
+    assert 0 < given[1] <= 2
 
 
 def test_a_plan_of_other_schemes_is_none(found, solution):

@@ -11,10 +11,12 @@ from tvm_neocpu.core.fallback import Coverage
 from tvm_neocpu.global_search.network.choose import solution_of
 from tvm_neocpu.global_search.network.explain import Explanation, explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
+from tvm_neocpu.global_search.problem.limits import SearchLimitError
 from tvm_neocpu.global_search.solvers.methods import solve
 from tvm_neocpu.pipeline import known_costs
 from tvm_neocpu.tuning.candidates import usable_plan
 from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.group_candidates import groups_of
 
 
 @dataclass(frozen=True)
@@ -43,16 +45,23 @@ def explain_network(
     name: str, graph: ConvGraph, cpu: Cpu, history: History, coverage: Coverage
 ) -> ExplainedNetwork:
     """The choices that a build would make now from what ``history`` knows; nothing is built."""
-    layout_graph = build_layout_graph(graph, *known_costs(graph, cpu, history))
+    candidates, *prices = known_costs(graph, cpu, history)
+    groups = groups_of(graph, candidates, cpu)
+    layout_graph = build_layout_graph(graph, candidates, *prices, groups=groups)
     solution = solve(layout_graph.problem)
     origin = f"a search over what is known ({solution.method}){_other_plans(graph, history)}"
     logged = usable_plan(history.plan(graph), graph, cpu)
     if logged is not None:
-        planned = solution_of(layout_graph, logged, solution)
+        try:
+            planned = solution_of(layout_graph, logged, solution)
+        except SearchLimitError:
+            planned, why = None, "over what is known, since the log's plan was not priced in time"
+        else:
+            # Records came after the plan; they beat schemes that the plan takes.
+            why = "over newer records than those of the log's plan"
         origin = f"the log's plan ({logged.method})"
         if planned is None:
-            # Records came after the plan; they beat schemes that the plan takes.
-            origin = f"a search over newer records than those of the log's plan ({solution.method})"
+            origin = f"a search {why} ({solution.method})"
         solution = planned or solution
     records = history.schemes(graph.workloads)
     measured = {(r.workload, r.config) for found in records.values() for r in found}
