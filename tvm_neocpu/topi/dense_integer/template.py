@@ -16,6 +16,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d_integer.geometry import WEIGHT_TYPES
+from tvm_neocpu.topi.conv2d_integer.template import corrected, shifted
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_gemm.template import ROWS, schedule_tiles, summed
 from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig, IntegerDenseGeometry
@@ -38,7 +39,8 @@ def compute(
     def element(row, feature):
         if features > dense.in_features:
             feature = tirx.min(feature, dense.in_features - 1)
-        return data(*unflat_index(row, outside), feature).astype(geometry.data_type)
+        value = data(*unflat_index(row, outside), feature)
+        return shifted(value) if config.signed else value.astype(geometry.data_type)
 
     copied = replace(tiles, inner=features)
     copy = copied_rows(element, (), copied, ROWS) if geometry.copies else None
@@ -52,7 +54,24 @@ def compute(
         elements = (place(r, k * config.dot + at) for at in range(config.dot))
         return dot((word(*elements), weight[o, k, c]))
 
+<<<<<<< HEAD
     return summed(product, outside, geometry)
+=======
+    acc = te.compute(
+        (tiles.computed_rows, tiles.blocks, config.oc_bn),
+        lambda *index: te.sum(product(*index), axis=[k]),
+        name=ACCUMULATE,
+        attrs=anchor_attrs(dense, config),
+    )
+    correction = None
+    if config.signed:
+
+        def correction(o, c):
+            return weight(*geometry.corrections.row(o), c)
+
+    output = dense.types.output
+    return rows_as_stored(acc, outside, dense.out_features, output, STORE, correction)
+>>>>>>> main
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
@@ -62,12 +81,17 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
 
 
 def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: IntegerDenseConfig) -> np.ndarray:
-    """(K, O), as ``matmul`` takes it, -> words (ceil(O/oc_bn), words, oc_bn), zeros behind both."""
+    """(K, O), as ``matmul`` takes it, -> words (ceil(O/oc_bn), words, oc_bn), zeros behind both.
+
+    Corrections stand behind signed data's.
+    """
     words = IntegerDenseGeometry(dense, config).words
     filling = words * config.dot - dense.in_features
     filled = np.pad(weight.astype(WEIGHT_TYPES[config.dot]), ((0, filling), (0, 0)))
     split = filled.reshape(words, config.dot, -1).transpose(0, 2, 1)
-    return packed_panels(np.ascontiguousarray(split).view(WORD_TYPE)[..., 0], config.oc_bn)
+    panels = packed_panels(np.ascontiguousarray(split).view(WORD_TYPE)[..., 0], config.oc_bn)
+    elements = panels[..., None].view(WEIGHT_TYPES[config.dot])
+    return corrected(elements, IntegerDenseGeometry(dense, config).corrections)
 
 
 def packed_shape(dense: DenseWorkload, config: IntegerDenseConfig) -> tuple[int, ...]:
