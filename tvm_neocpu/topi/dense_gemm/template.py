@@ -57,11 +57,14 @@ def compute(
 
 
 def summed(
-    product: Callable[..., tirx.Expr], outside: Sequence[int], geometry: GemmGeometry
+    product: Callable[..., tirx.Expr],
+    outside: Sequence[int],
+    geometry: GemmGeometry,
+    correction: Callable[..., tirx.Expr] | None = None,
 ) -> te.Tensor:
     """What ``product`` makes of (row, block, step, column), summed over the steps of a row.
 
-    Returns (*outside, O).
+    ``correction`` of (block, column) is added. Returns (*outside, O).
     """
     dense, tiles = geometry.dense, geometry.tiles
     k = te.reduce_axis((0, tiles.inner), name="k")
@@ -71,7 +74,8 @@ def summed(
         name=ACCUMULATE,
         attrs=anchor_attrs(dense, geometry.config),
     )
-    return rows_as_stored(acc, outside, dense.out_features, dense.types.output, STORE)
+    output = dense.types.output
+    return rows_as_stored(acc, outside, dense.out_features, output, STORE, correction)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:

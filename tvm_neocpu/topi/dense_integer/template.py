@@ -54,24 +54,10 @@ def compute(
         elements = (place(r, k * config.dot + at) for at in range(config.dot))
         return dot((word(*elements), weight[o, k, c]))
 
-<<<<<<< HEAD
-    return summed(product, outside, geometry)
-=======
-    acc = te.compute(
-        (tiles.computed_rows, tiles.blocks, config.oc_bn),
-        lambda *index: te.sum(product(*index), axis=[k]),
-        name=ACCUMULATE,
-        attrs=anchor_attrs(dense, config),
-    )
-    correction = None
-    if config.signed:
-
-        def correction(o, c):
-            return weight(*geometry.corrections.row(o), c)
-
-    output = dense.types.output
-    return rows_as_stored(acc, outside, dense.out_features, output, STORE, correction)
->>>>>>> main
+    if not config.signed:
+        return summed(product, outside, geometry)
+    corrections = geometry.corrections
+    return summed(product, outside, geometry, lambda o, c: weight(*corrections.row(o), c))
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
