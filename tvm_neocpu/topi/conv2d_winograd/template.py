@@ -56,18 +56,29 @@ def compute(
     """
     geometry = WinogradGeometry(conv, config)
     packed = transform_input(data, geometry)
-    ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
-    ici = te.reduce_axis((0, geometry.ic_bn), name="ici")
-    product = te.compute(
-        geometry.product_shape,
-        lambda n, o, u, v, ty, tx, c: te.sum(
-            packed[n, u, v, ico, ty, tx, ici] * weight[o, u, v, ico, ici, c], axis=[ico, ici]
-        ),
-        name=PRODUCT,
-        attrs=anchor_attrs(conv, config),
-    )
-    inverse = transform_output(product, geometry)
+    inverse = transformed(lambda tile, filters: packed[tile] * weight[filters], geometry)
     return te.compute(geometry.out_shape, lambda *index: inverse(*index), name=STORE)
+
+
+def transformed(product: Callable[..., tirx.Expr], geometry: WinogradGeometry) -> te.Tensor:
+    """What ``product`` makes of a tile and its filters, summed over channels, and A^T M A of it.
+
+    ``product`` takes two indices: (n, u, v, block, tile row, tile column, step) of the transformed
+    input, and that of the packed weight.
+    """
+    ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
+    ici = te.reduce_axis((0, geometry.inner_steps), name="ici")
+
+    def term(n, o, u, v, ty, tx, c):
+        return product((n, u, v, ico, ty, tx, ici), (o, u, v, ico, ici, c))
+
+    sums = te.compute(
+        geometry.product_shape,
+        lambda *index: te.sum(term(*index), axis=[ico, ici]),
+        name=PRODUCT,
+        attrs=anchor_attrs(geometry.conv, geometry.config),
+    )
+    return transform_output(sums, geometry)
 
 
 def transform_input(data: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:

@@ -14,15 +14,14 @@ from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.weight_transform import WeightTransform, as_floats
-from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
 from tvm_neocpu.topi.conv2d_winograd.template import (
-    PRODUCT,
     STORE,
     schedule_parts,
     transform_input,
-    transform_output,
+    transformed,
 )
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import (
     FACTOR_TYPE,
@@ -44,22 +43,13 @@ def compute(
     """
     geometry = IntegerWinogradGeometry(conv, config)
     packed = transform_input(data, geometry)
-    ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
-    ici = te.reduce_axis((0, geometry.inner_steps), name="ici")
 
-    def factors(n, u, v, ty, tx):
-        first = ici * WORD
-        return word(*(packed[n, u, v, ico, ty, tx, first + at] for at in range(WORD)))
+    def product(tile, filters):
+        *place, step = tile
+        elements = (packed(*place, step * WORD + at) for at in range(WORD))
+        return dot((word(*elements), weight[filters]))
 
-    product = te.compute(
-        geometry.product_shape,
-        lambda n, o, u, v, ty, tx, c: te.sum(
-            dot((factors(n, u, v, ty, tx), weight[o, u, v, ico, ici, c])), axis=[ico, ici]
-        ),
-        name=PRODUCT,
-        attrs=anchor_attrs(conv, config),
-    )
-    inverse, divisor = transform_output(product, geometry), geometry.tiled.divisor
+    inverse, divisor = transformed(product, geometry), geometry.tiled.divisor
     return te.compute(
         geometry.out_shape, lambda *index: _quotient(inverse(*index), divisor), name=STORE
     )
