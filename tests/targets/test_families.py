@@ -41,6 +41,8 @@ FROZEN = {
     "znver4": (32 * KIB, 1 * MIB, 32 * MIB, 2.5, 1, 1, 4, 32.0, 10.0, 4.0, 16.0),
     "znver5": (48 * KIB, 1 * MIB, 32 * MIB, 3.9, 2, 2, 4, 32.0, 16.0, 10.0, 12.0),
     "cortex-a53": (32 * KIB, 512 * KIB, 512 * KIB, 1.4, 1, 1, 8, 32.0, 10.0, 4.0, 16.0),
+    "cortex-a55": (32 * KIB, 128 * KIB, 1 * MIB, 1.8, 1, 1, 4, 32.0, 10.0, 4.0, 16.0),
+    "cortex-a510": (32 * KIB, 512 * KIB, 8 * MIB, 1.8, 1, 1, 4, 32.0, 10.0, 4.0, 16.0),
     "cortex-a72": (32 * KIB, 1 * MIB, 1 * MIB, 1.5, 1, 1, 7, 32.0, 10.0, 4.0, 16.0),
     "cortex-a76": (64 * KIB, 512 * KIB, 2 * MIB, 2.4, 2, 2, 4, 32.0, 10.0, 4.0, 16.0),
     "neoverse-n1": NEOVERSE,
@@ -49,6 +51,9 @@ FROZEN = {
     "neoverse-v2": (64 * KIB, 2 * MIB, 32 * MIB, 2.5, 4, 3, 4, 32.0, 10.0, 4.0, 16.0),
     "apple-m1": (128 * KIB, 12 * MIB, 8 * MIB, 3.2, 4, 3, 4, 32.0, 10.0, 4.0, 16.0),
 }
+
+# Registers that LLVM's scheduler wants; all others leave none.
+SPARE = {"cortex-a53": 5, "cortex-a55": 5, "cortex-a510": 5, "neoverse-n1": 2}
 
 
 def frozen_cpu(name: str) -> Cpu:
@@ -68,6 +73,7 @@ def frozen_cpu(name: str) -> Cpu:
         l3_bytes_per_cycle=from_l3,
         dram_bytes_per_cycle=from_dram,
         dram_total_bytes_per_cycle=from_dram_total,
+        spare_registers=SPARE.get(name, 0),
     )
 
 

@@ -98,7 +98,7 @@ class Contenders:
     def _regrouped(self, plans: Sequence[Plan]) -> list[Plan]:
         """Each plan that has groups, with those that ran faster than their layers one by one."""
         found = []
-        for plan in plans:
+        for plan in {_text(plan): plan for plan in plans}.values():
             apart = self.timed.get(_text(replace(plan, groups=())))
             grouped = self.timed.get(_text(plan))
             if plan.groups and grouped is not None and apart is not None:
