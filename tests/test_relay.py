@@ -6,13 +6,15 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 import tvm
 from onnx import TensorProto, helper, numpy_helper
-from onnx_net import ort, reference, run
+from onnx_net import Net, ort, reference, run
+from tvm import relax
 
 import tvm_neocpu  # provides tvm.relay
 from tvm_neocpu import relay
@@ -24,6 +26,8 @@ from tvm_neocpu.core.errors import (
     TargetError,
     UnsupportedOperatorError,
 )
+from tvm_neocpu.core.precision import PrecisionError
+from tvm_neocpu.session import Session
 from tvm_neocpu.targets import GenericTargetWarning
 
 MakeModel = Callable[..., onnx.ModelProto]
@@ -391,3 +395,57 @@ def test_nothing_is_said_where_templates_take_everything(tiny_cnn: onnx.ModelPro
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         relay.build(mod, params=params, fallback="error")
+
+
+AS_IMPORTED = r"as relay\.frontend\.from_onnx made it"
+
+
+def two_convolutions(seed: int = 0) -> onnx.ModelProto:
+    net = Net((1, 8, 6, 6), rng=np.random.default_rng(seed))
+    return net.model(net.conv(net("Relu", net.conv("data", 8, 16, 1)), 16, 8, 1))
+
+
+def test_precision_is_built_cached_and_near_fp32(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One network in fp32 and int8; the cache tells them, and other data, apart."""
+    monkeypatch.setenv("TVM_NEOCPU_CACHE", str(tmp_path))
+    mod, _ = relay.frontend.from_onnx(two_convolutions())
+    rng = np.random.default_rng(7)
+    data = rng.standard_normal((8, 8, 6, 6), dtype="float32")
+    asked = {"precision": "int8", "accuracy_data": {"data": data}}
+    plain, low = relay.build(mod), relay.build(mod, **asked)
+    (wanted,) = Session(plain).run({"data": data[:1]}).values()
+    (found,) = Session(low).run({"data": data[:1]}).values()
+    error = np.linalg.norm(found - wanted) / np.linalg.norm(wanted)
+    assert 1e-5 < error < 0.02
+    entries = set(tmp_path.glob("*.so"))
+    relay.build(mod, **asked)
+    assert set(tmp_path.glob("*.so")) == entries
+    relay.build(mod, **{**asked, "accuracy_data": {"data": data[:4]}})
+    assert len(set(tmp_path.glob("*.so"))) == len(entries) + 1
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda mod: mod, "fp8"),
+        (lambda mod: relax.transform.Normalize()(mod), AS_IMPORTED),
+        (lambda mod: mod["main"], AS_IMPORTED),
+    ],
+)
+def test_precision_needs_the_module_as_it_was_imported(change: Any, said: str) -> None:
+    mod, _ = relay.frontend.from_onnx(two_convolutions())
+    precision = "fp8" if said == "fp8" else "int8"
+    with pytest.raises(PrecisionError, match=said):
+        relay.build(
+            change(mod), precision=precision, accuracy_data={"data": np.zeros((1, 8, 6, 6))}
+        )
+
+
+def test_precision_of_a_module_that_was_changed_in_place() -> None:
+    mod, _ = relay.frontend.from_onnx(two_convolutions())
+    other, _ = relay.frontend.from_onnx(two_convolutions(seed=1))
+    mod["main"] = other["main"]
+    with pytest.raises(PrecisionError, match=AS_IMPORTED):
+        relay.build(mod, precision="int8", accuracy_data={"data": np.zeros((1, 8, 6, 6))})

@@ -41,6 +41,7 @@ from tvm_neocpu.relay_passes.integer_operators import IntegerOperators, is_quant
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
+from tvm_neocpu.relay_passes.note_weight_bits import NoteWeightBits
 from tvm_neocpu.relay_passes.order_calls import OrderCalls
 from tvm_neocpu.relay_passes.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
@@ -141,7 +142,8 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         ComputedFilters(),  # makes products for the next pass
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
         PadChannels(cpu),  # the passes above would work on its zeros too
-        AbsorbZeroPoints(),  # last: the passes above know conv2d only
+        AbsorbZeroPoints(),  # near the end: the passes above know conv2d only
+        NoteWeightBits(cpu),  # last: no pass above may change weights that were looked at
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,17 +16,29 @@ from tvm import relax
 from tvm_neocpu import frontend
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError
 from tvm_neocpu.core.fallback import OnFallback, check_choice
+from tvm_neocpu.core.precision import (
+    BF16,
+    AccuracyData,
+    PrecisionError,
+    Request,
+    check_bf16,
+    request_of,
+)
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
 from tvm_neocpu.relay_passes.bind_shapes import InputShapes, at_shapes, open_inputs
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 if TYPE_CHECKING:
+    from tvm_neocpu.core.cpu import Cpu
+    from tvm_neocpu.frontend.source import Source
     from tvm_neocpu.runtime.built_module import BuiltModule
     from tvm_neocpu.runtime.module_info import Entry
     from tvm_neocpu.targets import TargetLike
 
 __all__ = ["build", "frontend"]
+
+_LOG = logging.getLogger(__name__)
 
 
 def build(
@@ -38,6 +51,9 @@ def build(
     shapes: Sequence[InputShapes] | None = None,
     max_batch: int = MAX_BATCH,
     cache: bool = True,
+    precision: str = "fp32",
+    max_error: float | None = None,
+    accuracy_data: AccuracyData | None = None,
 ) -> BuiltModule:
     """Compile a network for a CPU; ``lib["default"](tvm.cpu())`` runs it.
 
@@ -59,19 +75,30 @@ def build(
     ``TVM_NEOCPU_CACHE`` is ``off``. The library then runs from a file of the cache. To write it in
     another format than ``.so``, or to show its source, it is compiled again, from ``mod``.
 
-    Raises TargetError, ShapeError, FallbackError, NeoCpuError for an unknown ``fallback`` and for a
-    module whose ``main`` is no closed Relax function.
+    ``precision``: ``"int8"`` computes every layer in int8 that can, ``"auto"`` those that make the
+    network faster by prediction while its relative error at the outputs stays within ``max_error``
+    (default 0.03). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
+    first axis, a list of such, a folder or an .npz. Ranges come from it, and the error is checked
+    on it. ``mod`` must be as `from_onnx` made it, at fixed shapes.
+
+    Raises PrecisionError and CalibrationDataError for what these three say wrongly, BoundError for
+    an error that int8 cannot keep to; TargetError, ShapeError, FallbackError, NeoCpuError for an
+    unknown ``fallback`` and for a module whose ``main`` is no closed Relax function.
     """
     from tvm_neocpu.specialize import build_networks
     from tvm_neocpu.targets import parse_target
 
     check_choice(fallback)
+    request = request_of(precision, max_error, accuracy_data)
     if not isinstance(mod_name, str):
         raise NeoCpuError(f"mod_name is the name in lib[name], not {mod_name!r}")
     compile_target = parse_target(target if target is not None else tvm.target.Target.current())
     if target_host is not None:
         parse_target(target_host)
     bound = _bind_params(_as_module(mod), params or {})
+    if request is not None and request.precision == BF16:
+        check_bf16(compile_target.cpu.name, compile_target.features)
+    source = None if request is None else _source(mod, params or {}, shapes is not None)
     if max_batch < 1:
         raise NeoCpuError(f"max_batch is at least 1, not {max_batch}")
     if shapes is not None and not shapes:
@@ -91,8 +118,11 @@ def build(
             return built.module, built.info.entries[0]
 
     def compile_all() -> BuiltModule:
+        built = networks
+        if request is not None and source is not None:
+            built = {"main": _in_precision(source, request, compile_target.cpu)}
         return build_networks(
-            networks, compile_target, mod_name, fallback, max_batch, inputs, on_demand
+            built, compile_target, mod_name, fallback, max_batch, inputs, on_demand
         )
 
     if not (cache and compile_target.runs_here and _passes_are_ours()):
@@ -106,8 +136,35 @@ def build(
         "fallback": fallback,
         "max_batch": max_batch,
         "inputs": inputs,
+        "precision": request.key if request else [],
     }
     return cached_network(networks, options, compile_all, on_demand)
+
+
+def _source(mod: Any, params: Mapping[str, Any], many_shapes: bool) -> Source:
+    """The ONNX model behind the module: quantising works on that."""
+    from tvm_neocpu.frontend.source import source_of
+
+    if many_shapes:
+        raise PrecisionError("precision= takes one shape at a time: leave out shapes=")
+    source = None if params else source_of(mod)
+    if source is None:
+        raise PrecisionError(
+            "precision= quantises the ONNX model: give relay.build the module as "
+            "relay.frontend.from_onnx made it, of fixed shapes and with its weights inside"
+        )
+    return source
+
+
+def _in_precision(source: Source, request: Request, cpu: Cpu) -> tvm.IRModule:
+    """The module of the model that was chosen instead; the log says what was."""
+    from tvm_neocpu.precision.choose import choose_precision
+    from tvm_neocpu.tuning.database.history import current_history
+
+    chosen = choose_precision(source.model, source.shapes, request, cpu, current_history(cpu))
+    for line in chosen.report.lines():
+        _LOG.info(line)
+    return frontend.from_onnx(chosen.model, source.shapes)[0]
 
 
 def _passes_are_ours() -> bool:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvm_neocpu.core.errors import ModelFileError
+from tvm_neocpu.core.errors import ModelFileError, SessionError
+from tvm_neocpu.core.precision import AccuracyData, Request, request_of
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.module_file import SUFFIXES
 from tvm_neocpu.runtime.session import CompiledSession
@@ -30,10 +31,10 @@ class Session(CompiledSession):
         scores = session.run({"data": image})["scores"]
 
     ``model`` is an ONNX file or model, which is compiled for this machine (``shapes`` give the
-    inputs that it leaves open; ``target`` as for `relay.build`; the user's cache folder keeps the
-    result unless ``cache`` is False), a file that `export_library`
-    wrote, or what `relay.build` returned. ``threads``, ``hint``, ``streams`` and ``cores`` are
-    those of :class:`CompiledSession`.
+    inputs that it leaves open; ``target``, ``precision``, ``max_error`` and ``accuracy_data`` as
+    for `relay.build`; the user's cache folder keeps the result unless ``cache`` is False), a file
+    that `export_library` wrote, or what `relay.build` returned. ``threads``, ``hint``, ``streams``
+    and ``cores`` are those of :class:`CompiledSession`.
     """
 
     def __init__(
@@ -47,21 +48,30 @@ class Session(CompiledSession):
         shapes: Mapping[str, Sequence[int | str]] | None = None,
         target: TargetLike = None,
         cache: bool = True,
+        precision: str = "fp32",
+        max_error: float | None = None,
+        accuracy_data: AccuracyData | None = None,
     ) -> None:
         if target is None and hint == "throughput":
             target = _ONE_THREAD
-        library = _library(model, shapes, target, cache)
+        request = request_of(precision, max_error, accuracy_data)
+        library = _library(model, shapes, target, cache, request)
         super().__init__(library, threads, hint, streams=streams, cores=cores)
 
 
 def _library(
-    model: Model, shapes: Mapping[str, Any] | None, target: TargetLike, cache: bool
+    model: Model,
+    shapes: Mapping[str, Any] | None,
+    target: TargetLike,
+    cache: bool,
+    request: Request | None,
 ) -> BuiltModule:
+    is_file = isinstance(model, (str, Path)) and Path(model).suffix in SUFFIXES
+    if request is not None and (is_file or isinstance(model, BuiltModule)):
+        raise SessionError(f"precision {request.precision!r} is for ONNX models: this is compiled")
     if isinstance(model, BuiltModule):
         return model
-    if isinstance(model, (str, Path)) and Path(model).suffix in SUFFIXES:
-        return load(model)
-    return _compiled(model, shapes, target, cache)
+    return load(model) if is_file else _compiled(model, shapes, target, cache, request)
 
 
 def _compiled(
@@ -69,6 +79,7 @@ def _compiled(
     shapes: Mapping[str, Any] | None,
     target: TargetLike,
     cache: bool,
+    request: Request | None,
 ) -> BuiltModule:
     """Compile an ONNX model, if the cache has it not; only then is the compiler imported.
 
@@ -86,7 +97,11 @@ def _compiled(
 
         known = load_model(Path(model)) if isinstance(model, (str, Path)) else model
         mod, params = relay.frontend.from_onnx(known, shapes)
-        return relay.build(mod, target=target, params=params, cache=False)  # the file is the key
+        how: dict[str, Any] = {}
+        if request is not None:
+            how = dict(zip(("precision", "max_error", "accuracy_data"), request.given, strict=True))
+        # The file is the key of the cache.
+        return relay.build(mod, target=target, params=params, cache=False, **how)
 
     content = _content(model) if cache else None
     if content is None:
@@ -96,6 +111,7 @@ def _compiled(
     options = {
         "shapes": {name: list(map(str, dims)) for name, dims in (shapes or {}).items()},
         "target": str(target),
+        "precision": request.key if request else [],
     }
     return cached(content, options, build)
 

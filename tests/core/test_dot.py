@@ -6,6 +6,7 @@ import pytest
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.core.dot import (
+    BYTES_BY_VPMADDWD,
     PORTABLE_2,
     PORTABLE_4,
     SMLAL,
@@ -14,6 +15,10 @@ from tvm_neocpu.core.dot import (
     VPDPBUSD_VEX,
     VPDPWSSD,
     VPDPWSSD_VEX,
+    VPMADDUBSW,
+    VPMADDUBSW_512,
+    VPMADDUBSW_TWICE,
+    VPMADDUBSW_TWICE_512,
     VPMADDWD,
     VPMADDWD_512,
     dots_of,
@@ -22,19 +27,36 @@ from tvm_neocpu.core.types import FP32, U8S8, U8S16, Types
 
 
 @pytest.mark.parametrize(
-    ("features", "first"),
+    ("features", "any_weights", "of_7_bits", "of_6_bits"),
     [
-        ({"sse2", "avx2", "avx512bw", "avx512vnni"}, VPDPBUSD),
-        ({"sse2", "avx2", "avxvnni"}, VPDPBUSD_VEX),
-        ({"sse2", "avx2", "avx512bw"}, VPMADDWD_512),
-        ({"sse2", "avx2"}, VPMADDWD),
-        ({"neon", "dotprod", "i8mm"}, USDOT),
-        ({"neon", "dotprod"}, SMLAL),
-        (set(), PORTABLE_2),
+        ({"sse2", "avx2", "avx512bw", "avx512vnni"}, VPDPBUSD, VPDPBUSD, VPDPBUSD),
+        ({"sse2", "avx2", "avxvnni"}, VPDPBUSD_VEX, VPDPBUSD_VEX, VPDPBUSD_VEX),
+        ({"sse2", "avx2", "avx512bw"}, VPMADDWD_512, VPMADDUBSW_512, VPMADDUBSW_TWICE_512),
+        ({"sse2", "avx2"}, VPMADDWD, VPMADDUBSW, VPMADDUBSW_TWICE),
+        ({"neon", "dotprod", "i8mm"}, USDOT, USDOT, USDOT),
+        ({"neon", "dotprod"}, SMLAL, SMLAL, SMLAL),
+        (set(), PORTABLE_2, PORTABLE_2, PORTABLE_2),
     ],
 )
-def test_the_fastest_of_what_llvm_names(features: set[str], first: object) -> None:
-    assert dots_of(frozenset(features))[0] == first
+def test_the_fastest_of_what_llvm_names(
+    features: set[str], any_weights: object, of_7_bits: object, of_6_bits: object
+) -> None:
+    cpu = Cpu("any", AVX2, 1, dots=dots_of(frozenset(features)))
+    assert cpu.dot(U8S8) == any_weights
+    assert cpu.dot(U8S8, 7) == of_7_bits
+    assert cpu.dot(U8S8, 6) == of_6_bits
+
+
+def test_what_saturates_multiplies_small_weights_only() -> None:
+    assert not VPMADDUBSW.multiplies(U8S8) and not VPMADDUBSW_TWICE.multiplies(U8S8, 7)
+    cpu = Cpu("znver3", AVX2, 1, dots=dots_of(frozenset({"sse2", "avx2"})))
+    assert cpu.dot_of(4) == BYTES_BY_VPMADDWD
+    assert cpu.dot_of(4, 1, 7) == cpu.dot_of(4, 1, 6) == VPMADDUBSW
+    assert cpu.dot_of(4, 2, 6) == VPMADDUBSW_TWICE
+
+
+def test_where_none_takes_two_words_each_has_its_own() -> None:
+    assert Cpu("znver4", AVX512, 1, dots=(VPDPBUSD,)).dot_of(4, 2, 6) == VPDPBUSD
 
 
 def test_weights_of_16_bits_are_multiplied_in_16_bits() -> None:

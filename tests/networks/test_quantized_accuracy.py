@@ -15,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tvm_neocpu.contrib import model_zoo
-from tvm_neocpu.contrib.onnx_runs import runner
-from tvm_neocpu.contrib.quantizing.accuracy.compare import compare
-from tvm_neocpu.contrib.quantizing.quantize_model import Settings, quantize_model
+from tvm_neocpu.quantizing.accuracy.compare import compare
+from tvm_neocpu.quantizing.onnx_runs import runner
+from tvm_neocpu.quantizing.quantize_model import Settings, quantize_model
 
 Floats = NDArray[np.float32]
 BATCH = 4

@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 from ocr import DETECT, READ, TURN, Watched, line_image, page, random_lines, reader
 
-from tvm_neocpu.contrib.onnx_runs import runner
-from tvm_neocpu.contrib.quantizing.quantize_model import Quantised, Settings, quantize_model
+from tvm_neocpu.quantizing.onnx_runs import runner
+from tvm_neocpu.quantizing.quantize_model import Quantised, Settings, quantize_model
 
 # Relative errors at the outputs that keep the answers, and the multiply-adds that then are in int8.
 # Softmax makes the recogniser's error a matter of few positions that flip: it takes a tight bound.

@@ -14,9 +14,11 @@ from tvm import te, tirx, topi
 from tvm_neocpu.core.candidate import has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.table import implementation_of, operator_of
@@ -82,6 +84,9 @@ def sample(workload: Workload, config: Config, rng: np.random.Generator) -> Samp
     """Random operands, and what the operator's NumPy reference makes of them."""
     entry = implementation_of(config)
     operands = [drawn(o.shape, o.dtype, rng) for o in workload.operands]
+    if isinstance(workload, ConvWorkload) and workload.weight_bits < ANY_WEIGHTS:
+        most = 1 << (workload.weight_bits - 1)
+        operands[1] = np.clip(operands[1], -most, most)
     expected = operator_of(workload).reference(workload, *operands)
     if has_blocks(config):
         expected = stored(expected, layouts_of(config)[1])

@@ -130,7 +130,8 @@ def quantized(conv: ConvWorkload) -> Workload:
     pick = hash(conv)
     zeros = (0, 1, 127, 128, 255)
     types = U8S16 if pick % 3 == 0 else U8S8
-    return replace(conv, types=types, pad_value=zeros[pick % len(zeros)])
+    weight_bits = (8, 7, 6)[pick // 3 % 3] if types == U8S8 else 8
+    return replace(conv, types=types, pad_value=zeros[pick % len(zeros)], weight_bits=weight_bits)
 
 
 # Where a template takes but few workloads, they are drawn right away; others see all convolutions.

@@ -129,6 +129,20 @@ INTEGERS = {
     ),
     "integers, 1x1": ConvWorkload(1, 64, 7, 7, 48, (1, 1), types=U8S8),
     "integers, 1x1, stride": ConvWorkload(1, 20, 8, 10, 28, (1, 1), (2, 3), types=U8S8),
+    "weights of 7 bits": ConvWorkload(
+        1, 24, 9, 11, 37, (3, 3), padding=(1, 0, 2, 1), types=U8S8, pad_value=255, weight_bits=7
+    ),
+    "weights of 7 bits, stem": ConvWorkload(
+        1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 3, 3, 3), types=U8S8, pad_value=9, weight_bits=7
+    ),
+    "weights of 7 bits, prime": ConvWorkload(1, 13, 9, 11, 37, (3, 3), types=U8S8, weight_bits=7),
+    "weights of 6 bits": ConvWorkload(2, 64, 7, 7, 48, (1, 1), types=U8S8, weight_bits=6),
+    "weights of 6 bits, groups": ConvWorkload(
+        1, 48, 7, 7, 36, (3, 3), (2, 2), (1, 1, 1, 1), (1, 1), 3, U8S8, 128, 6
+    ),
+    "weights of 6 bits, a word and a half": ConvWorkload(
+        1, 12, 8, 10, 28, (1, 1), (2, 3), types=U8S8, weight_bits=6
+    ),
     "integers, long sums": ConvWorkload(1, 512, 3, 3, 8, (3, 3), types=U8S8),
     "integers, depthwise": ConvWorkload(
         2, 24, 9, 7, 24, (3, 3), (2, 1), (0, 1, 1, 1), (1, 2), 24, U8S8, 128

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tvm_neocpu.commands import cli, networks
+from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.runtime.module_file import SUFFIXES
@@ -42,6 +43,8 @@ def _compile(argv: list[str]) -> int:
     if path.suffix not in SUFFIXES:
         raise NeoCpuError(f"-o names a .so or .tar file, not {path}")
     cli.check_writable(options.json)
+    shapes = cli.parse_shapes(options.shape)
+    model, precision = in_precision(name, model, shapes, options, flags)
     start = time.perf_counter()
     library = networks.build(model, options, flags)
     built = time.perf_counter()
@@ -62,6 +65,7 @@ def _compile(argv: list[str]) -> int:
         "build_seconds": built - start,
         "inputs": list(map(str, info.inputs)),
         "outputs": list(map(str, info.outputs)),
+        "precision": precision.as_json() if precision else None,
     }
     cli.write_report(options.json, report)
     return 0
@@ -74,6 +78,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     cli.add_common_options(parser)
+    add_precision_options(parser)
     parser.add_argument(
         "-o", "--output", type=Path, metavar="F", help="the file, .so or .tar (default: MODEL.so)"
     )

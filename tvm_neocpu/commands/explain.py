@@ -9,12 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.precision import add_precision_options, in_precision, layers_table
 from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explained_network import explain_network
-from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
@@ -45,6 +46,7 @@ def _explain(argv: list[str]) -> int:
     cpu = parse_target(cli.target_text(options.target, flags)).cpu
     name, model = cli.load_network(options.models[0])
     shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))
+    model, precision = in_precision(name, model, shapes, options, flags)
     mod, _ = from_onnx(model, shapes)
     folded = fold(mod, cpu)
     graph, coverage = ExtractConvGraph(cpu)(folded), FindFallbacks(cpu)(folded)
@@ -55,7 +57,10 @@ def _explain(argv: list[str]) -> int:
     ids = (node.id for node in graph.nodes)
     network = replace(network, names=dict(filter(all, zip(ids, names, strict=True))))
     table.show(network)
-    cli.write_report(options.json, as_json(network))
+    if precision is not None:
+        cli.console(width=100).print(layers_table(name, precision))
+    about = {"precision": precision.as_json()} if precision else {}
+    cli.write_report(options.json, as_json(network) | about)
     if options.html:
         with cli.writing(options.html):
             options.html.write_text(page.render(network), encoding="utf-8")
@@ -65,6 +70,7 @@ def _explain(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu.explain", description=DESCRIPTION)
     cli.add_common_options(parser)
+    add_precision_options(parser)
     parser.add_argument(
         "--html", type=Path, metavar="F", help="write one page with the graph drawn to this file"
     )

@@ -20,7 +20,6 @@ from rich.table import Table
 
 from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, read_bandwidth
-from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import cells, compare_layers, page
 from tvm_neocpu.contrib.profile.peer_layers import PEERS, IsolatedLayers
@@ -34,6 +33,7 @@ from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.core.types import Types
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import apply_history_best

@@ -22,13 +22,13 @@ import onnx
 from numpy.typing import NDArray
 
 from tvm_neocpu.commands import cli, networks
-from tvm_neocpu.contrib.quantizing.calibration.images import ImageOptions
-from tvm_neocpu.contrib.quantizing.calibration.range_methods import METHODS
-from tvm_neocpu.contrib.quantizing.calibration.samples import read_samples
-from tvm_neocpu.contrib.quantizing.quantize_model import Settings, quantize_model
-from tvm_neocpu.contrib.quantizing.report import as_json, summary, worst_layers
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.frontend.onnx_model import declared_shape, graph_inputs, resolve_shapes
+from tvm_neocpu.quantizing.calibration.images import ImageOptions
+from tvm_neocpu.quantizing.calibration.range_methods import METHODS
+from tvm_neocpu.quantizing.calibration.samples import read_samples
+from tvm_neocpu.quantizing.quantize_model import Settings, quantize_model
+from tvm_neocpu.quantizing.report import as_json, summary, worst_layers
 from tvm_neocpu.runtime.module_info import OPEN, TensorInfo
 
 Samples = list[dict[str, NDArray[Any]]]
@@ -185,7 +185,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         choices=(7, 8),
         default=8,
-        help="7 for ONNX Runtime on x86 without VNNI, whose sums of products saturate (default: 8)",
+        help="7 for x86 without VNNI: faster, and no kernel's sums saturate (default: 8)",
     )
     parser.add_argument(
         "--wide-results",

@@ -16,6 +16,7 @@ from typing import Any
 import onnx
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.commands.tune_fleet import add_fleet_options, check_target, open_fleet
 from tvm_neocpu.commands.tune_workload import tune_workload
 from tvm_neocpu.commands.tuning_session import network_session
@@ -87,6 +88,7 @@ def _tune(argv: list[str]) -> int:
     logs = [cli.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
     reports = []
     for (name, model), log in zip(networks, logs, strict=True):
+        model, _ = in_precision(name, model, shapes, options, flags)
         request = _Request(options, target, text, log, site)
         report = _tune_network(request, name, model, resolve_shapes(model.graph, shapes))
         reports.append(report)
@@ -174,6 +176,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu.tune", description=__doc__)
     cli.add_common_options(parser, models="*")
+    add_precision_options(parser)
     parser.add_argument(
         "--workload",
         metavar="TEXT",

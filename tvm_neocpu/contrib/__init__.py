@@ -4,8 +4,6 @@ model_zoo    networks by name, built as ONNX
 peers        ONNX Runtime, OpenVINO, MNN and ncnn beside ours       `bench`
 kernels      each kernel against the FMA peak; the machine itself   `bench kernels`, `calibrate`
 plans        predicted against measured times of whole plans        `bench plan`
-quantizing   an int8 ONNX network of an fp32 one                    `quantize`
-onnx_runs    what a network computes, as ONNX Runtime has it
 explain      why a build chooses what it chooses                    `explain`
 provenance   where and when figures were taken
 """

@@ -7,17 +7,20 @@ from typing import Any
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.types import Types
 
 
 @dataclass(frozen=True)
 class Candidate:
     """A scheme: the fastest known config with its layouts, and its seconds, measured or predicted.
 
-    A config without ``ic_bn`` (dense layers) reads and writes plain tensors.
+    A config without ``ic_bn`` (dense layers) reads and writes plain tensors. ``types`` are given
+    where the scheme computes in another precision than its node's workload says.
     """
 
     config: Config
     seconds: float
+    types: Types | None = None
 
     @property
     def reads(self) -> Layout:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, DotProduct
+from tvm_neocpu.core.dot import ANY_WEIGHTS, PORTABLE_2, PORTABLE_4, DotProduct
 from tvm_neocpu.core.types import INTEGER_PRODUCTS, Types, item_bytes
 
 KIB = 1024
@@ -129,20 +129,28 @@ class Cpu:
         """Elements of that type in one vector register."""
         return self.unit(dtype).lanes
 
-    def dot(self, types: Types) -> DotProduct:
-        """The fastest instruction for integers of these types.
+    def dot(self, types: Types, weight_bits: int = ANY_WEIGHTS) -> DotProduct:
+        """The fastest instruction for integers of these types, with weights so small.
 
         Raises ValueError for types that are no integer product's.
         """
-        found = next((dot for dot in self.dots if dot.multiplies(types)), None)
+        found = next((dot for dot in self.dots if dot.multiplies(types, weight_bits)), None)
         if found is None:
             raise ValueError(f"{self.name} has no instruction for {types}")
         return found
 
-    def dot_of(self, elements: int) -> DotProduct:
-        """The fastest instruction for words of so many elements, or plain arithmetic."""
-        known = (*self.dots, PORTABLE_4, PORTABLE_2)
-        return next(dot for dot in known if dot.elements == elements)
+    def dot_of(self, elements: int, words: int = 1, weight_bits: int = ANY_WEIGHTS) -> DotProduct:
+        """The fastest instruction for words of so many elements, or plain arithmetic.
+
+        One for each word, where none takes so many at once.
+        """
+        known = [
+            dot
+            for dot in (*self.dots, PORTABLE_4, PORTABLE_2)
+            if dot.elements == elements and weight_bits <= dot.weight_bits
+        ]
+        at_once = (dot for dot in known if dot.words == words)
+        return next(at_once, None) or next(dot for dot in known if dot.words == 1)
 
     def multiply_adds_per_cycle(self, types: str | Types) -> float:
         """Products that one core adds to accumulators in a cycle, of one type or a workload's."""

@@ -2,17 +2,20 @@
 
 acc[lane] += sum over k < elements of data[k] * weight[lane, k]
 
-Every one here is exact. x86's ``vpmaddubsw`` is not among them: its 16-bit sums saturate.
+Every one here is exact. x86's ``vpmaddubsw`` saturates its 16-bit sums, so that it is for weights
+only that are known to be small.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm_neocpu.core.types import Types
 
 # Bits of an accumulator, and of the word of data that is broadcast to the lanes.
 WORD_BITS = 32
+# Bits of int8 weights of which nothing more is known.
+ANY_WEIGHTS = 8
 
 
 @dataclass(frozen=True, order=True)
@@ -22,7 +25,9 @@ class DotProduct:
     A lane is 32 bits: ``elements`` of type ``data`` (as they are multiplied: int16 if uint8 data
     have to be widened) times as many of type ``weight``. ``rate``: how many are issued for each
     multiply-add of fp32 vectors. ``temporaries``: registers that a step needs beside its tile.
-    ``widths``: the bits of the vectors that the instruction exists for.
+    ``widths``: the bits of the vectors that the instruction exists for. ``words``: how many of them
+    it adds up in 16 bits before it widens the sum. ``weight_bits``: how small weights have to be
+    for it (:mod:`tvm_neocpu.topi.conv2d_integer.small_weights`).
     """
 
     name: str
@@ -32,10 +37,14 @@ class DotProduct:
     rate: float = 1.0
     temporaries: int = 0
     widths: tuple[int, ...] = ()
+    words: int = 1
+    weight_bits: int = ANY_WEIGHTS
 
-    def multiplies(self, types: Types) -> bool:
+    def multiplies(self, types: Types, weight_bits: int = ANY_WEIGHTS) -> bool:
         """Whether a workload's operands fit into the types that it multiplies, once widened."""
         if types.accumulator != "int32" or types.data != "uint8":
+            return False
+        if weight_bits > self.weight_bits:
             return False
         return types.weight == "int8" or types.weight == self.weight
 
@@ -54,6 +63,13 @@ VPDPWSSD_VEX = DotProduct("vpdpwssd", 2, "int16", "int16", 1.0, 0, (128, 256))
 VPMADDWD_512 = DotProduct("vpmaddwd", 2, "int16", "int16", 0.5, 1, (128, 256, 512))
 VPMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 0.8, 1, (128, 256))
 PMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 0.8, 1, (128,))
+# Pairs of bytes are summed in 16 bits, then these sums in 32: three instructions a word, five for
+# two words. Zen 3: two products a cycle, so that 12 take 12 cycles at least, and 12 of two words
+# 18, where 12 multiply-adds take 6. Intel's two ports for 512 bits take the additions too.
+VPMADDUBSW_512 = DotProduct("vpmaddubsw", 4, "uint8", "int8", 0.33, 2, (128, 256, 512), 1, 7)
+VPMADDUBSW = DotProduct("vpmaddubsw", 4, "uint8", "int8", 0.49, 2, (128, 256), 1, 7)
+VPMADDUBSW_TWICE_512 = replace(VPMADDUBSW_512, rate=0.2, words=2, weight_bits=6)
+VPMADDUBSW_TWICE = replace(VPMADDUBSW, rate=0.3, words=2, weight_bits=6)
 # Words of bytes, taken apart for two of these: slower, but of weights that are half as large.
 BYTES_BY_VPMADDWD_512 = DotProduct("bytes", 4, "uint8", "int8", 0.2, 3, (256, 512))
 BYTES_BY_VPMADDWD = DotProduct("bytes", 4, "uint8", "int8", 0.3, 3, (256,))
@@ -69,7 +85,11 @@ BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("avxvnni", VPDPBUSD_VEX),
     ("avx512vnni", VPDPWSSD),
     ("avxvnni", VPDPWSSD_VEX),
+    ("avx512bw", VPMADDUBSW_TWICE_512),
+    ("avx512bw", VPMADDUBSW_512),
     ("avx512bw", VPMADDWD_512),
+    ("avx2", VPMADDUBSW_TWICE),
+    ("avx2", VPMADDUBSW),
     ("avx2", VPMADDWD),
     ("sse2", PMADDWD),
     ("avx512bw", BYTES_BY_VPMADDWD_512),

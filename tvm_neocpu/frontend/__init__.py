@@ -37,10 +37,14 @@ def from_onnx(
     from tvm_neocpu.frontend.onnx_import import import_model
     from tvm_neocpu.frontend.onnx_model import check_model, load_model
     from tvm_neocpu.frontend.open_shapes import import_open, open_extents
+    from tvm_neocpu.frontend.source import remember_source
 
     if isinstance(model, (str, Path)):
         model = load_model(model)
     extents = open_extents(check_model(model).graph, shape)
     if extents is not None:
         return import_open(model, extents, dtype, opset), {}
-    return import_model(model, shape, dtype, opset, freeze_params)
+    mod, params = import_model(model, shape, dtype, opset, freeze_params)
+    if freeze_params:
+        remember_source(mod, model, shape)
+    return mod, params

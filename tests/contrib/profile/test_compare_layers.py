@@ -11,13 +11,13 @@ import pytest
 
 from tvm_neocpu.commands import profile as command
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
-from tvm_neocpu.contrib.onnx_nodes import OnnxNodes
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import page
 from tvm_neocpu.contrib.profile.compare_layers import as_json, compare_layers
 from tvm_neocpu.contrib.profile.peer_layers import PEERS, OnnxRuntimeLayers, PeerLayer
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
 from tvm_neocpu.contrib.profile.watch_calls import Call
+from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 

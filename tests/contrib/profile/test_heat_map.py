@@ -6,11 +6,11 @@ import re
 import xml.etree.ElementTree as ElementTree
 
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
-from tvm_neocpu.contrib.onnx_nodes import kth_of_equal
 from tvm_neocpu.contrib.profile.heat_map import heat_map
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
 from tvm_neocpu.contrib.profile.watch_calls import Call
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
+from tvm_neocpu.frontend.onnx_nodes import kth_of_equal
 
 SHAPE = (1, 8, 6, 6)
 

@@ -60,6 +60,22 @@ def test_the_cpu_says_what_multiplies() -> None:
         (CONV, replace(CONFIG, dot=3), "no word has 3 elements"),
         (replace(CONV, types=U8S16), CONFIG, "its words have no room for weights of int16"),
         (CONV, replace(CONFIG, ic_bn=7), "its ic_bn 7 does not divide 24 channels"),
+        (CONV, replace(CONFIG, words=3), "no step has 3 words"),
+        (
+            CONV,
+            replace(CONFIG, words=2, dot=2),
+            "steps of 2 words have 4 elements a word, of blocked data",
+        ),
+        (
+            replace(CONV, weight_bits=7),
+            replace(CONFIG, ic_bn=6),
+            "its ic_bn 6 is no whole number of words",
+        ),
+        (
+            replace(CONV, weight_bits=6),
+            replace(CONFIG, ic_bn=12, words=2),
+            "its ic_bn 12 is no whole number of words",
+        ),
     ],
 )
 def test_misfits(conv: ConvWorkload, config: IntegerConfig, reason: str) -> None:

@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 import tvm
 from nests import nest
-from samples import per_channel, requantized
+from samples import HOST, per_channel, requantized, run, stored
 from tvm import te
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.dot import dots_of
+from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
+from tvm_neocpu.topi.conv2d_integer.small_weights import small_bits
 from tvm_neocpu.topi.conv2d_integer.template import compute, pack_weight
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.schedule_function import schedule_function
@@ -24,6 +28,8 @@ from tvm_neocpu.topi.schedule_function import schedule_function
 CONV = ConvWorkload(1, 16, 14, 14, 32, (3, 3), padding=(1, 1, 1, 1), types=U8S8)
 CONFIG = IntegerConfig(ic_bn=16, oc_bn=16, reg_n=7, oh_bn=7, dot=4)
 HASWELL = Cpu("haswell", AVX2, cores=2)
+HAS_AVX2 = HOST.cpu.isa in (AVX2, AVX512)
+ZEN_3 = Cpu("znver3", AVX2, cores=2, dots=dots_of(frozenset({"sse2", "avx2"})))
 X86, ARM = "llvm -mtriple=x86_64-linux-gnu -mcpu=", "llvm -mtriple=aarch64-linux-gnu -mcpu="
 
 
@@ -88,6 +94,53 @@ def test_the_instruction(cpu: str, instruction: str) -> None:
     assert len(found) >= 3 * config.reg_n
     # What the copy or the bytes become words by stands outside of the products.
     assert "mulld" not in assembly
+
+
+@pytest.mark.parametrize(
+    ("cpu", "weight_bits", "instruction"),
+    [
+        ("znver3", 6, r"vpaddw\s.*%ymm"),
+        ("znver3", 7, r"vpmaddubsw\s.*%ymm"),
+        ("skylake-avx512", 6, r"vpaddw\s.*%zmm"),
+        ("skylake-avx512", 7, r"vpmaddubsw\s.*%zmm"),
+        ("cascadelake", 6, r"vpdpbusd\s.*%zmm"),
+        ("alderlake", 6, r"\{vex\}\s+vpdpbusd\s.*%ymm"),
+    ],
+)
+def test_the_instruction_for_small_weights(cpu: str, weight_bits: int, instruction: str) -> None:
+    """Of 6 bits, two words are added in 16 bits before they are widened."""
+    target = parse_target(X86 + cpu)
+    conv = replace(CONV, weight_bits=weight_bits)
+    dot, lanes = target.cpu.dot(U8S8, weight_bits), target.cpu.lanes("int32")
+    config = replace(CONFIG, oc_bn=lanes, dot=dot.elements, words=dot.words)
+    built = tvm.compile(kernel(conv, config, target.cpu), target=target.target)
+    assembly = built.mod.inspect_source("asm")
+    assert len(re.findall(instruction, assembly)) >= 3 * config.reg_n
+    assert len(re.findall(r"vpmaddubsw", assembly)) == 0 or "vpdpbusd" not in assembly
+
+
+@pytest.mark.skipif(not HAS_AVX2, reason="this CPU has no AVX2")
+@pytest.mark.parametrize("weight_bits", [6, 7])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_sums_do_not_saturate(weight_bits: int, sign: int) -> None:
+    """All data are 255; of the weights that are summed one is as large as there is."""
+    conv = replace(CONV, kernel=(1, 1), padding=(0, 0, 0, 0), weight_bits=weight_bits)
+    dot = ZEN_3.dot(U8S8, weight_bits)
+    config = replace(CONFIG, dot=dot.elements, words=dot.words)
+    data = np.full(conv.in_shape, 255, "uint8")
+    weight = np.zeros(conv.weight_shape, "int8")
+    weight[:, ::4], weight[:, 1::4] = (127, 1) if sign > 0 else (-128, 0)
+    weight[:, 4:6] = weight[:, 12:14] = 0
+    assert small_bits(weight) == 6
+    inputs = [stored(data, Layout(16)), pack_weight(weight, conv, config)]
+    shape = (1, 2, 14, 14, 16)
+    bias, scales = np.zeros(per_channel(shape), "int32"), np.ones(per_channel(shape), "float32")
+    more = [bias + (2**20 if sign < 0 else 0), scales * np.float32(2**-12)]
+    sums = convolved(conv, data, weight) + more[0].reshape(-1)[0]
+    expected = np.clip(np.rint(sums * 2.0**-12), 0, 255).astype("uint8")
+    assert 0 < expected.min() <= expected.max() < 255
+    found = run(kernel(conv, config, ZEN_3), [*inputs, *more], shape, "uint8")
+    np.testing.assert_array_equal(found, stored(expected, Layout(16)))
 
 
 def test_the_epilogue_is_vectors() -> None:

@@ -110,7 +110,7 @@ def _operands(
 
     def product(i: tirx.Var, j: tirx.Var, v: tirx.Var) -> tirx.Expr:
         elements = (y[k % OPERANDS, i, at] for at in range(by.elements))
-        return dot(word(*elements), x[k % OPERANDS, j, v])
+        return dot((word(*elements), x[k % OPERANDS, j, v]))
 
     return x, y, product
 

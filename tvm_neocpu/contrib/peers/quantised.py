@@ -15,8 +15,8 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from tvm_neocpu.contrib.onnx_runs import runner
 from tvm_neocpu.core.largest_error import largest_error
+from tvm_neocpu.quantizing.onnx_runs import runner
 
 # Of the largest value: four codes of 255, where ONNX Runtime's ways agree by chance.
 LEAST_TOLERANCE = 4 / 255

@@ -11,13 +11,13 @@ from tvm import tirx
 
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
-from tvm_neocpu.contrib.onnx_nodes import OnnxNodes, kth_of_equal
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.folded_network import open_onnx
+from tvm_neocpu.frontend.onnx_nodes import OnnxNodes, kth_of_equal
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.sweep.workload import SweepWorkload

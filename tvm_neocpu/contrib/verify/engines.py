@@ -9,8 +9,8 @@ import onnx
 from numpy.typing import NDArray
 
 from tvm_neocpu import relay
-from tvm_neocpu.contrib.onnx_runs import runner
 from tvm_neocpu.contrib.verify.compare_outputs import Arrays
+from tvm_neocpu.quantizing.onnx_runs import runner
 from tvm_neocpu.runtime.session import CompiledSession
 
 

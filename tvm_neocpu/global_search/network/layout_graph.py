@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
+from types import MappingProxyType
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import FLOAT, ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import NCHW, Layout
+from tvm_neocpu.core.types import Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 
@@ -40,11 +42,15 @@ def nothing(node: GraphNode, reads: Layout, writes: Layout, config: Config | Non
     return 0.0
 
 
+NO_OTHERS: Mapping[str, Sequence[Candidate]] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class Option:
     """One candidate of a node: the layouts it reads and writes, its seconds, its config if any.
 
     ``sweeps`` are the seconds of the node's sweeps under these layouts, beside its own ``seconds``.
+    ``types`` are given where it computes in another precision than the node's workload says.
     """
 
     reads: Layout
@@ -52,11 +58,16 @@ class Option:
     seconds: float = 0.0
     config: Config | None = None
     sweeps: float = 0.0
+    types: Types | None = None
 
     @property
     def total(self) -> float:
         """What the network pays at the node."""
         return self.seconds + self.sweeps
+
+    def elements(self, edge: GraphEdge) -> str:
+        """The type of the elements that it reads of a tensor."""
+        return edge.dtype if self.types is None else self.types.data
 
 
 @dataclass(frozen=True)
@@ -84,6 +95,7 @@ def build_layout_graph(
     candidates: Mapping[Workload, Sequence[Candidate]],
     transform_seconds: TransformSeconds,
     sweep_seconds: SweepSeconds = nothing,
+    others: Mapping[str, Sequence[Candidate]] = NO_OTHERS,
 ) -> LayoutGraph:
     """The layout problem of a network (NeoCPU, section 3.3.2).
 
@@ -93,12 +105,14 @@ def build_layout_graph(
         other elements than float32 a fourth argument names the type.
     sweep_seconds: the time of a node's sweeps by its layouts and config, in seconds; by default
         they cost nothing.
+    others: node id -> further schemes of that node alone, such as those in another precision. A
+        tensor is transformed as the elements that its reader takes.
 
     Raises InvalidProblemError for a workload with an empty list of schemes or a time that is nan,
     and KeyError for a workload that ``candidates`` lacks.
     """
     transform_seconds = _broadcasting(transform_seconds)
-    options = _all_options(graph, candidates, sweep_seconds)
+    options = _all_options(graph, candidates, sweep_seconds, others)
     index = {node.id: position for position, node in enumerate(graph.nodes)}
     node_costs: list[Costs] = [np.array([o.total for o in entry]) for entry in options]
     names = [f"{node.label} ({node.id})" for node in graph.nodes]
@@ -112,17 +126,18 @@ def build_layout_graph(
                 )
                 edge_costs.append(((index[edge.src], index[edge.dst]), matrix))
             continue
-        for layout in _wanted_layouts(edges, options, index):
+        for layout, dtype in _wanted(edges, options, index):
             shared = len(node_costs)
             node_costs.append(np.zeros(2))
             names.append(f"{edges[0].tensor} as {layout}")
-            made = [
-                transform_seconds(edges[0].shape, o.writes, layout, edges[0].dtype) for o in source
-            ]
+            made = [transform_seconds(edges[0].shape, o.writes, layout, dtype) for o in source]
             pays = np.array([[0.0, seconds] for seconds in made])
             edge_costs.append(((index[edges[0].src], shared), pays))
             for target in {edge.dst for edge in edges}:
-                needs = [o.reads == layout for o in options[index[target]]]
+                needs = [
+                    (o.reads, o.elements(edges[0])) == (layout, dtype)
+                    for o in options[index[target]]
+                ]
                 forbids = np.array([[np.inf if need else 0.0, 0.0] for need in needs])
                 edge_costs.append(((index[target], shared), forbids))
     problem = LayoutProblem(node_costs, edge_costs, names=names)
@@ -143,6 +158,7 @@ def _all_options(
     graph: ConvGraph,
     candidates: Mapping[Workload, Sequence[Candidate]],
     sweep_seconds: SweepSeconds,
+    others: Mapping[str, Sequence[Candidate]],
 ) -> tuple[tuple[Option, ...], ...]:
     chosen: dict[str, tuple[Option, ...]] = {}
 
@@ -152,16 +168,17 @@ def _all_options(
         writes: Layout,
         seconds: float = 0.0,
         config: Config | None = None,
+        types: Types | None = None,
     ) -> Option:
         sweeps = sweep_seconds(node, reads, writes, config)
-        return Option(reads, writes, seconds, config, sweeps)
+        return Option(reads, writes, seconds, config, sweeps, types)
 
     for node in graph.nodes:
         if node.kind is NodeKind.CONV:
             assert node.workload is not None
             chosen[node.id] = tuple(
-                option(node, c.reads, c.writes, c.seconds, c.config)
-                for c in candidates[node.workload]
+                option(node, c.reads, c.writes, c.seconds, c.config, c.types)
+                for c in (*candidates[node.workload], *others.get(node.id, ()))
             )
         elif node.kind is NodeKind.BOUNDARY:
             chosen[node.id] = (option(node, NCHW, NCHW),)
@@ -215,12 +232,15 @@ def edges_by_tensor(graph: ConvGraph) -> dict[tuple[str, str], list[GraphEdge]]:
 def _transform_matrix(
     source: Sequence[Option], target: Sequence[Option], edge: GraphEdge, price: TransformSeconds
 ) -> Costs:
-    pairs = {(s.writes, t.reads) for s in source for t in target}
-    cost = {pair: price(edge.shape, *pair, edge.dtype) for pair in pairs}
-    return np.array([[cost[s.writes, t.reads] for t in target] for s in source])
+    wanted = [(t.reads, t.elements(edge)) for t in target]
+    moves = {(s.writes, reads, kind) for s in source for reads, kind in wanted}
+    cost = {move: price(edge.shape, *move) for move in moves}
+    return np.array([[cost[s.writes, reads, kind] for reads, kind in wanted] for s in source])
 
 
-def _wanted_layouts(
+def _wanted(
     edges: Sequence[GraphEdge], options: Sequence[Sequence[Option]], index: Mapping[str, int]
-) -> list[Layout]:
-    return sorted({o.reads for edge in edges for o in options[index[edge.dst]]})
+) -> list[tuple[Layout, str]]:
+    """The layouts and element types in which a tensor is read."""
+    read = {(o.reads, o.elements(e)) for e in edges for o in options[index[e.dst]]}
+    return sorted(read)

@@ -1,6 +1,7 @@
-"""conv2d padded by a value other than zero: a call that Relax lacks, and its form.
+"""conv2d of integers, with what Relax's call cannot say of it: a call of our own, and its form.
 
-Relax pads convolutions by zeros only; quantised data are padded by their zero point.
+Relax pads convolutions by zeros only; quantised data are padded by their zero point. Nor does it
+know how small the weights are.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def padded_conv2d(
         dilation=list(conv.dilation),
         groups=conv.groups,
         pad_value=conv.pad_value,
+        weight_bits=conv.weight_bits,
         out_dtype=conv.types.output,
         data_layout=str(before),
         out_layout=str(after),
@@ -68,6 +70,7 @@ def _workload(call: relax.Call) -> ConvWorkload:
         int(attrs["groups"]),
         Types(dtype_of(call.args[0]), dtype_of(call.args[1]), output, output),
         int(attrs["pad_value"]),
+        int(attrs["weight_bits"]),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.errors import LineError
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.task_args import read_count, read_data_and_weight, read_padding, read_pair
@@ -41,6 +42,7 @@ def decode(template: str, args: list[Any], extras: Mapping[str, Any]) -> ConvWor
         groups=groups,
         types=types,
         pad_value=read_count(extras.get("pad_value", 0), min_value=0),
+        weight_bits=read_count(extras.get("weight_bits", ANY_WEIGHTS)),
     )
     if conv.autotvm_weight_shape != tuple(weight) or conv.out_channels % groups:
         raise LineError(f"weight {weight} does not fit data {shape} in {groups} groups")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.errors import WorkloadTextError
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Padding, Pair
@@ -15,14 +16,16 @@ _CONV = re.compile(
 )
 # What element types, printed behind everything else, begin with.
 _TYPES = re.compile(r" (?P<types>u?int\d+.*|b?float\d+.*)")
-_OPTION = re.compile(r" (?:(?P<key>[spdgz])(?P<values>\d+|\(\d+(?:, ?\d+)*\))|(?P<word>depthwise))")
+_OPTION = re.compile(
+    r" (?:(?P<key>[spdgzw])(?P<values>\d+|\(\d+(?:, ?\d+)*\))|(?P<word>depthwise))"
+)
 
 
 def parse(text: str) -> ConvWorkload | None:
     """The inverse of ``str``: stride, padding, dilation, groups as s, p, d, g, once or in full.
 
-    z is what the padding consists of. ``None`` for a text of another form. Raises
-    WorkloadTextError for unknown options, and for a convolution that has no output.
+    z is what the padding consists of, w the bits of small weights. ``None`` for a text of another
+    form. Raises WorkloadTextError for unknown options, and for a convolution that has no output.
     """
     conv = _CONV.fullmatch(text.strip())
     if conv is None:
@@ -43,6 +46,7 @@ def parse(text: str) -> ConvWorkload | None:
         channels if "depthwise" in options else options.get("g", (1,))[0],
         types,
         options.get("z", (0,))[0],
+        options.get("w", (ANY_WEIGHTS,))[0],
     )
     _check(text, found)
     return found
@@ -64,7 +68,7 @@ def _options(text: str, rest: str) -> dict[str, tuple[int, ...]]:
     while rest:
         option = _OPTION.match(rest)
         if option is None:
-            known = "s2, p1, d2, g4, depthwise, z128, uint8 x int8"
+            known = "s2, p1, d2, g4, depthwise, z128, w7, uint8 x int8"
             raise WorkloadTextError(f"{rest.strip()!r} in {text!r} is none of {known}")
         key = option["key"] or option["word"]
         found[key] = tuple(int(value) for value in re.findall(r"\d+", option["values"] or ""))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.core.workload import Operand, Role, Workload
 
@@ -22,6 +23,8 @@ class ConvWorkload(Workload):
     """A 2-D convolution over logical NCHW shapes; ``padding`` is (top, left, bottom, right).
 
     ``pad_value`` is what the padding consists of: the zero point of quantised data.
+    ``weight_bits`` says how small int8 weights are, where a CPU gains from small ones
+    (:mod:`tvm_neocpu.topi.conv2d_integer.small_weights`).
     """
 
     batch: int
@@ -36,6 +39,7 @@ class ConvWorkload(Workload):
     groups: int = 1
     types: Types = FP32
     pad_value: int = 0
+    weight_bits: int = ANY_WEIGHTS
 
     @cached_property
     def reach(self) -> Pair:
@@ -117,10 +121,14 @@ class ConvWorkload(Workload):
     def extras(self) -> dict[str, Any]:
         """The group count, which the weight's shape tells of dense and depthwise ones only.
 
-        And what the padding consists of, unless it is zeros.
+        And what the padding consists of, unless it is zeros; how small weights are, if they are.
         """
-        groups = {"groups": self.groups} if self.groups > 1 else {}
-        return groups | ({"pad_value": self.pad_value} if self.pad_value else {})
+        found = {
+            "groups": (self.groups, 1),
+            "pad_value": (self.pad_value, 0),
+            "weight_bits": (self.weight_bits, ANY_WEIGHTS),
+        }
+        return {name: value for name, (value, usual) in found.items() if value != usual}
 
     @property
     def autotvm_weight_shape(self) -> Shape4:
@@ -144,6 +152,8 @@ class ConvWorkload(Workload):
             parts.append("depthwise" if self.is_depthwise else f"g{self.groups}")
         if self.pad_value:
             parts.append(f"z{self.pad_value}")
+        if self.weight_bits != ANY_WEIGHTS:
+            parts.append(f"w{self.weight_bits}")
         if self.types != FP32:
             parts.append(str(self.types))
         return " ".join(parts)

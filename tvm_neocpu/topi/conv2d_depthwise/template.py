@@ -49,7 +49,7 @@ def compute(
         pixel = padded[n, o, row, col, c].astype(wide)
         # A product of integers is that of words of one number: a 32-bit product takes longer.
         if is_integer(conv):
-            return dot(pixel, weight[o, 0, kh, kw, 0, c])
+            return dot((pixel, weight[o, 0, kh, kw, 0, c]))
         return pixel * weight[o, 0, kh, kw, 0, c].astype(wide)
 
     acc = te.compute(

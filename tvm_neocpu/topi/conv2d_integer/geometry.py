@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import WORD_BITS, DotProduct
+from tvm_neocpu.core.dot import ANY_WEIGHTS, WORD_BITS, DotProduct
 from tvm_neocpu.core.types import Types, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 from tvm_neocpu.topi.conv2d_direct import geometry as direct
@@ -21,15 +21,21 @@ WORD_BYTES = WORD_BITS // 8
 # Elements of a word -> the type in which data and weights stand in it.
 DATA_TYPES = {4: "uint8", 2: "int16"}
 WEIGHT_TYPES = {4: "int8", 2: "int16"}
+# Words that one step of the reduction multiplies at most.
+MAX_WORDS = 2
 
 
 @dataclass(frozen=True, order=True)
 class IntegerConfig(ConvConfig):
-    """The direct template's schedule tuple, and ``dot``, the elements of a word."""
+    """The direct template's schedule tuple, and the words that a step multiplies.
+
+    ``dot``: elements of a word; ``words``: how many a step adds up before it widens the sum.
+    """
 
     template: ClassVar[str] = "conv2d_NCHWc_int"
 
     dot: int = 4
+    words: int = 1
 
 
 @dataclass(frozen=True)
@@ -46,26 +52,26 @@ class IntegerGeometry(DirectGeometry):
     @property
     def words(self) -> int:
         """Words of an input block; zero weights stand against what fills the last one."""
-        return math.ceil(self.ic_bn / self.config.dot)
+        return self.inner_steps * self.config.words
 
     @property
     def inner_steps(self) -> int:
-        return self.words
+        return math.ceil(self.ic_bn / (self.config.dot * self.config.words))
 
     @property
     def row_bytes(self) -> int:
-        return WORD_BYTES * self.config.tile_channels
+        return WORD_BYTES * self.config.words * self.config.tile_channels
 
     @property
     def weight_bytes(self) -> int:
-        return WORD_BYTES * self.steps * self.conv.out_channels
+        return WORD_BYTES * self.config.words * self.steps * self.conv.out_channels
 
     @property
     def image_bytes(self) -> int:
         return item_bytes(self.data_type) * self.conv.in_bytes
 
     def dot(self, cpu: Cpu) -> DotProduct | None:
-        return cpu.dot_of(self.config.dot)
+        return cpu.dot_of(self.config.dot, self.config.words, self.conv.weight_bits)
 
     @property
     def is_padded(self) -> bool:
@@ -94,7 +100,25 @@ class IntegerGeometry(DirectGeometry):
 
 def misfit(conv: ConvWorkload, config: IntegerConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
-    return misfit_of_words(conv.types, config.dot) or direct.misfit(conv, config)
+    return (
+        misfit_of_words(conv.types, config.dot)
+        or direct.misfit(conv, config)
+        or _misfit_of_small_weights(conv, config)
+    )
+
+
+def _misfit_of_small_weights(conv: ConvWorkload, config: IntegerConfig) -> str | None:
+    """The same of words whose products are added in 16 bits: as the weights were looked at."""
+    if config.words not in (1, MAX_WORDS):
+        return f"no step has {config.words} words"
+    if config.words > 1 and (config.dot != 4 or not config.ic_bn):
+        return f"steps of {config.words} words have 4 elements a word, of blocked data"
+    channels, step = conv.in_channels // conv.groups, config.dot * config.words
+    if config.dot != 4 or not config.ic_bn or config.ic_bn % step == 0:
+        return None
+    if conv.weight_bits == ANY_WEIGHTS or channels % 4 or config.ic_bn == channels:
+        return None
+    return f"its ic_bn {config.ic_bn} is no whole number of words"
 
 
 def misfit_of_words(types: Types, elements: int) -> str | None:

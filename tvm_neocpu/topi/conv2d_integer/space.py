@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import in_blocks, schedules
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
@@ -17,13 +18,23 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerConfig, ...]:
     """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
-    unit, dot = cpu.unit(conv.types.accumulator), cpu.dot(conv.types)
-    blocks, make = word_blocks(conv, dot.elements), partial(IntegerConfig, dot=dot.elements)
+    unit, dot = cpu.unit(conv.types.accumulator), instruction(conv, cpu)
+    blocks = word_blocks(conv, dot.elements * dot.words)
+    make = partial(IntegerConfig, dot=dot.elements, words=dot.words)
 
     def holds(pixels: int, vectors: int) -> bool:
         return pixels == 1 or unit.holds_tile(pixels, vectors, 1 + dot.temporaries)
 
     return tuple(schedules(conv, cpu, blocks, holds, make))
+
+
+def instruction(conv: ConvWorkload, cpu: Cpu) -> DotProduct:
+    """The fastest; one that takes two words a step only where blocks have two."""
+    best = cpu.dot(conv.types, conv.weight_bits)
+    step = best.elements * best.words
+    if best.words > 1 and (conv.reads_plain or conv.in_channels // conv.groups % step):
+        return cpu.dot_of(best.elements, 1, conv.weight_bits)
+    return best
 
 
 def word_blocks(conv: ConvWorkload, elements: int) -> tuple[int, ...]:

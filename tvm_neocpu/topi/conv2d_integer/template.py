@@ -41,10 +41,15 @@ def compute(
     image = _copy(data, geometry) if geometry.is_padded else data
 
     def product(pixel, filters):
-        n, block, row, col, step = pixel
-        first = step * config.dot
-        elements = (image[n, block, row, col, first + at] for at in range(config.dot))
-        return dot(word(*elements), weight[filters])
+        *place, step = pixel
+        *panel, _, c = filters
+
+        def pair(q):
+            elements = (image(*place, q * config.dot + at) for at in range(config.dot))
+            return word(*elements), weight(*panel, q, c)
+
+        pairs = (pair(step * config.words + at) for at in range(config.words))
+        return dot(*pairs, weight_bits=conv.weight_bits)
 
     return summed(product, geometry)
 

@@ -53,7 +53,7 @@ def compute(
     product = te.compute(
         geometry.product_shape,
         lambda n, o, u, v, ty, tx, c: te.sum(
-            dot(factors(n, u, v, ty, tx), weight[o, u, v, ico, ici, c]), axis=[ico, ici]
+            dot((factors(n, u, v, ty, tx), weight[o, u, v, ico, ici, c])), axis=[ico, ici]
         ),
         name=PRODUCT,
         attrs=anchor_attrs(conv, config),

@@ -115,10 +115,14 @@ def tile_step_cycles(
     its ``requests`` to prefetch a line takes the issue slot of a load. ``dot`` is what multiplies
     integers.
     """
-    rate, temporaries = (1.0, 0) if dot is None else (dot.rate, dot.temporaries)
+    rate, temporaries, words = (
+        (1.0, 0, 1) if dot is None else (dot.rate, dot.temporaries, dot.words)
+    )
     fmas = pixels * vectors / rate
-    loads = vectors + pixels + requests
-    bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, cpu.fma_latency)
+    loads = words * (vectors + pixels) + requests
+    # What is added by itself waits for an addition only.
+    latency = 1 if temporaries else cpu.fma_latency
+    bound = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle, latency)
     contention = CROWDED_LOAD_CONTENTION if temporaries else LOAD_CONTENTION
     issue = bound + contention * loads + 2.0 * unit.spilled(pixels, vectors, 1 + temporaries)
     return overlapped(issue, l2_bytes / cpu.l2_bytes_per_cycle)

@@ -51,7 +51,7 @@ def compute(
 
     def product(r, o, c):
         elements = (place(r, k * config.dot + at) for at in range(config.dot))
-        return dot(word(*elements), weight[o, k, c])
+        return dot((word(*elements), weight[o, k, c]))
 
     acc = te.compute(
         (tiles.computed_rows, tiles.blocks, config.oc_bn),

@@ -3,7 +3,7 @@
 A word holds 4 elements of 8 bits or 2 of 16, the first one in the lowest bits::
 
     word(data[4 q], data[4 q + 1], data[4 q + 2], data[4 q + 3])    one load, once it is lowered
-    acc[c] + dot(that word, weights[q, c])                          one instruction for a vector
+    acc[c] + dot((that word, weights[q, c]))                        one instruction for a vector
 
 A template writes ``word`` and ``dot``; :mod:`..tir.plant_dots` puts the CPU's instruction in their
 place, which TVM vectorises as it does a sum. A vector that no instruction has is plain arithmetic.
@@ -11,18 +11,22 @@ place, which TVM vectorises as it does a sum. A vector that no instruction has i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, partial, reduce
+from itertools import chain, product
 
 import tvm
 from tvm import tirx
 from tvm.ir import Call, Expr
 from tvm.tirx.op import register_intrin_lowering
 
-from tvm_neocpu.core.dot import WORD_BITS, DotProduct
+from tvm_neocpu.core.dot import ANY_WEIGHTS, WORD_BITS, DotProduct
 from tvm_neocpu.core.types import item_bytes
 
+# A word of data and one of weights, or vectors of them.
+Pair = tuple[Expr, Expr]
 WORD, DOT = "tirx.neocpu_word", "tirx.neocpu_dot"
 WORD_TYPE = "int32"
 # Weights of these types are packed in words.
@@ -36,20 +40,31 @@ def word(*elements: Expr) -> Expr:
     return tirx.call_intrin(WORD_TYPE, WORD, *elements)
 
 
-def dot(data: Expr, weights: Expr) -> Expr:
-    """The products of two words, added up; only :mod:`..tir.plant_dots` gives it a meaning.
+def dot(*pairs: Pair, weight_bits: int = ANY_WEIGHTS) -> Expr:
+    """The products of words of data and weights, added up.
 
-    Data that are no :func:`word` are words of one number of 16 bits and a zero.
+    Only :mod:`..tir.plant_dots` gives it a meaning. Data that are no :func:`word` are words of one
+    number of 16 bits and a zero. ``weight_bits``: how small the weights are known to be.
     """
     _define(DOT)
-    return tirx.call_intrin(WORD_TYPE, DOT, data, weights)
+    return tirx.call_intrin(WORD_TYPE, DOT, weight_bits, *chain(*pairs))
 
 
-def accumulate(total: Expr, data: Expr, weights: Expr, by: DotProduct) -> Expr:
-    """``total + dot(data, weights)`` by an instruction, chosen once the lanes are known."""
-    name = f"tirx.neocpu_{by.name}_{max(by.widths, default=0)}"
+def operands_of(call: Call) -> tuple[int, list[Pair]]:
+    """What a :func:`dot` was made of: ``weight_bits``, and the pairs."""
+    weight_bits, *operands = call.args
+    return int(weight_bits), _paired(operands)
+
+
+def accumulate(total: Expr, pairs: Iterable[Pair], by: DotProduct) -> Expr:
+    """``total + dot(*pairs)`` by an instruction, chosen once the lanes are known."""
+    name = f"tirx.neocpu_{by.name}_{by.words}x{max(by.widths, default=0)}"
     _define(name, by)
-    return tirx.call_intrin(WORD_TYPE, name, total, data, weights)
+    return tirx.call_intrin(WORD_TYPE, name, total, *chain(*pairs))
+
+
+def _paired(operands: Sequence[Expr]) -> list[Pair]:
+    return list(zip(operands[::2], operands[1::2], strict=True))
 
 
 @cache
@@ -63,18 +78,21 @@ def _define(name: str, by: DotProduct | None = None) -> None:
 
 
 def _lowered(call: Call, by: DotProduct) -> Expr:
-    total, data, weights = call.args
-    lanes = _lanes_of(call)
+    total, *operands = call.args
+    pairs, lanes = _paired(operands), _lanes_of(call)
     bits = lanes * WORD_BITS
     forms = _INSTRUCTIONS.get(by.name, {})
     if bits not in by.widths or bits not in forms:
-        return _arithmetic(total, data, weights, by, lanes)
+        for data, weights in pairs:
+            total = _arithmetic(total, data, weights, by, lanes)
+        return total
     form = forms[bits]
-    data, weights = (
-        tirx.reinterpret(f"{dtype}x{bits // 8 // item_bytes(dtype)}", each)
-        for each, dtype in ((data, form.data), (weights, form.weight))
-    )
-    return form.call(total, data, weights, f"{WORD_TYPE}x{lanes}")
+
+    def as_elements(words: Expr, dtype: str) -> Expr:
+        return tirx.reinterpret(f"{dtype}x{bits // 8 // item_bytes(dtype)}", words)
+
+    elements = [(as_elements(x, form.data), as_elements(w, form.weight)) for x, w in pairs]
+    return form.call(total, elements, f"{WORD_TYPE}x{lanes}")
 
 
 def _lanes_of(value: Expr) -> int:
@@ -112,40 +130,54 @@ class _Instruction:
 
     data: str
     weight: str
-    call: Callable[[Expr, Expr, Expr, str], Expr]
+    call: Callable[[Expr, Sequence[Pair], str], Expr]
 
 
-def _fused(intrinsic: str, total: Expr, data: Expr, weights: Expr, dtype: str) -> Expr:
-    return tirx.call_llvm_pure_intrin(dtype, intrinsic, total, data, weights)
+def _fused(intrinsic: str, total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
+    for pair in pairs:
+        total = tirx.call_llvm_pure_intrin(dtype, intrinsic, total, *pair)
+    return total
 
 
-def _added(intrinsic: str, total: Expr, data: Expr, weights: Expr, dtype: str) -> Expr:
-    return total + tirx.call_llvm_pure_intrin(dtype, intrinsic, data, weights)
+def _added(intrinsic: str, total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
+    for pair in pairs:
+        total = total + tirx.call_llvm_pure_intrin(dtype, intrinsic, *pair)
+    return total
 
 
-def _by_halves(total: Expr, data: Expr, weights: Expr, dtype: str) -> Expr:
+def _in_16_bits(
+    bytewise: str, widening: str, total: Expr, pairs: Sequence[Pair], dtype: str
+) -> Expr:
+    """Pairs of bytes, of all words, as sums of 16 bits; times one and in pairs: sums of 32."""
+    lanes = 2 * _lanes_of(total)
+    products = [tirx.call_llvm_pure_intrin(f"int16x{lanes}", bytewise, *pair) for pair in pairs]
+    ones = tirx.Broadcast(tirx.const(1, "int16"), lanes)
+    sums = reduce(operator.add, products)
+    return total + tirx.call_llvm_pure_intrin(dtype, widening, sums, ones)
+
+
+def _by_halves(total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
     """Low halves, then high ones: LLVM makes widening multiply-adds of both."""
     lanes = 2 * _lanes_of(total)
-    for first in (0, 1):
+    for (data, weights), first in product(pairs, (0, 1)):
         picks = [tirx.const(at, "int32") for at in range(first, lanes, 2)]
         low, high = (tirx.Shuffle([each], picks).astype(dtype) for each in (data, weights))
         total = total + low * high
     return total
 
 
-def _bytes_apart(intrinsic: str, total: Expr, data: Expr, weights: Expr, dtype: str) -> Expr:
+def _bytes_apart(intrinsic: str, total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
     """Bytes 0 and 2 of every word as 16 bits, and bytes 1 and 3: two products of two each."""
     lanes = 2 * _lanes_of(total)
     eight, low = (tirx.Broadcast(tirx.const(bits, "int16"), lanes) for bits in (8, 255))
-    unsigned = tirx.reinterpret(f"uint16x{lanes}", data)
-    odd = unsigned >> tirx.Broadcast(tirx.const(8, "uint16"), lanes)
-    pairs = (
-        (data & low, (weights << eight) >> eight),
-        (tirx.reinterpret(f"int16x{lanes}", odd), weights >> eight),
-    )
-    for pair in pairs:
-        total = total + tirx.call_llvm_pure_intrin(dtype, intrinsic, *pair)
-    return total
+
+    def halves(data: Expr, weights: Expr) -> tuple[Pair, Pair]:
+        unsigned = tirx.reinterpret(f"uint16x{lanes}", data)
+        odd = unsigned >> tirx.Broadcast(tirx.const(8, "uint16"), lanes)
+        even = data & low, (weights << eight) >> eight
+        return even, (tirx.reinterpret(f"int16x{lanes}", odd), weights >> eight)
+
+    return _added(intrinsic, total, [half for pair in pairs for half in halves(*pair)], dtype)
 
 
 # By the instruction's name and the bits of a vector.
@@ -164,6 +196,18 @@ _INSTRUCTIONS: dict[str, dict[int, _Instruction]] = {
             (128, "sse2.pmadd.wd"),
             (256, "avx2.pmadd.wd"),
             (512, "avx512.pmaddw.d.512"),
+        )
+    },
+    "vpmaddubsw": {
+        bits: _Instruction(
+            "uint8",
+            "int8",
+            partial(_in_16_bits, f"llvm.x86.{bytewise}", f"llvm.x86.{widening}"),
+        )
+        for bits, bytewise, widening in (
+            (128, "ssse3.pmadd.ub.sw.128", "sse2.pmadd.wd"),
+            (256, "avx2.pmadd.ub.sw", "avx2.pmadd.wd"),
+            (512, "avx512.pmaddubs.w.512", "avx512.pmaddw.d.512"),
         )
     },
     "bytes": {

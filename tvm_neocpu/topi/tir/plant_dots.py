@@ -1,6 +1,6 @@
 """A CPU's instruction for the dot products of integers that a template wrote.
 
-    acc[c] = acc[c] + dot(word(x[4 q], x[4 q + 1], x[4 q + 2], x[4 q + 3]), w[q, c])
+    acc[c] = acc[c] + dot((word(x[4 q], x[4 q + 1], x[4 q + 2], x[4 q + 3]), w[q, c]))
     ->  acc[c] = vpdpbusd(acc[c], reinterpret(int32, x[4 q : 4 q + 4]), w[q, c])
 
 Before TVM vectorises: the lanes of ``c`` then become those of the instruction.
@@ -21,16 +21,18 @@ from tvm_neocpu.topi.tir.vectors import ramp
 
 
 def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
-    """The function with the CPU's instruction in place of every ``acc + dot(word, weights)``."""
+    """The function with the CPU's instruction in place of every ``acc + dot((word, w), ..)``."""
 
     def planted(total: tirx.Add) -> Expr:
         if not _is_call(total.b, dot_products.DOT):
             return total
-        data, weights = total.b.args
+        weight_bits, pairs = dot_products.operands_of(total.b)
+        data = pairs[0][0]
         if not _is_call(data, dot_products.WORD):
-            return dot_products.accumulate(total.a, data, weights, cpu.dot_of(2))
-        by = cpu.dot_of(len(data.args))
-        return dot_products.accumulate(total.a, _loaded(data), weights, by)
+            return dot_products.accumulate(total.a, pairs, cpu.dot_of(2))
+        by = cpu.dot_of(len(data.args), len(pairs), weight_bits)
+        loaded = [(_loaded(word), weights) for word, weights in pairs]
+        return dot_products.accumulate(total.a, loaded, by)
 
     if not _has_dots(func):
         return func

@@ -1,0 +1,72 @@
+"""--precision, --max-error and --accuracy-data of compile, tune and explain."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx_net import Net
+
+from tvm_neocpu.commands import compile as compile_command
+from tvm_neocpu.commands import explain, tune
+
+TARGET = ["--target", "llvm", "-mcpu=cascadelake", "--threads", "1"]
+DATA = ["--accuracy-data", "data.npz"]
+
+
+@pytest.fixture(autouse=True)
+def files() -> None:
+    rng = np.random.default_rng(0)
+    net = Net((1, 32, 14, 14), rng=rng)
+    x = net("Relu", net.conv("data", 32, 64, 3))
+    onnx.save(net.model(net.conv(x, 64, 64, 3)), "net.onnx")
+    np.savez("data.npz", data=rng.standard_normal((4, 32, 14, 14), dtype="float32"))
+
+
+def test_explain_says_what_is_in_int8_and_what_the_bound_costs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    argv = ["net.onnx", *TARGET, "--precision", "auto", *DATA, "--json", "out.json"]
+    assert explain.main(argv) == 0
+    printed = capsys.readouterr().out
+    assert "net: precision auto, bound 0.03: 2 of 2 layers in int8, 100.0% of" in printed
+    assert "the bound costs 0.0%" in printed and "uint8 x int8" in printed
+    found = json.loads(Path("out.json").read_text())["precision"]
+    assert found["chosen_seconds"] < found["fp32_seconds"]
+    assert found["measured_error"] <= 0.03
+    assert [layer["int8"] for layer in found["layers"]] == [True, True]
+    assert all(layer["error_alone"] > 0 for layer in found["layers"])
+
+
+def test_fp32_is_explained_as_before(capsys: pytest.CaptureFixture[str]) -> None:
+    assert explain.main(["net.onnx", *TARGET, "--json", "out.json"]) == 0
+    assert "precision" not in capsys.readouterr().out
+    assert "precision" not in json.loads(Path("out.json").read_text())
+
+
+@pytest.mark.parametrize("command", [compile_command.main, explain.main, tune.main])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--precision", "fp8"], "precision is one of"),
+        (["--precision", "bf16"], "precision 'bf16': "),
+        (["--precision", "auto"], "precision 'auto' needs accuracy_data"),
+        (["--max-error", "0.1"], "are for precision 'int8' and 'auto'"),
+        (["--precision", "int8", "--accuracy-data", "gone"], "there is no calibration data gone"),
+        (["--precision", "int8", *DATA, "--max-error", "1e-9"], "the best reachable is"),
+    ],
+)
+def test_one_line_says_what_is_wrong(
+    command: Callable[[list[str]], int],
+    options: list[str],
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert command(["net.onnx", *options]) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.startswith("error: ") and error.count("\n") == 1
+    assert not Path("net.so").exists()

@@ -1,0 +1,95 @@
+"""What a user may ask for by precision=, max_error= and accuracy_data=."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tvm_neocpu.core.precision import DEFAULT_ERROR, PrecisionError, check_bf16, request_of
+
+DATA = {"data": np.zeros((2, 3), "float32")}
+
+
+def test_fp32_is_no_request() -> None:
+    assert request_of() is None and request_of("fp32") is None
+
+
+def test_auto_has_a_bound_and_int8_has_none() -> None:
+    auto, int8 = request_of("auto", None, DATA), request_of("int8", None, DATA)
+    assert auto is not None and int8 is not None
+    assert (auto.max_error, int8.max_error) == (DEFAULT_ERROR, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (("fp8",), "precision is one of 'fp32', 'int8', 'auto' and 'bf16', not 'fp8'"),
+        ((["int8"],), r"not \['int8'\]"),
+        (("fp32", 0.1), "max_error and accuracy_data are for precision 'int8' and 'auto'"),
+        (("fp32", None, DATA), "max_error and accuracy_data are for precision"),
+        (("int8",), "precision 'int8' needs accuracy_data"),
+        (("auto", 0, DATA), "max_error is a number above 0, such as 0.05, not 0"),
+        (("auto", float("nan"), DATA), "not nan"),
+        (("auto", float("inf"), DATA), "not inf"),
+        (("auto", True, DATA), "not True"),
+        (("auto", "0.1", DATA), "not '0.1'"),
+        (("int8", None, 3), "accuracy_data is arrays by name or a path, not 3"),
+    ],
+)
+def test_one_line_says_what_is_wrong(asked: tuple[Any, ...], said: str) -> None:
+    with pytest.raises(PrecisionError, match=said) as caught:
+        request_of(*asked)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("features", "said"),
+    [
+        (frozenset({"avx2"}), "znver3 has no bf16 instructions; take 'fp32', 'int8' or 'auto'"),
+        (frozenset({"avx512bf16"}), "no kernel computes in bf16 yet; take"),
+    ],
+)
+def test_bf16_is_refused_with_its_reason(features: frozenset[str], said: str) -> None:
+    with pytest.raises(PrecisionError, match=said):
+        check_bf16("znver3", features)
+
+
+def test_the_key_tells_requests_apart(tmp_path: Path) -> None:
+    one = {"data": np.ones((2, 3), "float32")}
+    path = tmp_path / "data.npz"
+    np.savez(path, **one)
+    folder = tmp_path / "more"
+    folder.mkdir()
+    np.save(folder / "a.npy", one["data"])
+    asked = [
+        ("int8", None, DATA),
+        ("int8", 0.1, DATA),
+        ("auto", 0.1, DATA),
+        ("int8", None, one),
+        ("int8", None, {"other": one["data"]}),
+        ("int8", None, {"data": one["data"].reshape(3, 2)}),
+        ("int8", None, {"data": one["data"].view("int32")}),
+        ("int8", None, [DATA, one]),
+        ("int8", None, [one, DATA]),
+        ("int8", None, path),
+        ("int8", None, folder),
+    ]
+
+    def key(case: tuple[Any, ...]) -> list[str]:
+        request = request_of(*case)
+        assert request is not None
+        return request.key
+
+    assert len({tuple(key(case)) for case in asked}) == len(asked)
+    assert [key(case) for case in asked] == [key(case) for case in asked]
+    before = key(("int8", None, folder))
+    np.save(folder / "b.npy", one["data"])
+    assert key(("int8", None, folder)) != before
+
+
+def test_data_that_can_be_read_once_are_kept() -> None:
+    request = request_of("int8", None, (each for each in [DATA]))  # type: ignore[arg-type]
+    assert request is not None and request.key == request.key and list(request.data) == [DATA]

@@ -1,0 +1,214 @@
+"""The fastest plan within an error: it holds on the data, and a looser one is never slower."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import onnx
+import pytest
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.errors import ModelFileError
+from tvm_neocpu.core.precision import request_of
+from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.pipeline import fold
+from tvm_neocpu.precision import choose
+from tvm_neocpu.precision.choose import (
+    SETTINGS,
+    Chosen,
+    Within,
+    choose_precision,
+    planned_seconds,
+)
+from tvm_neocpu.precision.problem import PrecisionProblem, precision_problem
+from tvm_neocpu.quantizing.accuracy.compare import compare
+from tvm_neocpu.quantizing.accuracy.meet_bound import BoundError
+from tvm_neocpu.quantizing.calibration.errors import CalibrationDataError
+from tvm_neocpu.quantizing.quantiser import Quantiser
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.tuning.database.history import History, current_history
+
+Samples = list[dict[str, np.ndarray]]
+# Its instruction makes 4 products where fp32 makes one: int8 pays for every layer that is not tiny.
+TARGET = "llvm -mcpu=cascadelake -num-cores=1"
+
+
+@pytest.fixture(scope="module")
+def cpu() -> Cpu:
+    return parse_target(TARGET).cpu
+
+
+@pytest.fixture(scope="module")
+def history(cpu: Cpu) -> History:
+    return current_history(cpu)
+
+
+@pytest.fixture(scope="module")
+def quantiser(network: onnx.ModelProto, samples: Samples) -> Quantiser:
+    return Quantiser(network, "net", samples, SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def problem(quantiser: Quantiser, cpu: Cpu, history: History) -> PrecisionProblem:
+    return precision_problem(quantiser, {}, cpu, history)
+
+
+def test_every_layer_has_a_name_and_noise(quantiser: Quantiser, problem: PrecisionProblem) -> None:
+    assert sorted(problem.names.values()) == sorted(node.name for node in quantiser.layers)
+    convs = {node.id for node in problem.precision_graph.layout_graph.graph.convs}
+    assert problem.names.keys() <= convs
+    assert all(quantiser.noise.of([name]) > 0 for name in problem.names.values())
+
+
+def test_noise_of_the_problem_is_that_of_the_model(
+    quantiser: Quantiser, problem: PrecisionProblem
+) -> None:
+    """Operations between the layers add what the problem does not know, and little of it."""
+    graph = problem.precision_graph
+    for bound in (1.0, 1e-5, 3e-6):
+        found = Within(bound**0.5, quantiser, problem).search()
+        noise = sum(float(n[k]) for n, k in zip(graph.noise, found.choice, strict=True))
+        layers = problem.layers(found.choice)
+        assert noise == pytest.approx(found.noise)
+        assert noise == pytest.approx(quantiser.noise.of(layers), rel=1e-9)
+
+
+def test_a_looser_bound_is_never_slower(quantiser: Quantiser, problem: PrecisionProblem) -> None:
+    bounds = [1e-5, 2e-4, 4e-4, 7e-4, 1e-3, 2e-3, 4e-3, 1e-1]
+    searches = [Within(bound, quantiser, problem) for bound in bounds]
+    found = [search.search() for search in searches]
+    assert all(tight.cost >= loose.cost for tight, loose in itertools.pairwise(found))
+    assert found[0].cost > found[-1].cost
+    for bound, search, each in zip(bounds, searches, found, strict=True):
+        assert search.measured <= bound
+        assert search.lower_bound <= each.cost * (1 + 1e-9)
+    assert not searches[0].chosen and searches[-1].chosen
+
+
+def test_a_measured_error_above_the_bound_tightens_it(
+    quantiser: Quantiser, problem: PrecisionProblem, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truth = quantiser.error
+    monkeypatch.setattr(quantiser, "error", lambda chosen: 6 * truth(chosen))
+    search = Within(4e-3, quantiser, problem)
+    search.search()
+    assert search.tightened > 0
+    assert search.measured <= 4e-3
+
+
+@pytest.mark.parametrize("bound", [None, 1e-3])
+def test_auto(
+    bound: float | None,
+    network: onnx.ModelProto,
+    samples: Samples,
+    cpu: Cpu,
+    history: History,
+) -> None:
+    request = request_of("auto", bound, samples)
+    assert request is not None
+    chosen = choose_precision(network, None, request, cpu, history)
+    report = chosen.report
+    assert report.chosen <= report.fp32
+    assert report.unbounded is not None and report.unbounded <= report.chosen
+    assert measured(network, chosen, samples) == pytest.approx(report.measured, rel=0.05, abs=1e-5)
+    assert report.measured <= (bound or 0.03)
+    assert report.in_int8
+    assert planned_seconds(chosen.model, {}, cpu, history) < report.fp32
+    first, second = report.lines()
+    assert first.startswith(f"precision auto, bound {bound or 0.03:g}: ")
+    assert "the bound costs" in second and "from the fastest plan within it" in second
+
+
+def test_int8_takes_what_the_problem_thinks_of(
+    network: onnx.ModelProto,
+    samples: Samples,
+    problem: PrecisionProblem,
+    cpu: Cpu,
+    history: History,
+) -> None:
+    """The graph that a build sees has the workloads that were priced, but for zero points."""
+    request = request_of("int8", None, samples)
+    assert request is not None
+    chosen = choose_precision(network, None, request, cpu, history)
+    assert chosen.report.share == 1.0
+    graph = ExtractConvGraph(cpu)(fold(from_onnx(chosen.model)[0], cpu))
+    built = {str(node.workload).split(" z")[0] for node in graph.convs}
+    options = problem.precision_graph.layout_graph
+    priced = {
+        f"{node.workload} {option.types}"
+        for node, entry in zip(options.graph.nodes, options.options, strict=True)
+        for option in entry
+        if option.types is not None
+    }
+    assert {text.removesuffix(" uint8 x int8") for text in built} == {
+        text.removesuffix(" uint8 x int8") for text in priced
+    }
+
+
+def test_an_error_that_no_layer_keeps_to(
+    network: onnx.ModelProto, samples: Samples, cpu: Cpu, history: History
+) -> None:
+    request = request_of("int8", 1e-7, samples)
+    assert request is not None
+    with pytest.raises(BoundError, match="the best reachable is"):
+        choose_precision(network, None, request, cpu, history)
+    auto = request_of("auto", 1e-7, samples)
+    assert auto is not None
+    chosen = choose_precision(network, None, auto, cpu, history)
+    assert chosen.model is network and chosen.report.chosen == chosen.report.fp32
+    assert chosen.report.measured == 0 and not chosen.report.in_int8
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ([], "accuracy_data is empty"),
+        ({}, "accuracy_data has no array for input 'data'"),
+        ({"x": np.zeros((1, 8, 12, 12))}, "'x'|no array for input 'data'"),
+        ({"data": np.zeros((1, 8, 12, 13))}, r"\[1, 8, 12, 13\] for input 'data', which is"),
+        ({"data": np.zeros((0, 8, 12, 12))}, r"\[0, 8, 12, 12\] for input 'data'"),
+        ({"data": np.full((1, 8, 12, 12), np.nan)}, "NaN or infinities for input 'data'"),
+        ([np.zeros((8, 12, 12))], "arrays by the inputs' names, not ndarray"),
+        ("/nowhere", "there is no calibration data /nowhere"),
+    ],
+)
+def test_data_that_do_not_fit(
+    data: object, said: str, network: onnx.ModelProto, cpu: Cpu, history: History
+) -> None:
+    request = request_of("int8", None, data)  # type: ignore[arg-type]
+    assert request is not None
+    with pytest.raises(CalibrationDataError, match=said) as caught:
+        choose_precision(network, None, request, cpu, history)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_quantised_network_is_not_quantised_again(
+    quantiser: Quantiser, samples: Samples, cpu: Cpu, history: History
+) -> None:
+    request = request_of("auto", None, samples)
+    assert request is not None
+    with pytest.raises(ModelFileError, match="is quantised already"):
+        choose_precision(
+            quantiser.write(quantiser.everything), None, request, cpu, history, "net.onnx"
+        )
+
+
+def test_fp32_stays_where_the_built_graph_would_be_slower(
+    network: onnx.ModelProto,
+    samples: Samples,
+    cpu: Cpu,
+    history: History,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request = request_of("auto", None, samples)
+    assert request is not None
+    monkeypatch.setattr(choose, "planned_seconds", lambda *_: 1.0)
+    chosen = choose_precision(network, None, request, cpu, history)
+    assert chosen.model is network and not chosen.report.in_int8
+    assert chosen.report.chosen == chosen.report.fp32
+
+
+def measured(network: onnx.ModelProto, chosen: Chosen, samples: Samples) -> float:
+    return compare(network, chosen.model, samples).error

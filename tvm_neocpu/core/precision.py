@@ -1,0 +1,117 @@
+"""What a user asks for by ``precision=``, ``max_error=`` and ``accuracy_data=``.
+
+Reading it imports no compiler: a session asks the cache with it first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm_neocpu.core.errors import NeoCpuError
+
+FP32, INT8, AUTO, BF16 = "fp32", "int8", "auto", "bf16"
+PRECISIONS = (FP32, INT8, AUTO, BF16)
+# The relative error at the outputs that "auto" keeps to: trained networks for text answer as in
+# fp32 then (docs/quantizing.md).
+DEFAULT_ERROR = 0.03
+
+# Arrays by input with the samples along the first axis, such arrays run by run, or files.
+AccuracyData = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path
+
+
+class PrecisionError(NeoCpuError, ValueError):
+    """A precision that does not exist, lacks its data, or is not to be had here."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """A precision below fp32. ``max_error`` is relative, at the outputs; ``None``: no bound."""
+
+    precision: str
+    max_error: float | None
+    data: AccuracyData
+
+    @property
+    def given(self) -> tuple[str, float | None, AccuracyData]:
+        """As :func:`request_of` takes it."""
+        return self.precision, self.max_error, self.data
+
+    @property
+    def key(self) -> list[str]:
+        """What tells it from other requests, in a cache's key."""
+        return [self.precision, str(self.max_error), _fingerprint(self.data)]
+
+
+def request_of(
+    precision: str = FP32, max_error: float | None = None, data: AccuracyData | None = None
+) -> Request | None:
+    """The request, checked as far as it can be without the network; ``None`` for fp32.
+
+    Raises PrecisionError.
+    """
+    if precision not in PRECISIONS:
+        names = ", ".join(map(repr, PRECISIONS[:-1]))
+        raise PrecisionError(
+            f"precision is one of {names} and {PRECISIONS[-1]!r}, not {precision!r}"
+        )
+    if precision == FP32:
+        if max_error is not None or data is not None:
+            raise PrecisionError(
+                "max_error and accuracy_data are for precision 'int8' and 'auto', not for 'fp32'"
+            )
+        return None
+    if max_error is not None and not _is_error(max_error):
+        raise PrecisionError(f"max_error is a number above 0, such as 0.05, not {max_error!r}")
+    if precision == BF16:
+        return Request(BF16, max_error, data or ())
+    if data is None:
+        raise PrecisionError(
+            f"precision {precision!r} needs accuracy_data: typical inputs as arrays by name, or a "
+            "folder of them"
+        )
+    if not isinstance(data, Iterable | Path):
+        raise PrecisionError(f"accuracy_data is arrays by name or a path, not {data!r}")
+    if not isinstance(data, Mapping | str | Path):
+        data = tuple(data)  # it is read twice: for the cache's key, and to be run
+    if precision == AUTO and max_error is None:
+        max_error = DEFAULT_ERROR
+    return Request(precision, max_error, data)
+
+
+def check_bf16(cpu_name: str, features: frozenset[str]) -> None:
+    """Raise PrecisionError: no kernel computes in bf16 yet, and most CPUs cannot."""
+    has = {"avx512bf16", "amx-bf16", "bf16"} & features
+    why = "no kernel computes in bf16 yet" if has else f"{cpu_name} has no bf16 instructions"
+    raise PrecisionError(f"precision 'bf16': {why}; take 'fp32', 'int8' or 'auto'")
+
+
+def _is_error(value: Any) -> bool:
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return is_number and 0 < value < math.inf
+
+
+def _fingerprint(data: AccuracyData) -> str:
+    """A hash of arrays; of files their names, sizes and times."""
+    found = hashlib.sha256()
+    if isinstance(data, str | Path):
+        path = Path(data)
+        files = sorted(path.iterdir()) if path.is_dir() else [path]
+        for file in files:
+            status = file.stat() if file.exists() else None
+            stamp = (status.st_size, status.st_mtime_ns) if status else None
+            found.update(repr((str(file.resolve()), stamp)).encode())
+        return found.hexdigest()
+    for run in [data] if isinstance(data, Mapping) else data:
+        for name, value in sorted(run.items()) if isinstance(run, Mapping) else ():
+            array = np.ascontiguousarray(value)
+            found.update(repr((name, array.shape, str(array.dtype))).encode())
+            found.update(array.tobytes())
+        found.update(b"|")
+    return found.hexdigest()

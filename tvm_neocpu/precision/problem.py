@@ -1,0 +1,108 @@
+"""The layout problem of an fp32 network whose layers may be in int8, from a quantiser's noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tvm_neocpu.core.conv_graph import ConvGraph, Shape4
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.output_noise import OutputNoise
+from tvm_neocpu.core.types import FP32, U8S8
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
+from tvm_neocpu.global_search.network.precision_graph import (
+    LowPrecision,
+    PrecisionGraph,
+    build_precision_graph,
+)
+from tvm_neocpu.pipeline import fold, known_costs
+from tvm_neocpu.quantizing.quantiser import Quantiser
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.topi.table import space_of
+from tvm_neocpu.tuning.database.history import History
+
+# Bytes that a conversion between uint8 and float32 moves for each element.
+_CONVERTED = 1 + 4
+
+
+@dataclass(frozen=True)
+class PrecisionProblem:
+    """``names`` are the ONNX layers behind the nodes that may be in int8, by id."""
+
+    precision_graph: PrecisionGraph
+    names: Mapping[str, str]
+
+    def layers(self, choice: Sequence[int]) -> list[str]:
+        """The ONNX names of the layers in int8 under a choice."""
+        return sorted(self.names[id] for id in self.precision_graph.low(choice))
+
+
+def precision_problem(
+    quantiser: Quantiser, shapes: Mapping[str, Sequence[int]], cpu: Cpu, history: History
+) -> PrecisionProblem:
+    """Layers that a pass makes or merges have no name of their own and stay fp32."""
+    mod, _ = from_onnx(quantiser.ready, shapes)
+    graph = ExtractConvGraph(cpu)(fold(mod, cpu))
+    fixed = resolve_shapes(quantiser.ready.graph, shapes)
+    found = OnnxNodes(quantiser.ready, fixed).names_of(node.workload for node in graph.nodes)
+    noise, weights = quantiser.noise, {node.name: node.input[1] for node in quantiser.layers}
+    names = {
+        node.id: name
+        for node, name in zip(graph.nodes, found, strict=True)
+        if name in noise.needs and name in weights and _in_int8(node.workload, cpu) is not None
+    }
+    candidates, prices, sweeps = known_costs(graph, cpu, history)
+    schemes, *_ = known_costs(_integer_graph(graph, names, cpu), cpu, history)
+    low = {}
+    for id, name in names.items():
+        workload = _in_int8(graph.by_id[id].workload, cpu)
+        assert workload is not None
+        own = tuple(replace(scheme, types=U8S8) for scheme in schemes[workload])
+        low[id] = LowPrecision(own, noise.powers[weights[name]], _read(noise, name, weights[name]))
+    tensors = {layer.reads: noise.powers.get(layer.reads, 0.0) for layer in low.values()}
+    built = build_precision_graph(
+        graph,
+        candidates,
+        prices,
+        low,
+        tensors,
+        lambda shape: conversion_seconds(shape, cpu),
+        sweeps,
+    )
+    return PrecisionProblem(built, names)
+
+
+def conversion_seconds(shape: Shape4, cpu: Cpu) -> float:
+    """A pass over a tensor between uint8 and float32, which last-level cache or memory bounds."""
+    size = prod(shape) * _CONVERTED
+    cached = size <= cpu.l3
+    rate = cpu.l3_bytes_per_cycle if cached else cpu.dram_bytes_per_cycle
+    total = rate * cpu.cores if cached else min(rate * cpu.cores, cpu.dram_total_bytes_per_cycle)
+    fork_join = cpu.fork_join if cpu.cores > 1 else 0.0
+    return size / (total * cpu.ghz * 1e9) + fork_join
+
+
+def _integer_graph(graph: ConvGraph, names: Mapping[str, str], cpu: Cpu) -> ConvGraph:
+    """The same network with those layers' workloads in int8, to ask what is known of these."""
+    nodes = [
+        replace(node, workload=_in_int8(node.workload, cpu)) if node.id in names else node
+        for node in graph.nodes
+    ]
+    return ConvGraph(tuple(nodes), graph.edges)
+
+
+def _in_int8(workload: Workload | None, cpu: Cpu) -> Workload | None:
+    """The workload with uint8 data and int8 weights; ``None`` where no kernel computes it."""
+    if workload is None or workload.types != FP32:
+        return None
+    changed: Workload = replace(workload, types=U8S8)  # type: ignore[type-var]
+    return changed if space_of(changed, cpu) else None
+
+
+def _read(noise: OutputNoise, name: str, weight: str) -> str:
+    """The source of noise that the layer's data are."""
+    return min(noise.needs[name] - {weight}, default="")

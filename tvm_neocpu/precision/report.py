@@ -1,0 +1,103 @@
+"""What was chosen, layer by layer, and what the bound on the error costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tvm_neocpu.core.plural import plural
+
+
+@dataclass(frozen=True)
+class LayerPrecision:
+    """``noise``: the relative error that this layer alone in int8 makes at the outputs."""
+
+    int8: bool
+    multiply_adds: float
+    noise: float | None = None
+
+
+@dataclass(frozen=True)
+class Report:
+    """Times in seconds, by prediction; errors relative, at the outputs.
+
+    ``fp32`` is the fastest plan without int8, ``unbounded`` the fastest without a bound, ``chosen``
+    what was taken; no plan within the bound takes less than ``lower_bound``. Where int8 was asked
+    for everywhere, nothing was searched, and the last two are ``None``.
+    """
+
+    precision: str
+    max_error: float | None
+    measured: float
+    fp32: float
+    chosen: float
+    layers: Mapping[str, LayerPrecision] = field(default_factory=dict)
+    predicted: float | None = None
+    unbounded: float | None = None
+    lower_bound: float | None = None
+    tightened: int = 0
+
+    @property
+    def in_int8(self) -> list[str]:
+        return [name for name, layer in self.layers.items() if layer.int8]
+
+    @property
+    def share(self) -> float:
+        """The part of the layers' multiply-adds that is in int8."""
+        total = sum(layer.multiply_adds for layer in self.layers.values())
+        return sum(self.layers[name].multiply_adds for name in self.in_int8) / (total or 1.0)
+
+    @property
+    def gap(self) -> float | None:
+        """The max share of the chosen plan's time that another one within the bound could save."""
+        if self.lower_bound is None or not self.chosen:
+            return None
+        return max(0.0, 1 - self.lower_bound / self.chosen)
+
+    def lines(self) -> list[str]:
+        """For people."""
+        bound = "no bound" if self.max_error is None else f"bound {self.max_error:g}"
+        count = f"{len(self.in_int8)} of {plural(len(self.layers), 'layer')}"
+        found = [
+            f"precision {self.precision}, {bound}: {count} in int8, {self.share:.1%} of the "
+            f"multiply-adds; error at the outputs {self.measured:.2e} on the accuracy data"
+        ]
+        if self.predicted is not None:
+            again = f", after {plural(self.tightened, 'tightening')}" if self.tightened else ""
+            found[0] += f" ({self.predicted:.2e} predicted{again})"
+        times = f"fp32 {_ms(self.fp32)} ms, chosen {_ms(self.chosen)} ms"
+        if self.unbounded is not None:
+            times += f", without a bound {_ms(self.unbounded)} ms"
+            paid = self.chosen / self.unbounded - 1 if self.unbounded else 0.0
+            times += f": the bound costs {max(0.0, paid):.1%}"
+        if self.gap is not None:
+            times += f"; at most {self.gap:.1%} from the fastest plan within it"
+        return [*found, f"predicted: {times}"]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "precision": self.precision,
+            "max_error": self.max_error,
+            "measured_error": self.measured,
+            "predicted_error": self.predicted,
+            "fp32_seconds": self.fp32,
+            "unbounded_seconds": self.unbounded,
+            "chosen_seconds": self.chosen,
+            "lower_bound": self.lower_bound,
+            "share_int8": self.share,
+            "tightened": self.tightened,
+            "layers": [
+                {
+                    "layer": name,
+                    "int8": layer.int8,
+                    "multiply_adds": layer.multiply_adds,
+                    "error_alone": layer.noise,
+                }
+                for name, layer in self.layers.items()
+            ],
+        }
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f}"
