@@ -19,10 +19,11 @@ from tvm.target import Target
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layer_group import GroupRows, Members
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
-from tvm_neocpu.pipeline import apply_plan, compute_templates, fold, schedule_module
+from tvm_neocpu.pipeline import APART, apply_plan, compute_templates, fold, schedule_module
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lowering.find_sweeps import SweepFinder
@@ -30,6 +31,7 @@ from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
 from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
 from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.tuning.in_network.machine import Lowered, Scheme
@@ -56,6 +58,7 @@ class FoldedNetwork:
         if views:
             altered = run_passes(altered, ViewTransforms())
         configs = plan.by_layout(self.graph)
+        groups = APART if views else plan.group_rows(self.graph)
         computed = compute_templates(altered, configs, self.cpu, only_sizes=views)
         sweeps = SweepFinder(self.graph)
         schemes = {
@@ -64,7 +67,8 @@ class FoldedNetwork:
             if isinstance(func, tirx.PrimFunc)
             and (scheme := _scheme_of(name := str(var.name_hint), func, sweeps)) is not None
         }
-        return Lowered(schedule_module(computed, self.cpu, fused=not views), schemes)
+        scheduled = schedule_module(computed, self.cpu, groups)
+        return Lowered(scheduled, schemes, _groups_of(scheduled, groups))
 
 
 def open_onnx(content: bytes, shapes: Mapping[str, tuple[int, ...]], target: str) -> FoldedNetwork:
@@ -100,6 +104,13 @@ def _open_with(
         if form.operator not in known:
             add_form(form)
     return open_onnx(content, shapes, target)
+
+
+def _groups_of(scheduled: tvm.IRModule, groups: GroupRows) -> dict[str, Members]:
+    """What the functions of groups compute, by their names."""
+    texts = {" -> ".join(str(workload) for workload, _ in members): members for members in groups}
+    found = {str(var.name_hint): layers_of(func) for var, func in scheduled.functions.items()}
+    return {name: texts[layers[0]] for name, layers in found.items() if layers is not None}
 
 
 def _scheme_of(name: str, func: tirx.PrimFunc, sweeps: SweepFinder) -> Scheme | None:

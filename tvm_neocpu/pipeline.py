@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import tvm
 
@@ -18,6 +19,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.fallback import OnFallback, tell
+from tvm_neocpu.core.layer_group import GroupRows
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
@@ -52,11 +54,14 @@ from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.topi.cost.speed_check import warn_if_slow
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
+from tvm_neocpu.tuning.group_candidates import groups_of, with_groups
 from tvm_neocpu.tuning.shared_weights import sharing_schemes
 from tvm_neocpu.tuning.sweep_costs import SweepCosts
 from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 Schemes = Mapping[Workload, Sequence[Candidate]]
+# No groups: each layer is a function of its own.
+APART: GroupRows = MappingProxyType({})
 
 
 def lower(
@@ -70,7 +75,8 @@ def lower(
     ``fallback`` says what happens where no template takes an arithmetic-heavy operation: a warning,
     FallbackError, or nothing. A network that is slow by prediction gets a warning of its own.
     """
-    return schedule_module(compute(plan_network(mod, cpu, history, fallback), cpu), cpu)
+    network = plan_network(mod, cpu, history, fallback)
+    return schedule_module(compute(network, cpu), cpu, network.groups)
 
 
 @dataclass(frozen=True)
@@ -84,6 +90,11 @@ class PlannedNetwork:
     graph: ConvGraph
     plan: Plan
     shares: bool = False
+
+    @property
+    def groups(self) -> GroupRows:
+        """The layers that one function computes."""
+        return self.plan.group_rows(self.graph)
 
 
 def plan_network(
@@ -150,14 +161,17 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
 def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> Plan:
     """The history's plan if it is for this graph, else a search over its records and the model."""
     history = history or current_history(cpu)
-    return usable_plan(history.plan(graph), graph, cpu) or search_plan(graph, cpu, history)
+    logged = usable_plan(history.plan(graph), graph, cpu)
+    return search_plan(graph, cpu, history) if logged is None else with_groups(logged, graph, cpu)
 
 
 def search_plan(
     graph: ConvGraph, cpu: Cpu, history: History, time_limit: float | None = None
 ) -> Plan:
     """The global search over what is known, in at most ``time_limit`` seconds (None: no limit)."""
-    return choose_layouts(graph, *known_costs(graph, cpu, history), time_limit=time_limit)
+    schemes, *prices = known_costs(graph, cpu, history)
+    groups = groups_of(graph, schemes, cpu)
+    return choose_layouts(graph, schemes, *prices, time_limit=time_limit, groups=groups)
 
 
 def sharing_plan(
@@ -169,7 +183,8 @@ def sharing_plan(
     for model in models:
         schemes = sharing_schemes(graph, (model.graph, model.plan), candidates, cpu)
         if schemes is not None:
-            plans.append(choose_layouts(graph, schemes, *prices))
+            groups = groups_of(graph, schemes, cpu)
+            plans.append(choose_layouts(graph, schemes, *prices, groups=groups))
     return min(plans, key=lambda plan: plan.seconds, default=None)
 
 
@@ -193,10 +208,13 @@ def apply_plan(folded: tvm.IRModule, plan: Plan, cpu: Cpu) -> tvm.IRModule:
 
 
 def lower_altered(
-    altered: tvm.IRModule, configs: Mapping[LayoutKey, Config], cpu: Cpu
+    altered: tvm.IRModule,
+    configs: Mapping[LayoutKey, Config],
+    cpu: Cpu,
+    groups: GroupRows = APART,
 ) -> tvm.IRModule:
     """Templates computed, weights packed, epilogues fused, functions scheduled, memory planned."""
-    return schedule_module(compute_templates(altered, configs, cpu), cpu)
+    return schedule_module(compute_templates(altered, configs, cpu), cpu, groups)
 
 
 def compute_templates(
@@ -216,17 +234,21 @@ def compute_templates(
     return run_passes(altered, FlattenConcats(), lower, FuseFunctions())
 
 
-def schedule_module(computed: tvm.IRModule, cpu: Cpu, fused: bool = True) -> tvm.IRModule:
+def schedule_module(computed: tvm.IRModule, cpu: Cpu, groups: GroupRows = APART) -> tvm.IRModule:
     """Every function scheduled; calls in order; activations and workspace placed in one arena.
 
-    Layers that gain from it are fused into groups first, while their functions are not scheduled;
-    with ``fused=False`` each stays a call of its own, as a tuner times it.
+    The plan's ``groups`` of layers are fused first, while their functions are not scheduled; every
+    other layer stays a call of its own.
 
     A function's workspace is known once it is scheduled. OrderCalls thinks of the arena that
     PlanMemory makes of its order. SeparateBranches takes the functions that
     PlanMemory leaves because of their branches.
     """
-    groups = (FuseBlocks(cpu),) if fused else ()
     return run_passes(
-        computed, *groups, ScheduleFunctions(cpu), OrderCalls(), PlanMemory(), SeparateBranches()
+        computed,
+        FuseBlocks(cpu, groups),
+        ScheduleFunctions(cpu),
+        OrderCalls(),
+        PlanMemory(),
+        SeparateBranches(),
     )

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import tvm
 from tvm import relax, tirx
 
+from tvm_neocpu.codegen.late_weights import late_weights, packed_at_once
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
+from tvm_neocpu.core.layer_group import GroupRows
 from tvm_neocpu.exporting.write_module import export_module
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
@@ -94,7 +97,8 @@ def build_networks(
     lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
     with naming_what_is_left():
         executable = compile_network(lowered, target.target)
-    return BuiltModule(executable.mod, info, on_demand, export_module)
+    write = partial(export_module, late=late_weights())
+    return BuiltModule(executable.mod, info, on_demand, write)
 
 
 def lower_networks(
@@ -112,7 +116,7 @@ def lower_networks(
     lowering = _Lowering(cpu, history or current_history(cpu), fallback)
     for name, mod in networks.items():
         lowering.add(name, mod, max_batch)
-    return schedule_module(lowering.merged(), cpu)
+    return schedule_module(lowering.merged(), cpu, lowering.groups)
 
 
 class _Lowering:
@@ -149,11 +153,22 @@ class _Lowering:
             self._planned[batch_name(name, size)] = network
         self._dispatched[name] = (mod["main"], sizes)
 
+    @property
+    def groups(self) -> GroupRows:
+        """The groups of all networks."""
+        return {
+            members: rows
+            for network in self._planned.values()
+            for members, rows in network.groups.items()
+        }
+
     def merged(self) -> tvm.IRModule:
         """One module, not scheduled yet."""
-        computed = {name: compute(network, self._cpu) for name, network in self._planned.items()}
-        if list(computed) == ["main"]:
-            return computed["main"]
+        if list(self._planned) == ["main"]:
+            return compute(self._planned["main"], self._cpu)
+        with packed_at_once():
+            items = self._planned.items()
+            computed = {name: compute(network, self._cpu) for name, network in items}
         merged = merge_networks(computed)
         for name, (symbolic, sizes) in self._dispatched.items():
             with PYTHON_LOCK:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.dot import (
     BYTES_BY_VPMADDWD,
     PORTABLE_2,
     PORTABLE_4,
+    PORTABLE_SIGNED_4,
+    SDOT,
     SMLAL,
     USDOT,
     VPDPBUSD,
@@ -34,7 +36,8 @@ from tvm_neocpu.core.types import FP32, U8S8, U8S16, Types
         ({"sse2", "avx2", "avx512bw"}, VPMADDWD_512, VPMADDUBSW_512, VPMADDUBSW_TWICE_512),
         ({"sse2", "avx2"}, VPMADDWD, VPMADDUBSW, VPMADDUBSW_TWICE),
         ({"neon", "dotprod", "i8mm"}, USDOT, USDOT, USDOT),
-        ({"neon", "dotprod"}, SMLAL, SMLAL, SMLAL),
+        ({"neon", "dotprod"}, SDOT, SDOT, SDOT),
+        ({"neon"}, SMLAL, SMLAL, SMLAL),
         (set(), PORTABLE_2, PORTABLE_2, PORTABLE_2),
     ],
 )
@@ -81,6 +84,14 @@ def test_words_of_16_bits(features: set[str], words: object) -> None:
 
 def test_a_word_that_no_instruction_has_is_plain_arithmetic() -> None:
     assert Cpu("haswell", AVX2, 1, dots=(VPMADDWD,)).dot_of(4) == PORTABLE_4
+
+
+def test_an_instruction_for_signed_bytes_multiplies_no_other() -> None:
+    cpu = Cpu("neoverse-n1", NEON, 1, dots=(SDOT, SMLAL))
+    assert cpu.dot(U8S8) == cpu.dot_of(4, signed=True) == SDOT
+    assert cpu.dot(U8S16) == SMLAL
+    assert cpu.dot_of(4) == PORTABLE_4
+    assert Cpu("cortex-a72", NEON, 1, dots=(SMLAL,)).dot_of(4, signed=True) == PORTABLE_SIGNED_4
 
 
 def test_floats_have_no_such_instruction() -> None:

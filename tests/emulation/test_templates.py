@@ -28,7 +28,7 @@ QUICK = {
     "depthwise_conv2d_NCHWc": ("depthwise, prime", A72),
     "conv2d_NCHWc_im2col": ("batch of pixels", A72),
     "deform_conv2d_NCHWc": ("deformable, a batch", A72),
-    "conv2d_NCHWc_int": ("zero point 1", A72),
+    "conv2d_NCHWc_int": ("zero point 1", N1),
     "conv2d_NCHWc_winograd_int": ("integers, image of four", A72),
     "dense_pack": ("batch 1", A72),
     "dense_gemm": ("rows a page apart", A72),

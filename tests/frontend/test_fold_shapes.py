@@ -283,3 +283,61 @@ def test_integer_division_truncates() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     (constant,) = fold_shapes(model, {}, 17).node
     assert numpy_helper.to_array(constant.attribute[0].t).tolist() == [-3, 3, -4]
+
+
+BRANCHES = """g (float[N,C] x, bool yes) => (float[] y) {
+    minus = Constant<value = int64[1] {-1}>()
+    y = If (yes) <
+        then_branch = a () => (float[] out) {
+            s = Shape(x)
+            zero = Constant<value_int = 0>()
+            n = Gather(s, zero)
+            axes = Constant<value_ints = [0]>()
+            n1 = Unsqueeze(n, axes)
+            shape = Concat<axis = 0>(n1, minus)
+            out = Reshape(x, shape)
+        },
+        else_branch = b () => (float[] out) { out = Relu(x) }
+    >
+}"""
+
+
+def test_branches_are_folded_where_they_are() -> None:
+    """Of the node only a copy changes."""
+    model = parsed(BRANCHES)
+    (*_, branching) = fold_shapes(model, {"x": (2, 3), "yes": ()}, 17).node
+    then, other = (entry.g for entry in branching.attribute)
+    assert [node.op_type for node in then.node] == ["Constant", "Reshape"]
+    assert numpy_helper.to_array(then.node[0].attribute[0].t).tolist() == [2, -1]
+    assert [node.op_type for node in other.node] == ["Relu"]
+    assert model.graph.node[1].attribute[0].g.node[0].op_type == "Shape"
+
+
+@pytest.mark.parametrize("yes", [False, True])
+def test_branches_that_compute_shapes(yes: bool) -> None:
+    check_like_peer(parsed(BRANCHES), x=normal(2, 3), yes=np.array(yes))
+
+
+def test_gathers_in_branches() -> None:
+    """As voice detectors take the last of several results: what checks the index is dead code."""
+    text = """g (float[2,3] x, int64 rate) => (float[] y) {
+        one = Constant<value = int64[1] {1}>()
+        rates = Reshape(rate, one)
+        first = Constant<value_int = 0>()
+        own = Gather<axis = 0>(rates, first)
+        sixteen = Constant<value_int = 16000>()
+        yes = Equal(own, sixteen)
+        y = If (yes) <
+            then_branch = a () => (float[] out) {
+                e = Exp(x)
+                row = Gather<axis = 0>(e, first)
+                out = Neg(row)
+            },
+            else_branch = b () => (float[] out) {
+                row = Gather<axis = 0>(x, first)
+                out = Relu(row)
+            }
+        >
+    }"""
+    for rate in (16000, 8000):
+        check_like_peer(parsed(text), x=normal(2, 3), rate=np.array(rate))

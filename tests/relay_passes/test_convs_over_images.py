@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import starmap
 
+import numpy as np
 import pytest
 import tvm
 from onnx_net import Net, check
@@ -52,6 +53,13 @@ def sequences(net: Net) -> str:
     return conv1d(net, net("Relu", z), (12, 1), 7, 3, strides=[3])
 
 
+def clipped(net: Net) -> str:
+    """Operations with arguments behind their tensor."""
+    low, high = (net.constant(np.float32(bound)) for bound in (-0.5, 1.5))
+    x = net("Clip", conv1d(net, "data", (5, 1), 16, 3), low, high)
+    return conv1d(net, net("LeakyRelu", net("HardSwish", x), alpha=0.2), (16, 1), 16, 3)
+
+
 def volumes(net: Net) -> str:
     """Taps of the output and of the input, groups, dilations, strides along the depth."""
     x = net("Relu", net.batch_norm(conv3d(net, "data", (3, 1), 16, 3, pads=[1] * 6), 16))
@@ -70,6 +78,7 @@ def deep_padding(net: Net) -> str:
 
 NETS: dict[str, tuple[tuple[int, ...], Callable[[Net], str]]] = {
     "sequences": ((2, 5, 53), sequences),
+    "clipped": ((1, 5, 33), clipped),
     "volumes": ((1, 3, 6, 9, 8), volumes),
     "several volumes": ((2, 3, 5, 9, 7), volumes),
     "deep padding": ((1, 3, 1, 5, 6), deep_padding),
@@ -98,7 +107,7 @@ def test_templates_take_every_convolution(case: str) -> None:
     assert not calls(mod, "batch_norm") + calls(mod, "pool1d") + calls(mod, "pool3d")
 
 
-@pytest.mark.parametrize(("case", "transforms"), [("sequences", 2), ("volumes", 2)])
+@pytest.mark.parametrize(("case", "transforms"), [("sequences", 2), ("clipped", 2), ("volumes", 2)])
 def test_blocks_flow_from_one_convolution_to_the_next(case: str, transforms: int) -> None:
     mod = folded(case)
     graph = ExtractConvGraph(CPU)(mod)

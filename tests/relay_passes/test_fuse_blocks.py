@@ -9,14 +9,18 @@ import numpy as np
 import pytest
 import tvm
 from tvm import relax, tirx
+from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.layer_group import Members
 from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
-from tvm_neocpu.topi.fused_block import cost
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.fused_block.geometry import Member, candidates, misfit
 from tvm_neocpu.topi.fused_block.template import layers_of
+from tvm_neocpu.topi.schedule_function import anchor_of
 
 op = relax.op
 CPU = Cpu("haswell", AVX2, cores=2)
@@ -42,11 +46,6 @@ class Layers:
         return self.conv(x, size=3, groups=16)
 
 
-@pytest.fixture(autouse=True)
-def fused_wherever_it_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))
-
-
 def lowered(build: Build) -> tvm.IRModule:
     builder = relax.BlockBuilder()
     x = relax.Var("x", relax.TensorType((1, 2, 14, 14, 8), "float32"))
@@ -55,6 +54,26 @@ def lowered(build: Build) -> tvm.IRModule:
             result = builder.emit_output(build(Layers(builder, x)))
         builder.emit_func_output(result)
     return FuseFunctions()(LowerToTemplates(CPU)(builder.get()))
+
+
+def every_pair(mod: tvm.IRModule) -> dict[Members, int]:
+    """Groups of the fewest rows, of all layers that may be one."""
+    anchors = [
+        anchor
+        for func in mod.functions.values()
+        if isinstance(func, tirx.PrimFunc) and (anchor := anchor_of(Schedule(func))) is not None
+    ]
+    layers = [Member(anchor.workload, anchor.config) for anchor in anchors]
+    return {
+        ((a.workload, a.config), (b.workload, b.config)): candidates(a, b)[0].rows
+        for a in layers
+        for b in layers
+        if misfit(a, b) is None
+    }
+
+
+def fused(mod: tvm.IRModule) -> tvm.IRModule:
+    return FuseBlocks(CPU, every_pair(mod))(mod)
 
 
 def calls(mod: tvm.IRModule) -> list[tuple[str, int]]:
@@ -69,7 +88,7 @@ def calls(mod: tvm.IRModule) -> list[tuple[str, int]]:
 
 def groups_in(build: Build) -> int:
     before = lowered(build)
-    after = FuseBlocks(CPU)(before)
+    after = fused(before)
     found = sum(name == "fused_block" for name, _ in calls(after))
     if not found:
         assert after.same_as(before)
@@ -78,7 +97,7 @@ def groups_in(build: Build) -> int:
 
 def test_a_depthwise_layer_and_its_only_reader_become_one_call() -> None:
     before = lowered(lambda net: net.conv(net.depthwise(net.conv(net.x))))
-    after = FuseBlocks(CPU)(before)
+    after = fused(before)
     assert calls(before) == [("layer", 2), ("layer", 2), ("layer", 2)]
     assert calls(after) == [("layer", 2), ("fused_block", 3)]
     (func,) = (f for v, f in after.functions.items() if v.name_hint == "fused_block")
@@ -88,7 +107,7 @@ def test_a_depthwise_layer_and_its_only_reader_become_one_call() -> None:
 
 
 def test_its_function_is_not_scheduled_again() -> None:
-    after = FuseBlocks(CPU)(lowered(lambda net: net.conv(net.depthwise(net.x))))
+    after = fused(lowered(lambda net: net.conv(net.depthwise(net.x))))
     scheduled = ScheduleFunctions(CPU)(after)
     assert scheduled["fused_block"].same_as(after["fused_block"])
 
@@ -97,7 +116,7 @@ def test_equal_blocks_share_a_function() -> None:
     def two(net: Layers) -> relax.Expr:
         return net.conv(net.depthwise(net.conv(net.depthwise(net.x))))
 
-    after = FuseBlocks(CPU)(lowered(two))
+    after = fused(lowered(two))
     assert [name for name, _ in calls(after)] == ["fused_block", "fused_block"]
     functions = [f for f in after.functions.values() if isinstance(f, tirx.PrimFunc)]
     assert len(functions) == 1
@@ -109,7 +128,7 @@ def test_a_residual_is_one_more_operand() -> None:
         layouts = {"data_layout": "NCHW8c", "out_layout": "NCHW8c", "kernel_layout": "OIHW"}
         return op.add(net(op.nn.conv2d(net.depthwise(net.x), weight, **layouts)), net.x)
 
-    assert calls(FuseBlocks(CPU)(lowered(block))) == [("fused_block", 4)]
+    assert calls(fused(lowered(block))) == [("fused_block", 4)]
 
 
 def read_twice(net: Layers) -> relax.Expr:
@@ -142,17 +161,33 @@ def test_these_stay_apart(build: Build) -> None:
     assert groups_in(build) == 0
 
 
-def test_layers_that_would_lose_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: 0.0)
-    assert groups_in(lambda net: net.conv(net.depthwise(net.x))) == 0
+def test_what_the_plan_leaves_apart_stays_apart() -> None:
+    before = lowered(lambda net: net.conv(net.depthwise(net.x)))
+    assert FuseBlocks(CPU, {})(before).same_as(before)
 
 
-def test_a_line_says_why_layers_stay_apart(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_line_says_why_a_group_of_the_plan_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    fits = lowered(lambda net: net.conv(net.depthwise(net.x)))
+    ((depthwise, project),) = every_pair(fits)
+    thick = ConvWorkload(1, 16, 14, 14, 16, (3, 3), padding=(1, 1, 1, 1))
+    config = next(
+        Member(found.workload, found.config).config
+        for func in lowered(APART["its reader is no 1x1 layer"]).functions.values()
+        if isinstance(func, tirx.PrimFunc)
+        and (found := anchor_of(Schedule(func))) is not None
+        and found.workload == thick
+    )
     with caplog.at_level(logging.DEBUG, "tvm_neocpu"):
-        assert groups_in(APART["its reader is no 1x1 layer"]) == 0
-        assert groups_in(APART["it is the residual of another layer"]) == 0
+        for build, groups in (
+            (APART["its reader is no 1x1 layer"], {(depthwise, (thick, config)): 1}),
+            (APART["it is the residual of another layer"], every_pair(fits)),
+            (lambda net: net.conv(net.depthwise(net.x)), {(depthwise, project): 5}),
+        ):
+            before = lowered(build)
+            assert FuseBlocks(CPU, groups)(before).same_as(before)
     said = [record.getMessage() for record in caplog.records if "apart" in record.getMessage()]
     assert said == [
         "left apart: 16x14x14->16 3x3 p1 is no 1x1 layer",
         "left apart: 16x14x14->16 3x3 p1 depthwise is an operand of the epilogue",
+        "left apart: 5 rows are no band of 16x14x14->16 3x3 p1 depthwise",
     ]

@@ -24,6 +24,8 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
+from tvm_neocpu.topi.sweep.geometry import SweepConfig
+from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.topi.table import all_implementations
 
 FP64 = uniform("float64")
@@ -196,8 +198,16 @@ TRANSFORMS = {
     "unpack bytes": TransformWorkload(1, 48, 7, 9, 48, 0, uniform("uint8")),
 }
 WORKLOADS: dict[str, Workload] = {**CONVS, **DEFORMS, **INTEGERS, **DENSES, **MATMULS, **TRANSFORMS}
-TEMPLATES = {entry.name: entry for entry in all_implementations()}
-TEMPLATES = {entry.name: entry for entry in all_implementations()}
+# A sweep says what a call costs; nobody computes by it.
+PRICED_ONLY = SweepWorkload
+TEMPLATES = {
+    entry.name: entry for entry in all_implementations() if entry.config_type is not SweepConfig
+}
+# A sweep says what a call costs; nobody computes by it.
+PRICED_ONLY = SweepWorkload
+TEMPLATES = {
+    entry.name: entry for entry in all_implementations() if entry.config_type is not SweepConfig
+}
 
 
 def favourite(template: str, workload: Workload, cpu: Cpu) -> Config:

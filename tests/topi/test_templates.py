@@ -14,13 +14,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples import HOST, check
 from template_draws import draw_workload
-from template_workloads import EPILOGUES, FP64, TEMPLATES, WORKLOADS, epilogues, favourite
+from template_workloads import (
+    EPILOGUES,
+    FP64,
+    PRICED_ONLY,
+    TEMPLATES,
+    WORKLOADS,
+    epilogues,
+    favourite,
+)
 
 from tvm_neocpu.core.candidate import has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
-from tvm_neocpu.core.dot import SMLAL
-from tvm_neocpu.core.types import FP32, INTEGER_PRODUCTS, Types
+from tvm_neocpu.core.dot import PORTABLE_SIGNED_4, SMLAL
+from tvm_neocpu.core.types import FP32, INTEGER_PRODUCTS, U8S8, Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
@@ -32,10 +40,12 @@ from tvm_neocpu.topi.table import implementation_of, implementations, operators
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 HASWELL = Cpu("haswell", AVX2, cores=4, l2=256 * KIB)
 CORTEX = Cpu("cortex-a72", NEON, cores=1, dots=(SMLAL,))
+# As with sdot, which no other CPU has: signed bytes by plain arithmetic.
+SIGNED = Cpu("neoverse-n1", NEON, cores=2, dots=(PORTABLE_SIGNED_4, SMLAL))
 # Integers are multiplied by plain arithmetic in the shapes of VNNI on the first two, by NEON's
 # halves on the third (which LLVM compiles for any CPU), and here by this CPU's own instruction.
 HERE = HOST.cpu
-CPUS = (SKYLAKE, HASWELL, CORTEX, HERE)
+CPUS = (SKYLAKE, HASWELL, CORTEX, SIGNED, HERE)
 
 
 CASES = [
@@ -44,10 +54,12 @@ CASES = [
     for cpu, epilogue in ((SKYLAKE, "residual"), (HASWELL, "gate"), (CORTEX, "none"))
     for entry in implementations(workload, cpu)
 ] + [
-    pytest.param(entry.name, workload, HERE, "residual", id=f"{entry.name}-here-{shape}")
+    pytest.param(entry.name, workload, cpu, "residual", id=f"{entry.name}-{name}-{shape}")
     for shape, workload in WORKLOADS.items()
     if workload.types in INTEGER_PRODUCTS
-    for entry in implementations(workload, HERE)
+    for name, cpu in (("here", HERE), ("signed", SIGNED))
+    for entry in implementations(workload, cpu)
+    if cpu is HERE or workload.types == U8S8
 ]
 
 
@@ -95,7 +107,7 @@ def test_double_precision(template: str, workload: Workload, cpu: Cpu) -> None:
 
 def test_every_registered_template_is_tested() -> None:
     assert {case.values[0] for case in CASES} == set(TEMPLATES)
-    assert {type(workload) for workload in WORKLOADS.values()} == {
+    assert {PRICED_ONLY, *map(type, WORKLOADS.values())} == {
         operator.workload_type for operator in operators()
     }
 

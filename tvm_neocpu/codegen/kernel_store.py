@@ -28,6 +28,7 @@ from tvm.target import Target
 from tvm_neocpu.cache_folder import KERNEL, CacheFolder, cache_folder
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
 from tvm_neocpu.codegen.kernels import build_module, options_of
+from tvm_neocpu.codegen.late_weights import weights_late
 from tvm_neocpu.core.cpu import physical_cores
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.linker import c_compiler, link
@@ -123,13 +124,13 @@ def store_for(target: Target, folder: Path | None = None) -> KernelStore | None:
 
 @contextlib.contextmanager
 def kernels_kept(folder: Path) -> Iterator[None]:
-    """Networks that are compiled inside, in this thread, consist of objects out of ``folder``.
-
-    They run once they are exported.
+    """Networks that are compiled inside, in this thread, consist of objects out of ``folder``, and
+    their weights are late. They run once they are exported.
     """
     token = _FOLDER.set(folder)
     try:
-        yield
+        with weights_late():
+            yield
     finally:
         _FOLDER.reset(token)
 

@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from tvm_neocpu.core.dot import ANY_WEIGHTS, PORTABLE_2, PORTABLE_4, DotProduct
+from tvm_neocpu.core.dot import (
+    ANY_WEIGHTS,
+    PORTABLE,
+    PORTABLE_2,
+    PORTABLE_4,
+    SIGNED_BYTES,
+    DotProduct,
+)
 from tvm_neocpu.core.types import INTEGER_PRODUCTS, Types, item_bytes
 
 KIB = 1024
@@ -99,7 +106,9 @@ class Cpu:
     ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. Bandwidths
     are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
     memory. ``fork_join``: seconds that a parallel region takes to begin and end. ``dots``: the
-    instructions that multiply integers, the fastest first.
+    instructions that multiply integers, the fastest first. ``spare_registers``: vector registers
+    that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it spills
+    accumulators where it has none.
     """
 
     name: str
@@ -120,10 +129,12 @@ class Cpu:
     fork_join: float = 2e-6
     features: str = ""
     dots: tuple[DotProduct, ...] = (PORTABLE_4, PORTABLE_2)
+    spare_registers: int = 0
 
     def unit(self, dtype: str) -> VectorUnit:
-        """The vector registers as they are for elements of one type."""
-        return _unit(self.isa.vector_bits, self.isa.vector_registers, self.line, item_bytes(dtype))
+        """The vector registers that tiles may take, as they are for elements of one type."""
+        registers = self.isa.vector_registers - self.spare_registers
+        return _unit(self.isa.vector_bits, registers, self.line, item_bytes(dtype))
 
     def lanes(self, dtype: str) -> int:
         """Elements of that type in one vector register."""
@@ -139,15 +150,22 @@ class Cpu:
             raise ValueError(f"{self.name} has no instruction for {types}")
         return found
 
-    def dot_of(self, elements: int, words: int = 1, weight_bits: int = ANY_WEIGHTS) -> DotProduct:
+    def dot_of(
+        self,
+        elements: int,
+        words: int = 1,
+        weight_bits: int = ANY_WEIGHTS,
+        signed: bool = False,
+    ) -> DotProduct:
         """The fastest instruction for words of so many elements, or plain arithmetic.
 
-        One for each word, where none takes so many at once.
+        One for each word, where none takes so many at once. ``signed``: of words of signed bytes.
         """
         known = [
             dot
-            for dot in (*self.dots, PORTABLE_4, PORTABLE_2)
+            for dot in (*self.dots, *PORTABLE)
             if dot.elements == elements and weight_bits <= dot.weight_bits
+            if (dot.data == SIGNED_BYTES) == signed
         ]
         at_once = (dot for dot in known if dot.words == words)
         return next(at_once, None) or next(dot for dot in known if dot.words == 1)

@@ -14,6 +14,8 @@ from tvm_neocpu.core.types import Types
 
 # Bits of an accumulator, and of the word of data that is broadcast to the lanes.
 WORD_BITS = 32
+# What uint8 data become where an instruction multiplies signed bytes only.
+SIGNED_BYTES = "int8"
 # Bits of int8 weights of which nothing more is known.
 ANY_WEIGHTS = 8
 
@@ -23,11 +25,12 @@ class DotProduct:
     """One such instruction, or the few that stand in for it.
 
     A lane is 32 bits: ``elements`` of type ``data`` (as they are multiplied: int16 if uint8 data
-    have to be widened) times as many of type ``weight``. ``rate``: how many are issued for each
-    multiply-add of fp32 vectors. ``temporaries``: registers that a step needs beside its tile.
-    ``widths``: the bits of the vectors that the instruction exists for. ``words``: how many of them
-    it adds up in 16 bits before it widens the sum. ``weight_bits``: how small weights have to be
-    for it (:mod:`tvm_neocpu.topi.conv2d_integer.small_weights`).
+    have to be widened, int8 if 128 is subtracted from them) times as many of type ``weight``.
+    ``rate``: how many are issued for each multiply-add of fp32 vectors. ``temporaries``: registers
+    that a step needs beside its tile. ``widths``: the bits of the vectors that the instruction
+    exists for. ``words``: how many of them it adds up in 16 bits before it widens the sum.
+    ``weight_bits``: how small weights have to be for it
+    (:mod:`tvm_neocpu.topi.conv2d_integer.small_weights`).
     """
 
     name: str
@@ -52,6 +55,8 @@ class DotProduct:
 # Plain arithmetic that any CPU has: the shapes of the instructions without them.
 PORTABLE_4 = DotProduct("dot4", 4, "uint8", "int8", 0.25)
 PORTABLE_2 = DotProduct("dot2", 2, "int16", "int16", 0.5)
+PORTABLE_SIGNED_4 = DotProduct("dot4", 4, "int8", "int8", 0.25)
+PORTABLE = (PORTABLE_4, PORTABLE_2, PORTABLE_SIGNED_4)
 
 VPDPBUSD = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256, 512))
 VPDPBUSD_VEX = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256))
@@ -73,11 +78,15 @@ VPMADDUBSW_TWICE = replace(VPMADDUBSW, rate=0.3, words=2, weight_bits=6)
 # Words of bytes, taken apart for two of these: slower, but of weights that are half as large.
 BYTES_BY_VPMADDWD_512 = DotProduct("bytes", 4, "uint8", "int8", 0.2, 3, (256, 512))
 BYTES_BY_VPMADDWD = DotProduct("bytes", 4, "uint8", "int8", 0.3, 3, (256,))
-# NEON multiplies bytes of different signs since Armv8.6. Its older ``sdot`` wants both signed: data
-# would have to be shifted by 128, and the sums corrected.
-USDOT = DotProduct("usdot", 4, "uint8", "int8", 1.0, 0, (128,))
-# Two instructions a word, one for each half.
-SMLAL = DotProduct("smlal", 2, "int16", "int16", 0.5, 0, (128,))
+# NEON multiplies bytes of different signs since Armv8.6. LLVM broadcasts some words ahead; tiles of
+# 14 x 2 accumulators leave no register for them (A76, sdot: a move for each product; 13 x 2: none).
+USDOT = DotProduct("usdot", 4, "uint8", "int8", 1.0, 2, (128,))
+# Its older one (Armv8.2) wants both signed: the copy of the data subtracts 128, and each output
+# channel's sum is corrected by 128 times the sum of its weights.
+SDOT = DotProduct("sdot", 4, "int8", "int8", 1.0, 2, (128,))
+# Two instructions a word, one for each half; a vector of weights is two registers, of one half each
+# (of tiles of one and two vectors all, of wider ones the first).
+SMLAL = DotProduct("smlal", 2, "int16", "int16", 0.5, 2, (128,))
 
 # LLVM's feature, and what it brings; a CPU uses the first that multiplies a workload's types.
 BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
@@ -95,6 +104,7 @@ BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("avx512bw", BYTES_BY_VPMADDWD_512),
     ("avx2", BYTES_BY_VPMADDWD),
     ("i8mm", USDOT),
+    ("dotprod", SDOT),
     ("neon", SMLAL),
 )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.layer_group import GroupRows, LayerGroup, Members
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
 
@@ -17,7 +18,8 @@ class Plan:
     """``configs`` and ``joins`` are keyed by :class:`GraphNode` id; ``graph`` is the graph's hash.
 
     ``seconds`` is the predicted time of the convolutions and transforms it pays for;
-    ``lower_bound`` what no plan over the same candidates could undercut.
+    ``lower_bound`` what no plan over the same candidates could undercut. ``groups`` are layers that
+    one function computes; ``None``, as in plans of older logs: nobody has decided.
     """
 
     graph: str
@@ -26,6 +28,7 @@ class Plan:
     seconds: float = 0.0
     lower_bound: float = 0.0
     method: str = "greedy"
+    groups: tuple[LayerGroup, ...] | None = None
 
     def by_layout(self, graph: ConvGraph) -> dict[tuple[Workload, Layout, Layout], Config]:
         """(workload, input layout, output layout) -> config: all that lowering has to know."""
@@ -35,6 +38,21 @@ class Plan:
             for id, config in self.configs.items()
             if (workload := workloads.get(id)) is not None
         }
+
+    def group_rows(self, graph: ConvGraph) -> GroupRows:
+        """The groups as lowering has to know them."""
+        named = ((self.members_of(group, graph), group.rows) for group in self.groups or ())
+        return {members: rows for members, rows in named if members is not None}
+
+    def members_of(self, group: LayerGroup, graph: ConvGraph) -> Members | None:
+        """What the layers of a group compute; ``None`` where graph or plan lack one."""
+        found = []
+        for member in group.members:
+            node, config = graph.by_id.get(member), self.configs.get(member)
+            if node is None or node.workload is None or config is None:
+                return None
+            found.append((node.workload, config))
+        return tuple(found)
 
     @property
     def optimal(self) -> bool:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import tvm
 
+from tvm_neocpu.codegen.late_weights import LateWeight, LateWeights
 from tvm_neocpu.core.arena import ALIGNMENT
 from tvm_neocpu.exporting.bytecode.executable import (
     Constant,
+    Executable,
     UnknownBytecodeError,
     read_executable,
     write_executable,
@@ -34,7 +36,7 @@ class SeparatedModule:
 
     module: tvm.runtime.Module
     kernels: tuple[tvm.runtime.Module, ...]
-    weights: tuple[Constant, ...]
+    weights: tuple[Constant | LateWeight, ...]
     taken: dict[str, tuple[int, ...]]
 
     def whole(self) -> tvm.runtime.Module:
@@ -51,10 +53,10 @@ class SeparatedModule:
         rows, end = [], 0
         for weight in self.weights:
             rows.append(Weight(end, weight.shape, weight.dtype))
-            end += len(weight.data) + -len(weight.data) % ALIGNMENT
+            end += weight.size + -weight.size % ALIGNMENT
         name = weights_file.name if weights_file else ""
         tail = Tail(info, tuple(rows), self.taken, name)
-        content = [weight.data for weight in self.weights]
+        content = (weight.content() for weight in self.weights)
         with library.open("r+b") as file:
             if weights_file is None:
                 append_tail(file, tail, content, None)
@@ -68,14 +70,21 @@ class SeparatedModule:
                 draft.unlink(missing_ok=True)
 
 
-def separated(module: tvm.runtime.Module) -> SeparatedModule | None:
-    """``None`` where TVM's bytecode is not as it is known here: its weights stay constants."""
+def separated(
+    module: tvm.runtime.Module, late: LateWeights | None = None
+) -> SeparatedModule | None:
+    """``None`` where TVM's bytecode is not as it is known here: its weights stay constants.
+
+    ``late`` has weights that the module has keys of.
+    """
     with tempfile.NamedTemporaryFile(prefix="neocpu-") as file:
         with silent_stderr():
             module.write_to_file(file.name, "")
         text = Path(file.name).read_bytes()
     try:
-        lifted = lift_weights(read_executable(memoryview(text)))
+        executable = read_executable(memoryview(text))
+        found = _late_of(executable, late)
+        lifted = lift_weights(executable, found)
     except UnknownBytecodeError:
         return None
     if lifted is None:
@@ -86,4 +95,15 @@ def separated(module: tvm.runtime.Module) -> SeparatedModule | None:
         if part.kind != LLVM:
             made.import_module(part)
     kernels = tuple(part for part in module.imports if part.kind == LLVM)
-    return SeparatedModule(made, kernels, lifted.weights, dict(lifted.taken))
+    pairs = zip(lifted.numbers, lifted.weights, strict=True)
+    weights = tuple(found.get(number, weight) for number, weight in pairs)
+    return SeparatedModule(made, kernels, weights, dict(lifted.taken))
+
+
+def _late_of(executable: Executable, late: LateWeights | None) -> dict[int, LateWeight]:
+    """The late weights among the constants, by number."""
+    if late is None:
+        return {}
+    constants = enumerate(executable.constants)
+    found = ((n, late.of(each.data, each.dtype, each.shape)) for n, each in constants)
+    return {number: weight for number, weight in found if weight is not None}

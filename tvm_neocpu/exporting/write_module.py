@@ -21,6 +21,7 @@ from tvm import relax
 from tvm.runtime import load_static_library
 from tvm.support import cc
 
+from tvm_neocpu.codegen.late_weights import LateWeights
 from tvm_neocpu.core.cpu import physical_cores
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.exporting.separate_weights import LLVM, OBJECTS, SeparatedModule, separated
@@ -56,11 +57,12 @@ def export_module(
     fcompile: Callable[..., Any] | None,
     options: Mapping[str, Any],
     weights: str = INSIDE,
+    late: LateWeights | None = None,
 ) -> None:
     """Write the file, first under another name, so that no reader meets half of it.
 
     The weights of a ``.so`` stand behind its code, where a loader maps them; with ``SEPARATE`` in
-    ``NAME.weights`` beside it. Raises ModuleFileError.
+    ``NAME.weights`` beside it. ``late`` weights are packed now. Raises ModuleFileError.
     """
     check_place(path, weights)
     if not any(part.kind in (LLVM, OBJECTS) for part in module.imports):
@@ -69,9 +71,11 @@ def export_module(
     if fcompile is None:
         fcompile = _pack_tar if path.suffix == ".tar" else _linker(path)
     attach_info(module, info)
-    apart = separated(module) if path.suffix == ".so" else None
+    apart = separated(module, late) if path.suffix == ".so" else None
     if weights == SEPARATE and apart is None:
         raise ModuleFileError(f"cannot write {path}: only a .so with weights has them apart")
+    if late and apart is None:
+        raise ModuleFileError(f"cannot write {path}: its weights are not packed yet")
     try:
         with draft_of(path) as draft:
             with silent_stderr():

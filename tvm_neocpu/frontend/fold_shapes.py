@@ -5,9 +5,9 @@
 
 One walk over the nodes in their order: onnx infers the types of each node's results, onnx's
 reference evaluator computes each node whose inputs are known and small. ``If`` with a known
-condition becomes its branch, ``Loop`` and ``Scan`` become their iterations where these are known,
-and an operator without a converter becomes the body that its schema has. A node that onnx cannot
-infer or evaluate stays as it is.
+condition becomes its branch; another one gets both branches folded. ``Loop`` and ``Scan`` become
+their iterations where these are known, and an operator without a converter becomes the body that
+its schema has. A node that onnx cannot infer or evaluate stays as it is.
 
 onnxslim was tried and left: it fuses float arithmetic too, and results are no longer bit-equal.
 """
@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections import deque
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections import ChainMap, deque
+from collections.abc import Container, Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,14 +86,8 @@ def fold_shapes(
             folder.know_type(value.name, value.type.tensor_type.elem_type, shapes[value.name])
     for tensor in graph.initializer:
         folder.know_tensor(tensor.name, tensor, weight=True)
-    nodes, folded = folder.walk(graph.node)
-    if not folded:
-        return graph
-    wanted = {value.name for value in graph.output}.union(*map(names_read, nodes))
-    constants = [
-        constant_node(name, value) for name, value in folder.computed.items() if name in wanted
-    ]
-    return Graph(graph.input, graph.output, graph.initializer, [*constants, *nodes])
+    nodes = folder.folded(graph)
+    return graph if nodes is None else Graph(graph.input, graph.output, graph.initializer, nodes)
 
 
 class _Folder:
@@ -112,8 +106,8 @@ class _Folder:
         self._versions = opsets
         self._keep_weights = keep_weights
         self._known = known
-        self._types: dict[str, onnx.TypeProto] = {}
-        self._tensors: dict[str, onnx.TensorProto] = {}
+        self._types: MutableMapping[str, onnx.TypeProto] = {}
+        self._tensors: MutableMapping[str, onnx.TensorProto] = {}
 
     def know_type(self, name: str, dtype: int, shape: Sequence[int]) -> None:
         self._types[name] = helper.make_tensor_type_proto(dtype, list(shape))
@@ -124,6 +118,15 @@ class _Folder:
         is_swappable = weight and self._keep_weights and tensor.data_type in _FLOATS
         if math.prod(tensor.dims) <= MAX_ELEMENTS and not is_swappable:
             self._tensors[name] = tensor
+
+    def folded(self, graph: onnx.GraphProto) -> list[onnx.NodeProto] | None:
+        """The nodes that stay and the constants that they read; ``None`` where nothing folds."""
+        nodes, folded = self.walk(graph.node)
+        if not folded:
+            return None
+        wanted = {value.name for value in graph.output}.union(*map(names_read, nodes))
+        computed = ((name, value) for name, value in self.computed.items() if name in wanted)
+        return [*(constant_node(name, value) for name, value in computed), *nodes]
 
     def walk(self, nodes: Iterable[onnx.NodeProto]) -> tuple[list[onnx.NodeProto], bool]:
         """The nodes that stay, and whether any other one was folded."""
@@ -138,10 +141,40 @@ class _Folder:
             if inlined is not None:
                 pending.extendleft(reversed(inlined))
             elif not self._fold(node):
-                kept.append(node)
-                continue
+                changed = self._with_folded_branches(node)
+                kept.append(changed)
+                if changed is node:
+                    continue
             folded = True
         return kept, folded
+
+    def _with_folded_branches(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """The ``If`` with whatever folds in its branches folded; any other node itself."""
+        if node.op_type != "If":
+            return node
+        found = {}
+        for entry in node.attribute:
+            inner = self._inner()
+            for tensor in entry.g.initializer:
+                inner.know_tensor(tensor.name, tensor, weight=True)
+            found[entry.name] = inner.folded(entry.g)
+        if all(nodes is None for nodes in found.values()):
+            return node
+        changed = onnx.NodeProto()
+        changed.CopyFrom(node)
+        for entry in changed.attribute:
+            nodes = found[entry.name]
+            if nodes is not None:
+                copied = [onnx.NodeProto.FromString(each.SerializeToString()) for each in nodes]
+                del entry.g.node[:]
+                entry.g.node.extend(copied)
+        return changed
+
+    def _inner(self) -> _Folder:
+        """The folder of a nested graph, which reads the tensors around it."""
+        inner = _Folder(self._versions, self._keep_weights, self._known, self._budget)
+        inner._types, inner._tensors = ChainMap({}, self._types), ChainMap({}, self._tensors)
+        return inner
 
     def _inlined(self, node: onnx.NodeProto) -> Sequence[onnx.NodeProto | LoopRest] | None:
         """What stands in a node's place: iterations, a branch, a function's body.

@@ -16,13 +16,13 @@ from tvm.ir import GlobalVar
 from tvm.s_tir import Schedule, ScheduleError
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layer_group import GroupRows
 from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.fused_block.cost import best_block
-from tvm_neocpu.topi.fused_block.geometry import Member, misfit
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, candidates, misfit
 from tvm_neocpu.topi.fused_block.template import Layers, fused_function
 from tvm_neocpu.topi.schedule.steps import block_name
 from tvm_neocpu.topi.schedule_function import anchor_of
@@ -41,7 +41,7 @@ class FuseBlocks:
         y = depthwise(x, w)
         z = conv2d_add(y, v, r)      ->      z = fused_block(x, w, v, r)
 
-    The cost model says where this is faster. Each layer keeps its epilogue and its register tile.
+    ``groups`` are those of the plan. Each layer keeps its epilogue and its register tile.
 
     Needs: groups are fused and not scheduled; each function of a template still has its anchor.
     Leaves: functions of groups, scheduled and marked so; the others as they were.
@@ -49,9 +49,12 @@ class FuseBlocks:
 
     name: ClassVar[str] = "fuse-blocks"
     cpu: Cpu
+    groups: GroupRows
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        search = _Search(mod, self.cpu)
+        if not self.groups:
+            return mod
+        search = _Search(mod, self.groups, self.cpu)
         for _, function in relax_functions(mod):
             for region in regions_of(function):
                 search.visit(region)
@@ -109,10 +112,10 @@ class _Group:
 class _Search:
     """The groups of a module, and their functions in a builder of the module."""
 
-    def __init__(self, mod: tvm.IRModule, cpu: Cpu) -> None:
+    def __init__(self, mod: tvm.IRModule, rows: GroupRows, cpu: Cpu) -> None:
         self.groups: list[_Group] = []
         self.builder = relax.BlockBuilder(mod)
-        self._mod, self._cpu = mod, cpu
+        self._mod, self._rows, self._cpu = mod, rows, cpu
         self._functions: dict[tuple[str, str, int], GlobalVar | None] = {}
         self._members: dict[str, Member | None] = {}
 
@@ -141,10 +144,15 @@ class _Search:
         return None if member is None else _Call(binding, self._mod[name], member)
 
     def _take(self, first: _Call, last: _Call) -> None:
-        """Make two calls a group, if they can be and gain."""
-        block = best_block(first.member, last.member, self._cpu)
-        if block is None:
-            reason = misfit(first.member, last.member) or "a group would not be faster"
+        """Make two calls a group, if the plan says so and they can be one."""
+        members = (first.member, last.member)
+        rows = self._rows.get(tuple((each.workload, each.config) for each in members))
+        if rows is None:
+            return
+        block, reason = FusedBlock(*members, rows), misfit(*members)
+        if reason is None and block not in candidates(*members):
+            reason = f"{rows} rows are no band of {block.conv}"
+        if reason is not None:
             _LOG.debug("left apart: %s", reason)
             return
         reads = last.reads_as_data(first.binding.var)

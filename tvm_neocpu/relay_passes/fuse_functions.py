@@ -20,6 +20,7 @@ from tvm_neocpu.relay_passes.lowering.norm_legalize import (
 )
 from tvm_neocpu.relay_passes.lowering.pool_legalize import POOLS
 from tvm_neocpu.relay_passes.lowering.resize_legalize import RESIZE, legalize_resize
+from tvm_neocpu.relay_passes.lowering.store_codes import store_codes
 from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
 
 
@@ -47,11 +48,12 @@ class FuseFunctions:
                 MOVE: legalize_channel_move,
             }
         )
-        passes = (
+        reshape, patterns = (
             relax.transform.RewriteDataflowReshape(),
             relax.transform.AnnotateTIROpPattern(),
-            relax.transform.FuseOps(),
-            relax.transform.FuseTIR(),
         )
-        blocks = regions_to_dataflow(legalize(mod))
-        return remove_dead_code(tvm.transform.Sequential(passes)(blocks))
+        fuse = tvm.transform.Sequential([relax.transform.FuseOps(), relax.transform.FuseTIR()])
+        # FuseOps stops at dead code in a branch.
+        living = remove_dead_code(legalize(mod))
+        kernels = patterns(reshape(regions_to_dataflow(living)))
+        return remove_dead_code(fuse(store_codes(kernels)))

@@ -16,12 +16,13 @@ import numpy as np
 import tvm
 from tvm import relax, te
 
+from tvm_neocpu.codegen.late_weights import MIN_BYTES, LateWeight, is_late, late_weights
 from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Operand, Role, Workload
-from tvm_neocpu.relay_passes.ir.constants import constant_of
+from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.regions import count_module_uses
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
@@ -85,14 +86,17 @@ class LowerToTemplates:
         ) -> te.Tensor:
             return entry.compute(before.compute(parts, operands), *rest, workload, config)
 
-        return builder.call_te(
+        # TVM takes a constant's shape from its elements, which a late weight has not.
+        named = [relax.Var("weight", each.ty) if is_late(each) else each for each in arguments]
+        lowered = builder.call_te(
             compute,
             list(before.parts),
             list(before.operands),
-            arguments,
+            named,
             primfunc_name_hint=form.operator,
             primfunc_attrs={"op_pattern": form.pattern},
         )
+        return _with_operands(lowered, dict(zip(named, arguments, strict=True)))
 
     def _argument(
         self,
@@ -105,12 +109,27 @@ class LowerToTemplates:
         """The tensor itself, or the weight as the implementation packs it."""
         if operand.role is not Role.WEIGHT or entry.pack_weight is None:
             return tensor
-        values = tensor.value.numpy()
+        values = array_of(tensor)
+        if values is None:
+            values = tensor.value.numpy()
+        assert entry.packed_shape is not None
+        shape, dtype = entry.packed_shape(workload, config), entry.packed_type(operand.dtype)
         if self.only_sizes:
-            assert entry.packed_shape is not None
-            sized = np.resize(values, entry.packed_shape(workload, config))
-            return constant_of(sized.astype(entry.packed_type(operand.dtype)))
-        return constant_of(entry.pack_weight(values, workload, config))
+            return constant_of(np.resize(values, shape).astype(dtype))
+        packed = LateWeight(shape, dtype, partial(entry.pack_weight, values, workload, config))
+        late = late_weights()
+        if late is not None and packed.size >= MIN_BYTES:
+            return late.add(values, (entry.name, workload, config), packed)
+        return constant_of(packed.pack())
+
+
+def _with_operands(call: relax.Call, operands: Mapping[relax.Expr, relax.Expr]) -> relax.Call:
+    """A call of a TIR function with other operands."""
+    if all(old.same_as(new) for old, new in operands.items()):
+        return call
+    function, values = call.args
+    changed = relax.Tuple([operands.get(value, value) for value in values])
+    return relax.Call(call.op, [function, changed], call.attrs, call.ty_args)
 
 
 def _all_but(legalized: Mapping[str, object]) -> list[str]:

@@ -15,7 +15,7 @@ import json
 import mmap
 import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -74,12 +74,12 @@ class Places:
 
 
 def append_tail(
-    file: BinaryIO, tail: Tail, content: Sequence[memoryview], weights_file: BinaryIO | None
+    file: BinaryIO, tail: Tail, content: Iterable[memoryview], weights_file: BinaryIO | None
 ) -> None:
     """Write weights, table and footer behind the code that ``file`` holds, and its end is at.
 
     ``weights_file``, which is empty, gets the weights instead. ``content`` has their bytes in the
-    order of the table.
+    order of the table; each is asked for when it is written.
     """
     code = file.seek(0, 2)
     target = weights_file or file

@@ -31,6 +31,7 @@ from tvm_neocpu.tuning.database.log import LogContents, TuningLog
 from tvm_neocpu.tuning.database.plan_lines import plan_digest
 from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.database.turns import measuring_turn
+from tvm_neocpu.tuning.group_candidates import with_groups
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.contenders import Contenders
 from tvm_neocpu.tuning.in_network.crew import Crew, Here, Site
@@ -101,7 +102,8 @@ class TuningSession:
             self.progress.say("building the network as it is")
             tasks = [task for task in tasks_of(self.graph, self.cpu) if task.space]
             with ThreadPoolExecutor(1) as pool:
-                starting = pool.submit(workers.start, self.incumbent)
+                # A layer inside a group could not be timed.
+                starting = pool.submit(workers.start, replace(self.incumbent, groups=()))
                 tuners = make_tuners(tasks, self.choices, self.known, self.cpu)
                 starting.result()
             startup = time.monotonic() - self._start
@@ -127,6 +129,7 @@ class TuningSession:
                 self._record,
                 self._keep,
                 self.progress,
+                lambda plan: with_groups(replace(plan, groups=None), self.graph, self.cpu),
             )
             self._search_candidates(workers, contenders)
             self.progress.say(f"  {self._state()}")

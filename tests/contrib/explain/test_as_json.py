@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tvm_neocpu.contrib.explain.as_json import as_json
 
 
@@ -34,3 +36,10 @@ def test_nothing_planned_is_no_time_at_all(unplanned):
     found = as_json(unplanned)
     assert (found["seconds"], found["lower_bound"], found["optimal"]) == (None, None, False)
     assert found["planned_share"] == 0
+
+
+def test_json_has_the_groups(network, grouped):
+    assert as_json(network)["groups"] == []
+    (group,) = as_json(grouped)["groups"]
+    assert (group["nodes"], group["rows"], group["gain_seconds"]) == (["a", "b"], 4, 1e-5)
+    assert group["if_apart_seconds"] == pytest.approx(1.4e-4)

@@ -114,3 +114,8 @@ def test_nothing_planned_is_no_time_at_all(unplanned):
     shown = Page(page.render(unplanned)).texts
     assert "the plan covers no operation" in shown
     assert not any("proven" in text for text in shown)
+
+
+def test_groups_are_shown(network, grouped):
+    assert "Groups of layers" in page.render(grouped)
+    assert "Groups of layers" not in page.render(network)

@@ -87,3 +87,12 @@ def test_nothing_planned_is_no_time_at_all(unplanned):
     assert "tiny: time unknown, the plan covers none of its operations" in text
     assert "0.000" not in text
     assert "proven" not in text
+
+
+def test_groups_have_a_table_and_a_part_in_the_sum(grouped):
+    text = printed(grouped)
+    layers = "1: 64x8x8->64 3x3 p1 -> 2: 64x8x8->64 1x1"
+    (row,) = [line for line in text.splitlines() if layers in line]
+    assert cells(row) == [layers, "4", "~0.010", "+0.010"]
+    assert "tiny: 0.130 ms predicted" in text
+    assert "0.130 in kernels (0.010 less by 1 group) + 0.000 in 0 transforms" in text

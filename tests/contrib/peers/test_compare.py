@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from tvm_neocpu.contrib.peers import compare as module
-from tvm_neocpu.contrib.peers.compare import TOLERANCE, Timing, compare, largest_error
+from tvm_neocpu.contrib.peers.compare import (
+    SMALLEST_SCALE,
+    TOLERANCE,
+    Timing,
+    compare,
+    largest_error,
+)
 
 NAN, INF = float("nan"), float("inf")
 
@@ -84,3 +90,12 @@ def test_errors_are_relative_to_the_largest_value() -> None:
     assert largest_error(one, other) == pytest.approx(0.1)
     assert largest_error(one, one) == 0
     assert largest_error(one, [np.zeros(3)]) == float("inf")
+
+
+def test_what_is_tiny_is_compared_as_if_something_larger_were_in_it() -> None:
+    """Engines' sigmoids err by 1e-7 where the exact results are a few 1e-7."""
+    found, reference = [np.array([4e-7, 1e-7])], [np.array([4e-7, 2e-7])]
+    assert largest_error(found, reference) == pytest.approx(0.25)
+    assert largest_error(found, reference, SMALLEST_SCALE) <= TOLERANCE
+    assert largest_error([np.array([3e-4])], [np.array([2e-4])], SMALLEST_SCALE) > TOLERANCE
+    assert largest_error([np.array([2.0])], [np.array([1.0])], SMALLEST_SCALE) == 1

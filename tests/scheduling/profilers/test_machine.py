@@ -42,6 +42,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
         ("rows = 8  ", 'rows = "8" ', "array.rows is '8', not a whole number"),
         ("rows = 8  ", "rows = true ", "array.rows is True, not a whole number"),
         ("latency = 50", "latency = nan", "dram.latency is nan, not a number"),
+        ("latency = 50", "latency = inf", "dram.latency is inf, not a number"),
         ("latency = 50", "latency = -1", "dram.latency must be positive: -1"),
         ("latency = 50", "", "the field dram.latency is missing"),
         ("latency = 50", "latency = 50\nwidth = 3", "there is no field 'dram.width'"),

@@ -35,7 +35,8 @@ class ArmKernels:
     """An object file's functions in a machine of their own."""
 
     machine: Machine
-    addresses: dict[str, int]
+    functions: dict[str, int]
+    sizes: dict[str, int]
     assembly: str
 
     def __call__(self, name: str, arrays: Sequence[Array], outputs: int = 1) -> list[Array]:
@@ -56,7 +57,7 @@ class ArmKernels:
         packed = machine.allocate(len(arguments)), len(arguments)
         machine.write(packed[0], arguments)
         result = machine.allocate(16), 16
-        code = machine.call(self.addresses[name], 0, packed[0], len(arrays), result[0])
+        code = machine.call(self.functions[_PACKED + name], 0, packed[0], len(arrays), result[0])
         assert code & 0xFFFFFFFF == 0, f"{name} returned {code}"
         found = [
             np.frombuffer(machine.read(address, size), array.dtype).reshape(array.shape)
@@ -101,9 +102,4 @@ def loaded(module: tvm.runtime.Module) -> ArmKernels:
         content = path.read_bytes()
     machine = Machine(Runtime().externs())
     found = machine.load(content)
-    addresses = {
-        name.removeprefix(_PACKED): address
-        for name, address in found.functions.items()
-        if name.startswith(_PACKED)
-    }
-    return ArmKernels(machine, addresses, module.inspect_source("asm"))
+    return ArmKernels(machine, found.functions, found.sizes, module.inspect_source("asm"))

@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.dot import PORTABLE_4, VPMADDWD
 from tvm_neocpu.core.types import U8S8, U8S16
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig, IntegerGeometry, misfit
+from tvm_neocpu.topi.conv2d_integer.geometry import (
+    Corrections,
+    IntegerConfig,
+    IntegerGeometry,
+    misfit,
+)
 
 CONV = ConvWorkload(1, 24, 14, 14, 48, (3, 3), types=U8S8)
 CONFIG = IntegerConfig(ic_bn=8, oc_bn=16, reg_n=6, dot=4)
@@ -22,6 +29,24 @@ def test_bytes_are_read_as_they_lie_and_16_bits_are_a_copy() -> None:
     assert IntegerGeometry(replace(CONV, padding=(1, 1, 1, 1)), CONFIG).is_padded
     assert IntegerGeometry(replace(CONV, in_channels=6), replace(CONFIG, ic_bn=6)).is_padded
     assert IntegerGeometry(replace(CONV, in_channels=4), replace(CONFIG, ic_bn=0)).is_padded
+
+
+def test_signed_bytes_are_a_copy() -> None:
+    geometry = IntegerGeometry(CONV, replace(CONFIG, signed=True))
+    assert geometry.is_padded and geometry.data_type == "int8"
+    assert misfit(CONV, replace(CONFIG, signed=True)) is None
+    assert misfit(CONV, replace(CONFIG, signed=True, dot=2)) is not None
+
+
+@given(st.integers(1, 30), st.lists(st.integers(1, 4), min_size=1, max_size=3))
+def test_every_block_has_a_correction_of_its_own(blocks: int, shape: list[int]) -> None:
+    corrections = Corrections(blocks, tuple(shape), exist=True)
+    rows = [corrections.row(block) for block in range(blocks)]
+    assert len(set(rows)) == blocks
+    ends = (blocks + corrections.panels, *shape)
+    assert all(0 <= at < end for row in rows for at, end in zip(row, ends, strict=True))
+    assert all(row[0] >= blocks for row in rows)
+    assert replace(corrections, exist=False).panels == 0
 
 
 @pytest.mark.parametrize(("dot", "ic_bn", "words"), [(4, 8, 2), (2, 8, 4), (4, 6, 2), (2, 3, 2)])

@@ -19,9 +19,9 @@ from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
+from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig, IntegerGeometry
 from tvm_neocpu.topi.conv2d_integer.small_weights import small_bits
-from tvm_neocpu.topi.conv2d_integer.template import compute, pack_weight
+from tvm_neocpu.topi.conv2d_integer.template import compute, pack_weight, packed_shape
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.schedule_function import schedule_function
 
@@ -64,6 +64,20 @@ def test_weights_of_a_word_are_neighbouring_channels() -> None:
     np.testing.assert_array_equal(halves, weight[21, 6:8, 2, 1])
 
 
+def test_corrections_stand_behind_the_weights_of_signed_data() -> None:
+    """128 times the sum of a channel's weights: a row of each block, in a panel of zeros."""
+    weight = np.arange(32 * 16 * 9).astype("int8").reshape(32, 16, 3, 3)
+    signed = replace(CONFIG, signed=True)
+    packed = pack_weight(weight, CONV, signed)
+    assert packed.shape == packed_shape(CONV, signed) == (3, 1, 3, 3, 4, 16)
+    np.testing.assert_array_equal(packed[:2], pack_weight(weight, CONV, CONFIG))
+    sums = 128 * weight.sum(axis=(1, 2, 3), dtype="int32").reshape(2, 16)
+    corrections = IntegerGeometry(CONV, signed).corrections
+    for block in range(2):
+        np.testing.assert_array_equal(packed[corrections.row(block)], sums[block])
+    assert np.count_nonzero(packed[2]) <= 32
+
+
 def test_channels_that_fill_a_word_are_zero() -> None:
     conv = replace(CONV, in_channels=3)
     packed = pack_weight(np.ones(conv.weight_shape, "int8"), conv, replace(CONFIG, ic_bn=0))
@@ -80,14 +94,14 @@ def test_channels_that_fill_a_word_are_zero() -> None:
         (X86 + "znver3", r"vpmaddwd\s.*%ymm"),
         (X86 + "x86-64-v2", r"pmaddwd\s.*%xmm"),
         (ARM + "neoverse-v2", r"usdot\s+v\d+\.4s"),
-        (ARM + "cortex-a76", r"smlal2?\s+v\d+\.4s"),
+        (ARM + "cortex-a76", r"sdot\s+v\d+\.4s"),
         (ARM + "cortex-a72", r"smlal2?\s+v\d+\.4s"),
     ],
 )
 def test_the_instruction(cpu: str, instruction: str) -> None:
     target = parse_target(cpu)
     dot, lanes = target.cpu.dot(U8S8), target.cpu.lanes("int32")
-    config = replace(CONFIG, oc_bn=lanes, dot=dot.elements)
+    config = replace(CONFIG, oc_bn=lanes, dot=dot.elements, signed=dot.data == "int8")
     built = tvm.compile(kernel(CONV, config, target.cpu), target=target.target)
     assembly = built.mod.inspect_source("asm")
     found = re.findall(instruction, assembly)

@@ -32,5 +32,7 @@ def test_words_of_a_row() -> None:
 def test_misfits() -> None:
     assert misfit(DENSE, CONFIG) is None
     assert misfit(replace(DENSE, types=U8S16), CONFIG) is not None
+    assert misfit(DENSE, replace(CONFIG, signed=True)) is None
+    assert misfit(DENSE, replace(CONFIG, signed=True, dot=2)) is not None
     assert misfit(DENSE, replace(CONFIG, dot=8)) == "no word has 8 elements"
     assert misfit(DENSE, replace(CONFIG, reg_n=0)) == "its tiles are empty"

@@ -9,6 +9,7 @@ import pytest
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.errors import PlanError
+from tvm_neocpu.core.layer_group import LayerGroup
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -43,6 +44,31 @@ def test_a_plan_reads_as_it_was_written(tmp_path, graph, plan) -> None:
     log.append_plan(plan, graph, "znver4", 2)
     assert log.load().plans == {PlanKey(graph.hash, "znver4", 2): plan}
     assert log.load().records == ()
+
+
+def test_groups_have_lines_and_an_empty_tuple_is_a_decision(tmp_path, graph, plan) -> None:
+    log = TuningLog(tmp_path / "x.log")
+    grouped = replace(plan, groups=(LayerGroup(("a", "b"), 14),))
+    for each in (grouped, replace(plan, groups=()), plan):
+        log.append_plan(each, graph, "znver4", 2)
+        assert list(log.load().plans.values()) == [each]
+    with pytest.raises(PlanError, match="without a config"):
+        log.append_plan(replace(plan, groups=(LayerGroup(("a", "x"), 1),)), graph, "znver4", 2)
+
+
+@pytest.mark.parametrize(
+    "broken", [{"group": "ab"}, {"group": ["a"]}, {"group": ["a", 1]}, {"rows": 0}, {"rows": "7"}]
+)
+def test_a_malformed_group_is_named_and_its_plan_ignored(tmp_path, graph, plan, broken) -> None:
+    path = tmp_path / "x.log"
+    grouped = replace(plan, groups=(LayerGroup(("a", "b"), 14),))
+    TuningLog(path).append_plan(grouped, graph, "znver4", 2)
+    *lines, last = path.read_text().splitlines()
+    row = json.loads(last)
+    row["neocpu"]["plan"] |= broken
+    path.write_text("\n".join([*lines, json.dumps(row)]) + "\n")
+    with pytest.warns(TuningLogWarning, match="without its layers or its rows"):
+        assert load_log(path).plans == {}
 
 
 def test_every_node_has_a_line_that_an_old_tool_skips(tmp_path, graph, plan) -> None:

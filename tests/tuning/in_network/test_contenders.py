@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.layer_group import LayerGroup
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.tuning.in_network.board import Board, Seat
 from tvm_neocpu.tuning.in_network.contenders import Contenders
 from tvm_neocpu.tuning.in_network.progress import NoProgress
 from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
 from tvm_neocpu.tuning.tuners.grid import GridTuner
 
 CHANNELS = (32, 64)
@@ -106,3 +109,55 @@ def test_a_first_reading_is_no_better_than_what_is_confirmed(contest, space) -> 
     assert told[space[1]] == told[space[2]] == pytest.approx(0.8e-3)
     assert told[space[4]] == math.inf
     assert search.seconds(other.workload) == {space[0]: pytest.approx(1e-3)}
+
+
+class Timing:
+    """A worker in which a plan's groups save 1 of its 10 ms, or cost 1 where they are ``bad``."""
+
+    def __init__(self, graph: ConvGraph, bad: frozenset[str] = frozenset()) -> None:
+        self.graph, self.bad, self.plans = graph, bad, []
+
+    def __len__(self) -> int:
+        return 1
+
+    def build(self, plans, views) -> list[None]:
+        self.plans += plans
+        return [None] * len(plans)
+
+    def times(self, index, runs) -> dict:
+        incumbent = {(node.workload, None): 5e-3 for node in self.graph.convs}
+        plan = self.plans[-1]
+        run = {(node.workload, plan.configs[node.id]): 5e-3 for node in self.graph.convs}
+        for group in plan.groups or ():
+            members = plan.members_of(group, self.graph)
+            run = {key: seconds for key, seconds in run.items() if key not in members}
+            run[members] = 11e-3 if group.members[0] in self.bad else 9e-3
+        return {STAND_IN: [run] * runs, INCUMBENT: [incumbent] * runs}
+
+    def ask(self, index, name, slot) -> dict:
+        return {}
+
+
+@pytest.mark.parametrize(("bad", "kept"), [("", 1), ("0", 0)], ids=["faster", "slower"])
+def test_a_plan_is_timed_with_and_without_its_groups(contest, space, bad, kept) -> None:
+    contenders, _, _ = contest
+    pair = LayerGroup(tuple(node.id for node in contenders.graph.convs), 2)
+    wanted = {node.id: space[3] for node in contenders.graph.convs}
+    found = Plan(contenders.graph.hash, wanted, groups=(pair,))
+    contenders.search = lambda records: found
+    contenders.workers = workers = Timing(contenders.graph, frozenset(bad))
+    plans = contenders.find(lambda: True)
+    assert [plan.groups for plan in workers.plans] == [(pair,), ()]
+    assert [len(plan.groups) for _, plan in plans] == [1] * kept
+
+
+def test_the_incumbents_groups_are_measured_too(contest, space) -> None:
+    """It lost a millisecond to its group; nothing else is faster than it was without."""
+    contenders, search, _ = contest
+    search.wanted = space[0]
+    pair = LayerGroup(tuple(node.id for node in contenders.graph.convs), 2)
+    contenders.incumbent = replace(contenders.incumbent, groups=(pair,))
+    contenders.workers = workers = Timing(contenders.graph, frozenset("0"))
+    ((measured, plan),) = contenders.find(lambda: True)
+    assert [plan.groups for plan in workers.plans] == [(pair,), ()]
+    assert (plan.groups, measured.value) == ((), pytest.approx(1))

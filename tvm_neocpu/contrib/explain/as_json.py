@@ -11,7 +11,7 @@ from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.core.config import knobs
 from tvm_neocpu.core.conv_graph import GraphNode
 from tvm_neocpu.core.fallback import Fallback
-from tvm_neocpu.global_search.network.explain import Explanation, NodeRow, TransformRow
+from tvm_neocpu.global_search.network.explain import Explanation, GroupRow, NodeRow, TransformRow
 from tvm_neocpu.global_search.network.layout_graph import Option
 from tvm_neocpu.version import __version__
 
@@ -39,6 +39,7 @@ def as_json(network: ExplainedNetwork) -> dict[str, Any]:
         "greedy_seconds": found.greedy_seconds,
         "nodes": [_node(row, found, network.names) for row in found.nodes],
         "transforms": [_transform(row) for row in found.transforms],
+        "groups": [_group(row) for row in found.groups],
         "fallbacks": [_fallback(each) for each in network.coverage.fallbacks],
     }
 
@@ -87,6 +88,15 @@ def _transform(row: TransformRow) -> dict[str, Any]:
         "seconds": row.seconds,
         "if_source_seconds": _finite(row.if_source),
         "if_targets_seconds": _finite(row.if_targets),
+    }
+
+
+def _group(row: GroupRow) -> dict[str, Any]:
+    return {
+        "nodes": [node.id for node in row.members],
+        "rows": row.rows,
+        "gain_seconds": row.gain,
+        "if_apart_seconds": _finite(row.if_apart),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.core.conv_graph import GraphNode, NodeKind
 from tvm_neocpu.core.fallback import Fallback
@@ -38,6 +40,10 @@ TRANSFORM_HEADINGS = (
     "if its readers read the old layout",
 )
 TRANSFORM_NUMBERS = TRANSFORM_HEADINGS[-3:]
+
+GROUP_NOTE = "computed by one function, band by band; the last: extra ms of the network without it"
+GROUP_HEADINGS = ("layers", "rows of a band", "ms saved", "if apart")
+GROUP_NUMBERS = GROUP_HEADINGS[1:]
 
 
 def deciding(found: Explanation) -> list[NodeRow]:
@@ -80,11 +86,7 @@ def _runner_up_cells(row: NodeRow, found: Explanation) -> list[str]:
 
 def transform_rows(found: Explanation) -> list[list[str]]:
     """One cell for each of ``TRANSFORM_HEADINGS``; a node is named by its number and label."""
-    numbers = {row.node.id: number for number, row in enumerate(deciding(found), 1)}
-
-    def name(node: GraphNode) -> str:
-        return f"{numbers[node.id]}: {node.label}" if node.id in numbers else node.label
-
+    name = _numbered(found)
     return [
         [
             name(row.source),
@@ -97,3 +99,27 @@ def transform_rows(found: Explanation) -> list[list[str]]:
         ]
         for row in found.transforms
     ]
+
+
+def group_rows(found: Explanation) -> list[list[str]]:
+    """One cell for each of ``GROUP_HEADINGS``."""
+    name = _numbered(found)
+    return [
+        [
+            " -> ".join(map(name, row.members)),
+            str(row.rows),
+            words.GUESSED + words.ms(row.gain),
+            words.extra_ms(row.if_apart, found.seconds),
+        ]
+        for row in found.groups
+    ]
+
+
+def _numbered(found: Explanation) -> Callable[[GraphNode], str]:
+    """A node's name: its number in the table, if it has one, and its label."""
+    numbers = {row.node.id: number for number, row in enumerate(deciding(found), 1)}
+
+    def name(node: GraphNode) -> str:
+        return f"{numbers[node.id]}: {node.label}" if node.id in numbers else node.label
+
+    return name

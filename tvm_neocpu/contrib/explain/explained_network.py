@@ -16,6 +16,7 @@ from tvm_neocpu.global_search.solvers.methods import solve
 from tvm_neocpu.pipeline import known_costs
 from tvm_neocpu.tuning.candidates import usable_plan
 from tvm_neocpu.tuning.database.history import History
+from tvm_neocpu.tuning.group_candidates import groups_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,9 @@ def explain_network(
     name: str, graph: ConvGraph, cpu: Cpu, history: History, coverage: Coverage
 ) -> ExplainedNetwork:
     """The choices that a build would make now from what ``history`` knows; nothing is built."""
-    layout_graph = build_layout_graph(graph, *known_costs(graph, cpu, history))
+    candidates, *prices = known_costs(graph, cpu, history)
+    groups = groups_of(graph, candidates, cpu)
+    layout_graph = build_layout_graph(graph, candidates, *prices, groups=groups)
     solution = solve(layout_graph.problem)
     origin = f"a search over what is known ({solution.method}){_other_plans(graph, history)}"
     logged = usable_plan(history.plan(graph), graph, cpu)

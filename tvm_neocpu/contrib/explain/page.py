@@ -81,6 +81,7 @@ def render(network: ExplainedNetwork) -> str:
 </section>
 <section class="tables" aria-label="tables">
 {_transforms(found)}
+{_groups(found)}
 {_nodes(network)}
 {_fallbacks(network.coverage)}
 </section>
@@ -175,6 +176,16 @@ def _transforms(found: Explanation) -> str:
         cells.TRANSFORM_HEADINGS,
         cells.TRANSFORM_NUMBERS,
         rows,
+    )
+
+
+def _groups(found: Explanation) -> str:
+    if not found.groups:
+        return ""
+    last = (row.members[-1].id for row in found.groups)
+    rows = zip(last, cells.group_rows(found), strict=True)
+    return _table(
+        "Groups of layers", cells.GROUP_NOTE, cells.GROUP_HEADINGS, cells.GROUP_NUMBERS, rows
     )
 
 

@@ -50,7 +50,16 @@ def report(network: ExplainedNetwork, lines: box.Box) -> RenderableType:
         cells.transform_rows(found),
         lines,
     )
-    tables = [nodes, transforms] if found.transforms else [nodes]
+    groups = _table(
+        "groups of layers",
+        cells.GROUP_NOTE,
+        cells.GROUP_HEADINGS,
+        cells.GROUP_NUMBERS,
+        cells.group_rows(found),
+        lines,
+    )
+    shown = ((nodes, True), (transforms, found.transforms), (groups, found.groups))
+    tables = [table for table, rows in shown if rows]
     return Group(*tables, *map(Text, summary(network)))
 
 
@@ -67,10 +76,12 @@ def summary(network: ExplainedNetwork) -> Iterator[str]:
         return
     kept = plural(len(found.transforms), "transform")
     kernels = found.seconds - found.transform_seconds - found.sweep_seconds
+    groups = plural(len(found.groups), "group")
+    saved = f" ({words.ms(found.group_gain)} less by {groups})" if found.groups else ""
     beside = f"{words.ms(found.sweep_seconds)} in pools and joins + " if found.sweep_seconds else ""
     yield (
         f"{network.name}: {words.ms(found.seconds)} ms predicted for "
-        f"{words.covered(network.coverage)} = {words.ms(kernels)} in kernels + {beside}"
+        f"{words.covered(network.coverage)} = {words.ms(kernels)} in kernels{saved} + {beside}"
         f"{words.ms(found.transform_seconds)} in {kept}; {words.proof(found, network.coverage)}"
     )
     if found.greedy_seconds is not None:

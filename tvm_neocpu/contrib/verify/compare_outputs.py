@@ -9,7 +9,8 @@ from typing import Any
 import onnx
 from numpy.typing import NDArray
 
-from tvm_neocpu.contrib.peers.compare import largest_error
+from tvm_neocpu.contrib.peers.compare import SMALLEST_SCALE
+from tvm_neocpu.core.largest_error import largest_error
 
 Arrays = Mapping[str, NDArray[Any]]
 # Runs a model on inputs; the outputs are in the order of the model's.
@@ -37,7 +38,9 @@ def check_outputs(
     names = [value.name for value in model.graph.output]
     found, wanted = ours(model, inputs), reference(model, inputs)
     checks = [
-        OutputCheck(name, tuple(other.shape), largest_error([one], [other]), tolerance)
+        OutputCheck(
+            name, tuple(other.shape), largest_error([one], [other], SMALLEST_SCALE), tolerance
+        )
         for name, one, other in zip(names, found, wanted, strict=True)
     ]
     return sorted(checks, key=lambda check: -check.error)

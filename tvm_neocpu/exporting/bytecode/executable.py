@@ -49,6 +49,15 @@ class Constant:
     dtype: str = ""
     data: memoryview = field(default_factory=lambda: memoryview(b""))
 
+    @property
+    def size(self) -> int:
+        """Bytes of a tensor's elements."""
+        return len(self.data)
+
+    def content(self) -> memoryview:
+        """A tensor's elements."""
+        return self.data
+
 
 @dataclass(frozen=True)
 class Executable:

@@ -10,7 +10,7 @@ the caller has them: in the file, mapped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tvm_neocpu.exporting.bytecode.executable import (
@@ -36,19 +36,27 @@ _BYTECODE = 1
 
 @dataclass(frozen=True)
 class Lifted:
-    """The executable without its weights; which of ``weights`` each function takes, in order."""
+    """The executable without its weights; which of ``weights`` each function takes, in order.
+
+    ``numbers`` are those of the weights among the constants as they were.
+    """
 
     executable: Executable
     weights: tuple[Constant, ...]
     taken: Mapping[str, tuple[int, ...]]
+    numbers: tuple[int, ...]
 
 
-def lift_weights(executable: Executable) -> Lifted | None:
-    """``None`` where there is nothing to lift, or a function is passed around as a value."""
+def lift_weights(executable: Executable, late: Collection[int] = ()) -> Lifted | None:
+    """``None`` where there is nothing to lift, or a function is passed around as a value.
+
+    Constants of the numbers in ``late`` are weights, however small they are.
+    """
     large = [
         index
         for index, constant in enumerate(executable.constants)
-        if constant.type == TENSOR and constant.dtype in TYPES and len(constant.data) >= MIN_BYTES
+        if index in late
+        or (constant.type == TENSOR and constant.dtype in TYPES and len(constant.data) >= MIN_BYTES)
     ]
     if not large or _passes_functions(executable):
         return None
@@ -74,7 +82,8 @@ def lift_weights(executable: Executable) -> Lifted | None:
     )
     numbers = {index: number for number, index in enumerate(large)}
     taken = {name: tuple(numbers[i] for i in found) for name, found in needs.items() if found}
-    return Lifted(changed, tuple(executable.constants[index] for index in large), taken)
+    weights = tuple(executable.constants[index] for index in large)
+    return Lifted(changed, weights, taken, tuple(large))
 
 
 def _needs(executable: Executable, large: set[int]) -> dict[str, tuple[int, ...]]:

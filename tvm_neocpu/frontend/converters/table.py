@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from tvm_neocpu.frontend.converters.activations import elu, prelu, selu, thresholded_relu
 from tvm_neocpu.frontend.converters.celu import celu
+from tvm_neocpu.frontend.converters.clip import clip
 from tvm_neocpu.frontend.converters.conv import conv
 from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
 from tvm_neocpu.frontend.converters.deform_conv import deform_conv
@@ -19,6 +20,7 @@ from tvm_neocpu.frontend.converters.elementwise import (
     power,
     sign,
 )
+from tvm_neocpu.frontend.converters.gather import gather
 from tvm_neocpu.frontend.converters.hyperbolic import hyperbolic, in_float32
 from tvm_neocpu.frontend.converters.instance_norm import instance_normalization
 from tvm_neocpu.frontend.converters.integer_arithmetic import (
@@ -92,6 +94,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "BitCast": bit_cast,
         "BitShift": bit_shift,
         "Celu": celu,
+        "Clip": clip,
         "Col2Im": col2im,
         "Compress": compress,
         "ConstantOfShape": constant_of_shape,
@@ -111,6 +114,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Expand": expand,
         "EyeLike": eye_like,
         "GRU": gru,
+        "Gather": gather,
         "GlobalLpPool": global_lp_pool,
         "GridSample": grid_sample,
         "GroupNormalization": group_normalization,

@@ -9,8 +9,10 @@ import numpy as np
 
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.layer_group import GroupNode
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.global_search.network.group_nodes import chosen_groups, planned_choice
 from tvm_neocpu.global_search.network.layout_graph import (
     LayoutGraph,
     Option,
@@ -35,6 +37,7 @@ def choose_layouts(
     sweep_seconds: SweepSeconds = nothing,
     method: str = "auto",
     time_limit: float | None = None,
+    groups: Sequence[GroupNode] = (),
 ) -> Plan:
     """The fastest plan: a config for every convolution and a layout for every join.
 
@@ -43,10 +46,13 @@ def choose_layouts(
     candidates: at least one scheme for every workload of the graph.
     transform_seconds, sweep_seconds: see :func:`build_layout_graph`.
     method, time_limit: see :func:`solve`.
+    groups: layers that may be computed by one function.
 
     Raises what :func:`build_layout_graph` and :func:`solve` raise.
     """
-    layout_graph = build_layout_graph(graph, candidates, transform_seconds, sweep_seconds)
+    layout_graph = build_layout_graph(
+        graph, candidates, transform_seconds, sweep_seconds, groups=groups
+    )
     solution = solve(layout_graph.problem, method, time_limit)
     return plan_of(layout_graph, solution)
 
@@ -63,6 +69,7 @@ def plan_of(layout_graph: LayoutGraph, solution: Solution) -> Plan:
         seconds=solution.cost,
         lower_bound=solution.lower_bound,
         method=solution.method,
+        groups=chosen_groups(layout_graph.groups, solution.choice[layout_graph.first_group :]),
     )
 
 
@@ -80,14 +87,18 @@ def solution_of(
         i: np.array([_follows(option, node, plan) for option in layout_graph.options[i]])
         for i, node in enumerate(layout_graph.graph.nodes)
     }
+    planned = {group.members: group.rows for group in plan.groups or ()}
+    for number, group in enumerate(layout_graph.groups, layout_graph.first_group):
+        if plan.groups is not None:
+            keep[number] = np.array(planned_choice(group, planned))
     if plan.graph != layout_graph.graph.hash or not all(mask.any() for mask in keep.values()):
         return None
-    planned = solve_among(layout_graph.problem, keep, Deadline.after(time_limit))
-    if planned is None:
+    found = solve_among(layout_graph.problem, keep, Deadline.after(time_limit))
+    if found is None:
         return None
-    bound = min(planned.cost, optimum.lower_bound)
-    optimal = is_closed(planned.cost, bound)
-    return replace(planned, lower_bound=bound, optimal=optimal, method=plan.method)
+    bound = min(found.cost, optimum.lower_bound)
+    optimal = is_closed(found.cost, bound)
+    return replace(found, lower_bound=bound, optimal=optimal, method=plan.method)
 
 
 def _follows(option: Option, node: GraphNode, plan: Plan) -> bool:

@@ -17,6 +17,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, Shape4
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.baselines import fastest_schemes
+from tvm_neocpu.global_search.network.group_nodes import APART
 from tvm_neocpu.global_search.network.layout_graph import LayoutGraph, Option, edges_by_tensor
 from tvm_neocpu.global_search.network.prices import Prices
 from tvm_neocpu.global_search.problem.cost_graph import Mask
@@ -79,8 +80,22 @@ class TransformRow:
 
 
 @dataclass(frozen=True)
+class GroupRow:
+    """Layers that one function computes, bands of ``rows`` output rows at a time.
+
+    ``gain`` is what this saves of their seconds. ``if_apart`` is the time of the best network
+    without the group, in seconds; None if time did not suffice.
+    """
+
+    members: tuple[GraphNode, ...]
+    rows: int
+    gain: float
+    if_apart: float | None
+
+
+@dataclass(frozen=True)
 class Explanation:
-    """All choices and transforms of a network; ``seconds`` is their sum.
+    """All choices, transforms and groups of a network; ``seconds`` is their sum.
 
     No choice takes less than ``lower_bound`` seconds. ``greedy_seconds`` is the time of the network
     in which every convolution takes its own fastest scheme; None if time did not suffice.
@@ -96,6 +111,7 @@ class Explanation:
     method: str
     greedy_seconds: float | None = None
     measured: frozenset[Scheme] = frozenset()
+    groups: tuple[GroupRow, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -106,6 +122,11 @@ class Explanation:
     def transform_seconds(self) -> float:
         """The sum of the transforms' seconds."""
         return sum(row.seconds for row in self.transforms)
+
+    @property
+    def group_gain(self) -> float:
+        """The sum of what groups save."""
+        return sum(row.gain for row in self.groups)
 
     @property
     def sweep_seconds(self) -> float:
@@ -145,6 +166,7 @@ def explain(
         method=solution.method,
         greedy_seconds=greedy,
         measured=frozenset(measured),
+        groups=tuple(_groups(layout_graph, solution, prices, deadline)),
     )
 
 
@@ -201,6 +223,25 @@ def _transforms(
                 if_source=prices.min_among(on_after, deadline),
                 if_targets=prices.min_among(on_before, deadline),
             )
+
+
+def _groups(
+    layout_graph: LayoutGraph, solution: Solution, prices: Prices, deadline: Deadline
+) -> Iterator[GroupRow]:
+    """One row for each group that was chosen."""
+    by_id = layout_graph.graph.by_id
+    for number, group in enumerate(layout_graph.groups, layout_graph.first_group):
+        taken = solution.choice[number]
+        if taken == APART:
+            continue
+        candidate = group.candidates[taken - 1]
+        apart = np.arange(len(group.candidates) + 1) == APART
+        yield GroupRow(
+            tuple(by_id[member] for member in group.members),
+            candidate.rows,
+            candidate.gain,
+            prices.min_among({number: apart}, deadline),
+        )
 
 
 def _agreeing(

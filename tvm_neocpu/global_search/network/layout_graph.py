@@ -26,9 +26,11 @@ import numpy as np
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import FLOAT, ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
+from tvm_neocpu.core.layer_group import GroupNode
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.types import Types
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.global_search.network.group_nodes import group_costs, member_costs
 from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
 
 # (shape, before, after), and the element type where it is not float32.
@@ -76,13 +78,19 @@ class LayoutGraph:
 
     The first ``len(graph.nodes)`` nodes of the problem are those of the graph: candidate ``k`` of
     node ``i`` is ``options[i][k]``. The nodes after them are the transforms of tensors with several
-    consumers.
+    consumers, and last the ``groups`` (:mod:`.group_nodes`).
     """
 
     graph: ConvGraph
     options: tuple[tuple[Option, ...], ...]
     problem: LayoutProblem
     transform_seconds: TransformSeconds
+    groups: tuple[GroupNode, ...] = ()
+
+    @property
+    def first_group(self) -> int:
+        """The number of the first group's node."""
+        return len(self.problem) - len(self.groups)
 
     def picked(self, choice: Sequence[int]) -> tuple[Option, ...]:
         """The option of every graph node under a choice of the problem."""
@@ -96,6 +104,7 @@ def build_layout_graph(
     transform_seconds: TransformSeconds,
     sweep_seconds: SweepSeconds = nothing,
     others: Mapping[str, Sequence[Candidate]] = NO_OTHERS,
+    groups: Sequence[GroupNode] = (),
 ) -> LayoutGraph:
     """The layout problem of a network (NeoCPU, section 3.3.2).
 
@@ -107,6 +116,7 @@ def build_layout_graph(
         they cost nothing.
     others: node id -> further schemes of that node alone, such as those in another precision. A
         tensor is transformed as the elements that its reader takes.
+    groups: layers that may be computed by one function.
 
     Raises InvalidProblemError for a workload with an empty list of schemes or a time that is nan,
     and KeyError for a workload that ``candidates`` lacks.
@@ -140,8 +150,20 @@ def build_layout_graph(
                 ]
                 forbids = np.array([[np.inf if need else 0.0, 0.0] for need in needs])
                 edge_costs.append(((index[target], shared), forbids))
+    # A group computes in the precision of the workloads.
+    configs = {
+        id: [option.config if option.types is None else None for option in options[i]]
+        for id, i in index.items()
+    }
+    for group in groups:
+        edge_costs += [
+            ((index[member], len(node_costs)), costs)
+            for member, costs in member_costs(group, configs)
+        ]
+        node_costs.append(group_costs(group))
+        names.append(f"group of {' and '.join(group.members)}")
     problem = LayoutProblem(node_costs, edge_costs, names=names)
-    return LayoutGraph(graph, options, problem, transform_seconds)
+    return LayoutGraph(graph, options, problem, transform_seconds, tuple(groups))
 
 
 def _broadcasting(price: TransformSeconds) -> TransformSeconds:

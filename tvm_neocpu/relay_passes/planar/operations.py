@@ -20,8 +20,9 @@ Rule = Callable[[Views, relax.Call], relax.Expr | None]
 
 
 def _unary(views: Views, call: relax.Call) -> relax.Expr | None:
+    """What follows the tensor, such as the bounds of a clip, stays."""
     operand = views.map_of(call.args[0])
-    return None if operand is None else relax.Call(call.op, [operand], call.attrs)
+    return None if operand is None else relax.Call(call.op, [operand, *call.args[1:]], call.attrs)
 
 
 def _binary(views: Views, call: relax.Call) -> relax.Expr | None:

@@ -24,6 +24,7 @@ latency = 50                 # cycles
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -137,7 +138,7 @@ def _number(found: dict[str, Any], place: tuple[str, str, bool], source: str) ->
     if value is None:
         raise MachineFileError(f"{source}: the field {_where(place)} is missing")
     wanted = (int,) if is_whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, wanted) or value != value:
+    if isinstance(value, bool) or not isinstance(value, wanted) or not math.isfinite(value):
         kind = "a whole number" if is_whole else "a number"
         raise MachineFileError(f"{source}: {_where(place)} is {value!r}, not {kind}")
     return value

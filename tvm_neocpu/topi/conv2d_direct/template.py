@@ -49,11 +49,16 @@ def compute(
     return summed(product, geometry)
 
 
-def summed(product: Callable[..., tirx.Expr], geometry: DirectGeometry) -> te.Tensor:
+def summed(
+    product: Callable[..., tirx.Expr],
+    geometry: DirectGeometry,
+    correction: Callable[..., tirx.Expr] | None = None,
+) -> te.Tensor:
     """What ``product`` makes of a pixel and its filters, summed over windows and channels.
 
     ``product`` takes two indices: (n, block, row, column, step) of the padded image, and that of
-    the packed weight. Returns (N, K/oc_bn, OH, OW, oc_bn).
+    the packed weight. ``correction`` of (block, lane) is added to a sum. Returns (N, K/oc_bn, OH,
+    OW, oc_bn).
     """
     conv, config, in_blocks = geometry.conv, geometry.config, geometry.in_blocks
     out_blocks_per_group = geometry.out_blocks // conv.groups
@@ -74,8 +79,13 @@ def summed(product: Callable[..., tirx.Expr], geometry: DirectGeometry) -> te.Te
         name=ACCUMULATE,
         attrs=anchor_attrs(conv, config),
     )
+
+    def stored(n, o, y, x, c):
+        value = acc(n, o, y, x, c) if correction is None else acc(n, o, y, x, c) + correction(o, c)
+        return value.astype(conv.types.output)
+
     out_shape = (*acc.shape[:2], conv.out_height, conv.out_width, config.oc_bn)
-    return te.compute(out_shape, lambda *i: acc(*i).astype(conv.types.output), name=STORE)
+    return te.compute(out_shape, stored, name=STORE)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:

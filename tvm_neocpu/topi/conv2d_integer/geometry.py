@@ -8,21 +8,56 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import ANY_WEIGHTS, WORD_BITS, DotProduct
+from tvm_neocpu.core.dot import ANY_WEIGHTS, SIGNED_BYTES, WORD_BITS, DotProduct
 from tvm_neocpu.core.types import Types, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 from tvm_neocpu.topi.conv2d_direct import geometry as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 
 WORD_BYTES = WORD_BITS // 8
+# A number, or TVM's expression of one.
+Index: TypeAlias = Any
 # Elements of a word -> the type in which data and weights stand in it.
 DATA_TYPES = {4: "uint8", 2: "int16"}
 WEIGHT_TYPES = {4: "int8", 2: "int16"}
+# What is subtracted from uint8 data for words of signed bytes.
+CENTRE = 128
 # Words that one step of the reduction multiplies at most.
 MAX_WORDS = 2
+
+
+def data_type_of(elements: int, signed: bool) -> str:
+    """The type of the data in words of so many elements."""
+    return SIGNED_BYTES if signed else DATA_TYPES[elements]
+
+
+@dataclass(frozen=True)
+class Corrections:
+    """What is added to the sums of shifted data: a row for each block of output channels.
+
+    sum(x * w) = sum((x - 128) * w) + 128 * sum(w). The rows stand behind the ``blocks`` panels of
+    the packed weight, as many in a panel as it has words, ``shape``.
+    """
+
+    blocks: int
+    shape: tuple[int, ...]
+    exist: bool
+
+    @property
+    def panels(self) -> int:
+        """Panels that they take; the last one is filled up with zeros."""
+        return math.ceil(self.blocks / math.prod(self.shape)) if self.exist else 0
+
+    def row(self, block: Index) -> tuple[Index, ...]:
+        """The index of a block's row in the packed weight; ``block`` may be an expression."""
+        index: list[Index] = []
+        for axis, extent in enumerate(self.shape):
+            place = block // math.prod(self.shape[axis + 1 :])
+            index.append(place % extent)
+        return (self.blocks + block // math.prod(self.shape), *index)
 
 
 @dataclass(frozen=True, order=True)
@@ -30,12 +65,14 @@ class IntegerConfig(ConvConfig):
     """The direct template's schedule tuple, and the words that a step multiplies.
 
     ``dot``: elements of a word; ``words``: how many a step adds up before it widens the sum.
+    ``signed``: words of bytes are shifted by :data:`CENTRE`, for what multiplies signed ones.
     """
 
     template: ClassVar[str] = "conv2d_NCHWc_int"
 
     dot: int = 4
     words: int = 1
+    signed: bool = False
 
 
 @dataclass(frozen=True)
@@ -47,7 +84,7 @@ class IntegerGeometry(DirectGeometry):
     @property
     def data_type(self) -> str:
         """The type of the elements of a word of data."""
-        return DATA_TYPES[self.config.dot]
+        return data_type_of(self.config.dot, self.config.signed)
 
     @property
     def words(self) -> int:
@@ -71,7 +108,8 @@ class IntegerGeometry(DirectGeometry):
         return item_bytes(self.data_type) * self.conv.in_bytes
 
     def dot(self, cpu: Cpu) -> DotProduct | None:
-        return cpu.dot_of(self.config.dot, self.config.words, self.conv.weight_bits)
+        config = self.config
+        return cpu.dot_of(config.dot, config.words, self.conv.weight_bits, config.signed)
 
     @property
     def is_padded(self) -> bool:
@@ -93,15 +131,24 @@ class IntegerGeometry(DirectGeometry):
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
-        """The packed weight, in words: (K/oc_bn, C/groups/ic_bn, R, S, words, tile_channels)."""
-        blocks = self.out_blocks, self.in_blocks
-        return (*blocks, *self.conv.kernel, self.words, self.config.tile_channels)
+        """The packed weight, in words: (K/oc_bn, C/groups/ic_bn, R, S, words, tile_channels).
+
+        With corrections behind it where the data are signed.
+        """
+        panel = self.in_blocks, *self.conv.kernel, self.words, self.config.tile_channels
+        return (self.out_blocks + self.corrections.panels, *panel)
+
+    @property
+    def corrections(self) -> Corrections:
+        """Where the packed weight has them; in no panel unless the data are signed."""
+        panel = self.in_blocks, *self.conv.kernel, self.words
+        return Corrections(self.out_blocks, panel, self.config.signed)
 
 
 def misfit(conv: ConvWorkload, config: IntegerConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
     return (
-        misfit_of_words(conv.types, config.dot)
+        misfit_of_words(conv.types, config.dot, config.signed)
         or direct.misfit(conv, config)
         or _misfit_of_small_weights(conv, config)
     )
@@ -121,10 +168,12 @@ def _misfit_of_small_weights(conv: ConvWorkload, config: IntegerConfig) -> str |
     return f"its ic_bn {config.ic_bn} is no whole number of words"
 
 
-def misfit_of_words(types: Types, elements: int) -> str | None:
+def misfit_of_words(types: Types, elements: int, signed: bool) -> str | None:
     """The same of words of so many elements."""
     if elements not in DATA_TYPES:
         return f"no word has {elements} elements"
+    if signed and DATA_TYPES[elements] != "uint8":
+        return f"words of {elements} elements are signed as they are"
     if types.weight != "int8" and WEIGHT_TYPES[elements] == "int8":
         return f"its words have no room for weights of {types.weight}"
     return None

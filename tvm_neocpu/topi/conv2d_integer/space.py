@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.dot import SIGNED_BYTES, DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import in_blocks, schedules
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
@@ -20,7 +20,8 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerConfig, ...]:
     """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
     unit, dot = cpu.unit(conv.types.accumulator), instruction(conv, cpu)
     blocks = word_blocks(conv, dot.elements * dot.words)
-    make = partial(IntegerConfig, dot=dot.elements, words=dot.words)
+    signed = dot.data == SIGNED_BYTES
+    make = partial(IntegerConfig, dot=dot.elements, words=dot.words, signed=signed)
 
     def holds(pixels: int, vectors: int) -> bool:
         return pixels == 1 or unit.holds_tile(pixels, vectors, 1 + dot.temporaries)

@@ -2,7 +2,8 @@
 
 Each step of the reduction loads ``oc_bn`` words of weights once and multiplies them with broadcast
 words of pixels; the sums are 32 bits wide and exact. Where words are not what the image consists
-of, a chunk's rows are copied first: widened to 16 bits, padded by the zero point, filled up.
+of, a chunk's rows are copied first: widened to 16 bits, shifted to signed bytes, padded by the zero
+point, filled up.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import SIGNED_BYTES
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.template import padded_in, schedule_tiles, summed
 from tvm_neocpu.topi.conv2d_integer.geometry import (
+    CENTRE,
     WEIGHT_TYPES,
+    Corrections,
     IntegerConfig,
     IntegerGeometry,
 )
@@ -51,7 +55,9 @@ def compute(
         pairs = (pair(step * config.words + at) for at in range(config.words))
         return dot(*pairs, weight_bits=conv.weight_bits)
 
-    return summed(product, geometry)
+    if not config.signed:
+        return summed(product, geometry)
+    return summed(product, geometry, lambda o, c: weight(*geometry.corrections.row(o), c))
 
 
 def _copy(data: te.Tensor, geometry: IntegerGeometry) -> te.Tensor:
@@ -72,11 +78,17 @@ def _copy(data: te.Tensor, geometry: IntegerGeometry) -> te.Tensor:
         row, col = (y - top) * step[0], (x - left) * step[1]
         plain = config.ic_bn == 0
         pixel = data(n, channel, row, col) if plain else data(n, b, row, col, channel)
-        pixel = pixel.astype(geometry.data_type)
-        return inside_or((y, x), (top, left), image, whole, pixel, conv.pad_value)
+        pixel = shifted(pixel) if config.signed else pixel.astype(geometry.data_type)
+        outside = conv.pad_value - CENTRE * config.signed
+        return inside_or((y, x), (top, left), image, whole, pixel, outside)
 
     blocks = conv.in_channels // geometry.ic_bn
     return te.compute((conv.batch, blocks, *whole, lanes), copied, name=COPY)
+
+
+def shifted(byte: tirx.Expr) -> tirx.Expr:
+    """A uint8 as the int8 that is smaller by :data:`CENTRE`: the highest bit turned over."""
+    return tirx.reinterpret(SIGNED_BYTES, byte ^ tirx.const(CENTRE, "uint8"))
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
@@ -108,11 +120,12 @@ def _place_copy(sch: Schedule, loop: LoopRV | None, geometry: IntegerGeometry, c
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: IntegerConfig) -> np.ndarray:
     """(K, C/groups, R, S) -> words (K/oc_bn, C/groups/ic_bn, R, S, words, tile_channels).
 
-    Channels that only fill a vector or a word are zero.
+    Channels that only fill a vector or a word are zero. Corrections stand behind signed data's.
     """
     geometry = IntegerGeometry(conv, config)
     ic_bn, (height, width), kind = geometry.ic_bn, conv.kernel, WEIGHT_TYPES[config.dot]
-    elements = np.zeros((*packed_shape(conv, config), config.dot), kind)
+    panels = (geometry.out_blocks, *geometry.packed_shape[1:], config.dot)
+    elements = np.zeros(panels, kind)
     blocked = weight.reshape(
         geometry.out_blocks, config.oc_bn, geometry.in_blocks, ic_bn, height, width
     )
@@ -120,7 +133,18 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: IntegerConfig) -
     filled = np.pad(blocked, filling)
     words = filled.reshape(*blocked.shape[:3], geometry.words, config.dot, height, width)
     elements[..., : config.oc_bn, :] = words.transpose(0, 2, 5, 6, 3, 1, 4)
-    return elements.view(WORD_TYPE)[..., 0]
+    return corrected(elements, geometry.corrections)
+
+
+def corrected(elements: np.ndarray, corrections: Corrections) -> np.ndarray:
+    """Panels of elements (blocks, .., lanes, elements of a word) as words, corrections behind."""
+    words = elements.view(WORD_TYPE)[..., 0]
+    if not corrections.exist:
+        return words
+    sums = elements.sum(axis=(*range(1, elements.ndim - 2), elements.ndim - 1), dtype=WORD_TYPE)
+    behind = np.zeros((corrections.panels, *words.shape[1:]), WORD_TYPE)
+    behind.reshape(-1, words.shape[-1])[: len(sums)] = CENTRE * sums
+    return np.concatenate([words, behind])
 
 
 def packed_shape(conv: ConvWorkload, config: IntegerConfig) -> tuple[int, ...]:

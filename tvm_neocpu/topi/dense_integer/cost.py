@@ -25,7 +25,7 @@ def predict_seconds(dense: DenseWorkload, config: IntegerDenseConfig, cpu: Cpu) 
         geometry.copies,
         dense.in_features,
         config.parallel_oc,
-        dot=cpu.dot_of(config.dot),
+        dot=cpu.dot_of(config.dot, signed=config.signed),
     )
     done = work(product, geometry.chunks, cpu, prefetched=prefetched_bytes(weights), cold=weights)
     return seconds(done, cpu) + cpu.fork_join * (geometry.copies and config.parallel_oc)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from tvm_neocpu.topi.conv2d_integer.geometry import DATA_TYPES, misfit_of_words
+from tvm_neocpu.topi.conv2d_integer.geometry import Corrections, data_type_of, misfit_of_words
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_gemm import geometry as gemm
 from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig, GemmGeometry
@@ -19,11 +19,15 @@ from tvm_neocpu.topi.gemm.tiles import Tiles
 
 @dataclass(frozen=True, order=True)
 class IntegerDenseConfig(GemmConfig):
-    """The tiles of a matrix product, and ``dot``, the elements of a word."""
+    """The tiles of a matrix product, and ``dot``, the elements of a word.
+
+    ``signed``: the bytes of words are shifted, as in :mod:`..conv2d_integer.geometry`.
+    """
 
     template: ClassVar[str] = "dense_int"
 
     dot: int = 4
+    signed: bool = False
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class IntegerDenseGeometry(GemmGeometry):
     @property
     def data_type(self) -> str:
         """The type of the elements of a word of data."""
-        return DATA_TYPES[self.config.dot]
+        return data_type_of(self.config.dot, self.config.signed)
 
     @property
     def words(self) -> int:
@@ -55,10 +59,16 @@ class IntegerDenseGeometry(GemmGeometry):
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
-        """The packed weight, in words: (ceil(O/oc_bn), words, oc_bn)."""
-        return (self.tiles.blocks, self.words, self.config.oc_bn)
+        """The packed weight, in words: (ceil(O/oc_bn), words, oc_bn), corrections behind it."""
+        panels = self.tiles.blocks + self.corrections.panels
+        return (panels, self.words, self.config.oc_bn)
+
+    @property
+    def corrections(self) -> Corrections:
+        """Where the packed weight has them; in no panel unless the data are signed."""
+        return Corrections(self.tiles.blocks, (self.words,), self.config.signed)
 
 
 def misfit(dense: DenseWorkload, config: IntegerDenseConfig) -> str | None:
     """Why a config from a log cannot compute the layer; ``None`` where it can."""
-    return misfit_of_words(dense.types, config.dot) or gemm.misfit(dense, config)
+    return misfit_of_words(dense.types, config.dot, config.signed) or gemm.misfit(dense, config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.dot import SIGNED_BYTES, DotProduct
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig
@@ -21,7 +21,15 @@ def space(dense: DenseWorkload, cpu: Cpu) -> tuple[IntegerDenseConfig, ...]:
     """Register tiles that fit, chunks of rows or of rows and outputs."""
     unit = cpu.unit(dense.types.accumulator)
     return tuple(
-        IntegerDenseConfig(vectors * unit.lanes, height, tiles, parallel_oc, False, dot.elements)
+        IntegerDenseConfig(
+            vectors * unit.lanes,
+            height,
+            tiles,
+            parallel_oc,
+            False,
+            dot.elements,
+            dot.data == SIGNED_BYTES,
+        )
         for dot in instructions(dense, cpu)
         for height, vectors in tile_shapes(dense.batch, dense.out_features, cpu, unit)
         if height == 1 or unit.holds_tile(height, vectors, 1 + dot.temporaries)

@@ -16,6 +16,7 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d_integer.geometry import WEIGHT_TYPES
+from tvm_neocpu.topi.conv2d_integer.template import corrected, shifted
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_gemm.template import ACCUMULATE, ROWS, STORE, schedule_tiles
 from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig, IntegerDenseGeometry
@@ -39,7 +40,8 @@ def compute(
     def element(row, feature):
         if features > dense.in_features:
             feature = tirx.min(feature, dense.in_features - 1)
-        return data(*unflat_index(row, outside), feature).astype(geometry.data_type)
+        value = data(*unflat_index(row, outside), feature)
+        return shifted(value) if config.signed else value.astype(geometry.data_type)
 
     copied = replace(tiles, inner=features)
     copy = copied_rows(element, (), copied, ROWS) if geometry.copies else None
@@ -59,7 +61,14 @@ def compute(
         name=ACCUMULATE,
         attrs=anchor_attrs(dense, config),
     )
-    return rows_as_stored(acc, outside, dense.out_features, dense.types.output, STORE)
+    correction = None
+    if config.signed:
+
+        def correction(o, c):
+            return weight(*geometry.corrections.row(o), c)
+
+    output = dense.types.output
+    return rows_as_stored(acc, outside, dense.out_features, output, STORE, correction)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
@@ -69,12 +78,17 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
 
 
 def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: IntegerDenseConfig) -> np.ndarray:
-    """(K, O), as ``matmul`` takes it, -> words (ceil(O/oc_bn), words, oc_bn), zeros behind both."""
+    """(K, O), as ``matmul`` takes it, -> words (ceil(O/oc_bn), words, oc_bn), zeros behind both.
+
+    Corrections stand behind signed data's.
+    """
     words = IntegerDenseGeometry(dense, config).words
     filling = words * config.dot - dense.in_features
     filled = np.pad(weight.astype(WEIGHT_TYPES[config.dot]), ((0, filling), (0, 0)))
     split = filled.reshape(words, config.dot, -1).transpose(0, 2, 1)
-    return packed_panels(np.ascontiguousarray(split).view(WORD_TYPE)[..., 0], config.oc_bn)
+    panels = packed_panels(np.ascontiguousarray(split).view(WORD_TYPE)[..., 0], config.oc_bn)
+    elements = panels[..., None].view(WEIGHT_TYPES[config.dot])
+    return corrected(elements, IntegerDenseGeometry(dense, config).corrections)
 
 
 def packed_shape(dense: DenseWorkload, config: IntegerDenseConfig) -> tuple[int, ...]:

@@ -37,17 +37,27 @@ def unflat_index(position: tirx.Expr, shape: Sequence[int]) -> tuple[tirx.Expr, 
 
 
 def rows_as_stored(
-    acc: te.Tensor, outside: Sequence[int], columns: int, dtype: str, name: str
+    acc: te.Tensor,
+    outside: Sequence[int],
+    columns: int,
+    dtype: str,
+    name: str,
+    correction: Callable[..., tirx.Expr] | None = None,
 ) -> te.Tensor:
     """``acc`` (rows, blocks, oc_bn) as (*outside, columns): what a template stores.
 
-    Rows and columns behind those of the result are dropped.
+    Rows and columns behind those of the result are dropped. ``correction`` of (block, lane) is
+    added.
     """
     oc_bn = int(acc.shape[-1])
 
     def stored(*at: tirx.Var) -> tirx.Expr:
         row = flat_index(at[:-1], outside)
-        return acc[row, at[-1] // oc_bn, at[-1] % oc_bn].astype(dtype)
+        block, lane = at[-1] // oc_bn, at[-1] % oc_bn
+        value = acc[row, block, lane]
+        if correction is not None:
+            value = value + correction(block, lane)
+        return value.astype(dtype)
 
     return te.compute((*outside, columns), stored, name=name)
 

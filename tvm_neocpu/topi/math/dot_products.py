@@ -58,7 +58,7 @@ def operands_of(call: Call) -> tuple[int, list[Pair]]:
 
 def accumulate(total: Expr, pairs: Iterable[Pair], by: DotProduct) -> Expr:
     """``total + dot(*pairs)`` by an instruction, chosen once the lanes are known."""
-    name = f"tirx.neocpu_{by.name}_{by.words}x{max(by.widths, default=0)}"
+    name = f"tirx.neocpu_{by.name}_{by.data}_{by.words}x{max(by.widths, default=0)}"
     _define(name, by)
     return tirx.call_intrin(WORD_TYPE, name, total, *chain(*pairs))
 
@@ -157,11 +157,20 @@ def _in_16_bits(
 
 
 def _by_halves(total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
-    """Low halves, then high ones: LLVM makes widening multiply-adds of both."""
-    lanes = 2 * _lanes_of(total)
-    for (data, weights), first in product(pairs, (0, 1)):
-        picks = [tirx.const(at, "int32") for at in range(first, lanes, 2)]
-        low, high = (tirx.Shuffle([each], picks).astype(dtype) for each in (data, weights))
+    """Low halves, then high ones: LLVM makes widening multiply-adds of both.
+
+    A word of data that is broadcast gives all lanes its first two halves: ``smlal`` multiplies with
+    one element of a register then, where it would take halves of all words apart.
+    """
+    lanes = _lanes_of(total)
+    for (data, weights), half in product(pairs, (0, 1)):
+        is_broadcast = isinstance(data, Call) and isinstance(data.args[0], tirx.Broadcast)
+        own = range(half, 2 * lanes, 2)
+        first = [half] * lanes if is_broadcast else own
+        low, high = (
+            tirx.Shuffle([each], [tirx.const(at, "int32") for at in picks]).astype(dtype)
+            for each, picks in ((data, first), (weights, own))
+        )
         total = total + low * high
     return total
 
@@ -216,6 +225,9 @@ _INSTRUCTIONS: dict[str, dict[int, _Instruction]] = {
     },
     "usdot": {
         128: _Instruction("int8", "int8", partial(_fused, "llvm.aarch64.neon.usdot")),
+    },
+    "sdot": {
+        128: _Instruction("int8", "int8", partial(_fused, "llvm.aarch64.neon.sdot")),
     },
     "smlal": {128: _Instruction("int16", "int16", _by_halves)},
 }

@@ -9,6 +9,7 @@ from tvm.s_tir.schedule import LoopRV
 from tvm_neocpu.core.cpu import VectorUnit
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.prologue import has_parts, take_parts
+from tvm_neocpu.topi.tir.keep_rolled import ROLLED_KEY
 
 # (top, left, bottom, right).
 Padding = tuple[int, int, int, int]
@@ -82,7 +83,8 @@ def place_padding(sch: Schedule, name: str, chunk: LoopRV | None, unit: VectorUn
 
     Where chunks also split the output channels each would pad the same rows again. Then, without a
     ``chunk``, one pass pads all of them. A concat in front is unrolled by blocks, so that each
-    block knows its part.
+    block knows its part. LLVM would write out the columns of each of them, which gains nothing, and
+    takes a third of DenseNet-121's code generation.
     """
     pad = steps.find_block(sch, name)
     if pad is None:
@@ -103,6 +105,7 @@ def place_padding(sch: Schedule, name: str, chunk: LoopRV | None, unit: VectorUn
     blocks = loops[1 - rank]
     if parts > 1 and steps.loop_extent(sch, blocks) <= MAX_UNROLLED_BLOCKS:
         steps.unroll_all(sch, blocks)
+        sch.annotate(loops[-2], ROLLED_KEY, 1)
     steps.vectorize_lanes(sch, lanes, unit)
 
 

@@ -15,6 +15,7 @@ from tvm import tirx
 from tvm.ir import Call, Expr
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import SIGNED_BYTES
 from tvm_neocpu.topi.math import dot_products
 from tvm_neocpu.topi.tir.affine import contains
 from tvm_neocpu.topi.tir.vectors import ramp
@@ -30,7 +31,8 @@ def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         data = pairs[0][0]
         if not _is_call(data, dot_products.WORD):
             return dot_products.accumulate(total.a, pairs, cpu.dot_of(2))
-        by = cpu.dot_of(len(data.args), len(pairs), weight_bits)
+        signed = str(data.args[0].ty.dtype) == SIGNED_BYTES
+        by = cpu.dot_of(len(data.args), len(pairs), weight_bits, signed)
         loaded = [(_loaded(word), weights) for word, weights in pairs]
         return dot_products.accumulate(total.a, loaded, by)
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.ir import Expr, TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm.tirx import Bind, Buffer, BufferStore, For, SeqStmt, Shuffle, Stmt
+from tvm.tirx import Bind, Buffer, BufferStore, For, ForKind, SeqStmt, Shuffle, Stmt
 
-from tvm_neocpu.topi.tir.affine import uses
-from tvm_neocpu.topi.tir.vectors import ramp, serial_loop, vector_store, wide
+from tvm_neocpu.topi.tir.affine import replaced, uses
+from tvm_neocpu.topi.tir.vectors import ramp, serial_loop, wide
 
 # Additions of 4 cycles, one a cycle or two.
 ACCUMULATORS = 4
@@ -137,8 +137,9 @@ class _Row:
         begin = tirx.const(start, "int64") if isinstance(start, int) else start
         vector = wide(self.term, self.k, begin, width)
         if vector is None:
-            store = BufferStore(self.terms, self.term, [self.k - begin])
-            self.stmts.append(vector_store(store, self.k, begin, width))
+            lane = tirx.Var("lane", "int64")
+            store = BufferStore(self.terms, replaced(self.term, {self.k: begin + lane}), [lane])
+            self.stmts.append(serial_loop(lane, width, store, ForKind.VECTORIZED))
             vector = self.terms[ramp(tirx.const(0, "int64"), width)]
         return self._named(vector)
 

@@ -1,11 +1,15 @@
-"""A plan as lines of the log: a head, then one line for every convolution and every join.
+"""A plan as lines of the log: a head, then a line for every convolution, join and group of layers.
 
 A convolution's line is a record's line without a time. All lines of a plan carry AutoTVM's mark of
 a failed record, so that AutoTVM's tools skip them. The ``"neocpu"`` key says what a line holds:
 
     "plan": {"graph": hash, "id": digest, "node": id}                        convolution
     "plan": {"graph": hash, "id": digest, "node": id, "layout": "NCHW16c"}   join
+    "plan": {"graph": hash, "id": digest, "node": id, "group": [id, id], "rows": 14}
     "plan": {"graph": hash, "id": digest, "lines": 54, "seconds": ..., ...}  head
+
+A group's line names its first layer as its node. ``"groups"`` in the head counts these lines; a
+head without it is of a version that decided nothing about groups.
 
 ``lines`` counts the lines that follow the head. ``id`` is a digest of the plan's content: if the
 same plan is written twice and each copy lacks lines, the copies complete each other.
@@ -21,6 +25,7 @@ from typing import Any, NamedTuple
 from tvm_neocpu.core.config import Config, knobs
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.errors import LineError, PlanError
+from tvm_neocpu.core.layer_group import LayerGroup
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.database.record_lines import (
@@ -65,12 +70,17 @@ def encode_plan(
     def blank() -> Row:
         return blank_row(_TASK, [], [], result, cpu, threads)
 
+    groups = plan.groups or ()
+    if not {member for group in groups for member in group.members} <= plan.configs.keys():
+        raise PlanError(f"a group of the plan for graph {plan.graph} has a layer without a config")
     head = {
-        "lines": len(plan.configs) + len(plan.joins),
+        "lines": len(plan.configs) + len(plan.joins) + len(groups),
         "seconds": plan.seconds,
         "lower_bound": plan.lower_bound,
         "method": plan.method,
     }
+    if plan.groups is not None:
+        head["groups"] = len(groups)
     lines = [line(blank(), **head)]
     for node, config in plan.configs.items():
         workload = workloads[node]
@@ -79,6 +89,9 @@ def encode_plan(
         lines.append(line(row_of(workload, config, result, cpu, threads), node=node))
     for node, layout in plan.joins.items():
         lines.append(line(blank(), node=node, layout=str(layout)))
+    for group in groups:
+        members = list(group.members)
+        lines.append(line(blank(), node=members[0], group=members, rows=group.rows))
     return lines
 
 
@@ -105,10 +118,11 @@ class _Parts:
     head: Row | None = None
     configs: dict[str, Config] = field(default_factory=dict)
     joins: dict[str, Layout] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], int] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
-        return len(self.configs) + len(self.joins)
+        return len(self.configs) + len(self.joins) + len(self.groups)
 
     @property
     def complete(self) -> bool:
@@ -122,6 +136,9 @@ class _Parts:
             seconds=float(head["seconds"]),
             lower_bound=float(head["lower_bound"]),
             method=str(head["method"]),
+            groups=tuple(LayerGroup(*entry) for entry in self.groups.items())
+            if "groups" in head
+            else None,
         )
 
 
@@ -164,6 +181,8 @@ def _read_into(parts: _Parts, tag: Row, row: Row, task: Any) -> None:
         parts.head = _checked_head(tag)
     elif not isinstance(tag.get("node"), str):
         raise LineError("a plan line without node")
+    elif "group" in tag:
+        parts.groups.update([_group(tag)])
     elif "layout" in tag:
         parts.joins[tag["node"]] = _layout(tag["layout"])
     else:
@@ -175,6 +194,14 @@ def _checked_head(tag: Row) -> Row:
     if type(tag["lines"]) is not int or any(type(n) not in (int, float) for n in numbers):
         raise LineError("a plan's head without its numbers")
     return {"method": "unknown", **tag}
+
+
+def _group(tag: Row) -> tuple[tuple[str, ...], int]:
+    members, rows = tag["group"], tag.get("rows")
+    named = isinstance(members, list) and all(isinstance(member, str) for member in members)
+    if not named or len(members) < 2 or type(rows) is not int or rows < 1:
+        raise LineError("a group's line without its layers or its rows")
+    return tuple(members), rows
 
 
 def _layout(text: Any) -> Layout:
@@ -195,4 +222,6 @@ def plan_digest(plan: Plan, cpu: str, threads: int) -> str:
         sorted([node, c.template, list(knobs(c).values())] for node, c in plan.configs.items()),
         sorted([node, str(layout)] for node, layout in plan.joins.items()),
     ]
+    if plan.groups is not None:
+        content.append(sorted([*group.members, group.rows] for group in plan.groups))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

@@ -40,5 +40,5 @@ class RemoteMachine(NetworkMachine):
         linked = self._kernels.linked(lowered.module)
         network = RemoteNetwork(self._server, linked, self._lowering.inputs)
         linked.library.unlink()
-        self._slots[slot] = Slot(network, lowered.schemes)
+        self._slots[slot] = Slot(network, lowered.schemes, lowered.groups)
         return self._kernels.compiled - before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from tvm_neocpu.core.candidate import layouts_of
@@ -15,6 +15,7 @@ from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_records
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme
+from tvm_neocpu.tuning.in_network.measured_groups import TimedPlan, faster_groups
 from tvm_neocpu.tuning.in_network.progress import Progress
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.rounds import Keep, seconds_of
@@ -28,11 +29,17 @@ SEARCHES = 3
 
 # The records that count -> a plan for the graph.
 SearchRecords = Callable[[Sequence[Record]], Plan]
+# A plan -> the plan with the groups that the cost model finds faster.
+Regroup = Callable[[Plan], Plan]
 
 
 @dataclass
 class Contenders:
-    """Finds plans by searching over the board."""
+    """Finds plans by searching over the board.
+
+    The workers hold the incumbent without groups, so that each of its layers is timed. Plans with
+    groups are timed with and without them: a group stays where it ran faster than its layers.
+    """
 
     graph: ConvGraph
     board: Board
@@ -42,6 +49,8 @@ class Contenders:
     make_record: MakeRecord
     keep: Keep
     progress: Progress
+    regroup: Regroup = lambda plan: plan
+    timed: dict[str, TimedPlan] = field(default_factory=dict)
 
     def ask(self) -> int:
         """Search, and ask the board for what the plan takes unmeasured; how many configs these are.
@@ -60,19 +69,46 @@ class Contenders:
 
     def find(self, time_left: Callable[[], bool]) -> list[tuple[Ratio, Plan]]:
         """Plans that ran faster than the incumbent beside it, the fastest first."""
-        tried = {_text(self.incumbent)}
-        found: list[tuple[Ratio, Plan]] = []
-        for attempt in range(SEARCHES):
-            wanted = [self.search(self._confirmed()), *([] if attempt else [self._replaced()])]
-            plans = {_text(plan): plan for plan in wanted if _text(plan) not in tried}
+        tried: dict[str, tuple[Ratio, Plan]] = {}
+        seen: set[str] = set()
+        wanted = [self.incumbent, self._replaced()]
+        for _ in range(SEARCHES):
+            wanted.append(self.search(self._confirmed()))
+            variants = [variant for plan in wanted for variant in with_and_without(plan)]
+            plans = {_text(plan): plan for plan in variants if _text(plan) not in seen}
+            if not self.incumbent.groups:  # all others are timed beside it
+                plans.pop(_text(self.incumbent), None)
             if not plans or not time_left():
                 break
-            tried |= plans.keys()
+            seen |= plans.keys()
             new = list(plans.values())
             for first in range(0, len(new), len(self.workers)):
-                found += self._timed(new[first : first + len(self.workers)])
-        faster = [(ratio, plan) for ratio, plan in found if ratio.value < 1]
+                timed = self._timed(new[first : first + len(self.workers)])
+                tried |= {_text(plan): (ratio, plan) for ratio, plan in timed}
+            wanted = self._regrouped(wanted)
+        return self._faster(tried)
+
+    def _faster(self, tried: Mapping[str, tuple[Ratio, Plan]]) -> list[tuple[Ratio, Plan]]:
+        """What ran faster than the incumbent with its groups, the fastest first."""
+        ours, ratios = _text(self.incumbent), dict(tried)
+        limit = ratios.pop(ours)[0].value if ours in ratios else 1.0
+        faster = [(ratio, plan) for ratio, plan in ratios.values() if ratio.value < limit]
         return sorted(faster, key=lambda pair: pair[0].value)
+
+    def _regrouped(self, plans: Sequence[Plan]) -> list[Plan]:
+        """Each plan that has groups, with those that ran faster than their layers one by one."""
+        found = []
+        for plan in {_text(plan): plan for plan in plans}.values():
+            apart = self.timed.get(_text(replace(plan, groups=())))
+            grouped = self.timed.get(_text(plan))
+            if plan.groups and grouped is not None and apart is not None:
+                groups = faster_groups(grouped, apart, self.graph)
+                count, of = len(groups), len(plan.groups)
+                self.progress.say(
+                    f"  {count} of {of} groups of layers are faster than their layers"
+                )
+                found.append(replace(plan, groups=groups))
+        return found
 
     def _timed(self, plans: list[Plan]) -> list[tuple[Ratio, Plan]]:
         """Each plan's network beside the incumbent's; its transforms and sweeps go to the log."""
@@ -88,6 +124,7 @@ class Contenders:
                 self.progress.say(f"  a plan does not build or run: {error}")
                 continue
             ours, theirs = runs[STAND_IN], runs[INCUMBENT]
+            self.timed[_text(plan)] = TimedPlan(plan, ours, theirs)
             mine, other = ([sum(run.values()) for run in each] for each in (ours, theirs))
             drift = self.board.network_seconds / median(other)
             for record in beside_records(ours, calls, drift, self.make_record):
@@ -142,10 +179,18 @@ class Contenders:
                 assert leader is not None
                 mine = leader if seat.estimates[leader].ratio.high < 1 else mine
             configs[node.id] = mine
-        return replace(self.incumbent, configs=configs, method="replaced")
+        # Bands of the incumbent's groups may be none of other tiles.
+        return self.regroup(replace(self.incumbent, configs=configs, method="replaced"))
 
 
 def _text(plan: Plan) -> str:
     """Equal for plans that decide alike."""
     configs = sorted((id, str(config)) for id, config in plan.configs.items())
-    return repr((configs, sorted((id, str(layout)) for id, layout in plan.joins.items())))
+    groups = sorted(plan.groups or ())
+    return repr((configs, sorted((id, str(layout)) for id, layout in plan.joins.items()), groups))
+
+
+def with_and_without(plan: Plan) -> tuple[Plan, ...]:
+    """A plan with its groups, and with its layers one by one: what is proven says which it is."""
+    apart = replace(plan, groups=())
+    return (plan, apart) if plan.groups else (apart,)

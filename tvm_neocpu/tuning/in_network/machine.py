@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import tvm
@@ -18,22 +18,28 @@ from tvm.target import Target
 from tvm_neocpu.codegen.kernel_cache import KernelCache
 from tvm_neocpu.codegen.kernel_store import store_for
 from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.layer_group import Members
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.watch import WatchedNetwork, arrays_of
 
 # What a function computes; ``None`` for one without a template.
 Scheme = tuple[Workload, Config]
-# Seconds of one inference, by what the functions compute; ``None`` is everything else.
-Run = dict[Scheme | None, float]
+# Seconds of one inference, by what the functions compute: a layer, the layers of a group; ``None``
+# is everything else.
+Run = dict[Scheme | Members | None, float]
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A scheduled module, and what the templates in it compute, by the functions' names."""
+    """A scheduled module, and what the templates in it compute, by the functions' names.
+
+    ``groups`` are functions that compute several layers.
+    """
 
     module: tvm.IRModule
     schemes: Mapping[str, Scheme]
+    groups: Mapping[str, Members] = field(default_factory=dict)
 
 
 class Lowering(Protocol):
@@ -77,6 +83,7 @@ class Slot:
 
     network: TimedNetwork
     schemes: Mapping[str, Scheme]
+    groups: Mapping[str, Members] = field(default_factory=dict)
 
 
 class NetworkMachine:
@@ -99,7 +106,7 @@ class NetworkMachine:
         before, start = self._cache.compiled, time.monotonic()
         network = WatchedNetwork(self._cache.load(lowered.module).mod, self._inputs)
         self._kept[slot] = time.monotonic() - start if self._keeps else 0.0
-        self._slots[slot] = Slot(network, lowered.schemes)
+        self._slots[slot] = Slot(network, lowered.schemes, lowered.groups)
         return self._cache.compiled - before
 
     def kept_seconds(self, slot: str) -> float:
@@ -145,6 +152,6 @@ class NetworkMachine:
     def _run(self, slot: Slot) -> Run:
         found: Run = {}
         for name, seconds in slot.network.timed().items():
-            scheme = slot.schemes.get(name)
+            scheme = slot.schemes.get(name) or slot.groups.get(name)
             found[scheme] = found.get(scheme, 0.0) + seconds
         return found

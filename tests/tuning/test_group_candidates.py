@@ -1,0 +1,75 @@
+"""Which layers of a network may become a group, and what the cost model says they gain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
+from tvm_neocpu.core.cpu import AVX2, KIB, Cpu
+from tvm_neocpu.core.layer_group import LayerGroup
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.fused_block.cost import apart_seconds, best_block, predict_seconds
+from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.tuning.group_candidates import groups_of, with_groups
+
+ZEN3 = Cpu("znver3", AVX2, cores=2, l2=512 * KIB, l3=32 * 1024 * KIB, ghz=3.2)
+DEPTHWISE = ConvWorkload(1, 384, 14, 14, 384, (3, 3), (1, 1), (1, 1, 1, 1), groups=384)
+PROJECT = ConvWorkload(1, 384, 14, 14, 64, (1, 1))
+WIDE, NARROW = DepthwiseConfig(24, 24, reg_n=2, reg_m=2), DepthwiseConfig(8, 8, 7)
+READS_WIDE = ConvConfig(24, 16, reg_n=2, reg_m=2, oh_bn=7, parallel_oc=True)
+SCHEMES: dict[Workload, tuple[Candidate, ...]] = {
+    DEPTHWISE: (Candidate(WIDE, 30e-6), Candidate(NARROW, 29e-6)),
+    PROJECT: (Candidate(READS_WIDE, 100e-6),),
+}
+
+
+def graph(*readers: str) -> ConvGraph:
+    """A depthwise layer, the 1x1 layer behind it, and whoever else reads the former."""
+    nodes = (
+        GraphNode("deep", NodeKind.CONV, "", DEPTHWISE.out_shape, DEPTHWISE),
+        GraphNode("flat", NodeKind.CONV, "", PROJECT.out_shape, PROJECT),
+        *(GraphNode(name, NodeKind.BOUNDARY, "", DEPTHWISE.out_shape) for name in readers),
+    )
+    return ConvGraph(
+        nodes,
+        tuple(GraphEdge("deep", name, DEPTHWISE.out_shape, "y") for name in ("flat", *readers)),
+    )
+
+
+def test_a_group_is_offered_with_the_schemes_that_fit_each_other() -> None:
+    (found,) = groups_of(graph(), SCHEMES, ZEN3)
+    block = best_block(Member(DEPTHWISE, WIDE), Member(PROJECT, READS_WIDE), ZEN3)
+    assert block is not None
+    (offered,) = found.candidates
+    assert found.members == ("deep", "flat")
+    assert (offered.configs, offered.rows) == ((WIDE, READS_WIDE), block.rows)
+    share = 1 - predict_seconds(block, ZEN3) / apart_seconds(block, ZEN3)
+    assert offered.gain == pytest.approx(share * 130e-6)
+
+
+def test_no_group_where_something_else_reads_between_or_where_it_does_not_gain() -> None:
+    assert groups_of(graph("gate"), SCHEMES, ZEN3) == ()
+    assert groups_of(graph(), SCHEMES, replace(ZEN3, l2=16 * KIB)) == ()
+
+
+def test_schemes_far_slower_than_the_best_are_no_members() -> None:
+    slow = {**SCHEMES, DEPTHWISE: (Candidate(WIDE, 60e-6), Candidate(NARROW, 29e-6))}
+    assert groups_of(graph(), slow, ZEN3) == ()
+
+
+def test_only_a_plan_that_says_nothing_of_groups_gets_the_models() -> None:
+    silent = Plan(graph().hash, {"deep": WIDE, "flat": READS_WIDE})
+    (found,) = groups_of(graph(), SCHEMES, ZEN3)
+    expected = (LayerGroup(("deep", "flat"), found.candidates[0].rows),)
+    assert with_groups(silent, graph(), ZEN3).groups == expected
+    apart = replace(silent, groups=())
+    assert with_groups(apart, graph(), ZEN3) is apart
+    other = replace(silent, configs={"deep": NARROW, "flat": READS_WIDE})
+    assert with_groups(other, graph(), ZEN3).groups == ()

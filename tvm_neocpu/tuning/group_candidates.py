@@ -1,0 +1,94 @@
+"""Layers of a network that one function may compute, priced by the cost model.
+
+Today these are a depthwise layer and the 1x1 layer that alone reads it (`topi/fused_block`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode, LayerGroup
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.fused_block.cost import best_block, saved_share
+from tvm_neocpu.topi.fused_block.geometry import Member
+
+# Schemes of members so many times slower than the best one are not offered as a group: what a
+# group saves is a few per cent.
+HOPELESS = 1.5
+
+Pair = tuple[GraphNode, GraphNode]
+
+
+def groups_of(
+    graph: ConvGraph, candidates: Mapping[Workload, Sequence[Candidate]], cpu: Cpu
+) -> tuple[GroupNode, ...]:
+    """The groups for the layout problem, under those schemes with which they gain."""
+    known: dict[tuple[Workload, Workload], tuple[GroupCandidate, ...]] = {}
+    found = []
+    for first, last in _pairs(graph):
+        workloads = (first.workload, last.workload)
+        assert first.workload is not None and last.workload is not None
+        if workloads not in known:
+            schemes = candidates[first.workload], candidates[last.workload]
+            known[first.workload, last.workload] = tuple(
+                _candidates((first.workload, last.workload), schemes, cpu)
+            )
+        gaining = known[first.workload, last.workload]
+        if gaining:
+            found.append(GroupNode((first.id, last.id), gaining))
+    return tuple(found)
+
+
+def with_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
+    """The plan with groups where it says nothing of any: those that the cost model finds faster."""
+    if plan.groups is not None:
+        return plan
+    groups = []
+    for pair in _pairs(graph):
+        configs = [plan.configs.get(node.id) for node in pair]
+        members = [Member(n.workload, c) for n, c in zip(pair, configs, strict=True)]  # type: ignore[arg-type]
+        block = None if None in configs else best_block(members[0], members[1], cpu)
+        if block is not None:
+            groups.append(LayerGroup((pair[0].id, pair[1].id), block.rows))
+    return replace(plan, groups=tuple(groups))
+
+
+def _candidates(
+    workloads: tuple[Workload, Workload],
+    schemes: tuple[Sequence[Candidate], Sequence[Candidate]],
+    cpu: Cpu,
+) -> Iterator[GroupCandidate]:
+    quick = [
+        [c for c in found if c.seconds <= HOPELESS * min(each.seconds for each in found)]
+        for found in schemes
+    ]
+    for first in quick[0]:
+        for last in quick[1]:
+            members = [Member(w, c.config) for w, c in zip(workloads, (first, last), strict=True)]  # type: ignore[arg-type]
+            block = best_block(members[0], members[1], cpu)
+            if block is not None:
+                gain = saved_share(block, cpu) * (first.seconds + last.seconds)
+                yield GroupCandidate((first.config, last.config), block.rows, gain)
+
+
+def _pairs(graph: ConvGraph) -> Iterator[Pair]:
+    """Every depthwise layer with the 1x1 layer behind it, where nothing else reads what it writes.
+
+    Whether something stands between them that is no epilogue, lowering alone sees.
+    """
+    readers = Counter(edge.src for edge in graph.edges)
+    for edge in graph.edges:
+        first, last = graph.by_id[edge.src], graph.by_id[edge.dst]
+        before, after = first.workload, last.workload
+        if not (isinstance(before, ConvWorkload) and isinstance(after, ConvWorkload)):
+            continue
+        fits = before.is_depthwise and after.is_pointwise and before.out_shape == after.in_shape
+        if fits and readers[edge.src] == 1:
+            yield first, last
