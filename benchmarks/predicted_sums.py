@@ -6,7 +6,8 @@ For each network two plans: the one that a build takes (``ours``), and one with 
 half of its convolutions (``other``). Kernels, pools and joins are timed as tune times them: those
 of ``ours`` in place, those of ``other`` in a stand-in without transforms. Transforms are timed in
 ``ours`` and scaled for ``other``. Then the sum of each plan is compared with whole runs of the
-network that it builds. Layers are not fused into groups here: a group is not a sum of layers.
+network that it builds. The plans have no groups of
+fused layers: a group is not a sum of layers.
 """
 
 from __future__ import annotations
@@ -37,31 +38,18 @@ from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.baselines import random_schemes, solve_marked
 from tvm_neocpu.global_search.network.choose import plan_of, solution_of
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
-from tvm_neocpu.pipeline import apply_plan, compute_templates, known_costs, schedule_module
+from tvm_neocpu.pipeline import known_costs
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.database.log import LogContents
 from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.in_network.beside import beside_records
-from tvm_neocpu.tuning.in_network.machine import Lowered, NetworkMachine, Run, Scheme
+from tvm_neocpu.tuning.in_network.machine import NetworkMachine, Run, Scheme
 
 # The bar: a predicted sum is within this share of the built network.
 BAR = 0.05
 RUNS = 15
 OURS, OTHER, STAND_IN = "ours", "other", "stand-in"
-
-
-@dataclass(frozen=True)
-class Ungrouped(FoldedNetwork):
-    """A network whose layers stay calls of their own under every plan."""
-
-    def lower(self, plan: Plan, views: bool = False) -> Lowered:
-        lowered = super().lower(plan, views)
-        if views:
-            return lowered
-        altered = apply_plan(self.module, plan, self.cpu)
-        computed = compute_templates(altered, plan.by_layout(self.graph), self.cpu)
-        return replace(lowered, module=schedule_module(computed, self.cpu, fused=False))
 
 
 @dataclass
@@ -77,9 +65,9 @@ class Prepared:
 def prepared(name: str, target: str, seed: int) -> Prepared:
     """Build ``ours``, ``other`` and the stand-in of ``other``."""
     _, model = cli.load_network(name)
-    found = open_onnx(model.SerializeToString(), resolve_shapes(model.graph, {}), target)
-    cpu = found.cpu.with_cores(threads.thread_count())
-    network = Ungrouped(found.module, found.graph, cpu, found.target, found.inputs)
+    network = open_onnx(model.SerializeToString(), resolve_shapes(model.graph, {}), target)
+    cpu = network.cpu.with_cores(threads.thread_count())
+    network = replace(network, cpu=cpu)
     layout_graph = build_layout_graph(
         network.graph, *known_costs(network.graph, cpu, current_history(cpu))
     )
