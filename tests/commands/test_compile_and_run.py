@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ from tvm_neocpu.commands import cli, networks, run
 from tvm_neocpu.commands import compile as compile_command
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.runtime.module_info import TensorInfo
+
+AARCH64 = 183  # of ELF
 
 
 def outcome(main: object, words: list[str]) -> int:
@@ -94,11 +97,38 @@ def test_code_for_another_cpu_says_how_to_link_it(
     words = [tiny_file, "--target", "llvm", "-mtriple=aarch64-linux-gnu", "-mcpu=cortex-a72"]
     assert outcome(compile_command.main, [*words, "-o", "x.so"]) == cli.USER_ERROR
     error = capfd.readouterr().err
-    assert "does not link code for aarch64" in error and "collect2" not in error
+    assert "does not link code for aarch64: install aarch64-linux-gnu-g++" in error
+    assert "collect2" not in error
     assert error.count("\n") == 1
     assert outcome(compile_command.main, [*words, "-o", "x.tar"]) == 0
     assert outcome(run.main, ["x.tar"]) == cli.USER_ERROR
     assert "cannot load x.tar" in capfd.readouterr().err
+
+
+def test_a_cross_compiler_links_code_for_its_cpu(
+    tiny_file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is found by its name, and every object that it gets is for that CPU."""
+    seen = tmp_path / "machines"
+    script = "\n".join(
+        [
+            "#!/bin/sh",
+            "while [ $# -gt 0 ]; do case $1 in",
+            f"*.o) od -An -tu2 -j18 -N2 $1 >> {seen}; last=$1;;",
+            "-o) shift; out=$1;; esac; shift; done",
+            "cp $last $out",
+        ]
+    )
+    compiler = tmp_path / "bin/aarch64-linux-gnu-g++"
+    compiler.parent.mkdir()
+    compiler.write_text(script)
+    compiler.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{compiler.parent}:{os.environ['PATH']}")
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.delenv("CC", raising=False)
+    words = [tiny_file, "--target", "llvm", "-mtriple=aarch64-linux-gnu", "-mcpu=cortex-a72"]
+    assert outcome(compile_command.main, [*words, "-o", "x.so"]) == 0
+    assert set(seen.read_text().split()) == {str(AARCH64)}
 
 
 def test_inputs() -> None:

@@ -26,8 +26,15 @@ from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.weight_transform import Transformed
 from tvm_neocpu.exporting.separate_weights import LLVM, OBJECTS, SeparatedModule, separated
-from tvm_neocpu.runtime.linker import check_compiler, complaint
-from tvm_neocpu.runtime.module_file import INFO_FUNCTION, LINKED, SUFFIXES, info_part
+from tvm_neocpu.runtime import host
+from tvm_neocpu.runtime.linker import (
+    check_compiler,
+    complaint,
+    cross_compiler,
+    cross_name,
+    named_compiler,
+)
+from tvm_neocpu.runtime.module_file import INFO_FUNCTION, SUFFIXES, info_part
 from tvm_neocpu.runtime.module_info import ModuleInfo
 from tvm_neocpu.runtime.quiet import silent_stderr
 
@@ -70,9 +77,11 @@ def export_module(
     check_place(path, weights)
     if not any(part.kind in (LLVM, OBJECTS) for part in module.imports):
         raise ModuleFileError(f"cannot write {path}: a loaded module has no objects; copy its file")
-    linked_here = fcompile is None and not options
+    # TVM writes what binds objects for the CPU of an LLVM module among them; of objects alone, for
+    # this machine.
+    by_objects = fcompile is None and not options and not _is_foreign(info)
     if fcompile is None:
-        fcompile = _pack_tar if path.suffix == ".tar" else _linker(path)
+        fcompile = _pack_tar if path.suffix == ".tar" else _linker(path, info)
     attach_info(module, info)
     apart = separated(module, late) if path.suffix == ".so" else None
     if weights == SEPARATE and apart is None:
@@ -84,7 +93,7 @@ def export_module(
     try:
         with draft_of(path) as draft:
             with silent_stderr():
-                if apart is not None and linked_here:
+                if apart is not None and by_objects:
                     _link_objects(apart, draft, fcompile)
                 else:
                     whole = module if apart is None else apart.whole()
@@ -93,7 +102,7 @@ def export_module(
                 beside = path.with_suffix(".weights") if weights == SEPARATE else None
                 apart.append_to(draft, info, beside, transforms or {})
     except (OSError, RuntimeError) as error:
-        raise ModuleFileError(f"cannot write {path}: {_why(error, path, info)}") from error
+        raise ModuleFileError(f"cannot write {path}: {_why(error, info, fcompile)}") from error
 
 
 def _link_objects(apart: SeparatedModule, path: Path, link: Callable[..., Any]) -> None:
@@ -135,17 +144,23 @@ def draft_of(path: Path) -> Iterator[Path]:
         draft.unlink(missing_ok=True)
 
 
-def _why(error: Exception, path: Path, info: ModuleInfo) -> str:
-    """The reason in a line; for code of another CPU, what links it."""
-    said = complaint(str(error))
-    foreign = any(lacking in info.triple.split("-")[0] for lacking in info.missing)
-    if foreign and path.suffix in LINKED:
-        arch = info.triple.split("-")[0]
-        return (
-            f"this machine's C compiler does not link code for {arch}: pass "
-            f"fcompile=tvm.support.cc.cross_compiler('{arch}-linux-gnu-g++'), or write a .tar"
-        )
-    return said
+def _why(error: Exception, info: ModuleInfo, link: Callable[..., Any]) -> str:
+    """The reason in a line; what links code for another CPU, if this one's compiler was tried."""
+    tried = link is cc.create_shared and _is_foreign(info)
+    return _no_linker(info) if tried else complaint(str(error))
+
+
+def _is_foreign(info: ModuleInfo) -> bool:
+    return host.arch_of(info.triple) != host.arch()
+
+
+def _no_linker(info: ModuleInfo) -> str:
+    arch = host.arch_of(info.triple)
+    compiler = named_compiler() or "this machine's C compiler"
+    return (
+        f"{compiler} does not link code for {arch}: install {cross_name(arch)} or name one in CXX, "
+        "or write a .tar, which a compiler links where it is loaded"
+    )
 
 
 def _pack_tar(path: str, files: Iterable[str], **_: Any) -> None:
@@ -158,6 +173,12 @@ def _pack_tar(path: str, files: Iterable[str], **_: Any) -> None:
 _pack_tar.output_format = "tar"  # type: ignore[attr-defined]  # TVM asks fcompile for it
 
 
-def _linker(path: Path) -> Callable[..., Any]:
+def _linker(path: Path, info: ModuleInfo) -> Callable[..., Any]:
+    """This machine's compiler; for another architecture the one that ``CXX`` names, or GNU's."""
+    if _is_foreign(info) and not named_compiler():
+        found = cross_compiler(host.arch_of(info.triple))
+        if found is None:
+            raise ModuleFileError(f"cannot write {path}: {_no_linker(info)}")
+        return cc.cross_compiler(found)
     check_compiler(f"write {path}")
     return cc.create_shared

@@ -92,8 +92,9 @@ class BuiltModule:
         ``weights="separate"`` puts the weights of a ``.so`` into a file ``NAME.weights`` beside it,
         which must stay there.
 
-        ``fcompile`` links it, as in TVM: ``tvm.support.cc.cross_compiler`` for another machine. A
-        ``.tar`` is linked where it is loaded. Functions that were compiled on demand are left out.
+        ``fcompile`` links it, as in TVM. Without one it is this machine's C compiler; for another
+        architecture ``CXX`` or ``<arch>-linux-gnu-g++``. A ``.tar`` is linked where it is loaded.
+        Functions that were compiled on demand are left out.
         Raises ModuleFileError.
         """
         if self._write is None:

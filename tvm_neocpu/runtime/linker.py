@@ -1,4 +1,4 @@
-"""The C compiler, where there is one: it links what a ``.tar`` holds."""
+"""The C compiler, where there is one: it links what a ``.tar`` holds, and code for other CPUs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,24 @@ _NAMES = ("g++", "gcc", "clang++", "clang", "c++", "cc")
 
 def c_compiler() -> str | None:
     """``CXX``, ``CC``, or the first compiler in ``PATH``; ``None`` without any."""
-    named = os.environ.get("CXX") or os.environ.get("CC")
-    return named or next((name for name in _NAMES if shutil.which(name)), None)
+    return named_compiler() or next((name for name in _NAMES if shutil.which(name)), None)
+
+
+def named_compiler() -> str | None:
+    """The one that the user named, in ``CXX`` or ``CC``."""
+    return os.environ.get("CXX") or os.environ.get("CC")
+
+
+def cross_compiler(arch: str) -> str | None:
+    """Who links code for Linux on another architecture; ``None`` where nobody does.
+
+    GNU's names: ``aarch64-linux-gnu-g++`` is in Debian's package g++-aarch64-linux-gnu.
+    """
+    return shutil.which(cross_name(arch)) or shutil.which(f"{arch}-linux-gnu-gcc")
+
+
+def cross_name(arch: str) -> str:
+    return f"{arch}-linux-gnu-g++"
 
 
 def check_compiler(purpose: str) -> None:

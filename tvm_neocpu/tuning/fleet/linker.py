@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -11,6 +10,7 @@ from tvm.target import Target
 
 from tvm_neocpu.core.errors import TargetError
 from tvm_neocpu.runtime import host
+from tvm_neocpu.runtime.linker import cross_compiler, cross_name
 
 Linker = Callable[..., Any]
 
@@ -28,8 +28,8 @@ def find_linker(target: Target) -> Linker:
         if cc.get_cc() is None:
             raise TargetError("cannot link code: install gcc or clang, or set CXX")
         return cast(Linker, cc.create_shared)
-    wanted = f"{arch}-linux-gnu-g++"
-    found = shutil.which(wanted) or shutil.which(f"{arch}-linux-gnu-gcc")
+    found = cross_compiler(arch)
     if found is None:
+        wanted = cross_name(arch)
         raise TargetError(f"cannot link code for {triple} here: there is no {wanted}; install it")
     return cast(Linker, cc.cross_compiler(found))
