@@ -111,5 +111,5 @@ def test_what_is_tiny_is_compared_as_if_something_larger_were_in_it() -> None:
     found, reference = [np.array([4e-7, 1e-7])], [np.array([4e-7, 2e-7])]
     assert largest_error(found, reference) == pytest.approx(0.25)
     assert largest_error(found, reference, SMALLEST_SCALE) <= TOLERANCE
-    assert largest_error([np.array([3e-4])], [np.array([2e-4])], SMALLEST_SCALE) > TOLERANCE
+    assert largest_error([np.array([2.01e-4])], [np.array([2e-4])], SMALLEST_SCALE) > TOLERANCE
     assert largest_error([np.array([2.0])], [np.array([1.0])], SMALLEST_SCALE) == 1
