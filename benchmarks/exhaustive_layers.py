@@ -4,9 +4,11 @@
         --layer "192x28x28->192 3x3 p1 depthwise" --layer "320x7x7->1280 1x1"
 
 Layers must have ends that nothing ties (`tuning/in_network/stand_ins.py`): each round replaces one
-config of every layer in the plan of an untuned build. A layer whose space is larger than --most is
-measured over its favoured configs. Kernels that are known in the log are not measured again. Each
-record holds the low, middle and high end of the paired ratio, times the incumbent's seconds.
+config of every layer in the plan of an untuned build. `--list` names them, with their candidates
+and the minutes that each takes alone; layers that are measured together share rounds. A layer whose
+space is larger than --most is measured over its favoured configs. Kernels that are known in the log
+are not measured again. Each record holds the low, middle and high end of the paired ratio, times
+the incumbent's seconds.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.in_network.machine import Run
 from tvm_neocpu.tuning.in_network.rounds import seconds_of, workload_ratio
+from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, network_process
 from tvm_neocpu.tuning.measuring.child_process import ChildError, ChildProcess
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
@@ -43,6 +46,8 @@ from tvm_neocpu.tuning.tasks import tasks_of
 # Networks that a process holds at a time, paired runs of each with the incumbent.
 SLOTS, PAIRS = 8, 15
 FAILED = "failed"
+# To build a candidate in its network, Zen 3: five a second on two cores.
+BUILD_SECONDS = 0.4
 
 Choice = dict[Workload, Config]
 # Entered for as long as candidates are built and timed.
@@ -161,14 +166,42 @@ def run(
             print(f"{len(todo)} rounds left", flush=True)
 
 
+def listed(network: FoldedNetwork, most: int) -> list[str]:
+    """The layers that may be asked for, the dearest first: a line each."""
+    cpu, ends = network.cpu, StandIns(network.graph).ends
+    incumbent = choose_plan(network.graph, cpu)
+    inference = PAIRS * 2 * incumbent.seconds
+    rows = []
+    for task in tasks_of(network.graph, cpu):
+        tied = any((end.reads, end.writes) != (None, None) for end in ends[task.workload])
+        if tied or not task.space:
+            continue
+        count = len(wanted(task, most))
+        minutes = count * (inference + BUILD_SECONDS) / 60
+        best = min(map(task.predicted, task.favoured or task.space))
+        share = task.occurrences * best / incumbent.seconds
+        about = f"{count} candidates, {share:.1%} of the network, {minutes:.0f} min"
+        rows.append((share, f"{task.workload}: {about}"))
+    return [text for _, text in sorted(rows, reverse=True)]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
-    parser.add_argument("--layer", action="append", required=True, dest="layers")
-    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--layer", action="append", default=[], dest="layers")
+    parser.add_argument("--log", type=Path)
+    parser.add_argument("--list", action="store_true", help="name the layers that may be asked for")
     parser.add_argument("--most", type=int, default=600)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
+    if not options.list and not (options.layers and options.log):
+        parser.error("give --layer and --log, or --list")
+    if options.list:
+        _, model = cli.load_network(options.model)
+        shapes, target = resolve_shapes(model.graph, {}), f"llvm -num-cores={options.threads}"
+        network = open_onnx(model.SerializeToString(), shapes, target)
+        print(*listed(network, options.most), sep="\n")
+        return 0
     return start(options, contextlib.nullcontext)
 
 
@@ -177,8 +210,8 @@ def start(options: argparse.Namespace, undisturbed: Undisturbed) -> int:
     _, model = cli.load_network(options.model)
     shapes = resolve_shapes(model.graph, {})
     target = f"llvm -num-cores={options.threads}"
-    log = TuningLog(options.log)
     content = model.SerializeToString()
+    log = TuningLog(options.log)
     run(content, shapes, target, options.layers, log, options.most, undisturbed=undisturbed)
     return 0
 

@@ -54,6 +54,7 @@ def build(
     precision: str = "fp32",
     max_error: float | None = None,
     accuracy_data: AccuracyData | None = None,
+    small_file: bool = False,
 ) -> BuiltModule:
     """Compile a network for a CPU; ``lib["default"](tvm.cpu())`` runs it.
 
@@ -77,9 +78,13 @@ def build(
 
     ``precision``: ``"int8"`` computes every layer in int8 that can, ``"auto"`` those that make the
     network faster by prediction while its relative error at the outputs stays within ``max_error``
-    (default 0.03). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
+    (default 0.02). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
     first axis, a list of such, a folder or an .npz. Ranges come from it, and the error is checked
     on it. ``mod`` must be as `from_onnx` made it, at fixed shapes.
+
+    ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
+    them, and whoever loads the file transforms them. The file is up to four times smaller; loading
+    takes longer, and the weights are memory of each process. Such a build is not cached.
 
     Raises PrecisionError and CalibrationDataError for what these three say wrongly, BoundError for
     an error that int8 cannot keep to; TargetError, ShapeError, FallbackError, NeoCpuError for an
@@ -122,10 +127,17 @@ def build(
         if request is not None and source is not None:
             built = {"main": _in_precision(source, request, compile_target.cpu)}
         return build_networks(
-            built, compile_target, mod_name, fallback, max_batch, inputs, on_demand
+            built,
+            compile_target,
+            mod_name,
+            fallback,
+            max_batch,
+            inputs,
+            on_demand,
+            small_file=small_file,
         )
 
-    if not (cache and compile_target.runs_here and _passes_are_ours()):
+    if small_file or not (cache and compile_target.runs_here and _passes_are_ours()):
         return compile_all()
     from tvm_neocpu.compile_cache import cached_network
 

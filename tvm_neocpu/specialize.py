@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 import tvm
@@ -22,6 +24,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
 from tvm_neocpu.core.layer_group import GroupRows
+from tvm_neocpu.core.weight_transform import recording_transforms
 from tvm_neocpu.exporting.write_module import export_module
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
@@ -37,6 +40,11 @@ from tvm_neocpu.relay_passes.ir.describe import (
 )
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.merge_networks import merge_networks
+from tvm_neocpu.relay_passes.outputs_from_caller import (
+    OutputsFromCaller,
+    into_name,
+    written_outputs,
+)
 from tvm_neocpu.relay_passes.unlowered import naming_what_is_left
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
@@ -64,12 +72,14 @@ def build_networks(
     inputs: Sequence[Described] = (),
     on_demand: OnDemand | None = None,
     history: History | None = None,
+    small_file: bool = False,
 ) -> BuiltModule:
     """A built module that knows its inputs, outputs and CPU; ``name`` is what ``lib[name]`` takes.
 
     ``networks`` are one network at different shapes, by the names of their functions; the batch of
     each may be open. ``inputs`` say what else may be set, where ``on_demand`` compiles it. Without
-    a ``history`` the logs of this user and thread count.
+    a ``history`` the logs of this user and thread count. ``small_file`` leaves the transforms of
+    Winograd's weights to whoever loads the exported file.
 
     Raises ShapeError for any other input that is not static, and what :func:`lower_networks`
     raises.
@@ -83,6 +93,10 @@ def build_networks(
         for function, mod in networks.items()
     )
     known, outputs = interface_of(entries)
+    recorded = recording_transforms() if small_file else nullcontext()
+    with packed_at_once() if small_file else nullcontext(), recorded as transforms:
+        lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
+    lowered = OutputsFromCaller(tuple(networks))(lowered)
     info = ModuleInfo(
         name=name,
         inputs=tuple(TensorInfo(*tensor) for tensor in inputs) or known,
@@ -91,14 +105,19 @@ def build_networks(
         triple=str(target.target.attrs.get("mtriple", "") or host.triple()),
         features=tuple(sorted(target.features)),
         threads=target.cpu.cores,
-        entries=entries,
+        entries=tuple(_with_outputs(entry, lowered) for entry in entries),
         tvm=tvm.__version__,
     )
-    lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
     with naming_what_is_left():
         executable = compile_network(lowered, target.target)
-    write = partial(export_module, late=late_weights())
+    write = partial(export_module, late=late_weights(), transforms=transforms)
     return BuiltModule(executable.mod, info, on_demand, write)
+
+
+def _with_outputs(entry: Entry, lowered: tvm.IRModule) -> Entry:
+    """The entry with what its second function writes into tensors of the caller."""
+    written = written_outputs(lowered, entry.function)
+    return replace(entry, into=into_name(entry.function), written=written) if written else entry
 
 
 def lower_networks(

@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 OURS = ("__init__.py", "plugin.py", "session.py", "version.py", "py.typed", "core", "runtime")
-# Headers and sources of tvm_ffi: running needs none of them.
-FFI_LEAVES = ("include", "src", "3rdparty", "cython", "share")
+# Headers and sources of tvm_ffi, what makes them, its tests: running needs none of them.
+FFI_LEAVES = ("include", "src", "3rdparty", "cython", "share", "stub")
 NOISE = shutil.ignore_patterns("__pycache__", "CMakeLists.txt")
 
 

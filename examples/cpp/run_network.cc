@@ -95,6 +95,8 @@ int main(int argc, char** argv) try {
   if (taken.count("main"))
     for (const ffi::Any& number : taken["main"].cast<Array>()) {
       Array weight = table["weights"].cast<Array>()[number.cast<int64_t>()].cast<Array>();
+      if (weight.size() > 3)
+        throw std::runtime_error(path + " was compiled with --size, which Python alone loads");
       char* place = weights + weight[0].cast<int64_t>();
       tensors.push_back(tensor(Mapped{place}, weight[1], weight[2]));
     }

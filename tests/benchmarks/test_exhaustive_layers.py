@@ -66,3 +66,14 @@ def test_it_writes_what_it_measures_and_goes_on(
         assert len(records) == count * len(layers)
         assert len({(r.workload, r.config) for r in records}) == len(records)
         assert all(record.ok and record.threads == 1 for record in records)
+
+
+def test_layers_that_may_be_asked_for_are_listed(
+    bench: ModuleType, tiny_cnn: onnx.ModelProto
+) -> None:
+    network = open_onnx(tiny_cnn.SerializeToString(), SHAPES, "llvm -num-cores=1")
+    names = {str(task.workload) for task in tasks_of(network.graph, network.cpu)}
+    rows = bench.listed(network, most=9)
+    assert rows
+    assert {row.split(": ")[0] for row in rows} <= names
+    assert all("candidates" in row and row.endswith("min") for row in rows)

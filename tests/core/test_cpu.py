@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.core import cpu as cpu_module
 from tvm_neocpu.core.cpu import (
     AVX2,
     AVX512,
@@ -19,7 +18,6 @@ from tvm_neocpu.core.cpu import (
     VectorUnit,
     cache_sizes,
     isa_of,
-    physical_cores,
 )
 
 
@@ -117,43 +115,3 @@ def test_cache_entries_that_cannot_be_read_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "index9").mkdir()
     assert cache_sizes(root) == {3: 8 * MIB}
     assert cache_sizes(tmp_path / "nowhere") == {}
-
-
-@pytest.mark.parametrize(
-    ("allowed", "siblings", "quota", "cores"),
-    [
-        ({0, 1, 2, 3}, lambda cpu: str(cpu), None, 4),
-        ({0, 1, 2, 3}, lambda cpu: f"{cpu % 2},{cpu % 2 + 2}", None, 2),
-        ({0, 1, 2, 3}, lambda cpu: str(cpu), 2.9, 2),
-        ({0, 1, 2, 3}, lambda cpu: str(cpu), 0.5, 1),
-        ({5}, lambda cpu: str(cpu), 64.0, 1),
-    ],
-    ids=["plain", "hyper-threads", "quota", "part of a core", "affinity"],
-)
-def test_physical_cores(
-    allowed: set[int],
-    siblings: object,
-    quota: float | None,
-    cores: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(cpu_module, "allowed_cpus", lambda: allowed)
-    monkeypatch.setattr(cpu_module, "core_key", siblings)
-    monkeypatch.setattr(cpu_module, "_cgroup_quota", lambda: quota)
-    assert physical_cores() == cores
-
-
-@pytest.mark.parametrize(
-    ("text", "quota"), [("150000 100000", 1.5), ("max 100000", None), ("nonsense", None)]
-)
-def test_cgroup_v2_quota(text: str, quota: float | None, tmp_path: Path) -> None:
-    file = tmp_path / "cpu.max"
-    file.write_text(text + "\n")
-    assert cpu_module._cgroup_quota(file, tmp_path / "none") == quota
-
-
-@pytest.mark.parametrize(("text", "quota"), [("50000", 0.5), ("-1", None)])
-def test_cgroup_v1_quota(text: str, quota: float | None, tmp_path: Path) -> None:
-    (tmp_path / "cpu.cfs_quota_us").write_text(text + "\n")
-    (tmp_path / "cpu.cfs_period_us").write_text("100000\n")
-    assert cpu_module._cgroup_quota(tmp_path / "none", tmp_path) == quota

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import onnx
 import onnxruntime
 import pytest
 from numpy.typing import NDArray
+from onnx import helper
 
 from tvm_neocpu import relay
 
@@ -46,7 +48,13 @@ def data() -> Array:
     return np.random.default_rng(5).standard_normal((1, 8, 6, 6), dtype=np.float32)
 
 
-def test_the_cpp_program(net: Path, data: Array, answer: Array, tmp_path: Path) -> None:
+def test_the_cpp_program(
+    net: Path,
+    data: Array,
+    answer: Array,
+    tmp_path: Path,
+    make_model: Callable[..., onnx.ModelProto],
+) -> None:
     program = tmp_path / "run_network"
     environment = {**os.environ, "PYTHON": sys.executable}
     script = ROOT / "examples" / "cpp" / "build.sh"
@@ -59,6 +67,20 @@ def test_the_cpp_program(net: Path, data: Array, answer: Array, tmp_path: Path) 
     assert b"ms a run" in done.stderr
     missing = subprocess.run([str(program), "none.so"], capture_output=True, text=True)
     assert missing.returncode == 2 and missing.stderr.startswith("error: ")
+    small = subprocess.run(
+        [str(program), str(small_file(make_model, tmp_path))], capture_output=True, text=True
+    )
+    assert small.returncode == 2 and small.stderr.count("\n") == 1
+    assert "compiled with --size, which Python alone loads" in small.stderr
+
+
+def small_file(make_model: Callable[..., onnx.ModelProto], folder: Path) -> Path:
+    """A file whose loader transforms Winograd's weights."""
+    shape = (1, 64, 28, 28)
+    conv = helper.make_node("Conv", ["data", "w"], ["out"], pads=[1, 1, 1, 1])
+    mod, params = relay.frontend.from_onnx(make_model([conv], shape, {"w": (64, 64, 3, 3)}, shape))
+    relay.build(mod, params=params, small_file=True).export_library(folder / "small.so")
+    return folder / "small.so"
 
 
 SCRIPT = """

@@ -29,6 +29,7 @@ from tvm_neocpu.relay_passes.operators.layout_transform import transform_workloa
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.table import space_of
+from tvm_neocpu.tuning.group_candidates import with_groups
 
 op = relax.op
 Floats = npt.NDArray[np.float32]
@@ -272,7 +273,8 @@ def test_any_plan_computes_the_same(sketch: Sketch, data: st.DataObject) -> None
     plan = any_plan(data.draw, graph)
     altered = apply_plan(mod, plan, TARGET.cpu)
     assert relax.analysis.check_well_formed(altered)
-    lowered = lower_altered(altered, plan.by_layout(graph), TARGET.cpu)
+    groups = with_groups(plan, graph, TARGET.cpu).group_rows(graph)
+    lowered = lower_altered(altered, plan.by_layout(graph), TARGET.cpu, groups)
     rng = np.random.default_rng(1)
     arrays = [rng.normal(size=sketch.shape).astype("float32") for _ in range(sketch.inputs)]
     for got, wanted in zip(run(lowered, arrays), run(mod, arrays), strict=True):

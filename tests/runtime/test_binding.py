@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
 from numpy.typing import NDArray
+from onnx import helper
 
-from tvm_neocpu import Session
+import tvm_neocpu
+from tvm_neocpu import Session, relay
 from tvm_neocpu.core.errors import SessionError, ShapeError
 from tvm_neocpu.runtime.binding import IOBinding
 from tvm_neocpu.runtime.built_module import BuiltModule
@@ -16,6 +21,11 @@ from tvm_neocpu.runtime.tensors import as_array, zeros
 
 Array = NDArray[np.float32]
 SHAPE = (1, 8, 6, 6)
+
+
+def reference(model: onnx.ModelProto, inputs: dict[str, Array]) -> list[Array]:
+    found = ort.InferenceSession(model.SerializeToString()).run(None, inputs)
+    return [np.asarray(array) for array in found]
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +118,132 @@ def test_what_is_refused(binding: IOBinding, data: Array) -> None:
     frozen.flags.writeable = False
     with pytest.raises(ShapeError, match="read-only"):
         binding.bind_output("out", frozen)
+
+
+@pytest.fixture(scope="module")
+def maps(make_model: Callable[..., onnx.ModelProto]) -> onnx.ModelProto:
+    """Three outputs: a feature map that later layers read, a reshaped one, and the input."""
+    nodes = [
+        helper.make_node("Conv", ["data", "w"], ["out"], pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["out", "v"], ["deep"], pads=[1, 1, 1, 1]),
+        helper.make_node("Reshape", ["deep", "shape"], ["flat"]),
+        helper.make_node("Identity", ["data"], ["same"]),
+    ]
+    weights = {"w": (16, 8, 3, 3), "v": (16, 16, 3, 3)}
+    model = make_model(nodes, (1, 8, 12, 12), weights, (1, 16, 12, 12))
+    shape = onnx.numpy_helper.from_array(np.array([16, 144], np.int64), "shape")
+    model.graph.initializer.append(shape)
+    for name, dims in (("flat", (16, 144)), ("same", (1, 8, 12, 12))):
+        info = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims)
+        model.graph.output.append(info)
+    return model
+
+
+@pytest.fixture(scope="module", params=["built", "loaded"])
+def map_session(
+    request: pytest.FixtureRequest,
+    maps: onnx.ModelProto,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Session]:
+    mod, params = relay.frontend.from_onnx(maps)
+    library = relay.build(mod, params=params)
+    if request.param == "loaded":
+        path: Path = tmp_path_factory.mktemp("maps") / "maps.so"
+        library.export_library(path)
+        library = tvm_neocpu.load(path)
+    with Session(library) as session:
+        yield session
+
+
+@pytest.fixture
+def no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a run copies into an array that is there is an error."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("something was copied")
+
+    monkeypatch.setattr("tvm_neocpu.runtime.binding.np.copyto", refuse)
+
+
+IMAGES = [np.random.default_rng(n).standard_normal((1, 8, 12, 12), "float32") for n in range(3)]
+
+
+@pytest.mark.usefixtures("no_copies")
+def test_a_network_computes_into_bound_arrays(map_session: Session, maps: onnx.ModelProto) -> None:
+    binding = map_session.io_binding()
+    image = binding.input_array("data")
+    out, flat = binding.output_array("out"), as_array(zeros((16, 144), "float32"))
+    binding.bind_output("flat", flat, copy=False)
+    for given in IMAGES:
+        image[...] = given
+        binding.run()
+        wanted = reference(maps, {"data": given})
+        for found, right in zip((out, flat), wanted, strict=False):
+            np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
+        assert binding.outputs()["out"] is out
+        np.testing.assert_array_equal(binding.outputs()["same"], given)
+
+
+@pytest.mark.usefixtures("no_copies")
+def test_outputs_without_an_array_are_new_beside_bound_ones(
+    map_session: Session, maps: onnx.ModelProto
+) -> None:
+    binding = map_session.io_binding()
+    image, flat, found = binding.input_array("data"), binding.output_array("flat"), []
+    for given in IMAGES:
+        image[...] = given
+        binding.run()
+        found.append(binding.outputs()["out"])
+    for given, one in zip(IMAGES, found, strict=True):
+        np.testing.assert_allclose(one, reference(maps, {"data": given})[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(flat, reference(maps, {"data": IMAGES[-1]})[1], rtol=1e-4, atol=1e-4)
+
+
+def test_memory_that_overlaps_is_copied_or_refused(
+    map_session: Session, maps: onnx.ModelProto
+) -> None:
+    """The first convolution would overwrite the input that it reads."""
+    memory = as_array(zeros((2, 16, 12, 12), "float32"))
+    image, out = memory[:1, :8], memory[:1]
+    wanted = reference(maps, {"data": IMAGES[0]})[0]
+    binding = map_session.io_binding()
+    binding.bind_input("data", image, copy=False)
+    binding.bind_output("out", out)
+    image[...] = IMAGES[0]
+    binding.run()
+    np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)
+    binding.bind_output("out", out, copy=False)
+    with pytest.raises(ShapeError, match="without a copy: its array overlaps an input's"):
+        binding.run()
+
+
+def test_what_a_network_cannot_compute_into_an_array_is_copied_or_refused(
+    map_session: Session,
+) -> None:
+    binding = map_session.io_binding()
+    binding.bind_input("data", IMAGES[1])
+    same = binding.output_array("same")
+    binding.run()
+    np.testing.assert_array_equal(same, IMAGES[1])
+    binding.bind_output("same", same, copy=False)
+    with pytest.raises(ShapeError, match="'same' cannot be written without a copy: the network"):
+        binding.run()
+    odd = np.zeros(16 * 144 + 1, "float32")[1:].reshape(16, 144)
+    with pytest.raises(ShapeError, match=r"aligned to 64 bytes; use output_array\(\)"):
+        binding.bind_output("flat", odd, copy=False)
+    with pytest.raises(ShapeError, match="cannot be written as an array"):
+        binding.bind_output("flat", [[0.0]])
+
+
+def test_an_open_batch_is_copied(make_model: Callable[..., onnx.ModelProto]) -> None:
+    conv = helper.make_node("Conv", ["data", "w"], ["out"], pads=[1, 1, 1, 1])
+    model = make_model([conv], ("N", 8, 6, 6), {"w": (4, 8, 3, 3)}, ("N", 4, 6, 6))
+    with Session(model, threads=1) as session:
+        binding = session.io_binding()
+        with pytest.raises(ShapeError, match="say its shape"):
+            binding.output_array("out")
+        binding.bind_input("data", np.ones((3, 8, 6, 6), "float32"))
+        out = binding.output_array("out", (3, 4, 6, 6))
+        binding.run()
+        (wanted,) = reference(model, {"data": np.ones((3, 8, 6, 6), "float32")})
+        np.testing.assert_allclose(out, wanted, rtol=1e-4, atol=1e-4)

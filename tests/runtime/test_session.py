@@ -17,7 +17,7 @@ from onnx import helper
 
 import tvm_neocpu
 from tvm_neocpu import Session
-from tvm_neocpu.core.cpu import allowed_cpus
+from tvm_neocpu.core.cores import allowed_cpus
 from tvm_neocpu.core.errors import ModelFileError, SessionError, ShapeError
 from tvm_neocpu.runtime import cores
 from tvm_neocpu.runtime.built_module import BuiltModule

@@ -18,6 +18,7 @@ from tvm_neocpu.pipeline import apply_plan, fold, lower_altered
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.table import space_of
+from tvm_neocpu.tuning.group_candidates import with_groups
 
 TARGET = parse_target()
 CPU = TARGET.cpu
@@ -44,7 +45,8 @@ def ours_of_any_plan(
     mod = fold(from_onnx(model)[0], CPU)
     graph = ExtractConvGraph(CPU)(mod)
     plan = any_plan(graph, seed)
-    lowered = lower_altered(apply_plan(mod, plan, CPU), plan.by_layout(graph), CPU)
+    groups = with_groups(plan, graph, CPU).group_rows(graph)
+    lowered = lower_altered(apply_plan(mod, plan, CPU), plan.by_layout(graph), CPU, groups)
     machine = relax.VirtualMachine(tvm.compile(lowered, TARGET.target), tvm.cpu())
     found = machine["main"](tvm.runtime.tensor(data))
     tensors = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)

@@ -10,10 +10,13 @@ import tvm
 from tvm_neocpu.core.cpu import AVX2, KIB, MIB, Cpu
 from tvm_neocpu.targets.families import (
     FAMILIES,
+    GUIDES,
     MEASURED,
+    PUBLISHED,
     canonical_name,
     family,
     origin_of,
+    source_of,
     with_family,
 )
 
@@ -45,10 +48,10 @@ FROZEN = {
     "cortex-a510": (32 * KIB, 512 * KIB, 8 * MIB, 1.8, 1, 1, 4, 32.0, 10.0, 4.0, 16.0),
     "cortex-a72": (32 * KIB, 1 * MIB, 1 * MIB, 1.5, 1, 1, 7, 32.0, 10.0, 4.0, 16.0),
     "cortex-a76": (64 * KIB, 512 * KIB, 2 * MIB, 2.4, 2, 2, 4, 32.0, 10.0, 4.0, 16.0),
-    "neoverse-n1": NEOVERSE,
+    "neoverse-n1": (64 * KIB, 1 * MIB, 32 * MIB, 2.5, 2, 2, 4, 19.3, 10.0, 4.0, 16.0),
     "neoverse-n2": NEOVERSE,
-    "neoverse-v1": (64 * KIB, 1 * MIB, 32 * MIB, 2.5, 4, 3, 4, 32.0, 10.0, 4.0, 16.0),
-    "neoverse-v2": (64 * KIB, 2 * MIB, 32 * MIB, 2.5, 4, 3, 4, 32.0, 10.0, 4.0, 16.0),
+    "neoverse-v1": (64 * KIB, 1 * MIB, 32 * MIB, 2.6, 4, 3, 4, 32.0, 10.0, 4.0, 16.0),
+    "neoverse-v2": (64 * KIB, 2 * MIB, 36 * MIB, 2.5, 4, 3, 4, 32.0, 10.0, 4.0, 16.0),
     "apple-m1": (128 * KIB, 12 * MIB, 8 * MIB, 3.2, 4, 3, 4, 32.0, 10.0, 4.0, 16.0),
 }
 
@@ -122,6 +125,35 @@ def test_a_figure_says_where_it_comes_from() -> None:
     assert origin_of("znver4", "dram_bytes_per_cycle") == "guess"
     assert origin_of("znver4", "l2") == "vendor"
     assert origin_of("unknown", "l2") == "guess"
+
+
+WITHOUT_A_GUIDE = {"apple-m1", "cortex-a53"}
+FIGURES = [field.name for field in fields(Cpu) if type(field.default) in (int, float)]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("figure", FIGURES)
+def test_every_figure_has_a_source_or_is_a_guess(name: str, figure: str) -> None:
+    origin, source = origin_of(name, figure), source_of(name, figure)
+    assert origin in ("measured", "published", "vendor", "compiled", "guess")
+    assert bool(source) == (origin != "guess")
+    if figure in FAMILIES[name] and origin == "guess":
+        # What a family says without a source is what a board decides.
+        assert figure in ("ghz", "l3") or name in WITHOUT_A_GUIDE
+
+
+def test_families_have_a_guide_but_for_two() -> None:
+    assert FAMILIES.keys() - GUIDES.keys() == WITHOUT_A_GUIDE
+    assert FAMILIES.keys() >= GUIDES.keys()
+
+
+def test_what_was_published_is_a_figure_of_a_family_and_says_where() -> None:
+    assert PUBLISHED.keys() <= FAMILIES.keys()
+    for figures in PUBLISHED.values():
+        assert figures.keys() <= set(FIGURES)
+        assert all(".com" in source or ".org" in source for source in figures.values())
+    assert origin_of("neoverse-n1", "l2_bytes_per_cycle") == "published"
+    assert "Altra" in source_of("neoverse-n1", "l2_bytes_per_cycle")
 
 
 def test_what_was_measured_is_a_figure_of_a_family() -> None:

@@ -29,7 +29,7 @@ from tvm_neocpu.cache_folder import KERNEL, CacheFolder, cache_folder
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
 from tvm_neocpu.codegen.kernels import build_module, options_of
 from tvm_neocpu.codegen.late_weights import weights_late
-from tvm_neocpu.core.cpu import physical_cores
+from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.linker import c_compiler, link
 

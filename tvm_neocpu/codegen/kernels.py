@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.ir.transform import PassContext
 from tvm.target import Target
 
-from tvm_neocpu.core.cpu import physical_cores
+from tvm_neocpu.core.cores import physical_cores
 
 # A module costs some 10 ms by itself; many modules share the cores evenly.
 KERNELS_PER_MODULE = 8

@@ -96,5 +96,5 @@ def _parser() -> cli.Parser:
     parser.add_argument(
         "--runs", type=cli.positive, default=5, help="processes of each engine (default: 5)"
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

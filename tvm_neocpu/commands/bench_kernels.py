@@ -9,7 +9,6 @@ import argparse
 from collections import Counter
 from dataclasses import replace
 from functools import cache, partial
-from pathlib import Path
 from statistics import median
 
 from tvm_neocpu import pipeline
@@ -78,9 +77,7 @@ def _in_integers(workloads: Counter[Workload]) -> Counter[Workload]:
 
 def _parser() -> cli.Parser:
     parser = cli.Parser(prog="python -m tvm_neocpu.bench kernels", description=__doc__)
-    parser.add_argument(
-        "--network", default="resnet50", help="a network of the zoo, torchvision:NAME, an ONNX file"
-    )
+    parser.add_argument("--network", default="resnet50", help=cli.MODEL_HELP)
     parser.add_argument("--workload", action="append", default=[], metavar="'64x56x56->64 3x3 p1'")
     parser.add_argument("--target", default="llvm", help="as for tuning (default: this machine)")
     parser.add_argument("--threads", type=cli.positive, help="threads to run on (default: cores)")
@@ -97,5 +94,5 @@ def _parser() -> cli.Parser:
         default=3,
         help="configs to time of each implementation (default: 3)",
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

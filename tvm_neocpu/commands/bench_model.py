@@ -80,5 +80,5 @@ def _parser() -> cli.Parser:
     parser.add_argument("--target", default="llvm", help="as for tuning (default: this machine)")
     parser.add_argument("--log", type=Path, metavar="F", help="the log (default: this user's)")
     parser.add_argument("--fit", action="store_true", help="fit the model's constants to the log")
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
-from pathlib import Path
 
 from tvm_neocpu import pipeline
 from tvm_neocpu.commands import cli
@@ -97,6 +96,6 @@ def _parser() -> cli.Parser:
         "--runs", type=cli.positive, default=40, help="timed runs of each plan (default: 40)"
     )
     parser.add_argument("--random", type=cli.positive, default=4, help="random plans (default: 4)")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random plans (default: 0)")
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_seed_option(parser, "the random plans")
+    cli.add_json_option(parser)
     return parser

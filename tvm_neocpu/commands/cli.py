@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tvm_neocpu.targets import CompileTarget
 
 USER_ERROR = 2
+MODEL_HELP = "a network of the zoo, torchvision:NAME, or an ONNX file"
 INTERRUPTED = 130
 # Target flags without a value: `-fast-math`, unlike `-mcpu NAME`.
 _SWITCHES = ("-fast-math", "-fast-math-nnan", "-fast-math-ninf", "-fast-math-nsz")
@@ -68,7 +69,7 @@ def add_common_options(parser: argparse.ArgumentParser, models: str = "+") -> No
         "models",
         nargs=models,
         metavar="MODEL",
-        help="a network of the zoo, torchvision:NAME, or an ONNX file",
+        help=MODEL_HELP,
     )
     parser.add_argument(
         "--target",
@@ -78,6 +79,16 @@ def add_common_options(parser: argparse.ArgumentParser, models: str = "+") -> No
     parser.add_argument("--threads", type=positive, help="threads to run on (default: cores)")
     parser.add_argument("--log", type=Path, help="the tuning log")
     add_shape_option(parser)
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``, for :func:`write_report`."""
+    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+
+
+def add_seed_option(parser: argparse.ArgumentParser, what: str) -> None:
+    """Add ``--seed``; ``what`` it decides: ``"the random inputs"``."""
+    parser.add_argument("--seed", type=int, default=0, help=f"seed of {what} (default: 0)")
 
 
 def add_shape_option(parser: argparse.ArgumentParser) -> None:

@@ -42,11 +42,13 @@ def _compile(argv: list[str]) -> int:
     path = options.output or Path(f"{name}{'.so' if c_compiler() else '.tar'}")
     if path.suffix not in SUFFIXES:
         raise NeoCpuError(f"-o names a .so or .tar file, not {path}")
+    if options.size and path.suffix != ".so":
+        raise NeoCpuError(f"--size needs a .so: who loads it transforms weights; {path} cannot")
     cli.check_writable(options.json)
     shapes = cli.parse_shapes(options.shape)
     model, precision = in_precision(name, model, shapes, options, flags)
     start = time.perf_counter()
-    library = networks.build(model, options, flags)
+    library = networks.build(model, options, flags, small_file=options.size)
     built = time.perf_counter()
     library.export_library(path, weights=options.weights)
     info, size = library.info, path.stat().st_size
@@ -89,10 +91,15 @@ def _parser() -> argparse.ArgumentParser:
         help="separate: in a file of their own beside a .so, which must stay there",
     )
     parser.add_argument(
+        "--size",
+        action="store_true",
+        help="a small .so: Winograd's weights are transformed as it is loaded, by Python only",
+    )
+    parser.add_argument(
         "--onnx",
         type=Path,
         metavar="F",
         help="write the ONNX model to this file; without -o nothing is compiled",
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

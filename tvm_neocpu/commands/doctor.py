@@ -18,7 +18,8 @@ import numpy as np
 
 from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.cpu import allowed_cpus, cache_sizes, physical_cores
+from tvm_neocpu.core.cores import allowed_cpus, physical_cores
+from tvm_neocpu.core.cpu import cache_sizes
 from tvm_neocpu.core.errors import first_line
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.linker import c_compiler
@@ -151,5 +152,5 @@ CHECKS: dict[str, Callable[[], None]] = {
 
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu doctor", description=__doc__)
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

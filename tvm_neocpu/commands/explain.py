@@ -5,29 +5,24 @@ from __future__ import annotations
 import argparse
 import contextlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 from tvm_neocpu.commands import cli
 from tvm_neocpu.commands.precision import add_precision_options, in_precision, layers_table
 from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
-from tvm_neocpu.contrib.explain.explained_network import explain_network
-from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
-from tvm_neocpu.pipeline import fold
-from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.tuning.database.history import apply_history_best, current_history
+from tvm_neocpu.tuning.database.history import apply_history_best
 
 DESCRIPTION = """Why each layer is built as it is: `python -m tvm_neocpu.explain resnet50 --html
 resnet50.html`. Shows what a build for the target would choose now, from the logs that it would
 find: the implementation of each node, its layouts, and what the runner-up would cost the whole
 network; the layout transforms that remain; how far the sum can be from the optimum; what no
-template takes, and why. Nothing is built or measured."""
+template takes, and why. Nothing is built or measured; `profile --html` writes the same page with
+measured times."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -47,15 +42,9 @@ def _explain(argv: list[str]) -> int:
     name, model = cli.load_network(options.models[0])
     shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))
     model, precision = in_precision(name, model, shapes, options, flags)
-    mod, _ = from_onnx(model, shapes)
-    folded = fold(mod, cpu)
-    graph, coverage = ExtractConvGraph(cpu)(folded), FindFallbacks(cpu)(folded)
     logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
     with logs:
-        network = explain_network(name, graph, cpu, current_history(cpu), coverage)
-    names = OnnxNodes(model, shapes).names_of(node.workload for node in graph.nodes)
-    ids = (node.id for node in graph.nodes)
-    network = replace(network, names=dict(filter(all, zip(ids, names, strict=True))))
+        network = explain_model(name, model, shapes, cpu)
     table.show(network)
     if precision is not None:
         cli.console(width=100).print(layers_table(name, precision))
@@ -74,5 +63,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--html", type=Path, metavar="F", help="write one page with the graph drawn to this file"
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

@@ -31,7 +31,12 @@ def library_of(spec: str, options: argparse.Namespace, flags: Sequence[str]) -> 
     return build(cli.load_network(spec)[1], options, flags)
 
 
-def build(model: onnx.ModelProto, options: argparse.Namespace, flags: Sequence[str]) -> BuiltModule:
+def build(
+    model: onnx.ModelProto,
+    options: argparse.Namespace,
+    flags: Sequence[str],
+    small_file: bool = False,
+) -> BuiltModule:
     """The model compiled as the options of `cli.add_common_options` say.
 
     An extent that the file leaves open, and no ``--shape`` gives, stays open where it is a batch.
@@ -45,7 +50,8 @@ def build(model: onnx.ModelProto, options: argparse.Namespace, flags: Sequence[s
     mod, params = relay.frontend.from_onnx(model, cli.parse_shapes(options.shape))
     logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
     with logs:
-        return relay.build(mod, target=cli.target_text(options.target, flags), params=params)
+        target = cli.target_text(options.target, flags)
+        return relay.build(mod, target=target, params=params, small_file=small_file)
 
 
 def add_input_options(parser: argparse.ArgumentParser) -> None:
@@ -57,9 +63,7 @@ def add_input_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=FILE.npy",
         help="an input's values; may be repeated (default: random values); or one FILE.npz",
     )
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the random inputs (default: 0)"
-    )
+    cli.add_seed_option(parser, "the random inputs")
 
 
 def inputs_for(infos: Sequence[TensorInfo], texts: Sequence[str], seed: int) -> Arrays:

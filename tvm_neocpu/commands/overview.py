@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 
-from tvm_neocpu.commands.cli import USER_ERROR
+from tvm_neocpu.commands.cli import INTERRUPTED, USER_ERROR
 
 # The command -> what it does. Its module is `tvm_neocpu.commands.NAME`, whose `main` takes words.
 COMMANDS = {
@@ -37,7 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     if words and words[0] in available():
-        return command(words[0])(words[1:])
+        try:
+            return command(words[0])(words[1:])
+        except KeyboardInterrupt:  # while the command is imported, which takes seconds
+            print("interrupted", file=sys.stderr)
+            return INTERRUPTED
     is_help = words[:1] in (["-h"], ["--help"], ["help"])
     if words and not is_help:
         print(f"error: there is no command {words[0]!r}{_hint(words[0])}", file=sys.stderr)

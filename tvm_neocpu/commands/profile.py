@@ -3,7 +3,8 @@
 Builds the network as `relay.build` would, times every operation inside it, and shows each beside
 what the machine can: GFLOP/s against the measured FMA peak, bytes against the measured bandwidth.
 `--compare openvino` puts that peer's times of the same convolutions and products beside ours.
-`--trace` writes what chrome://tracing and Perfetto read.
+`--html` writes the page of `explain`, the plan with its reasons, with all times in it; `--trace`
+what chrome://tracing and Perfetto read.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from rich.table import Table
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, read_bandwidth
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import cells, compare_layers, page
@@ -69,6 +71,7 @@ def _profile(argv: list[str]) -> int:
         bandwidth = read_bandwidth(target, DTYPE)
         found = profile_network(network, partial(_peak, target), bandwidth, options.runs)
         beside = _compared(found, network, options.compare, options.runs)
+        plan = explain_model(name, network.model, shapes, target.cpu) if options.html else None
     _show(found, options.top)
     report = {**provenance(target.cpu.name, count), **as_json(found)}
     if beside is not None:
@@ -78,9 +81,9 @@ def _profile(argv: list[str]) -> int:
     if options.trace:
         with cli.writing(options.trace):
             options.trace.write_text(json.dumps(chrome_trace(found)), encoding="utf-8")
-    if options.html:
+    if plan is not None:
         with cli.writing(options.html):
-            options.html.write_text(page.render(found, beside), encoding="utf-8")
+            options.html.write_text(page.render(plan, found, beside), encoding="utf-8")
     return 0
 
 
@@ -155,5 +158,5 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--html", type=Path, metavar="F", help="write one page to this file")
     parser.add_argument("--trace", type=Path, metavar="F", help="write a Chrome trace to this file")
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

@@ -151,11 +151,7 @@ def _parser() -> argparse.ArgumentParser:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "model",
-        metavar="MODEL",
-        help="a network of the zoo, torchvision:NAME, or an ONNX file",
-    )
+    parser.add_argument("model", metavar="MODEL", help=cli.MODEL_HELP)
     data = parser.add_mutually_exclusive_group(required=True)
     data.add_argument(
         "--calibration", type=Path, metavar="DIR|F.npz", help="typical inputs, some hundred"
@@ -226,9 +222,7 @@ def _parser() -> argparse.ArgumentParser:
             help=f"of pixels between 0 and 1 (default: {','.join(map(str, default))})",
         )
     parser.add_argument("--bgr", action="store_true", help="channels of images as B, G, R")
-    parser.add_argument(
-        "--seed", type=int, default=0, help="seed of the random samples (default: 0)"
-    )
+    cli.add_seed_option(parser, "the random samples")
     parser.add_argument(
         "--no-equalise", dest="equalise", action="store_false", help="leave weights as they are"
     )
@@ -238,5 +232,5 @@ def _parser() -> argparse.ArgumentParser:
         action="store_false",
         help="leave biases as they are",
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

@@ -78,5 +78,5 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--output", type=Path, metavar="F.npz", help="write the outputs to this file"
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

@@ -198,7 +198,7 @@ def _parser() -> argparse.ArgumentParser:
         help="keep what the log holds already (default), or measure everything again",
     )
     parser.add_argument("--tuner", choices=TUNERS, default=next(iter(TUNERS)))
-    parser.add_argument("--seed", type=int, default=0, help="seed of the tuners that draw lots")
+    cli.add_seed_option(parser, "the tuners that draw lots")
     parser.add_argument(
         "--exhaustive", action="store_true", help="measure every candidate (the paper's search)"
     )

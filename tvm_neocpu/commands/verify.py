@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import onnx
 from rich.table import Table
@@ -126,5 +125,5 @@ def _parser() -> argparse.ArgumentParser:
         help=f"of the largest value (default: {TOLERANCE:.0e}; for a quantised network twice what "
         "ONNX Runtime's own ways to run it differ by)",
     )
-    parser.add_argument("--json", type=Path, metavar="F", help="write everything to this file")
+    cli.add_json_option(parser)
     return parser

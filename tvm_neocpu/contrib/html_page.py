@@ -6,18 +6,21 @@ from collections.abc import Collection, Iterable, Sequence
 from html import escape
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_RUNS_ITS_OWN = "; script-src 'unsafe-inline'"
 
 
-def html_page(title: str, style: str, body: str) -> str:
-    """A page with its own style that fetches and runs nothing.
+def html_page(title: str, style: str, body: str, script: str = "", attributes: str = "") -> str:
+    """A page with its own style and script that fetches nothing.
 
-    ``title`` is plain text, ``style`` CSS, ``body`` HTML.
+    ``title`` is plain text, ``style`` CSS, ``body`` HTML; ``attributes`` are the root's.
     """
+    policy = _POLICY + (_RUNS_ITS_OWN if script else "")
+    ending = f"<script>\n{script}</script>\n" if script else ""
     return f"""<!doctype html>
-<html lang="en">
+<html lang="en"{attributes}>
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>{escape(title)}</title>
 <style>
@@ -25,7 +28,7 @@ def html_page(title: str, style: str, body: str) -> str:
 </head>
 <body>
 {body}
-</body>
+{ending}</body>
 </html>
 """
 

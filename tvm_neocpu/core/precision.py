@@ -20,7 +20,7 @@ FP32, INT8, AUTO, BF16 = "fp32", "int8", "auto", "bf16"
 PRECISIONS = (FP32, INT8, AUTO, BF16)
 # The relative error at the outputs that "auto" keeps to: trained networks for text answer as in
 # fp32 then (docs/quantizing.md).
-DEFAULT_ERROR = 0.03
+DEFAULT_ERROR = 0.02
 
 # Arrays by input with the samples along the first axis, such arrays run by run, or files.
 AccuracyData = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import tvm
+from numpy.typing import NDArray
 
 from tvm_neocpu.codegen.late_weights import LateWeight, LateWeights
 from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.core.weight_transform import Transformed, content_key
 from tvm_neocpu.exporting.bytecode.executable import (
     Constant,
     Executable,
@@ -45,29 +51,57 @@ class SeparatedModule:
             self.module.import_module(kernel)
         return self.module
 
-    def append_to(self, library: Path, info: ModuleInfo, weights_file: Path | None) -> None:
+    def append_to(
+        self,
+        library: Path,
+        info: ModuleInfo,
+        weights_file: Path | None,
+        transforms: Mapping[bytes, Transformed],
+    ) -> None:
         """Write weights, description and checksums behind the linked code.
 
-        ``weights_file`` lies beside the library under its final name; it gets the weights.
+        ``weights_file`` lies beside the library under its final name; it gets the weights. Those of
+        ``transforms``, by their content, are stored as they were before.
         """
-        rows, end = [], 0
+        rows, content, end = [], [], 0
         for weight in self.weights:
-            rows.append(Weight(end, weight.shape, weight.dtype))
-            end += weight.size + -weight.size % ALIGNMENT
+            found = _taps_of(weight, transforms)
+            if found is None:
+                rows.append(Weight(end, weight.shape, weight.dtype))
+                content.append(weight.content)
+                end += weight.size + -weight.size % ALIGNMENT
+                continue
+            taps = np.ascontiguousarray(found.taps)
+            rows.append(Weight(end, taps.shape, str(taps.dtype), found.transform))
+            content.append(partial(_bytes, taps))
+            end += taps.nbytes + -taps.nbytes % ALIGNMENT
         name = weights_file.name if weights_file else ""
         tail = Tail(info, tuple(rows), self.taken, name)
-        content = (weight.content() for weight in self.weights)
+        made = (make() for make in content)
         with library.open("r+b") as file:
             if weights_file is None:
-                append_tail(file, tail, content, None)
+                append_tail(file, tail, made, None)
                 return
             draft = weights_file.with_name(f".{library.name}.weights")
             try:
                 with draft.open("w+b") as other:
-                    append_tail(file, tail, content, other)
+                    append_tail(file, tail, made, other)
                 draft.replace(weights_file)
             finally:
                 draft.unlink(missing_ok=True)
+
+
+def _taps_of(
+    weight: Constant | LateWeight, transforms: Mapping[bytes, Transformed]
+) -> Transformed | None:
+    """What a weight was made of; ``None`` for one that is stored as it is used."""
+    if not transforms or not isinstance(weight, Constant):
+        return None
+    return transforms.get(content_key(weight.data))
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    return memoryview(array.reshape(-1).view(np.uint8))
 
 
 def separated(

@@ -22,8 +22,9 @@ from tvm.runtime import load_static_library
 from tvm.support import cc
 
 from tvm_neocpu.codegen.late_weights import LateWeights
-from tvm_neocpu.core.cpu import physical_cores
+from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.core.weight_transform import Transformed
 from tvm_neocpu.exporting.separate_weights import LLVM, OBJECTS, SeparatedModule, separated
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.linker import (
@@ -65,11 +66,13 @@ def export_module(
     options: Mapping[str, Any],
     weights: str = INSIDE,
     late: LateWeights | None = None,
+    transforms: Mapping[bytes, Transformed] | None = None,
 ) -> None:
     """Write the file, first under another name, so that no reader meets half of it.
 
     The weights of a ``.so`` stand behind its code, where a loader maps them; with ``SEPARATE`` in
-    ``NAME.weights`` beside it. ``late`` weights are packed now. Raises ModuleFileError.
+    ``NAME.weights`` beside it. ``late`` weights are packed now, ``transforms`` left to the loader.
+    Raises ModuleFileError.
     """
     check_place(path, weights)
     if not any(part.kind in (LLVM, OBJECTS) for part in module.imports):
@@ -83,6 +86,8 @@ def export_module(
     apart = separated(module, late) if path.suffix == ".so" else None
     if weights == SEPARATE and apart is None:
         raise ModuleFileError(f"cannot write {path}: only a .so with weights has them apart")
+    if transforms and apart is None:
+        raise ModuleFileError(f"cannot write {path}: weights are transformed at load in a .so only")
     if late and apart is None:
         raise ModuleFileError(f"cannot write {path}: its weights are not packed yet")
     try:
@@ -95,7 +100,7 @@ def export_module(
                     whole.export_library(str(draft), fcompile=fcompile, **options)
             if apart is not None:
                 beside = path.with_suffix(".weights") if weights == SEPARATE else None
-                apart.append_to(draft, info, beside)
+                apart.append_to(draft, info, beside, transforms or {})
     except (OSError, RuntimeError) as error:
         raise ModuleFileError(f"cannot write {path}: {_why(error, info, fcompile)}") from error
 

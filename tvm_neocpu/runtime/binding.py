@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from tvm_neocpu.core.errors import SessionError, ShapeError
 from tvm_neocpu.runtime.feed import as_input
 from tvm_neocpu.runtime.inputs import Key, check, find, shared
-from tvm_neocpu.runtime.module_info import ModuleInfo
+from tvm_neocpu.runtime.module_info import OPEN, ModuleInfo, TensorInfo
+from tvm_neocpu.runtime.output_targets import Target, Targets, target_of
+from tvm_neocpu.runtime.tensors import as_array, zeros
 
 Array = NDArray[Any]
 
@@ -24,11 +26,13 @@ class IOBinding:
     its own binding; all may belong to one session.
     """
 
-    def __init__(self, info: ModuleInfo, run: Callable[[Sequence[Any]], list[Array]]) -> None:
+    def __init__(
+        self, info: ModuleInfo, run: Callable[[Sequence[Any], Targets], list[Array]]
+    ) -> None:
         self._info = info
         self._run = run
         self._inputs: list[Array | tvm_ffi.Tensor | None] = [None] * len(info.inputs)
-        self._targets: list[Array | None] = [None] * len(info.outputs)
+        self._targets: dict[int, Target] = {}
         self._outputs: list[Array] = []
 
     def bind_input(self, key: Key, value: Any, *, copy: bool | None = None) -> None:
@@ -45,22 +49,41 @@ class IOBinding:
             array = shared(info, array)
         self._inputs[index] = array.copy() if copy and isinstance(array, np.ndarray) else array
 
-    def bind_output(self, key: Key, out: Any = None) -> None:
+    def bind_output(self, key: Key, out: Any = None, *, copy: bool | None = None) -> None:
         """Have every run write an output into ``out``; a new array without one.
 
-        ``out`` is an array of NumPy, or of torch and others over CPU memory. Raises ShapeError
-        where it has another shape or type, or cannot be written.
+        ``out`` is an array of NumPy, or of torch and others over CPU memory. The network computes
+        into it if it is contiguous, aligned to 64 bytes, apart from all inputs and other outputs,
+        and if the network has no open batch and returns no input, weight or part of a tensor. Else
+        each run copies; ``copy=False`` refuses it instead (ShapeError, here or at the run).
+
+        Raises ShapeError where ``out`` has another shape or type, or cannot be written.
         """
         index = find(key, self._info.outputs, "output")
         if out is None:
-            self._targets[index] = None
+            self._targets.pop(index, None)
             return
-        info = self._info.outputs[index]
-        array = out if isinstance(out, np.ndarray) else np.from_dlpack(out)
-        check(info, array.shape, str(array.dtype), "output")
-        if not array.flags.writeable:
-            raise ShapeError(f"output {info.name!r} cannot be written to a read-only array")
-        self._targets[index] = array
+        target = target_of(self._info.outputs[index], out, direct=copy is False)
+        if copy:
+            target = Target(target.array, None)
+        self._targets[index] = target
+
+    def input_array(self, key: Key, shape: Sequence[int] | None = None) -> Array:
+        """New memory for an input, bound, that every run reads where it is: write the input there.
+
+        ``shape`` is needed where the network takes several.
+        """
+        index = find(key, self._info.inputs, "input")
+        array = _new(self._info.inputs[index], shape, "input")
+        self.bind_input(index, array, copy=False)
+        return array
+
+    def output_array(self, key: Key, shape: Sequence[int] | None = None) -> Array:
+        """New memory for an output, bound; a run computes into it where `bind_output` says so."""
+        index = find(key, self._info.outputs, "output")
+        array = _new(self._info.outputs[index], shape, "output")
+        self.bind_output(index, array)
+        return array
 
     def run(self) -> None:
         """Run once. Raises SessionError for an input that was never bound."""
@@ -69,10 +92,10 @@ class IOBinding:
             if value is None:
                 raise SessionError(f"no value is bound to input {info.name!r}: call bind_input()")
             values.append(value)
-        found = self._run(values)
+        found = self._run(values, dict(self._targets))
         self._outputs = [
-            array if target is None else _written(info.name, array, target)
-            for info, array, target in zip(self._info.outputs, found, self._targets, strict=True)
+            _written(info.name, array, self._targets.get(number))
+            for number, (info, array) in enumerate(zip(self._info.outputs, found, strict=True))
         ]
 
     def outputs(self) -> dict[str, Array]:
@@ -83,10 +106,21 @@ class IOBinding:
         return dict(zip(names, self._outputs, strict=True))
 
 
-def _written(name: str, array: Array, target: Array) -> Array:
-    if array.shape != target.shape:  # an open extent came out otherwise than the array has it
+def _new(info: TensorInfo, shape: Sequence[int] | None, kind: str) -> Array:
+    if shape is None and OPEN in info.shape:
+        raise ShapeError(f"{kind} {info.name!r} is {info.shape_text}: say its shape")
+    wanted = tuple(info.shape if shape is None else shape)
+    check(info, wanted, info.dtype, kind)
+    return as_array(zeros(wanted, info.dtype))
+
+
+def _written(name: str, array: Array, target: Target | None) -> Array:
+    if target is None or array is target.array:
+        return array
+    if array.shape != target.array.shape:  # an open extent came out otherwise than bound
         raise ShapeError(
-            f"output {name!r} is {list(array.shape)} now, and {list(target.shape)} is bound to it"
+            f"output {name!r} is {list(array.shape)} now, and {list(target.array.shape)} is bound "
+            "to it"
         )
-    np.copyto(target, array)
-    return target
+    np.copyto(target.array, array)
+    return target.array

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from numbers import Integral
 
-from tvm_neocpu.core.cpu import allowed_cpus, physical_cores
+from tvm_neocpu.core.cores import allowed_cpus, physical_cores
 from tvm_neocpu.core.errors import SessionError
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.runtime.threads import TooManyThreadsWarning, one_of_each_core

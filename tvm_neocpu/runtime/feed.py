@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import ShapeError, first_line
 from tvm_neocpu.runtime.cores import use_here
-from tvm_neocpu.runtime.functions import Function, Functions, Shapes
+from tvm_neocpu.runtime.functions import Functions, Shapes
 from tvm_neocpu.runtime.inputs import check, tensor_over
 from tvm_neocpu.runtime.machine import flat
 from tvm_neocpu.runtime.module_info import TensorInfo
+from tvm_neocpu.runtime.output_targets import Extent, Targets, extent, written_directly
 from tvm_neocpu.runtime.pace import Pace
 from tvm_neocpu.runtime.tensors import as_array, is_plain, zeros
 
@@ -71,16 +72,30 @@ class Feed:
         self._first: dict[str, list[tvm_ffi.Tensor]] = {}
         self._constants: dict[str, frozenset[int]] = {}
 
-    def run(self, values: Sequence[Array | tvm_ffi.Tensor]) -> list[Array]:
+    def run(
+        self, values: Sequence[Array | tvm_ffi.Tensor], targets: Targets | None = None
+    ) -> list[Array]:
         """The outputs, each in memory of its own that nothing else writes.
 
-        Raises ShapeError where the library has no code for the shapes.
+        An output whose target can be written by the network itself is that target's array. Raises
+        ShapeError where the library has no code for the shapes, and for a target that has to be
+        written directly and cannot be.
         """
         shapes = tuple(tuple(map(int, value.shape)) for value in values)
         function = self._functions.find(shapes)
         tensors = [self._tensor(index, value) for index, value in enumerate(values)]
-        result = self._timed(shapes, lambda: function.run(*tensors))
-        return self._own(function, tensors, flat(result))
+        taken = [extent(tensor) for tensor in tensors]
+        direct = written_directly(function, taken, targets) if targets else {}
+        if not direct or function.into is None:
+            result = self._timed(shapes, lambda: function.run(*tensors))
+            return self._own(function.entry.function, taken, flat(result), {})
+        entry, into = function.entry, function.into
+        places = [
+            direct[number].tensor if number in direct else _new(entry.outputs[number])
+            for number in entry.written
+        ]
+        result = self._timed(shapes, lambda: into(*tensors, *places))
+        return self._own(entry.into, taken, flat(result), direct)
 
     def _timed(self, shapes: Shapes, run: Callable[[], Any]) -> Any:
         """Run on as many threads as calls of these shapes are fastest with now."""
@@ -114,20 +129,25 @@ class Feed:
 
     def _own(
         self,
-        function: Function,
-        inputs: Sequence[tvm_ffi.Tensor],
+        name: str,
+        inputs: Sequence[Extent],
         outputs: Sequence[tvm_ffi.Tensor],
+        direct: Targets,
     ) -> list[Array]:
         """Arrays over the outputs' memory, and copies of those that share it with an input, with
         a weight, or with each other: a network may return what it was given.
+
+        ``name`` is the function's; ``direct`` are the targets that it wrote.
         """
-        name = function.entry.function
         constants = self._constants.get(name)
         if constants is None:
             first = self._first.pop(name, None)
             if first is None:
                 self._first[name] = list(outputs)
-                return [as_array(tensor).copy() for tensor in outputs]
+                return [
+                    direct[index].array if index in direct else as_array(tensor).copy()
+                    for index, tensor in enumerate(outputs)
+                ]
             # The first outputs are alive still: who has their memory is no new tensor.
             constants = frozenset(
                 index
@@ -135,20 +155,23 @@ class Feed:
                 if one.data_ptr() == other.data_ptr()
             )
             self._constants[name] = constants
-        taken = [_extent(tensor) for tensor in inputs]
+        taken = list(inputs)
         arrays = []
         for index, tensor in enumerate(outputs):
+            if index in direct:
+                arrays.append(direct[index].array)
+                taken.append(direct[index].extent)
+                continue
             array = as_array(tensor)
             start = tensor.data_ptr()
             shares = any(low <= start < high for low, high in taken)
             arrays.append(array.copy() if shares or index in constants else array)
-            taken.append(_extent(tensor))
+            taken.append(extent(tensor))
         return arrays
 
 
-def _extent(tensor: tvm_ffi.Tensor) -> tuple[int, int]:
-    start = tensor.data_ptr()
-    return start, start + as_array(tensor).nbytes
+def _new(info: TensorInfo) -> tvm_ffi.Tensor:
+    return zeros(info.shape, info.dtype)
 
 
 def _as_array(info: TensorInfo, value: Any) -> Array:

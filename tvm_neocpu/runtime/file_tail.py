@@ -15,16 +15,21 @@ import json
 import mmap
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import tvm_ffi
+from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
+from tvm_neocpu.runtime.tensors import as_array, zeros
+
+if TYPE_CHECKING:
+    from tvm_neocpu.core.weight_transform import WeightTransform
 
 MARK = b"NEOCPU-3"
 # Mark, bytes of code, start and bytes of weights, start and bytes of the table, CRC of the weights,
@@ -41,11 +46,15 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True)
 class Weight:
-    """Where a weight's bytes are, from the start of all weights on, and what they are."""
+    """Where a weight's bytes are, from the start of all weights on, and what they are.
+
+    With a ``transform`` these are (kernels, taps) of Winograd's, which the loader transforms.
+    """
 
     offset: int
     shape: tuple[int, ...]
     dtype: str
+    transform: WeightTransform | None = None
 
 
 @dataclass(frozen=True)
@@ -90,7 +99,7 @@ def append_tail(
         target.write(bytes(start + weight.offset - target.tell()))
         target.write(data)
     size = target.tell() - start
-    rows = [[weight.offset, list(weight.shape), weight.dtype] for weight in tail.weights]
+    rows = [_row(weight) for weight in tail.weights]
     table = json.dumps(
         {
             "info": asdict(tail.info),
@@ -136,7 +145,8 @@ def read_tail(path: Path, check_weights: bool = False) -> Tail | None:
 def map_weights(path: Path, tail: Tail) -> list[tvm_ffi.Tensor]:
     """The weights as tensors over the mapped file; they live as long as the tensors.
 
-    Pages are read when they are first used, and all processes that map the file share them.
+    Pages are read when they are first used, and all processes that map the file share them. Weights
+    with a transform are computed now, into memory of this process.
     """
     if not tail.weights:
         return []
@@ -149,8 +159,18 @@ def map_weights(path: Path, tail: Tail) -> list[tvm_ffi.Tensor]:
         kind = np.dtype(weight.dtype)
         count = int(np.prod(weight.shape, dtype=np.int64)) * kind.itemsize
         at = start + weight.offset
-        tensors.append(tvm_ffi.from_dlpack(whole[at : at + count].view(kind).reshape(weight.shape)))
+        stored = whole[at : at + count].view(kind).reshape(weight.shape)
+        is_used_so = weight.transform is None
+        tensors.append(tvm_ffi.from_dlpack(stored) if is_used_so else _transformed(weight, stored))
     return tensors
+
+
+def _transformed(weight: Weight, taps: NDArray[Any]) -> tvm_ffi.Tensor:
+    assert weight.transform is not None, "a weight that is stored as it is used is mapped"
+    packed = weight.transform.packed(taps)
+    tensor = zeros(packed.shape, weight.transform.dtype)
+    np.copyto(as_array(tensor), packed)
+    return tensor
 
 
 # Writing is allowed, and would copy the page: DLPack knows no memory that cannot be written.
@@ -202,11 +222,31 @@ def _tail(text: bytes, path: Path) -> Tail:
     try:
         table: dict[str, Any] = json.loads(text)
         info = info_from_json(json.dumps(table["info"]), str(path))
-        weights = tuple(Weight(at, tuple(shape), dtype) for at, shape, dtype in table["weights"])
+        weights = tuple(map(_weight, table["weights"]))
         taken = {name: tuple(found) for name, found in table["taken"].items()}
         return Tail(info, weights, taken, str(table["weights_file"]))
     except (ValueError, KeyError, TypeError) as error:
         raise ModuleFileError(f"cannot load {path}: its description is damaged") from error
+
+
+def _row(weight: Weight) -> list[Any]:
+    row: list[Any] = [weight.offset, list(weight.shape), weight.dtype]
+    return row if weight.transform is None else [*row, asdict(weight.transform)]
+
+
+def _weight(row: Sequence[Any]) -> Weight:
+    at, shape, dtype, *transform = row
+    made = None
+    if transform:
+        from tvm_neocpu.core.weight_transform import WeightTransform  # 3 ms, and few files need it
+
+        fields = {
+            name: tuple(map(tuple, value)) if name in ("down", "across") else value
+            for name, value in transform[0].items()
+        }
+        lists = {name: tuple(fields[name]) for name in ("blocks", "order")}
+        made = WeightTransform(**{**fields, **lists})
+    return Weight(at, tuple(shape), dtype, made)
 
 
 def _check_weights(path: Path, tail: Tail, places: Places, check_all: bool) -> None:

@@ -55,10 +55,10 @@ class Library:
         with self._compiling:
             return self._known(shapes) or self._compiled(shapes)
 
-    def weights_of(self, module: tvm_ffi.Module, entry: Entry) -> Sequence[tvm_ffi.Tensor]:
-        """What a function takes after its inputs; nothing where weights are constants."""
+    def weights_of(self, module: tvm_ffi.Module, function: str) -> Sequence[tvm_ffi.Tensor]:
+        """What a function takes as its last arguments; nothing where weights are constants."""
         is_first = module.same_as(self._parts[0][0])
-        return self.weights.get(entry.function, ()) if is_first else ()
+        return self.weights.get(function, ()) if is_first else ()
 
     def after_fork_in_child(self) -> None:
         """The thread that was compiling, if any, does not exist in the child."""
@@ -95,11 +95,16 @@ class Library:
 
 @dataclass(frozen=True)
 class Function:
-    """A function of the library: its machine, its description, and itself."""
+    """A function of the library: its machine, its description, and itself.
+
+    ``into`` takes tensors for the outputs ``entry.written`` behind the inputs; ``None`` where the
+    library has no such function.
+    """
 
     machine: Machine
     entry: Entry
     run: Callable[..., Any]
+    into: Callable[..., Any] | None = None
 
 
 class Functions:
@@ -117,9 +122,12 @@ class Functions:
             machine = self._machine(module)
             if len(self._found) >= _REMEMBERED:
                 self._found.clear()
-            run = machine[entry.function]
-            weights = self._library.weights_of(module, entry)
-            self._found[shapes] = Function(machine, entry, _bound(run, weights))
+            weights = self._library.weights_of(module, entry.function)
+            into = None
+            if entry.into:
+                into = _bound(machine[entry.into], self._library.weights_of(module, entry.into))
+            run = _bound(machine[entry.function], weights)
+            self._found[shapes] = Function(machine, entry, run, into)
         return self._found[shapes]
 
     def _machine(self, module: tvm_ffi.Module) -> Machine:

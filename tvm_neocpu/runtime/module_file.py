@@ -6,19 +6,15 @@ function of a second executable returns.
 
 from __future__ import annotations
 
-import os
-import tarfile
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import tvm_ffi
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.runtime.binary import check_library, check_object, library_size
+from tvm_neocpu.runtime.binary import check_library, library_size
 from tvm_neocpu.runtime.file_tail import Tail, map_weights, read_tail
-from tvm_neocpu.runtime.linker import link
 from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
 from tvm_neocpu.runtime.quiet import silent_stderr
@@ -104,44 +100,10 @@ def _load_linked(library: Path, shown: Path) -> tvm_ffi.Module:
 
 def _load_tar(path: Path) -> tvm_ffi.Module:
     """Link the archive's objects in a directory of their own, and load the result."""
-    with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
-        objects = _unpack(path, Path(folder))
-        for item in objects:
-            check_object(item, path)
-        library = Path(folder) / "linked.so"
-        link(str(library), [str(item) for item in objects], f"load {path}")
+    from tvm_neocpu.runtime.object_archive import linked_objects  # most files are no archives
+
+    with linked_objects(path) as library:
         return _load_linked(library, path)
-
-
-def _unpack(path: Path, folder: Path) -> list[Path]:
-    objects = []
-    try:
-        with tarfile.open(path) as archive:
-            for member in _object_members(archive):
-                target = folder / Path(member.name).name
-                content = archive.extractfile(member)
-                assert content is not None, "regular files have content"
-                target.write_bytes(content.read())
-                objects.append(target)
-            _check_end(archive, path)
-    except tarfile.TarError as error:
-        raise ModuleFileError(f"cannot load {path}: it is no tar file, or truncated") from error
-    except (OSError, EOFError) as error:
-        raise ModuleFileError(f"cannot load {path}: {first_line(error)}") from error
-    if not objects:
-        raise ModuleFileError(f"cannot load {path}: not exported by tvm_neocpu, no objects in it")
-    return objects
-
-
-def _check_end(archive: tarfile.TarFile, path: Path) -> None:
-    """Refuse an archive without its two last blocks: it was cut between two members."""
-    assert archive.fileobj is not None, "an open archive has a file"
-    if archive.fileobj.seek(0, os.SEEK_END) < archive.offset + 2 * tarfile.BLOCKSIZE:
-        raise ModuleFileError(f"cannot load {path}: it is truncated")
-
-
-def _object_members(archive: tarfile.TarFile) -> Iterable[tarfile.TarInfo]:
-    return (item for item in archive.getmembers() if item.isfile() and item.name.endswith(".o"))
 
 
 def info_part(module: tvm_ffi.Module) -> tvm_ffi.Module | None:

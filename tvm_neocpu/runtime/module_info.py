@@ -47,11 +47,15 @@ class Entry:
     """A compiled function and the tensors that it takes and gives.
 
     ``OPEN`` is the first extent only, and it is one and the same number in all of them: the batch.
+    ``into`` is the function that computes the same and takes tensors for the outputs ``written``
+    behind its inputs; empty where there is none.
     """
 
     function: str
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+    into: str = ""
+    written: tuple[int, ...] = ()
 
     def takes(self, shapes: Sequence[Sequence[int] | None]) -> bool:
         """Whether it computes inputs of these shapes; ``None`` is one that may have any."""
@@ -139,7 +143,13 @@ def _info_from(fields: dict[str, Any]) -> ModuleInfo:
     inputs, outputs = _tensors_from(fields["inputs"]), _tensors_from(fields["outputs"])
     features = tuple(fields["features"])
     entries = tuple(
-        Entry(row["function"], _tensors_from(row["inputs"]), _tensors_from(row["outputs"]))
+        Entry(
+            row["function"],
+            _tensors_from(row["inputs"]),
+            _tensors_from(row["outputs"]),
+            row.get("into", ""),  # what was written before has none
+            tuple(row.get("written", ())),
+        )
         for row in fields.get("entries", ())
     )
     read = {"inputs": inputs, "outputs": outputs, "features": features, "entries": entries}

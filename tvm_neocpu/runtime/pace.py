@@ -9,7 +9,6 @@ times of calls alone.
 from __future__ import annotations
 
 from collections import deque
-from statistics import median
 
 # Calls whose median counts, and calls of a trial.
 RECENT, TRIAL = 5, 3
@@ -82,14 +81,19 @@ class Pace:
         return len(times) >= RECENT and self._now() > SLOWER * min(times)
 
     def _now(self) -> float:
-        return median(list(self._times[self._at])[-RECENT:])
+        return _middle(list(self._times[self._at])[-RECENT:])
 
     def _end_trial(self) -> None:
         assert self._trial is not None, "a trial ends that has begun"
-        if median(self._tried) < FASTER * self._now():
+        if _middle(self._tried) < FASTER * self._now():
             self._at, self._wait, self._deeper = self._trial, MIN_WAIT, 0
             self._times[self._at].extend(self._tried)
         else:
             self._wait = min(2 * self._wait, MAX_WAIT)
             self._deeper += 1
         self._trial, self._tried, self._since = None, [], 0
+
+
+def _middle(times: list[float]) -> float:
+    """The median of an odd number; `statistics`, which every session would import, takes 3 ms."""
+    return sorted(times)[len(times) // 2]

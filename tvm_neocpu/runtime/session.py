@@ -25,7 +25,6 @@ from tvm_neocpu.runtime.functions import Functions
 from tvm_neocpu.runtime.inputs import Key, find
 from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
 from tvm_neocpu.runtime.streams import Streams
-from tvm_neocpu.runtime.throughput import best_split
 
 Array = NDArray[Any]
 HINTS = ("latency", "throughput")
@@ -117,7 +116,9 @@ class CompiledSession:
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs that are bound once, for many runs."""
-        return IOBinding(self.info, lambda values: self._streams.call(lambda f: f.run(values)))
+        return IOBinding(
+            self.info, lambda values, to: self._streams.call(lambda feed: feed.run(values, to))
+        )
 
     def run_with_iobinding(self, binding: IOBinding) -> None:
         """``binding.run()``, as ONNX Runtime spells it."""
@@ -182,5 +183,7 @@ class CompiledSession:
             return groups_of(positive_count("streams", streams))
         if hint == "latency":
             return groups_of(1)
+        from tvm_neocpu.runtime.throughput import best_split  # few sessions need it
+
         count = best_split(total, lambda count: self._start(groups_of(count)), self.info)
         return groups_of(count)

@@ -47,17 +47,17 @@ def zeros(shape: Sequence[int], dtype: str) -> tvm_ffi.Tensor:
 def as_array(tensor: tvm_ffi.Tensor) -> NDArray[Any]:
     """The tensor's own memory as an array, of any type."""
     try:
-        return np.from_dlpack(tensor)
+        return _writeable(np.from_dlpack(tensor))
     except (RuntimeError, BufferError):
         kind = numpy_dtype(str(tensor.dtype))
         plain = _seen_as(tensor, np.dtype(_SEEN_AS[kind.itemsize]).name)
-        return np.from_dlpack(plain).view(kind)
+        return _writeable(np.from_dlpack(plain)).view(kind)
 
 
 def view_of(tensor: tvm_ffi.Tensor) -> NDArray[Any] | None:
     """The memory as an array; ``None`` for a type that NumPy's DLPack lacks, such as bfloat16."""
     try:
-        return np.from_dlpack(tensor)
+        return _writeable(np.from_dlpack(tensor))
     except (RuntimeError, BufferError):
         return None
 
@@ -66,6 +66,20 @@ def is_plain(tensor: tvm_ffi.Tensor) -> bool:
     """Whether generated code can read or write it: in CPU memory, contiguous, aligned."""
     on_cpu = tensor.device.dlpack_device_type() == cpu().dlpack_device_type()
     return on_cpu and tensor.is_contiguous() and tensor.data_ptr() % ALIGNMENT == 0
+
+
+class _Memory:
+    """The memory of an array, which it keeps alive, to be written."""
+
+    def __init__(self, array: NDArray[Any]) -> None:
+        self._array = array
+        place, _ = array.__array_interface__["data"]
+        self.__array_interface__ = {**array.__array_interface__, "data": (place, False)}
+
+
+def _writeable(array: NDArray[Any]) -> NDArray[Any]:
+    """A tensor's array, also from NumPy 1.26 to 2.3, which take it for read-only."""
+    return array if array.flags.writeable else np.asarray(_Memory(array))
 
 
 def _seen_as(tensor: tvm_ffi.Tensor, dtype: str) -> tvm_ffi.Tensor:

@@ -12,7 +12,7 @@ import os
 import warnings
 from collections.abc import MutableMapping
 
-from tvm_neocpu.core.cpu import allowed_cpus, core_key, physical_cores
+from tvm_neocpu.core.cores import allowed_cpus, core_key, physical_cores
 from tvm_neocpu.core.plural import plural
 
 COUNT = "TVM_NUM_THREADS"

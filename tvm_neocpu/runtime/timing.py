@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median, pstdev
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -16,11 +17,11 @@ class BenchmarkResult:
 
     @property
     def mean(self) -> float:
-        return fmean(self.results)
+        return float(np.mean(self.results))
 
     @property
     def median(self) -> float:
-        return median(self.results)
+        return float(np.median(self.results))
 
     @property
     def min(self) -> float:
@@ -32,7 +33,7 @@ class BenchmarkResult:
 
     @property
     def std(self) -> float:
-        return pstdev(self.results)
+        return float(np.std(self.results))
 
     def __str__(self) -> str:
         names = ("mean", "median", "max", "min", "std")

@@ -1,14 +1,14 @@
 """What LLVM does not tell about a CPU: caches, issue widths and bandwidths of CPUs not at hand.
 
 A family holds only the fields in which it differs from the defaults of :class:`core.cpu.Cpu`; a
-CPU without a line here has all the defaults. :func:`origin_of` says where a figure comes from:
+CPU without a line here has all the defaults. :func:`source_of` says where a figure comes from:
 
-- *vendor*: sizes of L1 and L2, issue widths and latencies, from the vendors' optimisation guides
-  (Intel 64 and IA-32 Architectures Optimization Reference Manual; AMD Software Optimization Guides
-  for Family 17h, 19h and 1Ah; Arm Software Optimization Guides of each core);
+- *vendor*: sizes of L1 and L2, issue widths and latencies, from the guides in :data:`GUIDES`;
+- *published*: what others measured or wrote down, on the machine that :data:`PUBLISHED` names;
+- *compiled*: seen in the code that LLVM writes for the core;
 - *measured*: by `calibrate` or in networks, on the machine that :data:`MEASURED` names;
-- *guess*: all others. These are clocks, L3 sizes (what a cloud instance usually shows) and the
-  bandwidths of 22 families, which share the defaults: nobody measured them.
+- *guess*: all others. Most are bandwidths: they depend on the memory that a board has, and nobody
+  measured them as `calibrate` would (a single core that streams, all cores that share).
 
 `python -m tvm_neocpu.calibrate` replaces all but the sizes of L1 and L2 by what the machine shows.
 """
@@ -84,10 +84,10 @@ FAMILIES: dict[str, Family] = {
     "cortex-a72": family(l3=1 * MIB, ghz=1.5, fma_per_cycle=1, load_per_cycle=1, fma_latency=7),
     "cortex-a76": family(l1=64 * KIB, l2=512 * KIB, l3=2 * MIB, ghz=2.4),
     # LLVM's model of this core keeps one pixel more in registers than those of its siblings do.
-    "neoverse-n1": family(_NEOVERSE, spare_registers=2),
+    "neoverse-n1": family(_NEOVERSE, l2_bytes_per_cycle=19.3, spare_registers=2),
     "neoverse-n2": _NEOVERSE,
-    "neoverse-v1": family(_NEOVERSE, fma_per_cycle=4, load_per_cycle=3),
-    "neoverse-v2": family(_NEOVERSE, l2=2 * MIB, fma_per_cycle=4, load_per_cycle=3),
+    "neoverse-v1": family(_NEOVERSE, ghz=2.6, fma_per_cycle=4, load_per_cycle=3),
+    "neoverse-v2": family(_NEOVERSE, l2=2 * MIB, l3=36 * MIB, fma_per_cycle=4, load_per_cycle=3),
     "apple-m1": family(l1=128 * KIB, l2=12 * MIB, ghz=3.2, fma_per_cycle=4, load_per_cycle=3),
 }
 _BANDWIDTHS = frozenset(
@@ -98,6 +98,46 @@ MEASURED: dict[str, tuple[str, frozenset[str]]] = {
     "znver3": ("EPYC Milan, 2 cores of a virtual machine", _BANDWIDTHS | {"l2_bytes_per_cycle"}),
     "znver5": ("AMD EPYC of Zen 5, 2 cores of a virtual machine", _BANDWIDTHS),
 }
+# LLVM's name -> the guide that its sizes of L1 and L2, issue widths and latencies are from. Of the
+# Cortex-A53 and of Apple's cores no vendor published one.
+_INTEL = "Intel 64 and IA-32 Architectures Optimization Reference Manual"
+_AMD = "AMD Software Optimization Guide for Family"
+_ARM = "Arm Software Optimization Guide,"
+GUIDES: dict[str, str] = {
+    **dict.fromkeys(("haswell", "broadwell", "skylake", "skylake-avx512"), _INTEL),
+    **dict.fromkeys(("cascadelake", "cooperlake", "icelake-client", "icelake-server"), _INTEL),
+    **dict.fromkeys(("sapphirerapids", "emeraldrapids", "graniterapids"), _INTEL),
+    **dict.fromkeys(("znver1", "znver2"), f"{_AMD} 17h"),
+    **dict.fromkeys(("znver3", "znver4"), f"{_AMD} 19h"),
+    "znver5": f"{_AMD} 1Ah",
+    "cortex-a55": f"{_ARM} Cortex-A55",
+    "cortex-a510": f"{_ARM} Cortex-A510",
+    "cortex-a72": f"{_ARM} Cortex-A72",
+    "cortex-a76": f"{_ARM} Cortex-A76",
+    "neoverse-n1": f"{_ARM} Neoverse N1",
+    "neoverse-n2": f"{_ARM} Neoverse N2",
+    "neoverse-v1": f"{_ARM} Neoverse V1",
+    "neoverse-v2": f"{_ARM} Neoverse V2",
+}
+_GRAVITON2 = "AWS Graviton2, en.wikichip.org/wiki/annapurna_labs/alpine/alc12b00"
+_GRAVITON3 = "AWS Graviton3, en.wikichip.org/wiki/AWS_Graviton3"
+_GRAVITON4 = "AWS Graviton4, chipsandcheese.com, Arm's Neoverse V2 in AWS's Graviton 4"
+_APPLE_M1 = "Mac mini of 2020, anandtech.com/show/16252"
+_N1_DIVE = "chipsandcheese.com, 22 October 2021, Deep Diving Neoverse N1"
+# LLVM's name -> figure -> who says so, and of which machine.
+PUBLISHED: dict[str, dict[str, str]] = {
+    "znver1": {"fma_latency": "en.wikichip.org/wiki/amd/microarchitectures/zen"},
+    "znver2": {"l2_bytes_per_cycle": f"Ryzen 9 3950X, {_N1_DIVE} (31.6)"},
+    "neoverse-n1": {
+        "ghz": _GRAVITON2,
+        "l3": _GRAVITON2,
+        "l2_bytes_per_cycle": f"Ampere Altra, {_N1_DIVE}",
+    },
+    "neoverse-v1": {"ghz": _GRAVITON3, "l3": _GRAVITON3},
+    "neoverse-v2": {"l3": _GRAVITON4},
+    "apple-m1": {"ghz": _APPLE_M1, "l2": _APPLE_M1},
+}
+_COMPILED = frozenset(("spare_registers",))
 _VENDOR = frozenset(("l1", "l2", "fma_per_cycle", "load_per_cycle", "fma_latency"))
 # LLVM's other names of the same CPUs.
 _SPELLINGS = {"skx": "skylake-avx512", "core-avx2": "haswell"}
@@ -115,7 +155,23 @@ def with_family(cpu: Cpu) -> Cpu:
 
 
 def origin_of(name: str, figure: str) -> str:
-    """Where a CPU's figure comes from: ``vendor``, ``measured`` or ``guess``."""
+    """Where a CPU's figure comes from: see the list above."""
     if figure in MEASURED.get(name, ("", frozenset()))[1]:
         return "measured"
-    return "vendor" if name in FAMILIES and figure in _VENDOR else "guess"
+    if figure in PUBLISHED.get(name, {}):
+        return "published"
+    if figure in _COMPILED and figure in FAMILIES.get(name, {}):
+        return "compiled"
+    return "vendor" if name in GUIDES and figure in _VENDOR else "guess"
+
+
+def source_of(name: str, figure: str) -> str:
+    """Who says a CPU's figure, and of which machine; empty for a guess."""
+    found = {
+        "measured": lambda: MEASURED[name][0],
+        "published": lambda: PUBLISHED[name][figure],
+        "vendor": lambda: GUIDES[name],
+        "compiled": lambda: f"LLVM's code for {name}",
+        "guess": lambda: "",
+    }
+    return found[origin_of(name, figure)]()

@@ -42,6 +42,7 @@ from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
 from tvm_neocpu.tuning.in_network.rounds import Rounds
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong
+from tvm_neocpu.tuning.in_network.workers import INCUMBENT
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 from tvm_neocpu.tuning.seating import Choices, make_tuners, seated
@@ -50,7 +51,8 @@ from tvm_neocpu.tuning.tasks import tasks_of, with_operators
 # What is known so far -> a plan for the graph.
 Search = Callable[[History], Plan]
 
-# In builds of the start: the proof begins anew, contenders are made of kernels that are there.
+# In builds of the start without its kernels, which are kept on disk: the proof begins anew,
+# contenders are built by processes that are there.
 PROOF_BUILDS, CONTENDER_BUILDS, PROOF_SECONDS = 1.1, 0.5, 8.0
 # How often the search may ask for what its plan takes unmeasured.
 QUESTIONS = 12
@@ -104,7 +106,9 @@ class TuningSession:
                 starting = pool.submit(workers.start, replace(self.incumbent, groups=()))
                 tuners = make_tuners(tasks, self.choices, self.known, self.cpu)
                 starting.result()
-            self._startup = time.monotonic() - self._start
+            startup = time.monotonic() - self._start
+            kept: float = workers.ask(0, "kept_seconds", INCUMBENT)
+            self._rebuild = max(0.0, startup - kept)
             self._board = seated(
                 tasks,
                 tuners,
@@ -168,11 +172,11 @@ class TuningSession:
 
     def _time_for_rounds(self) -> float:
         """Seconds left before contenders must be built."""
-        return self._left() - self._startup * CONTENDER_BUILDS - self._proof_seconds()
+        return self._left() - self._rebuild * CONTENDER_BUILDS - self._proof_seconds()
 
     def _proof_seconds(self) -> float:
         """What a proof takes at least."""
-        return self._startup * PROOF_BUILDS + PROOF_SECONDS
+        return self._rebuild * PROOF_BUILDS + PROOF_SECONDS
 
     def _left(self) -> float:
         if self.seconds is None:

@@ -11,6 +11,7 @@ from tvm_neocpu.contrib.peers.compare import (
     TOLERANCE,
     Timing,
     compare,
+    excuse_saturation,
     largest_error,
 )
 
@@ -58,6 +59,19 @@ def test_small_errors_are_tolerated() -> None:
     assert Timing((0.1,), NAN).differs
 
 
+def test_saturation_excuses_peers_up_to_twice_the_references_error() -> None:
+    timings = {
+        "ours": Timing((0.1,), 0.07, 0.02),
+        "first": Timing((0.1,), 0.05, INF),
+        "close": Timing((0.1,), 0.01, 0.02),
+        "other": Timing((0.1,), 0.09, 0.02),
+        "broken": Timing((0.1,), 0.11, 0.02),
+    }
+    found = excuse_saturation(timings, "first", "ours")
+    assert [name for name, timing in found.items() if timing.differs] == ["ours", "broken"]
+    assert [name for name, timing in found.items() if timing.saturates] == ["other"]
+
+
 def test_the_reference_is_the_last_runner_unless_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAUSE_SECONDS", 0)
     runners = {"ours": Fake(1, 2), "first": Fake(1, 2), "last": Fake(1, 4)}
@@ -97,5 +111,5 @@ def test_what_is_tiny_is_compared_as_if_something_larger_were_in_it() -> None:
     found, reference = [np.array([4e-7, 1e-7])], [np.array([4e-7, 2e-7])]
     assert largest_error(found, reference) == pytest.approx(0.25)
     assert largest_error(found, reference, SMALLEST_SCALE) <= TOLERANCE
-    assert largest_error([np.array([3e-4])], [np.array([2e-4])], SMALLEST_SCALE) > TOLERANCE
+    assert largest_error([np.array([2.01e-4])], [np.array([2e-4])], SMALLEST_SCALE) > TOLERANCE
     assert largest_error([np.array([2.0])], [np.array([1.0])], SMALLEST_SCALE) == 1

@@ -17,6 +17,7 @@ from tvm_neocpu.contrib.peers.quantised import (
     Expected,
     expected_outputs,
     is_quantised,
+    sums_saturate,
 )
 from tvm_neocpu.core.errors import MissingPackageError, NeoCpuError
 
@@ -92,3 +93,10 @@ def test_engines_are_held_to_what_is_expected_and_the_reference_is_right(
         "other": True,
     }
     assert found["first"].error == 0.5
+
+
+def test_where_sums_saturate() -> None:
+    assert sums_saturate("x86_64", {"avx2", "fma"})
+    assert not sums_saturate("x86_64", {"avx2", "avxvnni"})
+    assert not sums_saturate("aarch64", {"neon"})
+    assert not sums_saturate("x86_64", None)  # nothing is known of such a CPU

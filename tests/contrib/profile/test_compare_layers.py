@@ -106,7 +106,7 @@ def test_all_times_are_in_the_comparison(nodes: OnnxNodes) -> None:
     assert found.ours_elsewhere == pytest.approx(0.003)
     assert found.theirs_elsewhere == pytest.approx(0.005)
     assert as_json(found)["layers"][0]["peer_ms"] == pytest.approx(6.0)
-    text = page.render(profile, found)
+    text = page.timed_by(profile, found).sections
     assert '<table id="beside">' in text and "onnxruntime ms" in text
 
 

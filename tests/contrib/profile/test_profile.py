@@ -83,8 +83,8 @@ class Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_is_whole_and_loads_nothing(made: Profile) -> None:
-    text = page.render(made)
+def test_what_the_page_gets_is_whole_and_loads_nothing(made: Profile) -> None:
+    text = page.timed_by(made).sections
     tags = Tags()
     tags.feed(text)
     assert tags.open == [] and tags.links == []
@@ -106,8 +106,11 @@ def test_a_real_network(
         report["explained"] * report["wall_ms"]
     )
     drawn = Path("p.html").read_text()
-    assert drawn.count('class="node"') >= 3  # the convolution, the dense layer, what is between
-    assert re.search(r'fill="hsl.*?>conv<', drawn, re.S) and ">fc<" in drawn
+    assert drawn.count('class="node ') >= 3  # the convolution, the dense layer, what is between
+    assert re.search(r'class="node conv timed".*?--time:hsl.*?>conv<', drawn) and ">fc<" in drawn
+    tags = Tags()
+    tags.feed(drawn)
+    assert tags.open == [] and tags.links == []
     weights_and_maps = 4 * (16 * 8 * 9 + 8 * 36)
     assert max(row["bytes"] for row in operations) >= weights_and_maps
     starts = [row["start_ms"] for row in operations]

@@ -1,4 +1,7 @@
-"""An explanation as one self-contained HTML page, which loads nothing."""
+"""A network's plan, and its times where it was profiled, as one self-contained HTML page.
+
+The page loads nothing.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,12 @@ from tvm_neocpu.contrib.explain import cells, words
 from tvm_neocpu.contrib.explain.as_json import as_json
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.contrib.explain.svg import network_svg
-from tvm_neocpu.contrib.html_page import html_table
+from tvm_neocpu.contrib.explain.timed import Timed
+from tvm_neocpu.contrib.html_page import html_page, html_table
 from tvm_neocpu.core.conv_graph import NodeKind
 from tvm_neocpu.core.fallback import Coverage
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.global_search.network.explain import Explanation
-
-# The page may run its own script and style, and fetch nothing.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
 
 GREY = "#8b949e"
 # Colours legible on light and dark pages. Colour-blind people can tell the first ones apart (after
@@ -39,33 +40,27 @@ PALETTE = (
 _GOLDEN_ANGLE = 137.508
 
 
-def render(network: ExplainedNetwork) -> str:
-    """The page as HTML text."""
+def render(network: ExplainedNetwork, timed: Timed | None = None) -> str:
+    """The page as HTML text; ``timed`` adds what was measured."""
     found = network.explanation
     title = f"{network.name} on {network.cpu}"
     layouts, algorithms = _layout_colours(found), _algorithm_colours(found)
     data = json.dumps(as_json(network)).replace("<", "\\u003c")
-    return f"""<!doctype html>
-<html lang="en" data-colour="layout">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{_POLICY}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)}: layouts and algorithms</title>
-<style>
-{_asset("page.css")}</style>
-</head>
-<body>
-<header>
+    shown = "time" if timed else "layout"
+    modes = "".join(
+        f'<button type="button" data-colours="{mode}" aria-pressed="{str(mode == shown).lower()}">'
+        f"{mode}</button>"
+        for mode in (["time"] if timed else []) + ["layout", "algorithm"]
+    )
+    body = f"""<header>
 <h1>{escape(title)}<small>{plural(network.threads, "thread")}</small></h1>
-{_figures(network)}
+{_figures(network, timed)}
 </header>
 <main>
 <section class="drawing" aria-label="the network">
 <div class="tools">
 <div class="toggle" role="group" aria-label="colours">
-<button type="button" data-colours="layout" aria-pressed="true">layout</button>
-<button type="button" data-colours="algorithm" aria-pressed="false">algorithm</button>
+{modes}
 </div>
 <div class="zoom" role="group" aria-label="size">
 <button type="button" data-zoom="-1" aria-label="smaller">&minus;</button>
@@ -76,10 +71,11 @@ def render(network: ExplainedNetwork) -> str:
 {_legend("algorithm", algorithms)}
 </div>
 <div class="canvas">
-{network_svg(found, layouts, algorithms)}
+{network_svg(found, layouts, algorithms, network.names, timed)}
 </div>
 </section>
 <section class="tables" aria-label="tables">
+{timed.sections if timed else ""}
 {_transforms(found)}
 {_groups(found)}
 {_nodes(network)}
@@ -87,12 +83,15 @@ def render(network: ExplainedNetwork) -> str:
 </section>
 </main>
 <div id="tip" role="tooltip" hidden></div>
-<script id="data" type="application/json">{data}</script>
-<script>
-{_asset("page.js")}</script>
-</body>
-</html>
-"""
+<script id="data" type="application/json">{data}</script>"""
+    about = "times, layouts and algorithms" if timed else "layouts and algorithms"
+    return html_page(
+        f"{title}: {about}",
+        _asset("page.css"),
+        body,
+        _asset("page.js"),
+        f' data-colour="{shown}"',
+    )
 
 
 def _asset(name: str) -> str:
@@ -131,10 +130,10 @@ def _colour(number: int) -> str:
     return f"hsl({number * _GOLDEN_ANGLE % 360:.0f} 60% 50%)"
 
 
-def _figures(network: ExplainedNetwork) -> str:
+def _figures(network: ExplainedNetwork, timed: Timed | None) -> str:
     cards = [
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
-        for name, value, note in _figures_of(network)
+        for name, value, note in [*(timed.figures if timed else ()), *_figures_of(network)]
     ]
     return f'<dl>{"".join(cards)}</dl><p class="origin">chosen by {escape(network.origin)}</p>'
 

@@ -1,23 +1,24 @@
 """The network as an inline SVG.
 
 A box is a node: its upper half has the colour of the layout that the node reads, its lower half
-that of the layout it writes. A diamond on an edge is a layout transform.
+that of the layout it writes. A diamond on an edge is a layout transform. Where the network was
+timed, a box has a third colour, from cold to hot.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from html import escape
-from itertools import pairwise
 
 from tvm_neocpu.contrib.explain import words
+from tvm_neocpu.contrib.explain.frame import edge_path, framed, short_label
 from tvm_neocpu.contrib.explain.layered import Drawing, Link, Point, draw
+from tvm_neocpu.contrib.explain.timed import Timed, TimedNode
 from tvm_neocpu.core.conv_graph import NodeKind
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow, TransformRow
 
 BOX = (226.0, 44.0)
-MARGIN = 16.0
 CORNER = 6.0
 # Max characters of a node's first line; its tooltip has the whole label.
 MAX_LABEL = 30
@@ -26,21 +27,22 @@ NARROW = 120.0
 
 
 def network_svg(
-    found: Explanation, layout_colours: Mapping[str, str], algorithm_colours: Mapping[str, str]
+    found: Explanation,
+    layout_colours: Mapping[str, str],
+    algorithm_colours: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
+    timed: Timed | None = None,
 ) -> str:
-    """The drawing. Each box has both colours as CSS properties; the page's style picks one."""
+    """The drawing. Each box has all colours as CSS properties; the page's style picks one.
+
+    ``names`` are ONNX nodes by the ids of the graph's.
+    """
     links = [(edge.src, edge.dst) for edge in found.graph.edges]
     drawing = draw([row.node.id for row in found.nodes], links, BOX)
-    width, height = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
     rows = {row.node.id: row for row in found.nodes}
     moved = _transforms_by_link(found)
     slowest = max((row.option.seconds for row in found.nodes), default=0.0)
-    parts = [
-        f'<svg id="graph" xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}"'
-        f' height="{height:.0f}" viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}">',
-        f"<title>{escape(plural(len(rows), 'node'))} and the tensors between them</title>",
-        *_edges(drawing, rows, layout_colours, moved),
-    ]
+    parts = list(_edges(drawing, rows, layout_colours, moved))
     for row in found.nodes:
         option = row.option
         colours = {
@@ -49,9 +51,13 @@ def network_svg(
             "algorithm": algorithm_colours[words.algorithm(row.node, option)],
         }
         share = option.seconds / slowest if slowest else 0.0
-        parts.append(_box(row, drawing.centres[row.node.id], colours, share))
+        time = timed.nodes.get(row.node.id) if timed else None
+        if time is not None:
+            colours["time"] = time.colour
+        name = (names or {}).get(row.node.id, "")
+        parts.append(_box(row, drawing.centres[row.node.id], colours, share, name, time))
     parts += _marks(drawing, moved)
-    return "\n".join([*parts, "</svg>"])
+    return framed(drawing, f"{plural(len(rows), 'node')} and the tensors between them", parts)
 
 
 def _transforms_by_link(found: Explanation) -> dict[Link, list[TransformRow]]:
@@ -77,19 +83,14 @@ def _edges(
         )
 
 
-def edge_path(points: tuple[Point, ...]) -> str:
-    """An edge as SVG path data: vertical through each row, an S curve between rows."""
-    steps = [f"M{points[0][0]:.1f} {points[0][1]:.1f}"]
-    for number, ((x, y), (next_x, next_y)) in enumerate(pairwise(points)):
-        if number % 2:
-            steps.append(f"V{next_y:.1f}")
-            continue
-        middle = (y + next_y) / 2
-        steps.append(f"C{x:.1f} {middle:.1f} {next_x:.1f} {middle:.1f} {next_x:.1f} {next_y:.1f}")
-    return "".join(steps)
-
-
-def _box(row: NodeRow, centre: Point, colours: Mapping[str, str], share: float) -> str:
+def _box(
+    row: NodeRow,
+    centre: Point,
+    colours: Mapping[str, str],
+    share: float,
+    name: str,
+    time: TimedNode | None,
+) -> str:
     node, option = row.node, row.option
     is_conv = node.kind is NodeKind.CONV
     width, height = (BOX[0] if is_conv else NARROW), BOX[1]
@@ -100,16 +101,21 @@ def _box(row: NodeRow, centre: Point, colours: Mapping[str, str], share: float) 
     second = words.choice(node, option).replace("->", "→")
     if option.config is not None:
         second += f" · {words.ms(option.seconds)} ms"
+    first = escape(short_label(name or node.label, MAX_LABEL))
+    timed = ""
+    if time is not None:
+        timed = f'<text class="small time" x="{x:.1f}" y="{y + 13:.1f}">{escape(time.text)}</text>'
+    kinds = f"node {node.kind.value}{' timed' if time is not None else ''}"
     return (
-        f'<g class="node {node.kind.value}" data-node="{escape(node.id)}" tabindex="0"'
+        f'<g class="{kinds}" data-node="{escape(node.id)}" tabindex="0"'
         f' style="{style}"><title>{escape(node.label)}</title>'
         f'<rect class="card" {shape}/>'
         f'<path class="reads" d="{_half(left, y, width, height / 2, corner, -1)}"/>'
         f'<path class="writes" d="{_half(left, y, width, height / 2, corner, 1)}"/>'
         f"{_bar(left, top + height, width, share) if is_conv else ''}"
         f'<rect class="rim" {shape}/>'
-        f'<text x="{x:.1f}" y="{y - 6:.1f}">{escape(short_label(node.label))}</text>'
-        f'<text class="small" x="{x:.1f}" y="{y + 13:.1f}">{escape(second)}</text></g>'
+        f'<text x="{x:.1f}" y="{y - 6:.1f}">{first}</text>'
+        f'<text class="small" x="{x:.1f}" y="{y + 13:.1f}">{escape(second)}</text>{timed}</g>'
     )
 
 
@@ -131,12 +137,6 @@ def _bar(left: float, bottom: float, width: float, share: float) -> str:
         f'<rect class="bar" x="{left + CORNER:.1f}" y="{bottom - 3:.1f}"'
         f' width="{length:.1f}" height="3"/>'
     )
-
-
-def short_label(label: str) -> str:
-    """What fits on a box's first line."""
-    label = label.replace("->", "→")
-    return label if len(label) <= MAX_LABEL else label[: MAX_LABEL - 1] + "…"
 
 
 def _marks(drawing: Drawing, moved: Mapping[Link, list[TransformRow]]) -> Iterator[str]:

@@ -8,7 +8,7 @@ an engine may be twice as far away.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ from tvm_neocpu.quantizing.onnx_runs import runner
 
 # Of the largest value: four codes of 255, where ONNX Runtime's ways agree by chance.
 LEAST_TOLERANCE = 4 / 255
+# LLVM's names of the features with which four products of bytes are added in 32 bits.
+_VNNI = {"avx512vnni", "avxvnni", "avxvnniint8"}
 _OPERATORS = (
     "Quantize",
     "Dequantize",
@@ -36,6 +38,11 @@ class Expected:
 
     outputs: list[NDArray[Any]]
     tolerance: float
+
+
+def sums_saturate(arch: str, features: Collection[str] | None) -> bool:
+    """Whether the peers' int8 sums saturate on such a CPU: 16 bits hold two products on x86."""
+    return arch == "x86_64" and features is not None and not _VNNI & set(features)
 
 
 def is_quantised(model: onnx.ModelProto) -> bool:

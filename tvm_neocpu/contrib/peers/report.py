@@ -18,6 +18,8 @@ _MILLI = 1e3
 
 
 WRONG = "wrong"
+# Behind a time: the engine's int8 sums saturate on this CPU, which has no VNNI.
+SATURATES = " (saturates)"
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Comparison:
 
     @property
     def best_peer(self) -> str | None:
-        """The fastest engine that is not ours and whose outputs are right."""
+        """The fastest engine that is not ours and whose outputs are right, or merely saturate."""
         peers = {
             name: timing.median
             for name, timing in self.timings.items()
@@ -101,7 +103,7 @@ def _cell(comparison: Comparison, name: str) -> str:
         return absence.state if absence else "-"
     if name in comparison.differing:
         return WRONG
-    return milliseconds(timing.median)
+    return milliseconds(timing.median) + (SATURATES if timing.saturates else "")
 
 
 def milliseconds(seconds: float) -> str:
@@ -115,7 +117,8 @@ def _as_json(comparison: Comparison) -> dict[str, Any]:
             "median_ms": timing.median * _MILLI,
             "runs_ms": [seconds * _MILLI for seconds in timing.seconds],
             "largest_error": timing.error,
-            "right": not timing.differs,
+            "right": not timing.differs and not timing.saturates,
+            "saturates": timing.saturates,
         }
         for name, timing in comparison.timings.items()
     }

@@ -1,61 +1,64 @@
-"""A profile as one self-contained HTML page: timeline, the network, roofline, tables.
-
-Nothing is loaded.
-"""
+"""What a profile adds to the page of a network's plan: times, timeline, roofline, tables."""
 
 from __future__ import annotations
 
 import math
 from html import escape
 
+from tvm_neocpu.contrib.explain import page
+from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.contrib.explain.page import colours_of
-from tvm_neocpu.contrib.html_page import html_page, html_table
+from tvm_neocpu.contrib.explain.timed import Timed, TimedNode
+from tvm_neocpu.contrib.html_page import html_table
 from tvm_neocpu.contrib.profile import cells
 from tvm_neocpu.contrib.profile.compare_layers import Comparison
-from tvm_neocpu.contrib.profile.heat_map import heat_map
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
 
 _WIDTH, _LINE, _PLOT = 1100.0, 44.0, 360.0
 _MARGIN = 56.0
-_STYLE = """
-body { font: 14px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 1160px; color: #1d2733;
-  background: #fff; }
-svg { width: 100%; height: auto; display: block; }
-text { font-size: 12px; fill: #51606f; }
-table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
-th, td { padding: .2rem .5rem; border-bottom: 1px solid #e3e8ee; text-align: left; }
-.number { text-align: right; }
-.canvas { overflow: auto; max-height: 80vh; }
-.legend span { display: inline-block; width: .8em; height: .8em; margin: 0 .3em 0 1em; }
-@media (prefers-color-scheme: dark) {
-  body { background: #14191f; color: #dfe6ee; } text { fill: #9fb0c0; }
-  th, td { border-color: #2b3540; } }
-"""
 
 
-def render(profile: Profile, beside: Comparison | None = None) -> str:
-    """The page's text; ``beside`` adds a peer's times."""
+def render(network: ExplainedNetwork, profile: Profile, beside: Comparison | None = None) -> str:
+    """The page of the network's plan with the profile's times; ``beside`` adds a peer's."""
+    return page.render(network, timed_by(profile, beside))
+
+
+def timed_by(profile: Profile, beside: Comparison | None = None) -> Timed:
+    """What the page of a plan gets of a profile."""
     colours = colours_of(sorted({row.algorithm for row in profile.rows}), neutral=[PLAIN])
     legend = "".join(
-        f'<span style="background:{colour}"></span>{escape(name)}'
+        f'<li><span style="--swatch:{colour}"></span>{escape(name)}</li>'
         for name, colour in colours.items()
     )
-    title = f"{profile.network} on {profile.cpu}, {profile.threads} threads"
-    body = f"""<h1>{escape(title)}</h1>
-<p>{profile.wall * 1e3:.3f} ms a run; the operations below sum to {profile.explained:.1%} of it,
-{profile.between * 1e3:.3f} ms lie between them. Measured ceilings: {profile.ceilings.peak:.0f}
-GFLOP/s, {profile.ceilings.bandwidth:.1f} GB/s.</p>
-<p class="legend">{legend}</p>
-<h2>Timeline</h2>
+    sections = f"""<h2>Timeline</h2>
+<ul class="legend">{legend}</ul>
 {_timeline(profile, colours)}
-<h2>Network</h2>
-<div class="canvas">{heat_map(profile)}</div>
 <h2>Roofline</h2>
 {_roofline(profile, colours)}
 <h2>Operations</h2>
 {_table(profile)}
 {_comparison(beside) if beside else ""}"""
-    return html_page(title, _STYLE, body)
+    return Timed(_nodes(profile), _figures(profile), sections)
+
+
+def _nodes(profile: Profile) -> dict[str, TimedNode]:
+    """The measured times of the graph's nodes, by their ids."""
+    slowest = max((row.call.seconds for row in profile.rows_of.values()), default=0.0)
+    return {
+        node: TimedNode(
+            f"{row.call.seconds * 1e3:.3f} ms, {row.call.seconds / profile.wall:.1%}",
+            row.call.seconds / slowest if slowest else 0.0,
+        )
+        for node, row in profile.rows_of.items()
+    }
+
+
+def _figures(profile: Profile) -> list[tuple[str, str, str]]:
+    """Name, value and note of each figure."""
+    parts = f"operations sum to {profile.explained:.1%}, {profile.between * 1e3:.3f} ms between"
+    ceilings = profile.ceilings
+    peak, width = f"{ceilings.peak:.0f} GFLOP/s", f"{ceilings.bandwidth:.1f} GB/s"
+    return [("measured", f"{profile.wall * 1e3:.3f} ms", parts), ("ceilings", peak, width)]
 
 
 def _timeline(profile: Profile, colours: dict[str, str]) -> str:
@@ -67,7 +70,7 @@ def _timeline(profile: Profile, colours: dict[str, str]) -> str:
         f'fill="{colours[row.algorithm]}"><title>{_hint(row, profile)}</title></rect>'
         for row in profile.rows
     ]
-    return f'<svg id="timeline" viewBox="0 0 {_WIDTH} {_LINE}">{"".join(bars)}</svg>'
+    return f'<svg id="timeline" class="chart" viewBox="0 0 {_WIDTH} {_LINE}">{"".join(bars)}</svg>'
 
 
 def _roofline(profile: Profile, colours: dict[str, str]) -> str:
@@ -96,8 +99,8 @@ def _roofline(profile: Profile, colours: dict[str, str]) -> str:
         for row, intensity in zip(rows, intensities, strict=True)
     ]
     return (
-        f'<svg id="roofline" viewBox="0 0 {_WIDTH} {_PLOT}">'
-        f'<polyline points="{roof}" fill="none" stroke="#8795a3" stroke-width="1.5"/>'
+        f'<svg id="roofline" class="chart" viewBox="0 0 {_WIDTH} {_PLOT}">'
+        f'<polyline class="roof" points="{roof}"/>'
         f"{''.join(dots)}"
         f'<text x="{x(ridge):.0f}" y="{y(peak) - 8:.0f}">{peak:.0f} GFLOP/s</text>'
         f'<text x="{_MARGIN}" y="{_PLOT - 6}">{low:.1f} FLOP per byte</text>'

@@ -14,7 +14,6 @@ from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.frontend.onnx_nodes import OnnxNodes, kth_of_equal
@@ -69,8 +68,7 @@ class ProfileRow:
 class Profile:
     """``wall`` are the seconds of a run that nobody watched.
 
-    ``graph`` is the network as its layouts were chosen; ``rows_of`` has the rows of its nodes, by
-    their ids, where they are known.
+    ``rows_of`` has the rows of the conv graph's nodes, by their ids, where they are known.
     """
 
     network: str
@@ -79,7 +77,6 @@ class Profile:
     ceilings: Ceilings
     rows: tuple[ProfileRow, ...]
     wall: float
-    graph: ConvGraph | None = None
     rows_of: Mapping[str, ProfileRow] = field(default_factory=dict)
 
     @property
@@ -121,8 +118,8 @@ def profile_network(
     there = [(node.workload, node.id) for node in folded.graph.convs]
     ids = kth_of_equal(workloads, there)
     rows_of = {node: row for node, row in zip(ids, rows, strict=True) if node is not None}
-    graph, ceilings = folded.graph, Ceilings(max(peaks.values()), bandwidth)
-    return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall, graph, rows_of)
+    ceilings = Ceilings(max(peaks.values()), bandwidth)
+    return Profile(network.name, cpu.name, cpu.cores, ceilings, rows, found.wall, rows_of)
 
 
 def as_json(profile: Profile) -> dict[str, Any]:

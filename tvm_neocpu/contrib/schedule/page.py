@@ -5,16 +5,15 @@ from __future__ import annotations
 from html import escape
 from importlib import resources
 
+from tvm_neocpu.contrib.explain.frame import edge_path, framed, short_label
 from tvm_neocpu.contrib.explain.layered import draw
 from tvm_neocpu.contrib.explain.page import colours_of
-from tvm_neocpu.contrib.explain.svg import edge_path
 from tvm_neocpu.contrib.html_page import html_page, html_table
 from tvm_neocpu.contrib.schedule import table
 from tvm_neocpu.contrib.schedule.charts import buffer_chart, live_chart
 from tvm_neocpu.contrib.schedule.experiment import Experiment
 
 BOX = (150.0, 30.0)
-MARGIN = 16.0
 MAX_LABEL = 24
 
 
@@ -60,12 +59,7 @@ def network_svg(found: Experiment) -> str:
     alone = [str(at) for at, group in enumerate(best.groups) if len(group) == 1]
     colours = colours_of((str(at) for at in range(len(best.groups))), neutral=alone)
     drawing = draw([node.id for node in graph.nodes], graph.edges, BOX)
-    width, height = drawing.width + 2 * MARGIN, drawing.height + 2 * MARGIN
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width:.0f}"'
-        f' height="{height:.0f}" viewBox="{-MARGIN} {-MARGIN} {width:.0f} {height:.0f}">',
-        f"<title>{len(graph)} nodes in {len(best.groups)} groups</title>",
-    ]
+    parts = []
     for (source, target), points in drawing.routes.items():
         one, other = group_of[graph.place[source]], group_of[graph.place[target]]
         kind = "inside" if one == other else "between"
@@ -74,7 +68,7 @@ def network_svg(found: Experiment) -> str:
         group = group_of[place]
         x, y = drawing.centres[node.id]
         left, top = x - BOX[0] / 2, y - BOX[1] / 2
-        label = node.label if len(node.label) <= MAX_LABEL else f"{node.label[: MAX_LABEL - 1]}…"
+        label = short_label(node.label, MAX_LABEL)
         parts.append(
             f'<g class="node"><title>{escape(f"{node.id}: {node.label}, group {group}")}</title>'
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{BOX[0]}" height="{BOX[1]}" rx="5"'
@@ -82,4 +76,4 @@ def network_svg(found: Experiment) -> str:
             f'<text x="{x:.1f}" y="{y + 4:.1f}">{escape(label)}</text>'
             f'<text class="number" x="{left + 4:.1f}" y="{top + 10:.1f}">{group}</text></g>'
         )
-    return "\n".join([*parts, "</svg>"])
+    return framed(drawing, f"{len(graph)} nodes in {len(best.groups)} groups", parts)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import helper
+from onnx import TensorProto, helper
 
 from tvm_neocpu.core.output_noise import OutputNoise
 from tvm_neocpu.quantizing.accuracy.compare import Powers
 from tvm_neocpu.quantizing.onnx_graphs import (
     copy_of,
     output_names,
-    set_weights,
     weights_of,
 )
 from tvm_neocpu.quantizing.onnx_runs import Sample, runner
@@ -24,6 +25,7 @@ from tvm_neocpu.quantizing.rewriting.write_qdq import pairs_of
 
 # Tensor -> the names of its scale and its zero point.
 Scales = dict[str, tuple[str, str]]
+NO_WEIGHTS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 def measure_noise(
@@ -40,15 +42,26 @@ def measure_noise(
     of several outputs the worst counts. The results of ``wide`` operators are rounded only where
     an operation in int8 reads them: they are that one's need.
     """
-    run = runner(model)
-    wanted = [run(sample) for sample in samples]
-    scales = _scales(model, quantised)
-    rounded = dequantised_weights(quantised)
-    powers: dict[str, float] = {}
-    for scale in dict.fromkeys(scale for scale, _ in scales.values()):
-        tensors = [tensor for tensor, (own, _) in scales.items() if own == scale]
-        powers[scale] = _power(_rounding(model, quantised, tensors, scales), samples, wanted)
-    layers = {node.name: node for node in layers_of(model.graph)}
+    layers = {node.name: node for node in layers_of(model.graph) if node.name in set(chosen)}
+    scales, rounded = _scales(model, quantised), dequantised_weights(quantised)
+    parts = {
+        node.input[1]: {w: rounded[w] for w in node.input[1:] if w in rounded}
+        for node in layers.values()
+    }
+    switched = _Switched(model, quantised, scales, {w for part in parts.values() for w in part})
+    wanted = [switched.run(sample) for sample in samples]
+
+    def power(on: str = "", weights: Mapping[str, NDArray[Any]] = NO_WEIGHTS) -> float:
+        """Noise over signal of the output that suffers most."""
+        outputs = [Powers() for _ in wanted[0]]
+        for sample, exact in zip(samples, wanted, strict=True):
+            found = switched.run(sample, on, weights)
+            for powers, one, other in zip(outputs, exact, found, strict=True):
+                powers.add(one, other)
+        return max(powers.error**2 for powers in outputs)
+
+    powers = {scale: power(scale) for scale in switched.scales}
+    powers |= {weight: power(weights=part) for weight, part in parts.items()}
     needs = {}
     for name in chosen:
         tensors = activations_of(model.graph, {name})
@@ -56,27 +69,74 @@ def measure_noise(
             tensors = tensors[:1]
         sources = {scales[tensor][0] for tensor in tensors if tensor in scales}
         if name in layers:
-            weight = layers[name].input[1]
-            sources.add(weight)
-            if weight not in powers:
-                part = {w: rounded[w] for w in layers[name].input[1:] if w in rounded}
-                changed = copy_of(model)
-                set_weights(changed.graph, part)
-                powers[weight] = _power(changed, samples, wanted)
+            sources.add(layers[name].input[1])
         needs[name] = frozenset(sources)
     return OutputNoise(powers, needs, gains)
 
 
-def _power(
-    changed: onnx.ModelProto, samples: Sequence[Sample], wanted: Sequence[list[NDArray[Any]]]
-) -> float:
-    """Noise over signal of the output that suffers most."""
-    run = runner(changed)
-    outputs = [Powers() for _ in wanted[0]]
-    for sample, exact in zip(samples, wanted, strict=True):
-        for powers, one, other in zip(outputs, exact, run(sample), strict=True):
-            powers.add(one, other)
-    return max(powers.error**2 for powers in outputs)
+class _Switched:
+    """The fp32 model with a switch for each scale, and weights that every run may replace.
+
+    One session for all sources: a network's weights would be copied and packed for each.
+    ``scales`` are the switches' names.
+    """
+
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        quantised: onnx.ModelProto,
+        scales: Scales,
+        weights: Collection[str],
+    ) -> None:
+        changed = copy_of(model)
+        self.scales = tuple(dict.fromkeys(scale for scale, _ in scales.values()))
+        _add_switches(changed.graph, weights_of(quantised.graph), scales)
+        self._weights = {}
+        for place in reversed(range(len(changed.graph.initializer))):
+            tensor = changed.graph.initializer[place]
+            if tensor.name in weights:
+                self._weights[tensor.name] = onnx.numpy_helper.to_array(tensor)
+                fed = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+                changed.graph.input.append(fed)
+                del changed.graph.initializer[place]
+        self._run = runner(changed)
+
+    def run(
+        self, sample: Sample, on: str = "", weights: Mapping[str, NDArray[Any]] = NO_WEIGHTS
+    ) -> list[NDArray[Any]]:
+        """The outputs with one scale's activations rounded, or with other weights."""
+        switches = {_switch(scale): np.array(scale == on) for scale in self.scales}
+        return self._run({**sample, **switches, **self._weights, **weights})
+
+
+def _add_switches(
+    graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto], scales: Scales
+) -> None:
+    """Behind every tensor of these a Q and a DQ, and a choice between their result and it."""
+    fed = {value.name for value in graph.input}
+    for scale, zero in dict.fromkeys(scales.values()):
+        graph.initializer.extend([constants[scale], constants[zero]])
+    for scale in dict.fromkeys(scale for scale, _ in scales.values()):
+        kind = TensorProto.BOOL
+        graph.input.append(helper.make_tensor_value_info(_switch(scale), kind, []))
+    added = []
+    for tensor, names in scales.items():
+        # A tensor keeps its name behind the pair: it may be an output. An input cannot.
+        is_fed = tensor in fed
+        before, after = (tensor, f"{tensor}.read") if is_fed else (f"{tensor}.made", tensor)
+        for node in graph.node:
+            _rename(node.input if is_fed else node.output, tensor, after if is_fed else before)
+        level, whole = f"{tensor}.level", f"{tensor}.rounded"
+        added += [
+            helper.make_node("QuantizeLinear", [before, *names], [level]),
+            helper.make_node("DequantizeLinear", [level, *names], [whole]),
+            helper.make_node("Where", [_switch(names[0]), whole, before], [after]),
+        ]
+    graph.node.extend(added)
+
+
+def _switch(scale: str) -> str:
+    return f"{scale}.on"
 
 
 def _scales(model: onnx.ModelProto, quantised: onnx.ModelProto) -> Scales:
@@ -87,28 +147,6 @@ def _scales(model: onnx.ModelProto, quantised: onnx.ModelProto) -> Scales:
         name = dq.output[0] if dq.output[0] in outputs else tensor
         found[name] = (q.input[1], q.input[2])
     return found
-
-
-def _rounding(
-    model: onnx.ModelProto, quantised: onnx.ModelProto, tensors: Sequence[str], scales: Scales
-) -> onnx.ModelProto:
-    """The fp32 model with a Q and a DQ behind each of these tensors."""
-    changed = copy_of(model)
-    graph = changed.graph
-    constants = weights_of(quantised.graph)
-    names = {name for tensor in tensors for name in scales[tensor]}
-    graph.initializer.extend(constants[name] for name in sorted(names))
-    fed = {value.name for value in graph.input}
-    for tensor in tensors:
-        # A tensor keeps its name behind the pair: it may be an output. An input cannot.
-        is_fed = tensor in fed
-        before, after = (tensor, f"{tensor}.read") if is_fed else (f"{tensor}.made", tensor)
-        for node in graph.node:
-            _rename(node.input if is_fed else node.output, tensor, after if is_fed else before)
-        middle = f"{tensor}.level"
-        graph.node.append(helper.make_node("QuantizeLinear", [before, *scales[tensor]], [middle]))
-        graph.node.append(helper.make_node("DequantizeLinear", [middle, *scales[tensor]], [after]))
-    return changed
 
 
 def _rename(names: Any, old: str, new: str) -> None:

@@ -244,3 +244,9 @@ def _misfit_of_points(conv: ConvWorkload, config: WinogradConfig) -> str | None:
     except ValueError as error:
         return str(error)
     return None
+
+
+def label(conv: ConvWorkload, config: WinogradConfig) -> str:
+    """What people call the algorithm: ``"winograd F(4x4)"``."""
+    rows, columns = WinogradGeometry(conv, config).tiled.outputs
+    return f"winograd F({rows}x{columns})"

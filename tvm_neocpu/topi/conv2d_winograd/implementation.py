@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import cost, geometry, space, template
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.operator import Implementation
-
-
-def _label(conv: ConvWorkload, config: WinogradConfig) -> str:
-    rows, columns = WinogradGeometry(conv, config).tiled.outputs
-    return f"winograd F({rows}x{columns})"
-
 
 WINOGRAD = Implementation(
     name=WinogradConfig.template,
@@ -27,5 +20,5 @@ WINOGRAD = Implementation(
     forbids=space.forbids,
     settings=space.tile_limit,
     takes_prologue=True,
-    label=_label,
+    label=geometry.label,
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from typing import TypeVar
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
@@ -27,6 +29,8 @@ MAX_TAPS, MAX_STRIDE = 7, 2
 MIN_CHANNELS, MIN_BLOCK = 8, 4
 # So few channels that a sum over them loses little precision.
 FEW_CHANNELS = 16
+
+Made = TypeVar("Made")
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
@@ -115,6 +119,22 @@ def _saves_products(seen: ConvWorkload, tile: int) -> bool:
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[WinogradConfig, ...]:
     """Channel factors, tile sizes, register tiles over the grid of tiles, chunks."""
+    return tuple(schedules(conv, cpu, allowed_tiles(conv), WinogradConfig))
+
+
+def schedules(
+    conv: ConvWorkload,
+    cpu: Cpu,
+    tiles: Sequence[int],
+    make: Callable[..., Made],
+    word: int = 1,
+    temporaries: int = 0,
+) -> Iterator[Made]:
+    """What ``make`` makes of each schedule tuple, in the order of :class:`WinogradConfig`'s fields.
+
+    ``word``: what has to divide the blocks of input channels. ``temporaries``: registers that a
+    step needs beside its tile.
+    """
     unit = cpu.unit(conv.types.accumulator)
     blocks_in, blocks_out = (
         [f for f in factors(channels) if MIN_BLOCK <= f <= 4 * unit.lanes]
@@ -122,14 +142,15 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[WinogradConfig, ...]:
     )
     if conv.reads_plain:
         blocks_in = [0]
-    return tuple(
-        WinogradConfig(ic_bn, oc_bn, tile, reg_n, reg_m, th_bn, parallel_oc)
-        for tile in allowed_tiles(conv)
+    return (
+        make(ic_bn, oc_bn, tile, reg_n, reg_m, th_bn, parallel_oc)
+        for tile in tiles
         for oc_bn in blocks_out
         for reg_m, reg_n in register_tiles(conv, tile, cpu)
-        if unit.holds_tile(reg_m * reg_n, unit.registers_of(oc_bn))
+        if unit.holds_tile(reg_m * reg_n, unit.registers_of(oc_bn), 1 + temporaries)
         for th_bn, parallel_oc in chunkings(conv, tile, reg_m)
         for ic_bn in blocks_in
+        if ic_bn % word == 0
     )
 
 

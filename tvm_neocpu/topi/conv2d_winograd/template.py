@@ -27,6 +27,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.weight_transform import WeightTransform, as_floats
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
@@ -55,18 +56,29 @@ def compute(
     """
     geometry = WinogradGeometry(conv, config)
     packed = transform_input(data, geometry)
-    ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
-    ici = te.reduce_axis((0, geometry.ic_bn), name="ici")
-    product = te.compute(
-        geometry.product_shape,
-        lambda n, o, u, v, ty, tx, c: te.sum(
-            packed[n, u, v, ico, ty, tx, ici] * weight[o, u, v, ico, ici, c], axis=[ico, ici]
-        ),
-        name=PRODUCT,
-        attrs=anchor_attrs(conv, config),
-    )
-    inverse = transform_output(product, geometry)
+    inverse = transformed(lambda tile, filters: packed[tile] * weight[filters], geometry)
     return te.compute(geometry.out_shape, lambda *index: inverse(*index), name=STORE)
+
+
+def transformed(product: Callable[..., tirx.Expr], geometry: WinogradGeometry) -> te.Tensor:
+    """What ``product`` makes of a tile and its filters, summed over channels, and A^T M A of it.
+
+    ``product`` takes two indices: (n, u, v, block, tile row, tile column, step) of the transformed
+    input, and that of the packed weight.
+    """
+    ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
+    ici = te.reduce_axis((0, geometry.inner_steps), name="ici")
+
+    def term(n, o, u, v, ty, tx, c):
+        return product((n, u, v, ico, ty, tx, ici), (o, u, v, ico, ici, c))
+
+    sums = te.compute(
+        geometry.product_shape,
+        lambda *index: te.sum(term(*index), axis=[ico, ici]),
+        name=PRODUCT,
+        attrs=anchor_attrs(geometry.conv, geometry.config),
+    )
+    return transform_output(sums, geometry)
 
 
 def transform_input(data: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
@@ -260,15 +272,13 @@ def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cp
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) -> np.ndarray:
     """(K, C, KH, KW) -> G g G^T as (K/y, a, b, C/x, x, y), computed in double precision."""
     geometry = WinogradGeometry(conv, config)
-    down, across = (np.array(m.g, dtype=np.float64) for m in geometry.tiled.matrices)
-    taps = weight.astype(np.float64)
-    if geometry.tiled.plain:
-        taps = phases.split_taps(taps, conv)
-    # One product with G (x) G: einsum took 30 times as long for it (512x512, Zen 3: 0.66 s).
-    transformed = np.kron(down, across) @ taps.reshape(-1, down.shape[1] * across.shape[1]).T
+    taps = phases.split_taps(weight, conv) if geometry.tiled.plain else weight
+    down, across = (as_floats(matrices.g) for matrices in geometry.tiled.matrices)
     out_blocks, a, b, in_blocks, ic_bn, oc_bn = geometry.packed_shape
-    blocked = transformed.astype(weight.dtype).reshape(a, b, out_blocks, oc_bn, in_blocks, ic_bn)
-    return np.ascontiguousarray(blocked.transpose(2, 0, 1, 4, 5, 3))
+    blocks = (a, b, out_blocks, oc_bn, in_blocks, ic_bn)
+    kind = str(weight.dtype)
+    transform = WeightTransform(down, across, kind, blocks, (2, 0, 1, 4, 5, 3), kind)
+    return transform.packed(taps.reshape(-1, transform.taps))
 
 
 def packed_shape(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, ...]:

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.types import U8S8
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd.geometry import label
 from tvm_neocpu.topi.conv2d_winograd.space import tile_limit
 from tvm_neocpu.topi.conv2d_winograd_integer import cost, geometry, space, template
-from tvm_neocpu.topi.conv2d_winograd_integer.geometry import (
-    IntegerWinogradConfig,
-    IntegerWinogradGeometry,
-)
+from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
 from tvm_neocpu.topi.math.dot_products import PACKED_TYPES
 from tvm_neocpu.topi.operator import Implementation
-
-
-def _label(conv: ConvWorkload, config: IntegerWinogradConfig) -> str:
-    rows, columns = IntegerWinogradGeometry(conv, config).tiled.outputs
-    return f"integer winograd F({rows}x{columns})"
-
 
 INTEGER_WINOGRAD = Implementation(
     name=IntegerWinogradConfig.template,
@@ -34,5 +25,5 @@ INTEGER_WINOGRAD = Implementation(
     types=(U8S8,),
     packed_types=PACKED_TYPES,
     settings=tile_limit,
-    label=_label,
+    label=lambda conv, config: f"integer {label(conv, config)}",
 )

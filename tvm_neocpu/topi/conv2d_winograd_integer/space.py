@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.space import (
-    MIN_BLOCK,
     TILE_LIMIT,
-    chunkings,
     pays_for_transforms,
-    register_tiles,
     saving_tiles,
+    schedules,
     tile_limit,
 )
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import (
@@ -42,20 +39,7 @@ def forbids(conv: ConvWorkload, config: IntegerWinogradConfig) -> str | None:
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerWinogradConfig, ...]:
     """Channel factors, tile sizes, register tiles over the grid of tiles, chunks."""
-    unit, temporaries = cpu.unit(conv.types.accumulator), cpu.dot_of(WORD).temporaries
-    blocks_in, blocks_out = (
-        [f for f in factors(channels) if MIN_BLOCK <= f <= 4 * unit.lanes]
-        for channels in (conv.in_channels, conv.out_channels)
-    )
-    if conv.reads_plain:
-        blocks_in = [0]
+    temporaries = cpu.dot_of(WORD).temporaries
     return tuple(
-        IntegerWinogradConfig(ic_bn, oc_bn, tile, reg_n, reg_m, th_bn, parallel_oc)
-        for tile in allowed_tiles(conv)
-        for oc_bn in blocks_out
-        for reg_m, reg_n in register_tiles(conv, tile, cpu)
-        if unit.holds_tile(reg_m * reg_n, unit.registers_of(oc_bn), 1 + temporaries)
-        for th_bn, parallel_oc in chunkings(conv, tile, reg_m)
-        for ic_bn in blocks_in
-        if ic_bn % WORD == 0
+        schedules(conv, cpu, allowed_tiles(conv), IntegerWinogradConfig, WORD, temporaries)
     )

@@ -13,15 +13,15 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.core.weight_transform import WeightTransform, as_floats
+from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
 from tvm_neocpu.topi.conv2d_winograd.template import (
-    PRODUCT,
     STORE,
     schedule_parts,
     transform_input,
-    transform_output,
+    transformed,
 )
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import (
     FACTOR_TYPE,
@@ -43,22 +43,13 @@ def compute(
     """
     geometry = IntegerWinogradGeometry(conv, config)
     packed = transform_input(data, geometry)
-    ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
-    ici = te.reduce_axis((0, geometry.inner_steps), name="ici")
 
-    def factors(n, u, v, ty, tx):
-        first = ici * WORD
-        return word(*(packed[n, u, v, ico, ty, tx, first + at] for at in range(WORD)))
+    def product(tile, filters):
+        *place, step = tile
+        elements = (packed(*place, step * WORD + at) for at in range(WORD))
+        return dot((word(*elements), weight[filters]))
 
-    product = te.compute(
-        geometry.product_shape,
-        lambda n, o, u, v, ty, tx, c: te.sum(
-            dot((factors(n, u, v, ty, tx), weight[o, u, v, ico, ici, c])), axis=[ico, ici]
-        ),
-        name=PRODUCT,
-        attrs=anchor_attrs(conv, config),
-    )
-    inverse, divisor = transform_output(product, geometry), geometry.tiled.divisor
+    inverse, divisor = transformed(product, geometry), geometry.tiled.divisor
     return te.compute(
         geometry.out_shape, lambda *index: _quotient(inverse(*index), divisor), name=STORE
     )
@@ -82,17 +73,16 @@ def pack_weight(
 ) -> np.ndarray:
     """(K, C, KH, KW) -> G g G^T in words (K/y, a, b, C/x, x/2, y)."""
     geometry = IntegerWinogradGeometry(conv, config)
-    down, across = (np.array(m.g, dtype=np.float64) for m in geometry.tiled.matrices)
+    down, across = (as_floats(matrices.g) for matrices in geometry.tiled.matrices)
     if geometry.tiled.plain:
         lanes = geometry.ic_bn - geometry.in_channels
         weight = np.pad(phases.split_taps(weight, conv), [(0, 0), (0, lanes), (0, 0), (0, 0)])
-    taps = weight.astype(np.float64).reshape(-1, down.shape[1] * across.shape[1])
-    # Doubles hold these integers exactly, and are multiplied faster than integers.
-    transformed = (np.kron(down, across) @ taps.T).astype(FACTOR_TYPE)
     out_blocks, a, b, in_blocks, words, oc_bn = geometry.packed_shape
-    blocked = transformed.reshape(a, b, out_blocks, oc_bn, in_blocks, words, WORD)
-    elements = np.ascontiguousarray(blocked.transpose(2, 0, 1, 4, 5, 3, 6))
-    return elements.view(WORD_TYPE)[..., 0]
+    blocks = (a, b, out_blocks, oc_bn, in_blocks, words, WORD)
+    # Doubles hold these integers exactly, and are multiplied faster than integers.
+    order = (2, 0, 1, 4, 5, 3, 6)
+    transform = WeightTransform(down, across, FACTOR_TYPE, blocks, order, WORD_TYPE)
+    return transform.packed(weight.reshape(-1, transform.taps))
 
 
 def packed_shape(conv: ConvWorkload, config: IntegerWinogradConfig) -> tuple[int, ...]:

@@ -6,8 +6,10 @@ and over NHWC images are read and written as they lie. Loops: :mod:`..gemm.sched
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
-from tvm import te
+from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
@@ -41,25 +43,39 @@ def compute(
     """
     geometry, types = GemmGeometry(dense, config), dense.types
     tiles, outside = geometry.tiles, [int(extent) for extent in data.shape[:-1]]
-    k = te.reduce_axis((0, dense.in_features), name="k")
 
     def element(row, k):
         return data(*unflat_index(row, outside), k)
 
     copy = copied_rows(element, (), tiles, ROWS) if geometry.copies else None
 
-    def product(r, o, c):
+    def product(r, o, k, c):
         value = element(r, k) if copy is None else copy[r // tiles.height, r % tiles.height, k]
         return value.astype(types.accumulator) * weight[o, k, c].astype(types.accumulator)
 
-    acc = te.compute(
-        (tiles.computed_rows, tiles.blocks, config.oc_bn),
-        lambda *index: te.sum(product(*index), axis=[k]),
-        name=ACCUMULATE,
-        attrs=anchor_attrs(dense, config),
-    )
+    return summed(product, outside, geometry)
 
-    return rows_as_stored(acc, outside, dense.out_features, types.output, STORE)
+
+def summed(
+    product: Callable[..., tirx.Expr],
+    outside: Sequence[int],
+    geometry: GemmGeometry,
+    correction: Callable[..., tirx.Expr] | None = None,
+) -> te.Tensor:
+    """What ``product`` makes of (row, block, step, column), summed over the steps of a row.
+
+    ``correction`` of (block, column) is added. Returns (*outside, O).
+    """
+    dense, tiles = geometry.dense, geometry.tiles
+    k = te.reduce_axis((0, tiles.inner), name="k")
+    acc = te.compute(
+        (tiles.computed_rows, tiles.blocks, geometry.config.oc_bn),
+        lambda r, o, c: te.sum(product(r, o, k, c), axis=[k]),
+        name=ACCUMULATE,
+        attrs=anchor_attrs(dense, geometry.config),
+    )
+    output = dense.types.output
+    return rows_as_stored(acc, outside, dense.out_features, output, STORE, correction)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:

@@ -14,13 +14,13 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
+from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d_integer.geometry import WEIGHT_TYPES
 from tvm_neocpu.topi.conv2d_integer.template import corrected, shifted
 from tvm_neocpu.topi.dense.workload import DenseWorkload
-from tvm_neocpu.topi.dense_gemm.template import ACCUMULATE, ROWS, STORE, schedule_tiles
+from tvm_neocpu.topi.dense_gemm.template import ROWS, schedule_tiles, summed
 from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig, IntegerDenseGeometry
-from tvm_neocpu.topi.gemm.schedule import copied_rows, rows_as_stored, unflat_index
+from tvm_neocpu.topi.gemm.schedule import copied_rows, unflat_index
 from tvm_neocpu.topi.gemm.tiles import packed_panels
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
 
@@ -34,7 +34,6 @@ def compute(
     """
     geometry = IntegerDenseGeometry(dense, config)
     tiles, outside = geometry.tiles, [int(extent) for extent in data.shape[:-1]]
-    k = te.reduce_axis((0, geometry.words), name="k")
     features = geometry.words * config.dot
 
     def element(row, feature):
@@ -51,24 +50,14 @@ def compute(
             return data(*unflat_index(row, outside), feature)
         return copy[row // tiles.height, row % tiles.height, feature]
 
-    def product(r, o, c):
+    def product(r, o, k, c):
         elements = (place(r, k * config.dot + at) for at in range(config.dot))
         return dot((word(*elements), weight[o, k, c]))
 
-    acc = te.compute(
-        (tiles.computed_rows, tiles.blocks, config.oc_bn),
-        lambda *index: te.sum(product(*index), axis=[k]),
-        name=ACCUMULATE,
-        attrs=anchor_attrs(dense, config),
-    )
-    correction = None
-    if config.signed:
-
-        def correction(o, c):
-            return weight(*geometry.corrections.row(o), c)
-
-    output = dense.types.output
-    return rows_as_stored(acc, outside, dense.out_features, output, STORE, correction)
+    if not config.signed:
+        return summed(product, outside, geometry)
+    corrections = geometry.corrections
+    return summed(product, outside, geometry, lambda o, c: weight(*corrections.row(o), c))
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:

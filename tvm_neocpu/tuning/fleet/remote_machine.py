@@ -30,6 +30,7 @@ class RemoteMachine(NetworkMachine):
         self._kernels = RemoteKernels(self._lowering.target, link, own)
         self._server = Server(fleet, threads)
         self._slots: dict[str, Slot] = {}
+        self._kept: dict[str, float] = {}  # a remote CPU's kernels are compiled by each process
 
     def build(self, slot: str, plan: Plan, views: bool = False) -> int:
         """Compile the network under ``plan``, send it; how many kernels LLVM compiled for it."""

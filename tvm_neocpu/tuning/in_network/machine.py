@@ -6,6 +6,7 @@ of the next, so that whatever slows the machine slows all.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -91,7 +92,10 @@ class NetworkMachine:
     def __init__(self, open_network: Callable[[], Lowering]) -> None:
         self._lowering = open_network()
         target = self._lowering.target
-        self._cache = KernelCache(target, store_for(target))
+        store = store_for(target)
+        self._cache = KernelCache(target, store)
+        self._keeps = store is not None
+        self._kept: dict[str, float] = {}
         self._inputs = [tvm.runtime.tensor(array) for array in self._lowering.inputs]
         self._slots: dict[str, Slot] = {}
 
@@ -99,10 +103,15 @@ class NetworkMachine:
         """Compile the network under ``plan`` into a slot; how many kernels this process lacked."""
         self._slots.pop(slot, None)
         lowered = self._lowering.lower(plan, views)
-        before = self._cache.compiled
+        before, start = self._cache.compiled, time.monotonic()
         network = WatchedNetwork(self._cache.load(lowered.module).mod, self._inputs)
+        self._kept[slot] = time.monotonic() - start if self._keeps else 0.0
         self._slots[slot] = Slot(network, lowered.schemes, lowered.groups)
         return self._cache.compiled - before
+
+    def kept_seconds(self, slot: str) -> float:
+        """Seconds that LLVM took for a slot, and will not take again in another process."""
+        return self._kept.get(slot, 0.0)
 
     def seconds(self, slot: str) -> float:
         """The faster of two inferences, after one that wakes threads."""

@@ -1,0 +1,30 @@
+"""A model explained: folded as a build would, its choices, its nodes by their ONNX names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import onnx
+
+from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork, explain_network
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
+from tvm_neocpu.pipeline import fold
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
+from tvm_neocpu.tuning.database.history import current_history
+
+
+def explain_model(
+    name: str, model: onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]], cpu: Cpu
+) -> ExplainedNetwork:
+    """What a build of the model would choose now, from the logs in force; nothing is built."""
+    mod, _ = from_onnx(model, shapes)
+    folded = fold(mod, cpu)
+    graph, coverage = ExtractConvGraph(cpu)(folded), FindFallbacks(cpu)(folded)
+    network = explain_network(name, graph, cpu, current_history(cpu), coverage)
+    names = OnnxNodes(model, shapes).names_of(node.workload for node in graph.nodes)
+    ids = (node.id for node in graph.nodes)
+    return replace(network, names=dict(filter(all, zip(ids, names, strict=True))))

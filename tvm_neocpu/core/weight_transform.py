@@ -1,0 +1,98 @@
+"""Winograd's weights: what a network has, and what its code reads, which is up to four times more.
+
+A build transforms them once. Whoever writes the result to a file may ask for the taps instead
+(:func:`recording_transforms`) and leave the transform to the loader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class WeightTransform:
+    """G g G^T of every kernel g, in blocks.
+
+    ``down`` and ``across`` are G for rows and columns. Results are rounded to ``rounded``, reshaped
+    to ``blocks``, their axes put in ``order``, and seen as ``dtype``, whose elements may be several
+    of those.
+    """
+
+    down: tuple[tuple[float, ...], ...]
+    across: tuple[tuple[float, ...], ...]
+    rounded: str
+    blocks: tuple[int, ...]
+    order: tuple[int, ...]
+    dtype: str
+
+    @property
+    def taps(self) -> int:
+        """Of a kernel."""
+        return len(self.down[0]) * len(self.across[0])
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the packed weight."""
+        ordered = tuple(self.blocks[axis] for axis in self.order)
+        return ordered if self.dtype == self.rounded else ordered[:-1]
+
+    def packed(self, taps: Array) -> Array:
+        """The weight from its kernels, (kernels, taps), computed in double precision."""
+        made = np.empty(self.shape, self.dtype)
+        self.write(taps, made)
+        recorder = _RECORDER.get()
+        if recorder is not None:
+            recorder[content_key(made.data)] = Transformed(taps, self)
+        return made
+
+    def write(self, taps: Array, target: Array) -> None:
+        """The same into an array of that shape and type."""
+        # One product with G (x) G: einsum took 30 times as long for it (512x512, Zen 3: 0.66 s).
+        both = np.kron(np.array(self.down), np.array(self.across))
+        transformed = (both @ taps.astype(np.float64).T).astype(self.rounded)
+        ordered = transformed.reshape(self.blocks).transpose(self.order)
+        np.copyto(target.reshape(-1).view(self.rounded).reshape(ordered.shape), ordered)
+
+
+@dataclass(frozen=True)
+class Transformed:
+    """A weight as (kernels, taps), and what was made of it."""
+
+    taps: Array
+    transform: WeightTransform
+
+
+# Transformed weights by the content of what was made.
+Transforms = dict[bytes, Transformed]
+_RECORDER: ContextVar[Transforms | None] = ContextVar("transforms", default=None)
+
+
+@contextmanager
+def recording_transforms() -> Iterator[Transforms]:
+    """What `WeightTransform.packed` makes inside, in this thread or task."""
+    found: Transforms = {}
+    token = _RECORDER.set(found)
+    try:
+        yield found
+    finally:
+        _RECORDER.reset(token)
+
+
+def content_key(data: memoryview) -> bytes:
+    """What tells the contents of two weights apart."""
+    return hashlib.sha256(data).digest()
+
+
+def as_floats(matrix: Sequence[Sequence[Any]]) -> tuple[tuple[float, ...], ...]:
+    """A matrix of exact numbers as doubles."""
+    return tuple(tuple(map(float, row)) for row in matrix)

@@ -1,0 +1,152 @@
+"""Networks that write their outputs into tensors which the caller passes.
+
+    main(x):                           main(x):
+        z = alloc_tensor(1, 16, 8, 8)      y = alloc_tensor(1, 1024)
+        conv2d(x, z)                       return main_into(x, y)
+        r = z seen as (1, 1024)
+        return r                       main_into(x, y):
+                                           z = y seen as (1, 16, 8, 8)
+                                           conv2d(x, z)
+                                           r = z seen as (1, 1024)
+                                           return r
+
+A segmentation network's output is megabytes that a caller else would copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import tvm
+from tvm import relax
+from tvm.ir import Call, GlobalVar
+from tvm.relax import Var, VarBinding
+from tvm.relax.expr import _update_type
+
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
+from tvm_neocpu.relay_passes.merge_networks import SYMBOL
+from tvm_neocpu.relay_passes.plan_memory import ALLOCATE, VIEW
+from tvm_neocpu.topi.tir.memory_params import are_constant
+
+# The attribute of such a function: the numbers of the outputs that it takes, in their order.
+WRITTEN = "neocpu_written_outputs"
+
+
+def into_name(network: str) -> str:
+    """The name of the function that takes a network's outputs."""
+    return f"{network}_into"
+
+
+@dataclass(frozen=True)
+class OutputsFromCaller:
+    """Have ``NAME_into`` do what ``NAME`` did, in each network whose outputs can lie with a caller.
+
+    Those are tensors of static shape that the function allocates itself, or views of all of such a
+    tensor; of several outputs in one allocation, the first. A function with branches, or that TVM
+    plans, stays as it is.
+
+    Needs: PlanMemory made the allocations explicit.
+    Leaves: ``NAME``, which allocates and calls ``NAME_into``. The latter's parameters are the
+    inputs, then the outputs that the attribute ``neocpu_written_outputs`` numbers.
+    """
+
+    networks: Sequence[str]
+    name: ClassVar[str] = "outputs-from-caller"
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        functions = dict(mod.functions)
+        for network in self.networks:
+            writing = _writing(mod[network], into_name(network))
+            if writing is not None:
+                name = GlobalVar(into_name(network))
+                _update_type(name, writing.ty)
+                functions[name] = writing
+                functions[mod.get_global_var(network)] = _allocating(mod[network], name, writing)
+        if len(functions) == len(mod.functions):
+            return mod
+        return relax.transform.Normalize()(tvm.IRModule(functions, attrs=mod.attrs))
+
+
+def written_outputs(mod: tvm.IRModule, network: str) -> tuple[int, ...]:
+    """The outputs that ``NAME_into`` takes; empty if there is no such function."""
+    for var, func in mod.functions.items():
+        if var.name_hint == into_name(network) and func.attrs and WRITTEN in func.attrs:
+            return tuple(map(int, func.attrs[WRITTEN]))
+    return ()
+
+
+def _writing(func: relax.Function, name: str) -> relax.Function | None:
+    """The function with its outputs as parameters; ``None`` where it can take none of them."""
+    if len(func.body.blocks) != 1:
+        return None
+    bindings = {binding.var: binding for binding in func.body.blocks[0].bindings}
+    params: dict[Var, Var] = {}  # allocation -> the new parameter
+    written = []
+    for number, result in enumerate(_results(func.body.body, bindings)):
+        allocation = _allocation(result, bindings)
+        if allocation is not None and allocation not in params:
+            params[allocation] = Var(f"output_{number}", result.ty)
+            written.append(number)
+    if not params:
+        return None
+    new = [_placed(binding, params) for binding in bindings.values()]
+    body = relax.SeqExpr([relax.BindingBlock(new)], func.body.body)
+    everything = [*func.params, *params.values()]
+    made = relax.Function(everything, body, func.ret_ty, func.is_pure, func.attrs, func.span)
+    return relax.utils.copy_with_new_vars(made.with_attr(SYMBOL, name).with_attr(WRITTEN, written))
+
+
+def _allocating(old: relax.Function, name: GlobalVar, writing: relax.Function) -> relax.Function:
+    """The function of the old interface that calls the new one."""
+    bindings = []
+    for param in writing.params[len(old.params) :]:
+        shape, dtype = relax.ShapeExpr(static_shape(param)), str(param.ty.dtype)
+        allocated = relax.op.builtin.alloc_tensor(shape, dtype, 0)
+        bindings.append(VarBinding(Var(param.name, param.ty), allocated))
+    call = Call(name, [*old.params, *(binding.var for binding in bindings)])
+    result = Var("result", old.ret_ty)
+    block = relax.BindingBlock([*bindings, VarBinding(result, call)])
+    body = relax.SeqExpr([block], result)
+    return relax.Function(old.params, body, old.ret_ty, False, old.attrs, old.span)
+
+
+def _results(expr: relax.Expr, bindings: Mapping[Var, relax.Binding]) -> list[relax.Expr]:
+    """The expressions of a result's tensors, tuples flattened."""
+    if isinstance(expr, relax.Tuple):
+        return [each for field in expr.fields for each in _results(field, bindings)]
+    value = _value(expr, bindings)
+    if isinstance(value, relax.Tuple | Var):
+        return _results(value, bindings)
+    return [expr]
+
+
+def _allocation(expr: relax.Expr, bindings: Mapping[Var, relax.Binding]) -> Var | None:
+    """The allocation that a result is all of, under whatever shape; ``None`` for other tensors."""
+    if static_shape(expr) is None:
+        return None
+    while isinstance(expr, Var):
+        value = _value(expr, bindings)
+        if op_name(value) == ALLOCATE and are_constant(value.args[0].values):
+            return expr
+        is_view = isinstance(value, Call) and isinstance(value.op, relax.ExternFunc)
+        if is_view and value.op.global_symbol == VIEW.global_symbol:
+            value = value.args[0]
+        if not isinstance(value, Var):
+            return None
+        expr = value
+    return None
+
+
+def _value(expr: relax.Expr, bindings: Mapping[Var, relax.Binding]) -> relax.Expr | None:
+    binding = bindings.get(expr) if isinstance(expr, Var) else None
+    return binding.value if isinstance(binding, VarBinding) else None
+
+
+def _placed(binding: relax.Binding, params: Mapping[Var, Var]) -> relax.Binding:
+    """An allocation as a view of the caller's tensor; any other binding as it is."""
+    if binding.var not in params:
+        return binding
+    view = Call(VIEW, [params[binding.var], binding.value.args[0]], None, [binding.var.ty])
+    return VarBinding(binding.var, view)

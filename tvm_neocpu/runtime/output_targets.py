@@ -1,0 +1,128 @@
+"""Arrays of the caller that a network's outputs go to, and whether the network writes them itself.
+
+The compiled function writes into an array that is contiguous, aligned and of the output's own shape
+and overlaps nothing else that the run reads or writes. Any other array gets a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import tvm_ffi
+from numpy.typing import NDArray
+
+from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.core.errors import ShapeError, first_line
+from tvm_neocpu.runtime.functions import Function
+from tvm_neocpu.runtime.inputs import check, tensor_over
+from tvm_neocpu.runtime.module_info import TensorInfo
+from tvm_neocpu.runtime.tensors import as_array
+
+Array = NDArray[Any]
+# A tensor's first byte and the one behind its last.
+Extent = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Target:
+    """The array for an output. ``tensor`` is over the same memory if generated code can write it.
+
+    ``direct`` refuses a run that would have to copy.
+    """
+
+    array: Array
+    tensor: tvm_ffi.Tensor | None
+    direct: bool = False
+
+    @cached_property
+    def extent(self) -> Extent:
+        """Of ``tensor``."""
+        assert self.tensor is not None, "what generated code cannot write has no extent"
+        return extent(self.tensor)
+
+
+# Targets by the number of their output.
+Targets = Mapping[int, Target]
+
+
+def target_of(info: TensorInfo, out: Any, direct: bool) -> Target:
+    """An array of NumPy, or of torch and others over CPU memory, for an output.
+
+    Raises ShapeError where it has another shape or type, or cannot be written; with ``direct`` also
+    where generated code cannot write it.
+    """
+    array = _as_array(info, out)
+    check(info, array.shape, str(array.dtype), "output")
+    if not array.flags.writeable:
+        raise ShapeError(f"output {info.name!r} cannot be written to a read-only array")
+    tensor = tensor_over(array)
+    if direct and tensor is None:
+        raise ShapeError(
+            f"output {info.name!r} cannot be written to this array without a copy: its memory must "
+            f"be contiguous and aligned to {ALIGNMENT} bytes; use output_array()"
+        )
+    return Target(array, tensor, direct)
+
+
+def written_directly(
+    function: Function, inputs: Sequence[Extent], targets: Targets
+) -> dict[int, Target]:
+    """The targets that the function itself can write, by output; ``inputs`` are what it reads.
+
+    Raises ShapeError for another one that has to be written so.
+    """
+    found: dict[int, Target] = {}
+    taken = list(inputs)
+    for number, target in targets.items():
+        reason = _obstacle(function, number, target, taken)
+        if reason is None:
+            found[number] = target
+            taken.append(target.extent)
+        elif target.direct:
+            name = function.entry.outputs[number].name
+            raise ShapeError(f"output {name!r} cannot be written without a copy: {reason}")
+    return found
+
+
+def extent(tensor: tvm_ffi.Tensor) -> Extent:
+    """Where a tensor lies."""
+    start = tensor.data_ptr()
+    return start, start + as_array(tensor).nbytes
+
+
+def _obstacle(
+    function: Function, number: int, target: Target, taken: Sequence[Extent]
+) -> str | None:
+    """Why the function cannot write the target itself; ``None`` if it can."""
+    entry = function.entry
+    if number not in entry.written:
+        return (
+            "the network does not compute it into memory of its own (any batch, a view, a weight)"
+        )
+    if target.tensor is None:
+        return "its array is not contiguous or not aligned"
+    if target.array.shape != entry.outputs[number].shape:
+        shape = entry.outputs[number].shape_text
+        return f"it is {shape}, and {list(target.array.shape)} is bound to it"
+    start, end = target.extent
+    if any(low < end and start < high for low, high in taken):
+        return "its array overlaps an input's or another output's"
+    return None
+
+
+def _as_array(info: TensorInfo, out: Any) -> Array:
+    if isinstance(out, np.ndarray):
+        return out
+    try:
+        array = np.from_dlpack(out)
+        if not array.flags.writeable and hasattr(out, "__array__"):  # NumPy up to 2.3
+            other = np.asarray(out)
+            return other if other.ctypes.data == array.ctypes.data else array
+        return array
+    except Exception as error:  # whatever a foreign array raises is the reason
+        reason = first_line(error)
+        raise ShapeError(f"output {info.name!r} cannot be written as an array: {reason}") from error
