@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
-from tvm_neocpu.core.conv_graph import ConvGraph, Shape4
+from tvm_neocpu.core.conv_graph import ConvGraph, Shape4, Sweep, SweepKind
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import NCHW
 from tvm_neocpu.core.output_noise import OutputNoise
 from tvm_neocpu.core.types import FP32, U8S8
 from tvm_neocpu.core.workload import Workload
@@ -24,9 +24,7 @@ from tvm_neocpu.quantizing.quantiser import Quantiser
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.topi.table import space_of
 from tvm_neocpu.tuning.database.history import History
-
-# Bytes that a conversion between uint8 and float32 moves for each element.
-_CONVERTED = 1 + 4
+from tvm_neocpu.tuning.sweep_costs import SweepCosts
 
 
 @dataclass(frozen=True)
@@ -70,20 +68,15 @@ def precision_problem(
         prices,
         low,
         tensors,
-        lambda shape: conversion_seconds(shape, cpu),
+        lambda shape: conversion_seconds(shape, sweeps),
         sweeps,
     )
     return PrecisionProblem(built, names)
 
 
-def conversion_seconds(shape: Shape4, cpu: Cpu) -> float:
-    """A pass over a tensor between uint8 and float32, which last-level cache or memory bounds."""
-    size = prod(shape) * _CONVERTED
-    cached = size <= cpu.l3
-    rate = cpu.l3_bytes_per_cycle if cached else cpu.dram_bytes_per_cycle
-    total = rate * cpu.cores if cached else min(rate * cpu.cores, cpu.dram_total_bytes_per_cycle)
-    fork_join = cpu.fork_join if cpu.cores > 1 else 0.0
-    return size / (total * cpu.ghz * 1e9) + fork_join
+def conversion_seconds(shape: Shape4, sweeps: SweepCosts) -> float:
+    """A pass over a tensor between uint8 and float32, priced as the sweep that a build makes."""
+    return sweeps.price(Sweep(SweepKind.MOVE, (shape,), shape), NCHW)
 
 
 def _integer_graph(graph: ConvGraph, names: Mapping[str, str], cpu: Cpu) -> ConvGraph:
