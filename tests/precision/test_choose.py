@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Collection
 
 import numpy as np
 import onnx
@@ -98,6 +99,36 @@ def test_a_measured_error_above_the_bound_tightens_it(
     assert search.measured <= 4e-3
 
 
+def test_where_most_layers_do_not_pay_fewer_may(
+    quantiser: Quantiser, problem: PrecisionProblem
+) -> None:
+    """The fastest choice within this bound has the first layer, whose data must be converted."""
+    assert "conv0" in searched(Within(1e-3, quantiser, problem))
+    asked = []
+
+    def pays(chosen: Collection[str]) -> bool:
+        asked.append(chosen)
+        return "conv0" not in chosen
+
+    search = Within(1e-3, quantiser, problem, pays)
+    assert "conv0" not in searched(search) and search.chosen
+    assert search.tightened == len(asked) - 1 > 0
+    assert search.measured <= 1e-3
+
+
+def test_where_nothing_pays_nothing_is_chosen(
+    quantiser: Quantiser, problem: PrecisionProblem
+) -> None:
+    search = Within(1e-1, quantiser, problem, lambda _: False)
+    assert searched(search) == []
+    assert search.measured == 0
+
+
+def searched(search: Within) -> list[str]:
+    search.search()
+    return search.chosen
+
+
 @pytest.mark.parametrize("bound", [None, 1e-3])
 def test_auto(
     bound: float | None,
@@ -114,10 +145,8 @@ def test_auto(
     assert report.unbounded is not None and report.unbounded <= report.chosen
     assert measured(network, chosen, samples) == pytest.approx(report.measured, rel=0.05, abs=1e-5)
     assert report.measured <= (bound or DEFAULT_ERROR)
-    assert bool(report.in_int8) == (chosen.model is not network)
-    assert report.in_int8 or bound is not None, "without a tight bound most layers gain"
-    if report.in_int8:
-        assert planned_seconds(chosen.model, {}, cpu, history) < report.fp32
+    assert report.in_int8 and chosen.model is not network
+    assert planned_seconds(chosen.model, {}, cpu, history) < report.fp32
     first, second = report.lines()
     assert first.startswith(f"precision auto, bound {bound or DEFAULT_ERROR:g}: ")
     assert "the bound costs" in second and "from the fastest plan within it" in second

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +34,9 @@ MAX_SAMPLES = 100
 # Ranges by least squared error, a scale for each channel of a weight, results of convolutions not
 # rounded for readers in fp32: the most accurate way to quantise, and none of it costs time here.
 SETTINGS = Settings("mse", per_channel=True, wide_results=True)
+# The share of the noise power that is allowed next, where a choice does not pay. A try runs all
+# samples and plans a network: a smaller choice sooner is worth more than the largest one late.
+UNPAID = 0.5
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -57,7 +60,7 @@ def choose_precision(
     """The model with Q and DQ around the layers that are to compute in int8.
 
     ``int8`` takes all layers that can, or as many as the bound allows. ``auto`` takes those that
-    make the network faster by prediction, and none where it would not become faster.
+    make the network faster by prediction, and none where no choice that was tried is faster.
 
     Raises CalibrationDataError for data that do not fit the inputs, BoundError for an error that
     int8 cannot keep to, ShapeError for open shapes, ModelFileError for a model that is quantised
@@ -116,18 +119,21 @@ def _auto(
     bound = request.max_error
     assert bound is not None, "a request for auto has a bound"
     fp32, unbounded = _within(problem, 0.0), _within(problem, math.inf)
-    within = Within(bound, quantiser, problem)
-    found = within.search()
-    chosen, mixed = within.chosen, model
+
+    def pays(chosen: Collection[str]) -> bool:
+        """By the graph that a build will see: epilogues, zero points, conversions."""
+        return planned_seconds(quantiser.write(chosen), shapes, cpu, history) < fp32.cost
+
+    within = Within(bound, quantiser, problem, pays)
+    found, chosen, mixed = within.search(), within.chosen, model
     if chosen:
         mixed = quantiser.write(chosen)
-        # The same by the graph that a build will see: epilogues, zero points, conversions.
-        if planned_seconds(mixed, shapes, cpu, history) >= fp32.cost:
-            found, chosen, mixed = fp32, [], model
+    else:
+        found = fp32
     report = Report(
         AUTO,
         bound,
-        within.measured if chosen else 0.0,
+        within.measured,
         fp32.cost,
         found.cost,
         _layers(quantiser, chosen, quantiser.noise),
@@ -140,19 +146,31 @@ def _auto(
 
 
 class Within:
-    """The search for the fastest plan whose measured error stays within a bound.
+    """The search for the fastest plan whose measured error stays within a bound, and which pays.
+
+    ``pays`` tells of operations in int8 whether a build with them is faster than fp32.
 
     ``chosen`` are the operations in int8, ``measured`` is their error, ``lower_bound`` that of the
     first search, whose target is the bound itself; ``tightened`` counts the others.
     """
 
-    def __init__(self, bound: float, quantiser: Quantiser, problem: PrecisionProblem) -> None:
-        self._bound, self._quantiser, self._problem = bound, quantiser, problem
+    def __init__(
+        self,
+        bound: float,
+        quantiser: Quantiser,
+        problem: PrecisionProblem,
+        pays: Callable[[Collection[str]], bool] = lambda _: True,
+    ) -> None:
+        self._bound, self._quantiser, self._problem, self._pays = bound, quantiser, problem, pays
         self.chosen: list[str] = []
         self.measured, self.lower_bound, self.tightened = 0.0, 0.0, 0
 
     def search(self) -> WithinBound:
-        """Where the measured error is above the bound, the predicted one must get smaller still."""
+        """Where the measured error is above the bound, the predicted one must get smaller still.
+
+        It must get smaller, too, where the choice does not pay: fewer layers in int8 may, since
+        they need fewer conversions. The last choice of all is fp32.
+        """
         target = self._bound**2
         found = _within(self._problem, target)
         self.lower_bound = found.lower_bound
@@ -161,10 +179,14 @@ class Within:
             others = (node.name for node in self._quantiser.layers if node.name not in layers)
             self.chosen = self._quantiser.choose(list(others)) if layers else []
             self.measured = self._quantiser.error(self.chosen) if self.chosen else 0.0
-            if self.measured <= self._bound:
+            if not self.chosen:
+                return found
+            shrink = UNPAID
+            if not self.measured <= self._bound:
+                shrink = min(TIGHTENING, (self._bound / self.measured) ** 2)
+            elif self._pays(self.chosen):
                 return found
             self.tightened += 1
-            shrink = min(TIGHTENING, (self._bound / self.measured) ** 2)
             target = min(target, found.noise) * shrink
             found = _within(self._problem, target)
 
