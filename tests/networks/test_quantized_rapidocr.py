@@ -65,7 +65,9 @@ def mixed(path: Any, samples: Samples, max_error: float | None) -> Chosen:
 
 
 Lower = Callable[[Any, Samples, float | None], Any]
-HOW = pytest.mark.parametrize("lower", [quantised, mixed])
+HOW = pytest.mark.parametrize(
+    "lower", [quantised, pytest.param(mixed, marks=pytest.mark.slow, id="mixed")]
+)
 
 
 @HOW
