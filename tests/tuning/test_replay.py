@@ -2,7 +2,7 @@
 
 The log holds every candidate of five depthwise layers of MobileNet-v2, timed inside the network on
 one thread of a Zen 3 (AMD EPYC Milan), other processes stopped; `benchmarks/exhaustive_layers.py`
-wrote it, before blocks could be computed in parts (`reg_c`): such candidates are left out here.
+wrote it. Candidates whose blocks are computed in parts (`reg_c`) are younger than the log.
 The network that is replayed has these layers alone: in MobileNet-v2 each takes 1 % of the
 time or less, so that a session expects too little of most of them to measure anything.
 """
@@ -42,7 +42,12 @@ Times = Mapping[Config, float]
 
 @pytest.fixture(scope="module")
 def layers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Task, Times]]:
-    """Each layer with the seconds of all its candidates."""
+    """Each layer with the seconds of all its candidates.
+
+    A replay knows the times of the log and no others: a tuner that proposed a candidate without a
+    time could not be answered. So the candidates are those of the log, not those of the template,
+    which has gained some since. How much of today's space the log still has is a test of its own.
+    """
     path = tmp_path_factory.mktemp("replay") / "exhaustive.log"
     path.write_bytes(lzma.decompress(LOG.read_bytes()))
     cpu = parse_target("llvm -mcpu=znver3 -num-cores=1").cpu
