@@ -18,9 +18,8 @@ from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_records
 from tvm_neocpu.tuning.in_network.board import Board, Estimate, Seat
 from tvm_neocpu.tuning.in_network.crew import Crew
-from tvm_neocpu.tuning.in_network.machine import Run, Scheme
+from tvm_neocpu.tuning.in_network.machine import Run, Scheme, seconds_of
 from tvm_neocpu.tuning.in_network.ratios import Ratio
-from tvm_neocpu.tuning.in_network.rounds import seconds_of
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tuners import TUNERS, Ranker, Tuner, learned

@@ -6,7 +6,7 @@ no transforms, but its sweeps run in layouts that the incumbent does not have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 
 from tvm_neocpu.core.config import Config
@@ -14,7 +14,7 @@ from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
-from tvm_neocpu.tuning.in_network.machine import Run, Scheme
+from tvm_neocpu.tuning.in_network.machine import Run, Scheme, seconds_of
 
 BESIDE = (TransformWorkload, SweepWorkload)
 
@@ -35,16 +35,9 @@ def beside_records(
     ``calls`` counts the calls of one inference. ``drift`` turns seconds of now into those of the
     session's start, in which all its records are.
     """
-    return [
-        make_record(workload, config, (drift * _seconds(workload, runs) / count,), 0)
-        for (workload, config), count in calls.items()
-        if isinstance(workload, BESIDE)
-    ]
-
-
-def _seconds(workload: Workload, runs: Iterable[Run]) -> float:
-    """Median seconds of all its calls in one inference."""
-    return median(
-        sum(seconds for scheme, seconds in run.items() if scheme and scheme[0] == workload)
-        for run in runs
-    )
+    records = []
+    for (workload, config), count in calls.items():
+        if isinstance(workload, BESIDE):
+            seconds = drift * median(seconds_of(workload, run) for run in runs) / count
+            records.append(make_record(workload, config, (seconds,), 0))
+    return records

@@ -14,11 +14,11 @@ from tvm_neocpu.core.record import Record
 from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_records
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.crew import Crew
-from tvm_neocpu.tuning.in_network.machine import Run, Scheme
+from tvm_neocpu.tuning.in_network.machine import Run, Scheme, seconds_of
 from tvm_neocpu.tuning.in_network.measured_groups import TimedPlan, faster_groups
 from tvm_neocpu.tuning.in_network.progress import Progress
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
-from tvm_neocpu.tuning.in_network.rounds import Keep, seconds_of
+from tvm_neocpu.tuning.in_network.rounds import Keep
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
 from tvm_neocpu.tuning.measuring.child_process import ChildError
 

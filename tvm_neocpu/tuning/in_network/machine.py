@@ -30,6 +30,11 @@ Scheme = tuple[Workload, Config]
 Run = dict[Scheme | Members | None, float]
 
 
+def seconds_of(workload: Workload, run: Run) -> float:
+    """Seconds of all calls of a workload in one run."""
+    return sum(seconds for scheme, seconds in run.items() if scheme and scheme[0] == workload)
+
+
 @dataclass(frozen=True)
 class Lowered:
     """A scheduled module, and what the templates in it compute, by the functions' names.

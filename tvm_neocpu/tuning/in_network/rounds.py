@@ -17,7 +17,7 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_in, beside_records
 from tvm_neocpu.tuning.in_network.board import Board, Seat
 from tvm_neocpu.tuning.in_network.crew import Crew
-from tvm_neocpu.tuning.in_network.machine import Run
+from tvm_neocpu.tuning.in_network.machine import Run, seconds_of
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
@@ -175,8 +175,3 @@ def error_number(error: ChildError) -> MeasureErrorNo:
         return MeasureErrorNo.RUN_TIMEOUT if error.hung else MeasureErrorNo.RUNTIME_DEVICE
     built = error.kind in ("TemplateError", "ScheduleError", "ConfigError", "PlanError")
     return MeasureErrorNo.INSTANTIATION_ERROR if built else MeasureErrorNo.COMPILE_HOST
-
-
-def seconds_of(workload: Workload, run: Run) -> float:
-    """Seconds of all calls of a workload in one run."""
-    return sum(seconds for scheme, seconds in run.items() if scheme and scheme[0] == workload)
