@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode
@@ -33,16 +34,13 @@ def groups_of(
     known: dict[tuple[Workload, Workload], tuple[GroupCandidate, ...]] = {}
     found = []
     for first, last in _pairs(graph):
-        workloads = (first.workload, last.workload)
         assert first.workload is not None and last.workload is not None
+        workloads = first.workload, last.workload
         if workloads not in known:
             schemes = candidates[first.workload], candidates[last.workload]
-            known[first.workload, last.workload] = tuple(
-                _candidates((first.workload, last.workload), schemes, cpu)
-            )
-        gaining = known[first.workload, last.workload]
-        if gaining:
-            found.append(GroupNode((first.id, last.id), gaining))
+            known[workloads] = tuple(_candidates(workloads, schemes, cpu))
+        if known[workloads]:
+            found.append(GroupNode((first.id, last.id), known[workloads]))
     return tuple(found)
 
 
@@ -65,17 +63,17 @@ def _candidates(
     schemes: tuple[Sequence[Candidate], Sequence[Candidate]],
     cpu: Cpu,
 ) -> Iterator[GroupCandidate]:
-    quick = [
-        [c for c in found if c.seconds <= HOPELESS * min(each.seconds for each in found)]
-        for found in schemes
-    ]
-    for first in quick[0]:
-        for last in quick[1]:
-            members = [Member(w, c.config) for w, c in zip(workloads, (first, last), strict=True)]  # type: ignore[arg-type]
-            block = best_block(members[0], members[1], cpu)
-            if block is not None:
-                gain = saved_share(block, cpu) * (first.seconds + last.seconds)
-                yield GroupCandidate((first.config, last.config), block.rows, gain)
+    for first, last in product(*map(_quick, schemes)):
+        members = [Member(w, c.config) for w, c in zip(workloads, (first, last), strict=True)]  # type: ignore[arg-type]
+        block = best_block(members[0], members[1], cpu)
+        if block is not None:
+            gain = saved_share(block, cpu) * (first.seconds + last.seconds)
+            yield GroupCandidate((first.config, last.config), block.rows, gain)
+
+
+def _quick(schemes: Sequence[Candidate]) -> list[Candidate]:
+    limit = HOPELESS * min(scheme.seconds for scheme in schemes)
+    return [scheme for scheme in schemes if scheme.seconds <= limit]
 
 
 def _pairs(graph: ConvGraph) -> Iterator[Pair]:
