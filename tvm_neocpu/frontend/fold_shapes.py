@@ -165,9 +165,8 @@ class _Folder:
         for entry in changed.attribute:
             nodes = found[entry.name]
             if nodes is not None:
-                copied = [onnx.NodeProto.FromString(each.SerializeToString()) for each in nodes]
                 del entry.g.node[:]
-                entry.g.node.extend(copied)
+                entry.g.node.extend(nodes)
         return changed
 
     def _inner(self) -> _Folder:

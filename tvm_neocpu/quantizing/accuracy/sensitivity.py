@@ -42,7 +42,8 @@ def measure_noise(
     of several outputs the worst counts. The results of ``wide`` operators are rounded only where
     an operation in int8 reads them: they are that one's need.
     """
-    layers = {node.name: node for node in layers_of(model.graph) if node.name in set(chosen)}
+    low = set(chosen)
+    layers = {node.name: node for node in layers_of(model.graph) if node.name in low}
     scales, rounded = _scales(model, quantised), dequantised_weights(quantised)
     parts = {
         node.input[1]: {w: rounded[w] for w in node.input[1:] if w in rounded}
