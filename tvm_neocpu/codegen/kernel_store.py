@@ -74,12 +74,12 @@ class KernelStore:
         def make(key: str, wait: bool) -> KernelObject | None:
             return self._make(key, wanted[key], context, wait)
 
-        with ThreadPoolExecutor(physical_cores()) as pool:
-            for wait in (False, True):
-                made = pool.map(lambda key, wait=wait: make(key, wait), missing)
-                found.update(zip(missing, made, strict=True))
-                missing = [key for key in missing if found[key] is None]
-        if wanted:
+        if missing:
+            with ThreadPoolExecutor(physical_cores()) as pool:
+                for wait in (False, True):
+                    made = pool.map(lambda key, wait=wait: make(key, wait), missing)
+                    found.update(zip(missing, made, strict=True))
+                    missing = [key for key in missing if found[key] is None]
             self._folder.drop_old(*wanted)
         objects = {key: known for key, known in found.items() if known is not None}
         return {name: objects[key] for name, key in keys.items()}
