@@ -23,7 +23,7 @@ from tvm import relax
 
 from tvm_neocpu.core.conv_graph import Shape4, Sweep, SweepKind
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.flatten_concats import concat_axis
+from tvm_neocpu.relay_passes.flatten_concats import concat_axis, flat_parts
 from tvm_neocpu.relay_passes.ir.exprs import (
     dtype_of,
     op_name,
@@ -163,14 +163,9 @@ class _Walk:
 
     def _parts(self, value: relax.Expr) -> list[relax.Expr]:
         """The tensors that a call reads, those of a concat's concats too."""
-        axis = concat_axis(value)
-        if axis is None:
+        if concat_axis(value) is None:
             return [part for part in operands(value) if isinstance(part, relax.Var)]
-        parts: list[relax.Expr] = []
-        for part in value.args[0]:
-            inner = self.definitions.get(part)
-            parts.extend(inner.args[0] if concat_axis(inner) == axis else [part])
-        return parts
+        return flat_parts(value, self.definitions.get)
 
     def _read_through(self, var: relax.Var, data: relax.Expr) -> None:
         """The sweeps in front of a convolution that its template may compute as it reads."""
