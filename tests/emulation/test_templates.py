@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from template_draws import draw_workload
 from template_workloads import TEMPLATES, WORKLOADS, epilogues, favourite
 
-pytest.importorskip("unicorn", reason="the emulator has no wheel for this machine")
+pytest.importorskip("unicorn", reason="Unicorn, the emulator, is not installed")
 
 from emulation.kernels import arm, executing
-from samples import check
+from samples import BIAS, check
 
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.table import implementations
 
 A72, N1, V1 = "cortex-a72", "neoverse-n1", "neoverse-v1"
@@ -77,3 +79,12 @@ def test_any_config_of_any_workload(template: str, data: st.DataObject) -> None:
     known = epilogues(workload)
     epilogue = data.draw(st.sampled_from(sorted(known)), "epilogue")
     check(workload, config, target.cpu, known[epilogue], executing(target))
+
+
+@pytest.mark.parametrize("tiles", [1, 3, 7])
+@pytest.mark.parametrize("reg_n", [4, 6])
+def test_chunks_of_pixels_read_in_place(reg_n: int, tiles: int) -> None:
+    """196 pixels in tiles of 6 leave 4: no chunk may store what another one computes."""
+    image = ConvWorkload(1, 16, 14, 14, 16, (1, 1))
+    config = Im2colConfig(16, 16, reg_n, tiles)
+    check(image, config, TARGETS[A72].cpu, BIAS, executing(TARGETS[A72]))

@@ -30,10 +30,12 @@ class _ParallelLoop:
 class Runtime:
     """TVM's runtime, as far as kernels call it; parallel loops run one task after another.
 
-    ``tasks``: into how many a parallel loop of unknown size is split.
+    ``tasks``: into how many a parallel loop of unknown size is split. Each has one chunk or none,
+    and the last one runs first: in rising order a chunk would mend what the one before it wrote
+    too much.
     """
 
-    tasks: int = 2
+    tasks: int = 64
     _loops: list[_ParallelLoop] = field(default_factory=list)
     _workspaces: dict[int, int] = field(default_factory=dict)
 
@@ -67,9 +69,9 @@ class Runtime:
             machine.return_integer(0)
             machine.set_link(loop.back)
             return loop.back
-        for at, value in enumerate((loop.next, loop.environment, loop.data)):
-            machine.set_integer(at, value)
         loop.next += 1
+        for at, value in enumerate((loop.count - loop.next, loop.environment, loop.data)):
+            machine.set_integer(at, value)
         machine.set_link(machine.stub(TASK_DONE))
         return loop.function
 
