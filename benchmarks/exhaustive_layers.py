@@ -197,23 +197,23 @@ def main() -> int:
     if not options.list and not (options.layers and options.log):
         parser.error("give --layer and --log, or --list")
     if options.list:
-        _, model = cli.load_network(options.model)
-        shapes, target = resolve_shapes(model.graph, {}), f"llvm -num-cores={options.threads}"
-        network = open_onnx(model.SerializeToString(), shapes, target)
-        print(*listed(network, options.most), sep="\n")
+        print(*listed(open_onnx(*asked(options)), options.most), sep="\n")
         return 0
     return start(options, contextlib.nullcontext)
 
 
 def start(options: argparse.Namespace, undisturbed: Undisturbed) -> int:
     threads.use_threads(options.threads)
-    _, model = cli.load_network(options.model)
-    shapes = resolve_shapes(model.graph, {})
-    target = f"llvm -num-cores={options.threads}"
-    content = model.SerializeToString()
     log = TuningLog(options.log)
-    run(content, shapes, target, options.layers, log, options.most, undisturbed=undisturbed)
+    run(*asked(options), options.layers, log, options.most, undisturbed=undisturbed)
     return 0
+
+
+def asked(options: argparse.Namespace) -> tuple[bytes, dict[str, tuple[int, ...]], str]:
+    """The model, its inputs' shapes and the target."""
+    _, model = cli.load_network(options.model)
+    target = f"llvm -num-cores={options.threads}"
+    return model.SerializeToString(), resolve_shapes(model.graph, {}), target
 
 
 if __name__ == "__main__":

@@ -29,13 +29,7 @@ from tvm import relax
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.folded_network import open_onnx
-from tvm_neocpu.pipeline import (
-    APART,
-    apply_plan,
-    choose_plan,
-    compute_templates,
-    schedule_module,
-)
+from tvm_neocpu.pipeline import APART, apply_plan, choose_plan, compute_templates, schedule_module
 from tvm_neocpu.topi.fused_block.template import layers_of
 
 BUILDS = ("apart", "fused")
@@ -83,8 +77,8 @@ def modules(network: str) -> tuple[list[tvm.IRModule], Any, np.ndarray]:
     computed = compute_templates(altered, plan.by_layout(folded.graph), cpu)
     groups = {"apart": APART, "fused": plan.group_rows(folded.graph)}
     lowered = [schedule_module(computed, cpu, groups[build]) for build in BUILDS]
-    groups = sum(layers_of(func) is not None for func in lowered[1].functions.values())
-    print(f"{network}: {groups} functions of groups, {cpu.name}, {cpu.cores} threads")
+    fused = sum(layers_of(func) is not None for func in lowered[1].functions.values())
+    print(f"{network}: {fused} functions of groups, {cpu.name}, {cpu.cores} threads")
     return lowered, folded.target, folded.inputs[0]
 
 

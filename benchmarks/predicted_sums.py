@@ -6,8 +6,7 @@ For each network two plans: the one that a build takes (``ours``), and one with 
 half of its convolutions (``other``). Kernels, pools and joins are timed as tune times them: those
 of ``ours`` in place, those of ``other`` in a stand-in without transforms. Transforms are timed in
 ``ours`` and scaled for ``other``. Then the sum of each plan is compared with whole runs of the
-network that it builds. The plans have no groups of
-fused layers: a group is not a sum of layers.
+network that it builds. The plans have no groups of fused layers: a group is not a sum of layers.
 """
 
 from __future__ import annotations

@@ -97,11 +97,9 @@ def _compiled(
 
         known = load_model(Path(model)) if isinstance(model, (str, Path)) else model
         mod, params = relay.frontend.from_onnx(known, shapes)
-        how: dict[str, Any] = {}
-        if request is not None:
-            how = dict(zip(("precision", "max_error", "accuracy_data"), request.given, strict=True))
+        asked = request.options if request else {}
         # The file is the key of the cache.
-        return relay.build(mod, target=target, params=params, cache=False, **how)
+        return relay.build(mod, target=target, params=params, cache=False, **asked)
 
     content = _content(model) if cache else None
     if content is None:

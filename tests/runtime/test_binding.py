@@ -199,6 +199,20 @@ def test_outputs_without_an_array_are_new_beside_bound_ones(
     np.testing.assert_allclose(flat, reference(maps, {"data": IMAGES[-1]})[1], rtol=1e-4, atol=1e-4)
 
 
+def test_an_output_that_was_bound_before_is_new_memory_later(maps: onnx.ModelProto) -> None:
+    """Two runs wrote the same bound array: that does not make the output a constant."""
+    with Session(maps, threads=1) as session:
+        binding = session.io_binding()
+        binding.bind_input("data", IMAGES[0])
+        binding.output_array("flat")
+        binding.output_array("out")
+        for _ in range(2):
+            binding.run()
+        binding.bind_output("out")
+        binding.run()
+        assert not binding.outputs()["out"].flags.owndata, "it was copied once more"
+
+
 def test_memory_that_overlaps_is_copied_or_refused(
     map_session: Session, maps: onnx.ModelProto
 ) -> None:

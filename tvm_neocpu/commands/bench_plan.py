@@ -6,7 +6,6 @@ fastest scheme), one layout for all, and some random plans. Predicts and measure
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 
 from tvm_neocpu import pipeline
@@ -23,7 +22,7 @@ from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.tuning.database.history import apply_history_best, current_history
+from tvm_neocpu.tuning.database.history import current_history
 
 PACKAGES = ("apache-tvm", "numpy", "scipy")
 
@@ -52,8 +51,7 @@ def bench_plan(argv: list[str]) -> int:
     settings = _Settings(shapes, count, text, options.runs, options.random, options.seed)
     console = cli.console(width=120)
     report = provenance(target.cpu.name, count, PACKAGES) | {"networks": []}
-    logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
-    with logs:
+    with cli.logs_of(options):
         for spec in options.models:
             network = _compare(spec, settings)
             show([network], count, console)

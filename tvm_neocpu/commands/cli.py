@@ -11,6 +11,7 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -252,6 +253,13 @@ def console(width: int) -> Console:
 def printable(text: str) -> str:
     """A log's text without what a terminal would take for commands."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def logs_of(options: argparse.Namespace) -> AbstractContextManager[Any]:
+    """Builds and searches inside read the log that ``--log`` names, if it names one."""
+    from tvm_neocpu.tuning.database.history import apply_history_best
+
+    return apply_history_best(options.log) if options.log else contextlib.nullcontext()
 
 
 def default_log(target: CompileTarget, model: str) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,7 +14,6 @@ from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.tuning.database.history import apply_history_best
 
 DESCRIPTION = """Why each layer is built as it is: `python -m tvm_neocpu.explain resnet50 --html
 resnet50.html`. Shows what a build for the target would choose now, from the logs that it would
@@ -42,8 +40,7 @@ def _explain(argv: list[str]) -> int:
     name, model = cli.load_network(options.models[0])
     shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))
     model, precision = in_precision(name, model, shapes, options, flags)
-    logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
-    with logs:
+    with cli.logs_of(options):
         network = explain_model(name, model, shapes, cpu)
     table.show(network)
     if precision is not None:

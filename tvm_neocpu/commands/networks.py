@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,13 +42,11 @@ def build(
     """
     from tvm_neocpu import relay
     from tvm_neocpu.runtime import threads
-    from tvm_neocpu.tuning.database.history import apply_history_best
 
     if options.threads:
         threads.use_threads(options.threads)
     mod, params = relay.frontend.from_onnx(model, cli.parse_shapes(options.shape))
-    logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
-    with logs:
+    with cli.logs_of(options):
         target = cli.target_text(options.target, flags)
         return relay.build(mod, target=target, params=params, small_file=small_file)
 

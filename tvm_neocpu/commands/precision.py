@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,15 +74,14 @@ def in_precision(
     from tvm_neocpu.precision.choose import choose_precision
     from tvm_neocpu.runtime import threads
     from tvm_neocpu.targets import parse_target
-    from tvm_neocpu.tuning.database.history import apply_history_best, current_history
+    from tvm_neocpu.tuning.database.history import current_history
 
     if options.threads:
         threads.use_threads(options.threads)
     target = parse_target(cli.target_text(options.target, flags))
     if request.precision == BF16:
         check_bf16(target.cpu.name, target.features)
-    logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
-    with logs:
+    with cli.logs_of(options):
         history = current_history(target.cpu)
         chosen = choose_precision(model, shapes, request, target.cpu, history, name)
     for line in chosen.report.lines():

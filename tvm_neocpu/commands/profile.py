@@ -10,7 +10,6 @@ what chrome://tracing and Perfetto read.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 from collections.abc import Sequence
 from functools import partial
@@ -38,7 +37,6 @@ from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
-from tvm_neocpu.tuning.database.history import apply_history_best
 
 DTYPE = "float32"
 # Measurements of the peak; the best one counts.
@@ -66,8 +64,7 @@ def _profile(argv: list[str]) -> int:
     name, model = cli.load_network(options.models[0])
     shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))
     network = Network(name, model, shapes, count, text)
-    logs = apply_history_best(options.log) if options.log else contextlib.nullcontext()
-    with logs:
+    with cli.logs_of(options):
         bandwidth = read_bandwidth(target, DTYPE)
         found = profile_network(network, partial(_peak, target), bandwidth, options.runs)
         beside = _compared(found, network, options.compare, options.runs)

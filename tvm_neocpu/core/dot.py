@@ -2,8 +2,8 @@
 
 acc[lane] += sum over k < elements of data[k] * weight[lane, k]
 
-Every one here is exact. x86's ``vpmaddubsw`` saturates its 16-bit sums, so that it is for weights
-only that are known to be small.
+Every one here is exact. The 16-bit sums of x86's ``vpmaddubsw`` saturate: it is used only where
+weights are known to be so small that no sum does.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class DotProduct:
     have to be widened, int8 if 128 is subtracted from them) times as many of type ``weight``.
     ``rate``: how many are issued for each multiply-add of fp32 vectors. ``temporaries``: registers
     that a step needs beside its tile. ``widths``: the bits of the vectors that the instruction
-    exists for. ``words``: how many of them it adds up in 16 bits before it widens the sum.
-    ``weight_bits``: how small weights have to be for it
-    (:mod:`tvm_neocpu.topi.conv2d_integer.small_weights`).
+    exists for. ``words``: how many words it adds up in 16 bits before it widens the sum.
+    ``weight_bits``: it is exact for weights as small as those of so
+    many bits (:mod:`tvm_neocpu.topi.conv2d_integer.small_weights`).
     """
 
     name: str

@@ -17,9 +17,9 @@ from tvm_neocpu.core.workload import Workload
 class Plan:
     """``configs`` and ``joins`` are keyed by :class:`GraphNode` id; ``graph`` is the graph's hash.
 
-    ``seconds`` is the predicted time of the convolutions and transforms it pays for;
-    ``lower_bound`` what no plan over the same candidates could undercut. ``groups`` are layers that
-    one function computes; ``None``, as in plans of older logs: nobody has decided.
+    ``seconds`` is the predicted time of its convolutions, sweeps and transforms, less what groups
+    gain; ``lower_bound`` what no plan over the same candidates could undercut. ``groups`` are
+    layers that one function computes; ``None``, as in plans of older logs: nobody has decided.
     """
 
     graph: str

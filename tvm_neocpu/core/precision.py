@@ -39,9 +39,13 @@ class Request:
     data: AccuracyData
 
     @property
-    def given(self) -> tuple[str, float | None, AccuracyData]:
-        """As :func:`request_of` takes it."""
-        return self.precision, self.max_error, self.data
+    def options(self) -> dict[str, Any]:
+        """The arguments of `relay.build` that ask for the same."""
+        return {
+            "precision": self.precision,
+            "max_error": self.max_error,
+            "accuracy_data": self.data,
+        }
 
     @property
     def key(self) -> list[str]:

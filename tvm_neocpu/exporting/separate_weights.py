@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tvm
-from numpy.typing import NDArray
 
 from tvm_neocpu.codegen.late_weights import LateWeight, LateWeights
 from tvm_neocpu.core.arena import ALIGNMENT
-from tvm_neocpu.core.weight_transform import Transformed, content_key
+from tvm_neocpu.core.weight_transform import Transformed, WeightTransform, content_key
 from tvm_neocpu.exporting.bytecode.executable import (
     Constant,
     Executable,
@@ -63,21 +60,14 @@ class SeparatedModule:
         ``weights_file`` lies beside the library under its final name; it gets the weights. Those of
         ``transforms``, by their content, are stored as they were before.
         """
-        rows, content, end = [], [], 0
-        for weight in self.weights:
-            found = _taps_of(weight, transforms)
-            if found is None:
-                rows.append(Weight(end, weight.shape, weight.dtype))
-                content.append(weight.content)
-                end += weight.size + -weight.size % ALIGNMENT
-                continue
-            taps = np.ascontiguousarray(found.taps)
-            rows.append(Weight(end, taps.shape, str(taps.dtype), found.transform))
-            content.append(partial(_bytes, taps))
-            end += taps.nbytes + -taps.nbytes % ALIGNMENT
+        stored = [_as_stored(weight, transforms) for weight in self.weights]
+        rows, end = [], 0
+        for weight, transform in stored:
+            rows.append(Weight(end, weight.shape, weight.dtype, transform))
+            end += weight.size + -weight.size % ALIGNMENT
         name = weights_file.name if weights_file else ""
         tail = Tail(info, tuple(rows), self.taken, name)
-        made = (make() for make in content)
+        made = (weight.content() for weight, _ in stored)
         with library.open("r+b") as file:
             if weights_file is None:
                 append_tail(file, tail, made, None)
@@ -91,17 +81,18 @@ class SeparatedModule:
                 draft.unlink(missing_ok=True)
 
 
-def _taps_of(
+def _as_stored(
     weight: Constant | LateWeight, transforms: Mapping[bytes, Transformed]
-) -> Transformed | None:
-    """What a weight was made of; ``None`` for one that is stored as it is used."""
+) -> tuple[Constant | LateWeight, WeightTransform | None]:
+    """What the file has of a weight, and the transform that is left to the loader, if any."""
     if not transforms or not isinstance(weight, Constant):
-        return None
-    return transforms.get(content_key(weight.data))
-
-
-def _bytes(array: NDArray[Any]) -> memoryview:
-    return memoryview(array.reshape(-1).view(np.uint8))
+        return weight, None
+    found = transforms.get(content_key(weight.data))
+    if found is None:
+        return weight, None
+    taps = np.ascontiguousarray(found.taps)
+    elements = memoryview(taps.reshape(-1).view(np.uint8))
+    return replace(weight, shape=taps.shape, dtype=str(taps.dtype), data=elements), found.transform
 
 
 def separated(

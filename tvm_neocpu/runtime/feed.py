@@ -152,7 +152,7 @@ class Feed:
             constants = frozenset(
                 index
                 for index, (one, other) in enumerate(zip(first, outputs, strict=True))
-                if one.data_ptr() == other.data_ptr()
+                if one.data_ptr() == other.data_ptr() and index not in direct
             )
             self._constants[name] = constants
         taken = list(inputs)

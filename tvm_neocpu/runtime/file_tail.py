@@ -167,9 +167,8 @@ def map_weights(path: Path, tail: Tail) -> list[tvm_ffi.Tensor]:
 
 def _transformed(weight: Weight, taps: NDArray[Any]) -> tvm_ffi.Tensor:
     assert weight.transform is not None, "a weight that is stored as it is used is mapped"
-    packed = weight.transform.packed(taps)
-    tensor = zeros(packed.shape, weight.transform.dtype)
-    np.copyto(as_array(tensor), packed)
+    tensor = zeros(weight.transform.shape, weight.transform.dtype)
+    weight.transform.write(taps, as_array(tensor))
     return tensor
 
 
@@ -236,17 +235,17 @@ def _row(weight: Weight) -> list[Any]:
 
 def _weight(row: Sequence[Any]) -> Weight:
     at, shape, dtype, *transform = row
-    made = None
-    if transform:
-        from tvm_neocpu.core.weight_transform import WeightTransform  # 3 ms, and few files need it
+    if not transform:
+        return Weight(at, tuple(shape), dtype)
+    from tvm_neocpu.core.weight_transform import WeightTransform  # 3 ms, and few files need it
 
-        fields = {
-            name: tuple(map(tuple, value)) if name in ("down", "across") else value
-            for name, value in transform[0].items()
-        }
-        lists = {name: tuple(fields[name]) for name in ("blocks", "order")}
-        made = WeightTransform(**{**fields, **lists})
-    return Weight(at, tuple(shape), dtype, made)
+    fields = {name: _tuples(value) for name, value in transform[0].items()}
+    return Weight(at, tuple(shape), dtype, WeightTransform(**fields))
+
+
+def _tuples(value: Any) -> Any:
+    """JSON's lists, nested or not, as tuples; anything else as it is."""
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _check_weights(path: Path, tail: Tail, places: Places, check_all: bool) -> None:

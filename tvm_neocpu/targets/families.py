@@ -1,7 +1,7 @@
 """What LLVM does not tell about a CPU: caches, issue widths and bandwidths of CPUs not at hand.
 
 A family holds only the fields in which it differs from the defaults of :class:`core.cpu.Cpu`; a
-CPU without a line here has all the defaults. :func:`source_of` says where a figure comes from:
+CPU without a line here has all the defaults. :func:`origin_of` says where a figure comes from:
 
 - *vendor*: sizes of L1 and L2, issue widths and latencies, from the guides in :data:`GUIDES`;
 - *published*: what others measured or wrote down, on the machine that :data:`PUBLISHED` names;
@@ -155,23 +155,24 @@ def with_family(cpu: Cpu) -> Cpu:
 
 
 def origin_of(name: str, figure: str) -> str:
-    """Where a CPU's figure comes from: see the list above."""
-    if figure in MEASURED.get(name, ("", frozenset()))[1]:
-        return "measured"
-    if figure in PUBLISHED.get(name, {}):
-        return "published"
-    if figure in _COMPILED and figure in FAMILIES.get(name, {}):
-        return "compiled"
-    return "vendor" if name in GUIDES and figure in _VENDOR else "guess"
+    """Where a CPU's figure comes from: a word of the list above."""
+    return _origin_and_source(name, figure)[0]
 
 
 def source_of(name: str, figure: str) -> str:
     """Who says a CPU's figure, and of which machine; empty for a guess."""
-    found = {
-        "measured": lambda: MEASURED[name][0],
-        "published": lambda: PUBLISHED[name][figure],
-        "vendor": lambda: GUIDES[name],
-        "compiled": lambda: f"LLVM's code for {name}",
-        "guess": lambda: "",
-    }
-    return found[origin_of(name, figure)]()
+    return _origin_and_source(name, figure)[1]
+
+
+def _origin_and_source(name: str, figure: str) -> tuple[str, str]:
+    machine, measured = MEASURED.get(name, ("", frozenset()))
+    if figure in measured:
+        return "measured", machine
+    published = PUBLISHED.get(name, {})
+    if figure in published:
+        return "published", published[figure]
+    if figure in _COMPILED and figure in FAMILIES.get(name, {}):
+        return "compiled", f"LLVM's code for {name}"
+    if figure in _VENDOR and name in GUIDES:
+        return "vendor", GUIDES[name]
+    return "guess", ""
