@@ -12,6 +12,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.table import implementation_of
@@ -50,6 +51,25 @@ def test_every_line_is_asked_for_and_no_other(config: ConvConfig) -> None:
     for name in (func.params[-1].name.removesuffix("_handle"), "other"):
         lines = [lines_of(*request) for request in asked_for(func, name)]
         assert set.union(*lines) == set(range(prod(POINT.out_shape) // LINE)), name
+
+
+@pytest.mark.parametrize(
+    ("conv", "config"),
+    [
+        pytest.param(POINT, Im2colConfig(32, 32, 6, 33), id="tiles across rows"),
+        pytest.param(
+            ConvWorkload(1, 64, 7, 7, 1024, (1, 1)), Im2colConfig(32, 32, 6, 9), id="7x7 pixels"
+        ),
+    ],
+)
+def test_every_line_of_a_run_of_pixels_is_asked_for(
+    conv: ConvWorkload, config: Im2colConfig
+) -> None:
+    """The last tile may ask for more."""
+    func = scheduled(conv, config)
+    for name in (func.params[-1].name.removesuffix("_handle"), "other"):
+        lines = [lines_of(*request) for request in asked_for(func, name)]
+        assert set.union(*lines) >= set(range(prod(conv.out_shape) // LINE)), name
 
 
 @pytest.mark.parametrize(

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
 from prefetches import LINE, asked_for, lines_of
 
 from tvm_neocpu.core.candidate import layouts_of
-from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.cpu import AVX512, KIB, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.kernel import unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 
 CPU = Cpu("skylake-avx512", AVX512, cores=2)
+SMALL_L2 = replace(CPU, l2=64 * KIB)
 WIDE = ConvWorkload(1, 64, 28, 28, 64, (1, 1))
 STRIDED = ConvWorkload(1, 64, 28, 28, 64, (1, 1), (2, 2))
 
 
-def requested(conv: ConvWorkload, config: ConvConfig) -> set[int]:
+def requested(conv: ConvWorkload, config: Config, cpu: Cpu = CPU) -> set[int]:
     """Lines of the data, counted from its beginning, that any request asks for."""
-    asked = asked_for(schedule_blocks(unscheduled(conv, config), CPU), "data")
+    asked = asked_for(schedule_blocks(unscheduled(conv, config), cpu), "data")
     return {line for request in asked for line in lines_of(*request)}
 
 
@@ -57,6 +61,29 @@ def test_every_line_is_asked_for_but_those_of_the_first_tile(
     rows_below = config.reg_m * conv.stride[0] * conv.width * config.ic_bn // LINE
     beyond = {line + rows_below for line in wanted}
     assert lines <= wanted | beyond
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        pytest.param(Im2colConfig(32, 32, 8, 98), id="whole tiles"),
+        pytest.param(Im2colConfig(32, 32, 6, 131), id="a narrower last tile"),
+        pytest.param(Im2colConfig(64, 16, 7, 28, parallel_oc=True), id="chunks"),
+    ],
+)
+def test_runs_of_pixels_ask_across_rows(config: Im2colConfig) -> None:
+    """A tile of im2col takes its pixels in order, whatever rows of the image they are of."""
+    lines = requested(WIDE, config, SMALL_L2)
+    blocks, pixels = WIDE.in_channels // config.ic_bn, WIDE.height * WIDE.width
+    row = config.ic_bn // LINE
+    wanted = set(range(blocks * pixels * row))
+    first = {
+        (block * pixels + at) * row + line
+        for block, at, line in product(range(blocks), range(config.reg_n), range(row))
+    }
+    assert wanted - lines <= first
+    assert max(lines) < max(wanted) + 1 + 2 * config.reg_n * row
+    assert requested(WIDE, config) == set()
 
 
 @pytest.mark.parametrize(
