@@ -40,7 +40,7 @@ class Target:
 
     @cached_property
     def extent(self) -> Extent:
-        """Of ``tensor``."""
+        """Where ``tensor`` lies."""
         assert self.tensor is not None, "what generated code cannot write has no extent"
         return extent(self.tensor)
 
