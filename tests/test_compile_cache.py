@@ -121,7 +121,7 @@ def test_what_changes_the_code_changes_the_key(
             patch.setenv(name, value)
             keys.append(key_of(content, {}))
     with monkeypatch.context() as patch:
-        patch.setattr(compile_cache, "_tvm_version", lambda: "0.99")
+        patch.setattr(compile_cache, "tvm_version", lambda: "0.99")
         keys.append(key_of(content, {}))
     (tmp_path / "logs" / "cpu").mkdir(parents=True)
     with monkeypatch.context() as patch:

@@ -21,7 +21,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +28,7 @@ from tvm_neocpu.cache_folder import VARIABLE, CacheFolder, cache_folder
 from tvm_neocpu.core.cpu import cache_sizes
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.told import listening
+from tvm_neocpu.core.tvm_version import tvm_version
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.calibration_place import chosen_path
 from tvm_neocpu.runtime.host import executable_features
@@ -132,7 +132,7 @@ def key_of(model: bytes, options: Mapping[str, Any]) -> str:
         },
         "files": list(map(_stamp, _files_that_count())),
         "applied": _applied_logs(),
-        "versions": [__version__, _tvm_version(), _sources()],
+        "versions": [__version__, tvm_version(), _sources()],
     }
     found = hashlib.sha256(model)
     found.update(json.dumps(about, sort_keys=True, default=str).encode())
@@ -237,10 +237,3 @@ def _cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> list[str]:
     except OSError:
         return [platform.processor()]
     return [line for line in lines if line.split(":")[0].strip() in names]
-
-
-def _tvm_version() -> str:
-    try:
-        return version("apache-tvm")
-    except PackageNotFoundError:
-        return "unknown"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-pytest.importorskip("unicorn", reason="the emulator has no wheel for this machine")
+pytest.importorskip("unicorn", reason="Unicorn, the emulator, is not installed")
 
 from emulation.kernels import arm, compiled
 from emulation.listing import Instruction, hottest, instructions_of

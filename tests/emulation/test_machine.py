@@ -9,7 +9,7 @@ import pytest
 import tvm
 from tvm import te, tirx
 
-pytest.importorskip("unicorn", reason="the emulator has no wheel for this machine")
+pytest.importorskip("unicorn", reason="Unicorn, the emulator, is not installed")
 
 from emulation.instructions import execute
 from emulation.kernels import arm, compiled

@@ -7,7 +7,7 @@ import onnx
 import pytest
 from onnx_net import Net, check
 
-pytest.importorskip("unicorn", reason="the emulator has no wheel for this machine")
+pytest.importorskip("unicorn", reason="Unicorn, the emulator, is not installed")
 
 from emulation.kernels import arm
 from emulation.network import run_network

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from template_draws import draw_workload
 from template_workloads import TEMPLATES, WORKLOADS, epilogues, favourite
 
-pytest.importorskip("unicorn", reason="the emulator has no wheel for this machine")
+pytest.importorskip("unicorn", reason="Unicorn, the emulator, is not installed")
 
 from emulation.kernels import arm, executing
 from samples import BIAS, check

@@ -9,12 +9,13 @@ import hashlib
 import keyword
 import re
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 
 import tvm_ffi
 from tvm import tirx
 from tvm.ir.transform import PassContext
 from tvm.target import Target
+
+from tvm_neocpu.core.tvm_version import tvm_version
 
 GLOBAL_SYMBOL = "global_symbol"
 # Python's words and TVMScript's prefix, which the script has beside names.
@@ -34,7 +35,7 @@ def kernel_key(func: tirx.PrimFunc, target: Target, options: Mapping[str, object
     bare = func.without_attr(GLOBAL_SYMBOL)
     context = PassContext.current()
     about = [
-        _tvm_version(),
+        tvm_version(),
         str(target),
         context.opt_level,
         sorted(map(str, context.required_pass)),
@@ -57,10 +58,3 @@ def nameless(script: str) -> str:
         return numbers.setdefault(name, f"v{len(numbers)}")
 
     return _TOKEN.sub(numbered, _NAMED.sub("", script))
-
-
-def _tvm_version() -> str:
-    try:
-        return version("apache-tvm")
-    except PackageNotFoundError:
-        return "unknown"

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import tempfile
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
@@ -30,6 +28,7 @@ from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
 from tvm_neocpu.codegen.kernels import build_module, options_of
 from tvm_neocpu.codegen.late_weights import weights_late
 from tvm_neocpu.core.cores import physical_cores
+from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.linker import c_compiler, link
 
@@ -75,12 +74,12 @@ class KernelStore:
         def make(key: str, wait: bool) -> KernelObject | None:
             return self._make(key, wanted[key], context, wait)
 
-        with ThreadPoolExecutor(physical_cores()) as pool:
-            for wait in (False, True):
-                made = pool.map(lambda key, wait=wait: make(key, wait), missing)
-                found.update(zip(missing, made, strict=True))
-                missing = [key for key in missing if found[key] is None]
-        if wanted:
+        if missing:
+            with ThreadPoolExecutor(physical_cores()) as pool:
+                for wait in (False, True):
+                    made = pool.map(lambda key, wait=wait: make(key, wait), missing)
+                    found.update(zip(missing, made, strict=True))
+                    missing = [key for key in missing if found[key] is None]
             self._folder.drop_old(*wanted)
         objects = {key: known for key, known in found.items() if known is not None}
         return {name: objects[key] for name, key in keys.items()}
@@ -170,13 +169,8 @@ def _scratch() -> Iterator[str]:
 
 
 def _save(content: bytes, path: Path) -> None:
-    """Write an entry under another name first: no reader meets half of it."""
-    draft = path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_ident()}")
-    try:
+    with draft_of(path) as draft:
         draft.write_bytes(content + hashlib.sha256(content).digest())
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _load(path: Path) -> bytes:

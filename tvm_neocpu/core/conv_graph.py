@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -11,6 +11,12 @@ from functools import cached_property
 from tvm_neocpu.core.workload import Workload
 
 Shape4 = tuple[int, int, int, int]
+
+
+def shape4(shape: Sequence[int]) -> Shape4:
+    """The first four axes, and axes of one element in the place of those that are not there."""
+    padded = (*shape, 1, 1, 1, 1)[:4]
+    return (padded[0], padded[1], padded[2], padded[3])
 
 
 class NodeKind(str, Enum):

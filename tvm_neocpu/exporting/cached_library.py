@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.exporting.write_module import INSIDE, check_place, draft_of
+from tvm_neocpu.exporting.write_module import INSIDE, check_place
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.functions import OnDemand
 from tvm_neocpu.runtime.module_file import read_module

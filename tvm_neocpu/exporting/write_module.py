@@ -6,12 +6,9 @@ returns the JSON text. TVM stores and finds it as it does the weights, in every 
 
 from __future__ import annotations
 
-import contextlib
-import os
 import tarfile
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from tvm.support import cc
 
 from tvm_neocpu.codegen.late_weights import LateWeights
 from tvm_neocpu.core.cores import physical_cores
+from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.weight_transform import Transformed
 from tvm_neocpu.exporting.separate_weights import LLVM, OBJECTS, SeparatedModule, separated
@@ -128,20 +126,6 @@ def check_place(path: Path, weights: str) -> None:
         raise ModuleFileError(f"an exported module's name ends in .so or .tar, unlike {path}")
     if not path.parent.is_dir():
         raise ModuleFileError(f"cannot write {path}: there is no directory {path.parent}")
-
-
-@contextlib.contextmanager
-def draft_of(path: Path) -> Iterator[Path]:
-    """Another name beside ``path``, which takes its place at the end: no reader meets half a file.
-
-    Raises nothing of its own; what is left after an error is removed.
-    """
-    draft = path.with_name(f".{path.stem}.{os.getpid()}-{threading.get_ident()}{path.suffix}")
-    try:
-        yield draft
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
 
 
 def _why(error: Exception, info: ModuleInfo, link: Callable[..., Any]) -> str:

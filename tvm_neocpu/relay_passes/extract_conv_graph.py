@@ -19,7 +19,7 @@ from tvm_neocpu.core.conv_graph import (
     Sweep,
 )
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape, variables
+from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name, static_shape4, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.flow import Flow, FlowKind, is_feature_map
 from tvm_neocpu.relay_passes.layouts.node_identity import identities_of
@@ -145,7 +145,7 @@ class _Walk:
         found = read_decision(value)
         assert found is not None
         _, workload = found
-        node = GraphNode(self.ids[var], NodeKind.CONV, str(workload), _shape4(var), workload)
+        node = GraphNode(self.ids[var], NodeKind.CONV, str(workload), static_shape4(var), workload)
         self._add_deciding(node, var, flow)
         for name, tensor in flow.plain:
             # A tensor that every choice reads in plain NCHW ends in a boundary of its own.
@@ -155,7 +155,9 @@ class _Walk:
 
     def _add_join(self, var: relax.Var, value: relax.Expr, flow: Flow) -> None:
         label, channels = op_name(value).removeprefix("relax."), flow.join_channels
-        node = GraphNode(self.ids[var], NodeKind.JOIN, label, _shape4(var), join_channels=channels)
+        node = GraphNode(
+            self.ids[var], NodeKind.JOIN, label, static_shape4(var), join_channels=channels
+        )
         self._add_deciding(node, var, flow)
 
     def _add_deciding(self, node: GraphNode, var: relax.Var, flow: Flow) -> None:
@@ -175,7 +177,7 @@ class _Walk:
 
     def _add_source(self, identity: str, var: relax.Var, label: str) -> None:
         """A boundary node; a plain feature map comes from it."""
-        self.nodes.append(GraphNode(identity, NodeKind.BOUNDARY, label, _shape4(var)))
+        self.nodes.append(GraphNode(identity, NodeKind.BOUNDARY, label, static_shape4(var)))
         self.decided_by[var] = identity
 
     def _connect(self, identity: str, operands: Iterable[relax.Expr]) -> None:
@@ -183,15 +185,11 @@ class _Walk:
             if operand in self.decided_by and is_feature_map(operand):
                 tensor = self.tensors.get(operand, self.ids[operand])
                 ends = self.decided_by[operand], identity
-                self.edges.append(GraphEdge(*ends, _shape4(operand), tensor, dtype_of(operand)))
+                self.edges.append(
+                    GraphEdge(*ends, static_shape4(operand), tensor, dtype_of(operand))
+                )
 
     def _unique(self, name: str) -> str:
         """The name; from its second use on, with an ordinal."""
         self.numbered[name] += 1
         return name if self.numbered[name] == 1 else f"{name}-{self.numbered[name]}"
-
-
-def _shape4(expr: relax.Expr) -> Shape4:
-    shape = static_shape(expr) or ()
-    padded = (*shape, 1, 1, 1, 1)[:4]
-    return (padded[0], padded[1], padded[2], padded[3])

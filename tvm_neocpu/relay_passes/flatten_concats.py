@@ -6,14 +6,18 @@ the result of the one before. A flat concat has one reader, which can concatenat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import tvm
 from tvm import relax
+from tvm.ir import Call
 
 from tvm_neocpu.relay_passes.ir.exprs import call_of, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
+
+Definition = Callable[[relax.Expr], relax.Expr | None]
 
 
 @dataclass(frozen=True)
@@ -34,13 +38,18 @@ def _flattened(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     axis = concat_axis(value)
     if axis is None:
         return None
+    parts = flat_parts(value, scope.definition)
+    return None if len(parts) == len(value.args[0]) else relax.op.concat(parts, axis=axis)
+
+
+def flat_parts(concat: Call, definition: Definition) -> list[relax.Expr]:
+    """What a concat reads; in place of parts that are concats along its axis, what those read."""
+    axis = concat_axis(concat)
     parts: list[relax.Expr] = []
-    for field in value.args[0]:
-        inner = scope.definition(field)
-        parts.extend(inner.args[0] if concat_axis(inner) == axis else [field])
-    if len(parts) == len(value.args[0]):
-        return None
-    return relax.op.concat(parts, axis=axis)
+    for part in concat.args[0]:
+        inner = definition(part)
+        parts.extend(inner.args[0] if concat_axis(inner) == axis else [part])
+    return parts
 
 
 def concat_axis(value: relax.Expr | None) -> int | None:

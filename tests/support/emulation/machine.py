@@ -94,7 +94,6 @@ class Machine:
         self._stubs: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._next_code, self._next_page = CODE, HEAP
-        self._free: dict[int, list[int]] = {}
         self._finish = self.stub("the end of the call")
 
     # Code ---------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ CASES = {
         replace(PIXELS, batch=1, height=14, width=14),
         Im2colConfig(16, 48, 6, 33, True),
     ),
-    "in place, narrower tiles in every chunk": (
+    "copied: chunks would end in narrower tiles": (
         replace(PIXELS, batch=2, height=14, width=7),
         Im2colConfig(32, 16, 6, 9),
     ),

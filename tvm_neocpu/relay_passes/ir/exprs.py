@@ -8,6 +8,7 @@ from typing import Any
 from tvm import relax
 from tvm.ir import Call, Op
 
+from tvm_neocpu.core.conv_graph import Shape4, shape4
 from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
@@ -27,6 +28,11 @@ def call_of(expr: relax.Expr | None, op: str) -> Call | None:
 def static_shape(expr: relax.Expr) -> tuple[int, ...] | None:
     """The shape of a tensor whose extents are static; ``None`` for any other expression."""
     return static_shape_of(expr.ty)
+
+
+def static_shape4(expr: relax.Expr) -> Shape4:
+    """The first four axes of a static shape, filled up by axes of one element."""
+    return shape4(static_shape(expr) or ())
 
 
 def dtype_of(expr: relax.Expr) -> str:
@@ -86,6 +92,7 @@ __all__ = [
     "operands",
     "over_variables",
     "static_shape",
+    "static_shape4",
     "variables",
 ]
 

@@ -23,12 +23,13 @@ from tvm import relax
 
 from tvm_neocpu.core.conv_graph import Shape4, Sweep, SweepKind
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.flatten_concats import concat_axis
+from tvm_neocpu.relay_passes.flatten_concats import concat_axis, flat_parts
 from tvm_neocpu.relay_passes.ir.exprs import (
     dtype_of,
     op_name,
     operands,
     static_shape,
+    static_shape4,
     variables,
 )
 from tvm_neocpu.relay_passes.ir.regions import Region
@@ -156,20 +157,15 @@ class _Walk:
             if self._is_alone(operand) and self.open[operand] and operand in self.found.own:
                 inputs.extend(self.found.own.pop(operand).inputs)
             elif is_feature_map(operand):
-                inputs.append(_shape4(operand))
+                inputs.append(static_shape4(operand))
         self._add(var, value, inputs)
         self._open(var, True)
 
     def _parts(self, value: relax.Expr) -> list[relax.Expr]:
         """The tensors that a call reads, those of a concat's concats too."""
-        axis = concat_axis(value)
-        if axis is None:
+        if concat_axis(value) is None:
             return [part for part in operands(value) if isinstance(part, relax.Var)]
-        parts: list[relax.Expr] = []
-        for part in value.args[0]:
-            inner = self.definitions.get(part)
-            parts.extend(inner.args[0] if concat_axis(inner) == axis else [part])
-        return parts
+        return flat_parts(value, self.definitions.get)
 
     def _read_through(self, var: relax.Var, data: relax.Expr) -> None:
         """The sweeps in front of a convolution that its template may compute as it reads."""
@@ -191,8 +187,8 @@ class _Walk:
         return isinstance(operand, relax.Var) and operand in self.open and self.uses[operand] == 1
 
     def _add(self, var: relax.Var, value: relax.Expr, inputs: list[Shape4] | None = None) -> None:
-        name, result = op_name(value), _shape4(var)
-        read = inputs or [_shape4(part) for part in variables(value) if is_feature_map(part)]
+        name, result = op_name(value), static_shape4(var)
+        read = inputs or [static_shape4(part) for part in variables(value) if is_feature_map(part)]
         if not read:
             return
         kind, taps = SweepKind.MOVE, 1
@@ -219,8 +215,3 @@ def _flat_uses(region: Region) -> Counter[relax.Var]:
                 uses[part] -= 1
                 uses.update(definitions[part].args[0])
     return uses
-
-
-def _shape4(expr: relax.Expr) -> Shape4:
-    padded = (*(static_shape(expr) or ()), 1, 1, 1, 1)[:4]
-    return (padded[0], padded[1], padded[2], padded[3])

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tvm import tirx
 
-from tvm_neocpu.core.conv_graph import ConvGraph, Shape4, Sweep, SweepKind
+from tvm_neocpu.core.conv_graph import ConvGraph, Shape4, Sweep, SweepKind, shape4
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 
@@ -62,5 +62,4 @@ def _layout(stored: Sequence[int]) -> Layout:
 def _logical(stored: tuple[int, ...], layout: Layout) -> Shape4:
     if len(stored) == 5:
         return layout.logical_shape(stored)
-    padded = (*stored, 1, 1, 1, 1)[:4]
-    return (padded[0], padded[1], padded[2], padded[3])
+    return shape4(stored)

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 
 import tvm
 from tvm import relax
-from tvm.ir import Call, GlobalVar
+from tvm.ir import GlobalVar
 
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, over_variables
+from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, over_variables
 from tvm_neocpu.relay_passes.ir.regions import count_uses, relax_functions
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 
@@ -76,8 +76,7 @@ def _pattern(mod: tvm.IRModule, value: relax.Expr) -> tuple[int, list[relax.Expr
 
     Above all patterns for anything else.
     """
-    is_kernel = isinstance(value, Call) and getattr(value.op, "name", "") == CALL_TIR
-    if not is_kernel or not isinstance(value.args[0], GlobalVar):
+    if call_of(value, CALL_TIR) is None or not isinstance(value.args[0], GlobalVar):
         return _OTHER
     attrs = mod[value.args[0]].attrs
     if attrs is None or "op_pattern" not in attrs:

@@ -48,9 +48,10 @@ def blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
 
 
 def tile_channels(oc_bn: int, unit: VectorUnit) -> tuple[int, ...]:
-    """Channels of a register tile: a block's (0), or a vector of them: more pixels share weights.
+    """Channels of a register tile: all of a block (0), or a vector of them.
 
-    16 registers hold a tile of 7 pixels x 8 channels; of 24 channels they hold 2 pixels.
+    Tiles of fewer channels have more pixels, which share weights: 16 registers hold 7 pixels x 8
+    channels, or 2 pixels x 24.
     """
     return (0,) if oc_bn % unit.lanes or oc_bn == unit.lanes else (0, unit.lanes)
 

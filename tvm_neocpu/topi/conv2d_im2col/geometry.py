@@ -46,7 +46,8 @@ class Im2colConfig:
 class Im2colGeometry:
     """The extents that template, space and cost share.
 
-    ``computed``: columns are no copy of stored data.
+    ``computed``: the data are computed as they are read (a prologue, a deformable convolution), so
+    that they are not their own columns.
     """
 
     conv: ConvWorkload
@@ -60,12 +61,12 @@ class Im2colGeometry:
 
     @cached_property
     def equal_chunks(self) -> int | None:
-        """Chunks of equal size that data read in place are cut into; ``None`` where they are not.
+        """How many equal chunks data are cut into that are read in place; ``None`` for a copy.
 
-        One chunk may end in a narrower tile. Of several, whole tiles are chunks: the test that
+        A single chunk may end in a narrower tile. Several consist of whole tiles: the test that
         cuts a tile knows the end of the image only, so that a tile at the end of a chunk would
-        store pixels of the next one, which another core computes. A few more chunks than ``tiles``
-        asks for will do.
+        store pixels of the next one, which another core computes. Up to :data:`MAX_MORE_CHUNKS`
+        times the chunks that ``tiles`` asks for are taken.
         """
         if not self.conv.is_pointwise or self.config.ic_bn == 0 or self.computed:
             return None

@@ -38,7 +38,7 @@ def compute(
     ``weight``: (K/oc_bn, C/ic_bn * R * S, ic_bn, tile_channels) of :func:`pack_weight`.
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    # Placeholders come in several classes; a computed tensor, a prologue's, has one.
+    # A prologue's tensor is a ComputeOp; the ops of stored tensors have several classes.
     geometry = Im2colGeometry(conv, config, computed=isinstance(data.op, te.ComputeOp))
     height, width = conv.out_height, conv.out_width
     kernel_rows, kernel_cols = conv.kernel
@@ -168,7 +168,7 @@ def tile_pixels(
     # for o, f, c, tap, ici  ->  parallel q: for o, t: for tap, ici: for row, i, c
 
     A tile is one row of pixels, as :func:`steps.hold_tile_in_registers` expects it. A narrower one
-    at the end of a chunk becomes a loop nest of its own: 196 pixels are 32 tiles of 6 and one of 4.
+    at the end becomes a loop nest of its own: 196 pixels are 32 tiles of 6 and one of 4.
     """
     config = geometry.config
     o, f, c, *reduction = sch.get_loops(product)

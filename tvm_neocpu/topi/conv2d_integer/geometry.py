@@ -140,7 +140,7 @@ class IntegerGeometry(DirectGeometry):
 
     @property
     def corrections(self) -> Corrections:
-        """Where the packed weight has them; in no panel unless the data are signed."""
+        """Their place in the packed weight; they take no panel unless the data are signed."""
         panel = self.in_blocks, *self.conv.kernel, self.words
         return Corrections(self.out_blocks, panel, self.config.signed)
 
@@ -155,7 +155,11 @@ def misfit(conv: ConvWorkload, config: IntegerConfig) -> str | None:
 
 
 def _misfit_of_small_weights(conv: ConvWorkload, config: IntegerConfig) -> str | None:
-    """The same of words whose products are added in 16 bits: as the weights were looked at."""
+    """Why products cannot be added in 16 bits; ``None`` where they can, or are not.
+
+    Weights are known to be small in words counted from the first channel, so that blocks of
+    channels have to begin where words do.
+    """
     if config.words not in (1, MAX_WORDS):
         return f"no step has {config.words} words"
     if config.words > 1 and (config.dot != 4 or not config.ic_bn):
@@ -169,7 +173,7 @@ def _misfit_of_small_weights(conv: ConvWorkload, config: IntegerConfig) -> str |
 
 
 def misfit_of_words(types: Types, elements: int, signed: bool) -> str | None:
-    """The same of words of so many elements."""
+    """Why no product of such types has words of so many elements; ``None`` where it has."""
     if elements not in DATA_TYPES:
         return f"no word has {elements} elements"
     if signed and DATA_TYPES[elements] != "uint8":

@@ -133,14 +133,14 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: IntegerConfig) -
     filled = np.pad(blocked, filling)
     words = filled.reshape(*blocked.shape[:3], geometry.words, config.dot, height, width)
     elements[..., : config.oc_bn, :] = words.transpose(0, 2, 5, 6, 3, 1, 4)
-    return corrected(elements, geometry.corrections)
+    return corrected(elements.view(WORD_TYPE)[..., 0], kind, geometry.corrections)
 
 
-def corrected(elements: np.ndarray, corrections: Corrections) -> np.ndarray:
-    """Panels of elements (blocks, .., lanes, elements of a word) as words, corrections behind."""
-    words = elements.view(WORD_TYPE)[..., 0]
+def corrected(words: np.ndarray, kind: str, corrections: Corrections) -> np.ndarray:
+    """Panels of words (blocks, .., lanes), whose elements are of type ``kind``, and corrections."""
     if not corrections.exist:
         return words
+    elements = words[..., None].view(kind)
     sums = elements.sum(axis=(*range(1, elements.ndim - 2), elements.ndim - 1), dtype=WORD_TYPE)
     behind = np.zeros((corrections.panels, *words.shape[1:]), WORD_TYPE)
     behind.reshape(-1, words.shape[-1])[: len(sums)] = CENTRE * sums

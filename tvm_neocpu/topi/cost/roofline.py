@@ -190,6 +190,13 @@ def resident_in_l3(working_set: float, cpu: Cpu) -> bool:
     return working_set < L3_SHARE * cpu.l3
 
 
+def streamed_bytes_per_cycle(working_set: float, cpu: Cpu) -> float:
+    """What all cores together get of the level that holds so many bytes: L3, or memory."""
+    if resident_in_l3(working_set, cpu):
+        return cpu.l3_bytes_per_cycle * cpu.cores
+    return min(cpu.dram_bytes_per_cycle * cpu.cores, cpu.dram_total_bytes_per_cycle)
+
+
 def prefetched_bytes(weight_bytes: float) -> float:
     """The weights that templates with a marked reduction loop request in time: all or none.
 

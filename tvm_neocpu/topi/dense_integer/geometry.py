@@ -65,7 +65,7 @@ class IntegerDenseGeometry(GemmGeometry):
 
     @property
     def corrections(self) -> Corrections:
-        """Where the packed weight has them; in no panel unless the data are signed."""
+        """Their place in the packed weight; they take no panel unless the data are signed."""
         return Corrections(self.tiles.blocks, (self.words,), self.config.signed)
 
 

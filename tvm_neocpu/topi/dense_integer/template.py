@@ -71,13 +71,13 @@ def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: IntegerDenseCo
 
     Corrections stand behind signed data's.
     """
-    words = IntegerDenseGeometry(dense, config).words
+    geometry, kind = IntegerDenseGeometry(dense, config), WEIGHT_TYPES[config.dot]
+    words = geometry.words
     filling = words * config.dot - dense.in_features
-    filled = np.pad(weight.astype(WEIGHT_TYPES[config.dot]), ((0, filling), (0, 0)))
+    filled = np.pad(weight.astype(kind), ((0, filling), (0, 0)))
     split = filled.reshape(words, config.dot, -1).transpose(0, 2, 1)
     panels = packed_panels(np.ascontiguousarray(split).view(WORD_TYPE)[..., 0], config.oc_bn)
-    elements = panels[..., None].view(WEIGHT_TYPES[config.dot])
-    return corrected(elements, IntegerDenseGeometry(dense, config).corrections)
+    return corrected(panels, kind, geometry.corrections)
 
 
 def packed_shape(dense: DenseWorkload, config: IntegerDenseConfig) -> tuple[int, ...]:

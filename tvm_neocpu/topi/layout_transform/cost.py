@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.cost.roofline import resident_in_l3
+from tvm_neocpu.topi.cost.roofline import streamed_bytes_per_cycle
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 
@@ -16,9 +16,6 @@ def predict_seconds(move: TransformWorkload, config: TransformConfig, cpu: Cpu) 
     """Bytes over the bandwidth of the level that holds the tensor; 0 where no element moves."""
     if move.is_free:
         return 0.0
-    resident = resident_in_l3(move.min_bytes, cpu)
-    per_core = cpu.l3_bytes_per_cycle if resident else cpu.dram_bytes_per_cycle
-    together = per_core * cpu.cores
-    bandwidth = together if resident else min(together, cpu.dram_total_bytes_per_cycle)
+    bandwidth = streamed_bytes_per_cycle(move.min_bytes, cpu)
     share = CONTIGUOUS if move.before and move.after else STRIDED
     return move.min_bytes / (bandwidth * share) / (cpu.ghz * 1e9) + cpu.fork_join

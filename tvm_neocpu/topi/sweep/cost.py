@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.cost.roofline import overlapped, resident_in_l3
+from tvm_neocpu.topi.cost.roofline import overlapped, streamed_bytes_per_cycle
 from tvm_neocpu.topi.sweep.geometry import SweepConfig, contiguous_run
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 
@@ -16,10 +16,7 @@ PER_TAP = 2.0
 
 def predict_seconds(sweep: SweepWorkload, config: SweepConfig, cpu: Cpu) -> float:
     """Predicted seconds on ``cpu.cores`` threads."""
-    resident = resident_in_l3(sweep.min_bytes, cpu)
-    per_core = cpu.l3_bytes_per_cycle if resident else cpu.dram_bytes_per_cycle
-    together = per_core * cpu.cores
-    bandwidth = together if resident else min(together, cpu.dram_total_bytes_per_cycle)
+    bandwidth = streamed_bytes_per_cycle(sweep.min_bytes, cpu)
     moved = sweep.min_bytes / (bandwidth * STREAMED)
     steps = sweep.reads / contiguous_run(sweep, cpu.lanes(sweep.types.data)) / cpu.cores
     issued = steps * PER_TAP / cpu.load_per_cycle

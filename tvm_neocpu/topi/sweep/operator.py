@@ -1,4 +1,4 @@
-"""What a sweep is, for logs and prices. No template makes one: its guard accepts nothing."""
+"""What a sweep is, for logs and prices. The implementation's guard accepts none: TVM makes it."""
 
 from __future__ import annotations
 

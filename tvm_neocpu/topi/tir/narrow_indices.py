@@ -24,8 +24,8 @@ MAX_ELEMENTS = 2**31
 def narrow_indices(func: tirx.PrimFunc) -> tirx.PrimFunc:
     """The function with indices of 32 bits; as it is where an extent is unknown or too large.
 
-    The function itself where nothing is wider: a ``Schedule`` of what TVM's pass returns then
-    would change the function that was given.
+    Where nothing is wider the function itself is returned, without TVM's pass: a ``Schedule`` of
+    that pass's result would change the function that was given.
     """
     buffers = _buffers(func)
     if not all(map(_is_narrow, buffers)) or not any(map(_has_wide_extents, buffers)):

@@ -34,12 +34,12 @@ import re
 import sys
 from collections.abc import Iterable
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import tvm_neocpu.topi
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.record import IN_NETWORK, ISOLATED, Record, Stamp
+from tvm_neocpu.core.tvm_version import tvm_version
 from tvm_neocpu.core.verdict import Settled, Verdict
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.operator import Implementation
@@ -104,15 +104,6 @@ def _difference(stamp: Stamp, today: Stamp) -> str | None:
     if stamp.template != today.template:
         return "its template has changed"
     return None
-
-
-@cache
-def tvm_version() -> str:
-    """The version of the package that brought TVM."""
-    try:
-        return version("apache-tvm")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def template_version(template: str) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 from tvm_neocpu.core.errors import LineError
 from tvm_neocpu.core.record import Stamp
+from tvm_neocpu.core.tvm_version import tvm_version
 from tvm_neocpu.core.verdict import Settled, Verdict
 from tvm_neocpu.topi.table import operator_of
 from tvm_neocpu.tuning.database.record_lines import (
@@ -31,7 +32,7 @@ from tvm_neocpu.tuning.database.record_lines import (
     threads_of,
     whole,
 )
-from tvm_neocpu.tuning.database.staleness import settled_stamp, tvm_version, verdict_stamp
+from tvm_neocpu.tuning.database.staleness import settled_stamp, verdict_stamp
 from tvm_neocpu.tuning.database.task_args import decode_workload
 
 _VERDICT_TASK, _SETTLED_TASK = "neocpu_verdict", "neocpu_settled"
