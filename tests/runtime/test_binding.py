@@ -213,6 +213,25 @@ def test_an_output_that_was_bound_before_is_new_memory_later(maps: onnx.ModelPro
         assert not binding.outputs()["out"].flags.owndata, "it was copied once more"
 
 
+def test_a_tensor_is_written_where_numpy_takes_it_for_read_only(
+    binding: IOBinding, data: Array, scores: Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So did NumPy up to 2.3 with every tensor of tvm_ffi, which has no ``__array__``."""
+    plain = np.from_dlpack
+
+    def read_only(value: object) -> Array:
+        array = plain(value)
+        array.flags.writeable = False
+        return array
+
+    monkeypatch.setattr(np, "from_dlpack", read_only)
+    out = zeros(scores.shape, "float32")
+    binding.bind_input("data", data)
+    binding.bind_output("out", out, copy=False)
+    binding.run()
+    np.testing.assert_array_equal(as_array(out), scores)
+
+
 def test_memory_that_overlaps_is_copied_or_refused(
     map_session: Session, maps: onnx.ModelProto
 ) -> None:

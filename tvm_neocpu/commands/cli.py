@@ -88,7 +88,7 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 
 def add_seed_option(parser: argparse.ArgumentParser, what: str) -> None:
-    """Add ``--seed``; ``what`` it decides: ``"the random inputs"``."""
+    """Add ``--seed``, the seed of ``what``: ``"the random inputs"``."""
     parser.add_argument("--seed", type=int, default=0, help=f"seed of {what} (default: 0)")
 
 

@@ -48,7 +48,8 @@ _CHUNK = 1 << 20
 class Weight:
     """Where a weight's bytes are, from the start of all weights on, and what they are.
 
-    With a ``transform`` these are (kernels, taps) of Winograd's, which the loader transforms.
+    With a ``transform`` the bytes are those of the network's own kernels, (kernels, taps): the
+    loader transforms them for Winograd's algorithm.
     """
 
     offset: int

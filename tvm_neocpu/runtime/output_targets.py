@@ -40,7 +40,7 @@ class Target:
 
     @cached_property
     def extent(self) -> Extent:
-        """Of ``tensor``."""
+        """Where ``tensor`` lies."""
         assert self.tensor is not None, "what generated code cannot write has no extent"
         return extent(self.tensor)
 
@@ -117,6 +117,8 @@ def _obstacle(
 def _as_array(info: TensorInfo, out: Any) -> Array:
     if isinstance(out, np.ndarray):
         return out
+    if isinstance(out, tvm_ffi.Tensor):
+        return as_array(out)
     try:
         array = np.from_dlpack(out)
         if not array.flags.writeable and hasattr(out, "__array__"):  # NumPy up to 2.3

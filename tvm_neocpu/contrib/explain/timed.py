@@ -29,7 +29,7 @@ class TimedNode:
 class Timed:
     """``nodes`` by the ids of the graph's; ``figures`` are (name, value, note); ``sections`` HTML.
 
-    A node without a measured time has none of its own: it is part of another's function.
+    A node that is missing has no time of its own: another node's function computes it.
     """
 
     nodes: Mapping[str, TimedNode] = field(default_factory=dict)
