@@ -20,7 +20,7 @@ from tvm_neocpu.frontend.converters.elementwise import (
     power,
     sign,
 )
-from tvm_neocpu.frontend.converters.gather import gather
+from tvm_neocpu.frontend.converters.gather import gather, gather_elements, gather_nd
 from tvm_neocpu.frontend.converters.hyperbolic import hyperbolic, in_float32
 from tvm_neocpu.frontend.converters.instance_norm import instance_normalization
 from tvm_neocpu.frontend.converters.integer_arithmetic import (
@@ -115,6 +115,8 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "EyeLike": eye_like,
         "GRU": gru,
         "Gather": gather,
+        "GatherElements": gather_elements,
+        "GatherND": gather_nd,
         "GlobalLpPool": global_lp_pool,
         "GridSample": grid_sample,
         "GroupNormalization": group_normalization,
