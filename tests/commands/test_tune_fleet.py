@@ -94,7 +94,7 @@ def test_options_that_belong_together(capsys):
 
 
 def test_code_that_cannot_be_linked_here(monkeypatch):
-    monkeypatch.setattr(linker.shutil, "which", lambda _: None)
+    monkeypatch.setattr(linker, "cross_compiler", lambda _: None)
     target = Target({"kind": "llvm", "mtriple": "riscv64-linux-gnu"})
     with pytest.raises(TargetError, match=r"there is no riscv64-linux-gnu-g\+\+; install it"):
         linker.find_linker(target)

@@ -9,7 +9,7 @@ from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
+from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.tuning.database.history import History
@@ -41,7 +41,7 @@ def test_every_sweep_of_a_node_is_paid_in_the_layout_that_it_writes() -> None:
 def test_a_template_that_computes_as_it_reads_pays_nothing_more() -> None:
     costs, reader = SweepCosts(CPU), node(read=(CONCAT,))
     assert costs(reader, BLOCKS, NCHW, ConvConfig(16, 16, 6)) == 0
-    materialised = costs(reader, BLOCKS, NCHW, Im2colConfig(16, 16, 6))
+    materialised = costs(reader, BLOCKS, NCHW, DeformConfig(16, 16, 6))
     assert materialised == costs.price(CONCAT, BLOCKS) > 0
 
 

@@ -5,8 +5,8 @@ Today these are a depthwise layer and the 1x1 layer that alone reads it (`topi/f
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -79,14 +79,40 @@ def _quick(schemes: Sequence[Candidate]) -> list[Candidate]:
 def _pairs(graph: ConvGraph) -> Iterator[Pair]:
     """Every depthwise layer with the 1x1 layer behind it, where nothing else reads what it writes.
 
-    Whether something stands between them that is no epilogue, lowering alone sees.
+    A product of the layer with itself, such as HardSwish makes, may stand between them. Whether
+    something else does that is no epilogue, lowering alone sees.
     """
-    readers = Counter(edge.src for edge in graph.edges)
+    into: dict[str, list[str]] = defaultdict(list)
+    readers: dict[str, list[str]] = defaultdict(list)
     for edge in graph.edges:
-        first, last = graph.by_id[edge.src], graph.by_id[edge.dst]
+        into[edge.dst].append(edge.src)
+        readers[edge.src].append(edge.dst)
+    for last in graph.convs:
+        between, sources = _behind(last.id, into, graph.joins)
+        if len(sources) != 1:
+            continue
+        first = graph.by_id[sources.pop()]
         before, after = first.workload, last.workload
         if not (isinstance(before, ConvWorkload) and isinstance(after, ConvWorkload)):
             continue
         fits = before.is_depthwise and after.is_pointwise and before.out_shape == after.in_shape
-        if fits and readers[edge.src] == 1:
+        alone = all({*readers[id]} <= {*between, last.id} for id in (first.id, *between))
+        if fits and alone:
             yield first, last
+
+
+def _behind(
+    id: str, into: Mapping[str, Sequence[str]], joins: Collection[str]
+) -> tuple[set[str], set[str]]:
+    """The joins that a node reads, and what they or it read in turn that is no join."""
+    between: set[str] = set()
+    sources: set[str] = set()
+    front = [*into[id]]
+    while front:
+        source = front.pop()
+        if source not in joins:
+            sources.add(source)
+        elif source not in between:
+            between.add(source)
+            front += into[source]
+    return between, sources
