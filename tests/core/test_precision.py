@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvm_neocpu.core import precision
 from tvm_neocpu.core.cpu import AVX2, SSE, Cpu
 from tvm_neocpu.core.half import halves_of
 from tvm_neocpu.core.precision import DEFAULT_ERROR, PrecisionError, check_half, request_of
@@ -49,9 +50,9 @@ def test_one_line_says_what_is_wrong(asked: tuple[Any, ...], said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("precision", "dtype"), [("fp16", "float16"), ("bf16", "bfloat16")])
-def test_half_precision_needs_no_data(precision: str, dtype: str) -> None:
-    request = request_of(precision)
+@pytest.mark.parametrize(("name", "dtype"), [("fp16", "float16"), ("bf16", "bfloat16")])
+def test_half_precision_needs_no_data(name: str, dtype: str) -> None:
+    request = request_of(name)
     assert request is not None and request.half == dtype
     asked = request.options
     assert request_of(asked["precision"], asked["max_error"], asked["accuracy_data"]) == request
@@ -62,6 +63,22 @@ def test_a_cpu_that_cannot_widen_is_named() -> None:
     with pytest.raises(PrecisionError, match="'fp16': core2 cannot widen vectors of such weights"):
         check_half("fp16", cpu)
     check_half("fp16", Cpu("haswell", AVX2, 1, halves=halves_of(frozenset({"avx2", "f16c"}))))
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_the_key_tells_versions_apart(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another ONNX Runtime may find other ranges: what it quantised is built anew."""
+    request = request_of("int8", None, DATA)
+    assert request is not None
+    before, real = request.key, precision.version
+    monkeypatch.setattr(precision, "version", lambda name: real(name) + ".1" * (name == package))
+    assert request.key != before
+
+
+def test_a_package_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = request_of("int8", None, DATA)
+    monkeypatch.setattr(precision, "QUANTISING", ("a-package-that-nobody-has",))
+    assert request is not None and request.key[-1] == ""
 
 
 def test_the_key_tells_requests_apart(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ HALF_DTYPES = {FP16: "float16", BF16: "bfloat16"}
 # The relative error at the outputs that "auto" keeps to: trained networks for text answer as in
 # fp32 then (docs/quantizing.md).
 DEFAULT_ERROR = 0.02
+# Packages whose arithmetic decides scales and integers: ranges come from runs of ONNX Runtime.
+QUANTISING = ("numpy", "onnx", "onnxruntime")
 
 # Arrays by input with the samples along the first axis, such arrays run by run, or files.
 AccuracyData = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path
@@ -61,7 +64,8 @@ class Request:
     @property
     def key(self) -> list[str]:
         """What tells it from other requests, in a cache's key."""
-        return [self.precision, str(self.max_error), _fingerprint(self.data)]
+        found = [self.precision, str(self.max_error), _fingerprint(self.data)]
+        return [*found, *map(_version, QUANTISING)]
 
 
 def request_of(
@@ -121,6 +125,14 @@ def _refuse_data(precision: str, max_error: Any, data: Any) -> None:
             "max_error and accuracy_data are for precision 'int8' and 'auto', "
             f"not for {precision!r}"
         )
+
+
+def _version(package: str) -> str:
+    """Told without importing it; empty where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def _is_error(value: Any) -> bool:
