@@ -18,6 +18,7 @@ from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.half import is_widened
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.anchor import Anchor
@@ -98,7 +99,8 @@ class Implementation:
         """Whether it can compute the workload at all on this CPU."""
         if self.isas and cpu.isa.name not in self.isas:
             return False
-        return workload.types in self.types and self.guard(workload, cpu)
+        is_read = workload.types in self.types and is_widened(workload.types.weight, cpu.halves)
+        return is_read and self.guard(workload, cpu)
 
     def refusal(self, workload: Workload, config: Config, cpu: Cpu) -> str | None:
         """Why a config that did not come from :attr:`space` may not be used, ``None`` if it may."""

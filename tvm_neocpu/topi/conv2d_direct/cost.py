@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.cost.roofline import (
@@ -62,7 +63,8 @@ def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
     from_l2 = streamed(geometry.steps * row_bytes, row_bytes, cpu)
     requests = _requests(geometry, config.reg_m * config.reg_n, vectors, cpu)
     dot = geometry.dot(cpu)
-    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot)
+    widening = widening_of(geometry.conv.types.weight)
+    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot, widening)
     per_step += _loop_overhead(geometry, pixels, vectors, cpu)
     return geometry.steps * per_step + 2.0 * pixels * vectors + 20
 

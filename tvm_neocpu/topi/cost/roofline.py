@@ -110,18 +110,19 @@ def tile_step_cycles(
     l2_bytes: float = 0.0,
     requests: float = 0.0,
     dot: DotProduct | None = None,
+    widening: float = 0.0,
 ) -> float:
     """Cycles of one reduction step of a register tile: ``vectors`` weights, ``pixels`` inputs.
 
     Bounded by FMA issue, by loads, by FMA latency when the tile has too few accumulators, and by
     the ``l2_bytes`` of weights that a step takes from L2 when the tile's panel outgrows L1. Each of
     its ``requests`` to prefetch a line takes the issue slot of a load. ``dot`` is what multiplies
-    integers.
+    integers. ``widening``: instructions that make fp32 of a vector of weights.
     """
     rate, temporaries, words = (
         (1.0, 0, 1) if dot is None else (dot.rate, dot.temporaries, dot.words)
     )
-    fmas = pixels * vectors / rate
+    fmas = pixels * vectors / rate + widening * vectors
     loads = words * (vectors + pixels) + requests
     # What is added by itself waits for an addition only.
     latency = 1 if temporaries else cpu.fma_latency
