@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tvm_neocpu.core import precision
 from tvm_neocpu.core.precision import DEFAULT_ERROR, PrecisionError, check_bf16, request_of
 
 DATA = {"data": np.zeros((2, 3), "float32")}
@@ -55,6 +56,22 @@ def test_one_line_says_what_is_wrong(asked: tuple[Any, ...], said: str) -> None:
 def test_bf16_is_refused_with_its_reason(features: frozenset[str], said: str) -> None:
     with pytest.raises(PrecisionError, match=said):
         check_bf16("znver3", features)
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_the_key_tells_versions_apart(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another ONNX Runtime may find other ranges: what it quantised is built anew."""
+    request = request_of("int8", None, DATA)
+    assert request is not None
+    before, real = request.key, precision.version
+    monkeypatch.setattr(precision, "version", lambda name: real(name) + ".1" * (name == package))
+    assert request.key != before
+
+
+def test_a_package_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = request_of("int8", None, DATA)
+    monkeypatch.setattr(precision, "QUANTISING", ("a-package-that-nobody-has",))
+    assert request is not None and request.key[-1] == ""
 
 
 def test_the_key_tells_requests_apart(tmp_path: Path) -> None:

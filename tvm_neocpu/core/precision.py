@@ -9,6 +9,7 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ PRECISIONS = (FP32, INT8, AUTO, BF16)
 # The relative error at the outputs that "auto" keeps to: trained networks for text answer as in
 # fp32 then (docs/quantizing.md).
 DEFAULT_ERROR = 0.02
+# Packages whose arithmetic decides scales and integers: ranges come from runs of ONNX Runtime.
+QUANTISING = ("numpy", "onnx", "onnxruntime")
 
 # Arrays by input with the samples along the first axis, such arrays run by run, or files.
 AccuracyData = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path
@@ -50,7 +53,8 @@ class Request:
     @property
     def key(self) -> list[str]:
         """What tells it from other requests, in a cache's key."""
-        return [self.precision, str(self.max_error), _fingerprint(self.data)]
+        found = [self.precision, str(self.max_error), _fingerprint(self.data)]
+        return [*found, *map(_version, QUANTISING)]
 
 
 def request_of(
@@ -94,6 +98,14 @@ def check_bf16(cpu_name: str, features: frozenset[str]) -> None:
     has = {"avx512bf16", "amx-bf16", "bf16"} & features
     why = "no kernel computes in bf16 yet" if has else f"{cpu_name} has no bf16 instructions"
     raise PrecisionError(f"precision 'bf16': {why}; take 'fp32', 'int8' or 'auto'")
+
+
+def _version(package: str) -> str:
+    """Told without importing it; empty where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def _is_error(value: Any) -> bool:
