@@ -1,4 +1,4 @@
-"""What the cost model says of products of split data: the integer template's terms, and the copy."""
+"""What the cost model says of products of split data: the integer template's terms, a copy."""
 
 from __future__ import annotations
 
