@@ -1,7 +1,7 @@
 """TVM's schedule without the checks of its arguments' types, which are written in Python.
 
-They were a tenth of what lowering a ResNet-18 takes (Zen 3); a template's own tests run its steps on
-every operand they have. What a step does to the loops is checked as ever, by TVM's C++.
+They were a tenth of what lowering a ResNet-18 takes (Zen 3), and a template's own tests run its
+steps. What a step does to the loops is checked as ever, by TVM's C++.
 """
 
 from __future__ import annotations
