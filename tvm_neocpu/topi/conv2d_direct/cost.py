@@ -8,8 +8,10 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.cost.roofline import (
+    ALONE,
     L2_SHARE,
     PANEL_SHARE,
+    Near,
     Traffic,
     Work,
     is_written_out,
@@ -33,12 +35,12 @@ NEST_CYCLES = 2.0
 STORE_CYCLES = 1.0
 
 
-def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
+def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu, near: Near = ALONE) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
-    return seconds_of(DirectGeometry(conv, config), cpu)
+    return seconds_of(DirectGeometry(conv, config), cpu, near)
 
 
-def seconds_of(geometry: DirectGeometry, cpu: Cpu) -> float:
+def seconds_of(geometry: DirectGeometry, cpu: Cpu, near: Near = ALONE) -> float:
     """The same of any geometry like this one's; it says what a step of its reduction takes."""
     conv, config = geometry.conv, geometry.config
     # Two tiles that do not divide the columns are two loop nests: 4 and 3 of 7. The smaller one may
@@ -51,7 +53,7 @@ def seconds_of(geometry: DirectGeometry, cpu: Cpu) -> float:
     cycles = conv.batch * geometry.tiles[0] * geometry.out_blocks * across
     if geometry.is_padded:
         cycles += geometry.image_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)
-    return seconds(Work(cycles, geometry.chunks, _traffic(geometry, cpu)), cpu)
+    return seconds(Work(cycles, geometry.chunks, _traffic(geometry, cpu, near)), cpu)
 
 
 def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
@@ -100,7 +102,7 @@ def _halo(geometry: DirectGeometry) -> float:
     return (rows + conv.kernel[0] - conv.stride[0]) / rows
 
 
-def _traffic(geometry: DirectGeometry, cpu: Cpu) -> Traffic:
+def _traffic(geometry: DirectGeometry, cpu: Cpu, near: Near) -> Traffic:
     """A tile walks the weights of its channel block; they stay in L1 only if they fit.
 
     A chunk walks all blocks (or one), over the input rows that it covers.
@@ -127,12 +129,11 @@ def _traffic(geometry: DirectGeometry, cpu: Cpu) -> Traffic:
     l2_passes_input = split if chunk_input + beside < L2_SHARE * cpu.l2 else readers
     # Without a split over channels every core reads all the weights for its rows.
     weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
+    far_in, far_out = in_bytes * (not near.reads), out_bytes * (not near.writes)
     from_l3 = (
-        weight_bytes * max(l2_passes_weights, weight_copies)
-        + in_bytes * l2_passes_input
-        + out_bytes
+        weight_bytes * max(l2_passes_weights, weight_copies) + far_in * l2_passes_input + far_out
     )
-    resident = resident_in_l3(in_bytes + out_bytes + weight_bytes, cpu)
-    maps = 0.0 if resident else in_bytes + out_bytes
+    resident = resident_in_l3(far_in + far_out + weight_bytes, cpu)
+    maps = 0.0 if resident else far_in + far_out
     prefetched = prefetched_bytes(weight_bytes)
     return Traffic(from_l2, from_l3, maps + weight_bytes - prefetched, prefetched)
