@@ -98,4 +98,5 @@ def _foreign_cycles(writer: Member, reader: Member, cpu: Cpu) -> float:
 @lru_cache(maxsize=4096)
 def _step_seconds(member: Member, near: Near, core: Cpu) -> float:
     module = depthwise if member.workload.is_depthwise else direct
-    return module.predict_seconds(member.workload, member.config, core, near)
+    seconds: float = module.predict_seconds(member.workload, member.config, core, near)
+    return seconds

@@ -120,7 +120,9 @@ class Course:
         for first in range(0, self.count, self.bands.run):
             last = min(first + self.bands.run, self.count) - 1
             tiles = zip(self.starts(first), self.ends(last), strict=True)
-            counts = [n + end - start for n, (start, end) in zip(counts, tiles, strict=True)]
+            # A run that reads padding alone ends before it begins.
+            runs = [max(0, end - start) for start, end in tiles]
+            counts = [n + more for n, more in zip(counts, runs, strict=True)]
         return tuple(n / layer.tiles for n, layer in zip(counts, self.layers, strict=True))
 
 

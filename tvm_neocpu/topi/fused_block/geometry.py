@@ -149,9 +149,10 @@ def candidates(members: Sequence[Member], cores: int) -> tuple[FusedBlock, ...]:
 
 def is_band(members: Sequence[Member], bands: Bands) -> bool:
     """Whether the layers, which fit together, may be computed in bands like these."""
-    count, rest = divmod(members[-1].workload.out_height, max(1, bands.rows))
-    whole = rest == 0 and bands.rows % _tile_rows(members) == 0
-    return whole and 1 <= bands.run <= (count if depthwise_of(members) else 1)
+    if bands.rows < 1 or bands.rows % _tile_rows(members):
+        return False
+    count, rest = divmod(members[-1].workload.out_height, bands.rows)
+    return rest == 0 and 1 <= bands.run <= (count if depthwise_of(members) else 1)
 
 
 def _tile_rows(members: Sequence[Member]) -> int:

@@ -9,6 +9,7 @@ from itertools import groupby
 from tvm import tirx
 from tvm.ir import Expr
 from tvm.s_tir import SBlock, SBlockRealize
+from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
@@ -92,8 +93,11 @@ class _Loops:
     def __init__(self, block: FusedBlock, chunks: Sequence[Chunk], layers: Sequence[Layer]) -> None:
         self._block, self._chunks, self._layers = block, chunks, layers
         self._chunk, self._at = tirx.Var("chunk", INDEX), tirx.Var("band", INDEX)
-        self._image = tirx.floordiv(self._chunk, block.course.runs)
-        self._first = tirx.floormod(self._chunk, block.course.runs) * block.bands.run
+        run, runs = self._chunk, block.course.runs
+        self._image: Expr = tirx.const(0, INDEX)
+        if block.members[0].workload.batch > 1:
+            self._image, run = tirx.floordiv(self._chunk, runs), tirx.floormod(self._chunk, runs)
+        self._first = run * block.bands.run
         self._channels = tirx.Var("channels", INDEX)
         self._windows = [self._window(at) for at in range(len(chunks) - 1)]
 
@@ -168,10 +172,13 @@ class _Loops:
         blocks, rows, width, lanes = block.shape_behind(at)
         starts = block.course.starts(self._number, tirx.min, tirx.max)
         alone = block.bands.run == 1 or block.course.is_aligned(at)
+        analyzer = Analyzer()
 
         def place(index: Sequence[Expr]) -> Sequence[Expr]:
             _, part, row, column, lane = (axis.astype(INDEX) for axis in index)
-            slot = row - starts[at] * step.rows if alone else tirx.truncmod(row, rows)
+            # Not simplified, the difference of equal sums makes TVM divide by zero.
+            first = analyzer.simplify(row - starts[at] * step.rows)
+            slot = first if alone else tirx.floormod(row, rows)
             line = slot if blocks == 1 else part * rows + slot
             return [(line * width + column) * lanes + lane]
 
