@@ -19,7 +19,7 @@ from tvm.target import Target
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import GroupRows, Members
+from tvm_neocpu.core.layer_group import GroupBands, Members
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
@@ -31,7 +31,7 @@ from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
 from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.topi.fused_block.template import layers_of
+from tvm_neocpu.topi.fused_block.template import key_of, members_key
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
@@ -64,7 +64,7 @@ class FoldedNetwork:
         if views:
             altered = run_passes(altered, ViewTransforms())
         configs = plan.by_layout(self.graph)
-        groups = APART if views else plan.group_rows(self.graph)
+        groups = APART if views else plan.group_bands(self.graph)
         computed = compute_templates(altered, configs, self.cpu, only_sizes=views)
         sweeps = SweepFinder(self.graph)
         schemes = {
@@ -112,11 +112,11 @@ def _open_with(
     return open_onnx(content, shapes, target)
 
 
-def _groups_of(scheduled: tvm.IRModule, groups: GroupRows) -> dict[str, Members]:
+def _groups_of(scheduled: tvm.IRModule, groups: GroupBands) -> dict[str, Members]:
     """What the functions of groups compute, by their names."""
-    texts = {" -> ".join(str(workload) for workload, _ in members): members for members in groups}
-    found = {str(var.name_hint): layers_of(func) for var, func in scheduled.functions.items()}
-    return {name: texts[layers[0]] for name, layers in found.items() if layers is not None}
+    by_key = {key_of(members): members for members in groups}
+    found = {str(var.name_hint): members_key(func) for var, func in scheduled.functions.items()}
+    return {name: by_key[key] for name, key in found.items() if key is not None}
 
 
 def _scheme_of(name: str, func: tirx.PrimFunc, sweeps: SweepFinder) -> Scheme | None:
