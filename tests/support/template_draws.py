@@ -10,7 +10,7 @@ from template_workloads import TEMPLATES
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.core.types import U8S8, U8S16
+from tvm_neocpu.core.types import HALF_WEIGHTS, U8S8, U8S16
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
@@ -134,20 +134,26 @@ def quantized(conv: ConvWorkload) -> Workload:
     return replace(conv, types=types, pad_value=zeros[pick % len(zeros)], weight_bits=weight_bits)
 
 
+def stored_in_half(workload: Workload) -> Workload:
+    """The same with weights of half precision."""
+    types = HALF_WEIGHTS[hash(workload) % len(HALF_WEIGHTS)]
+    return replace(workload, types=types)  # type: ignore[type-var]
+
+
 # Where a template takes but few workloads, they are drawn right away; others see all convolutions.
 DRAWN: dict[str, st.SearchStrategy[Workload]] = {
-    ConvConfig.template: DENSE_CONVS | GROUPED,
+    ConvConfig.template: DENSE_CONVS | GROUPED | (DENSE_CONVS | GROUPED).map(stored_in_half),
     IntegerConfig.template: (DENSE_CONVS | GROUPED).map(quantized),
     IntegerWinogradConfig.template: UNDILATED.map(
         lambda conv: replace(quantized(conv), types=U8S8)
     ),
     DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
     DeformConfig.template: deformables(),
-    DenseConfig.template: LAYERS,
+    DenseConfig.template: LAYERS | LAYERS.map(stored_in_half),
     IntegerDenseConfig.template: (LAYERS | MANY_ROWS).map(
         lambda layer: replace(layer, types=(U8S8, U8S8, U8S16)[hash(layer) % 3])
     ),
-    GemmConfig.template: MANY_ROWS,
+    GemmConfig.template: MANY_ROWS | MANY_ROWS.map(stored_in_half),
     MatmulConfig.template: products(),
     Im2colConfig.template: TINY_IMAGES,
     TransformConfig.template: MOVES.filter(lambda move: move.before != move.after),
