@@ -106,20 +106,37 @@ def test_where_most_layers_do_not_pay_fewer_may(
     assert "conv0" in searched(Within(1e-3, quantiser, problem))
     asked = []
 
-    def pays(chosen: Collection[str]) -> bool:
-        asked.append(chosen)
-        return "conv0" not in chosen
+    def seconds(chosen: Collection[str]) -> float:
+        asked.append(list(chosen))
+        return 2.0 if "conv0" in chosen else 0.5
 
-    search = Within(1e-3, quantiser, problem, pays)
+    search = Within(1e-3, quantiser, problem, seconds, fp32=1.0)
     assert "conv0" not in searched(search) and search.chosen
-    assert search.tightened == len(asked) - 1 > 0
+    assert search.tightened == asked.index(search.chosen) > 0
     assert search.measured <= 1e-3
+
+
+def test_a_choice_that_pays_is_not_yet_the_fastest(
+    quantiser: Quantiser, problem: PrecisionProblem
+) -> None:
+    """Smaller ones are tried until one gains nothing more; the fastest is taken."""
+    first = searched(Within(1e-3, quantiser, problem))
+    asked = []
+
+    def seconds(chosen: Collection[str]) -> float:
+        asked.append(list(chosen))
+        return [0.9, 0.7, 0.8, 0.1][len(asked) - 1]
+
+    search = Within(1e-3, quantiser, problem, seconds, fp32=1.0)
+    found = searched(search)
+    assert asked[0] == first and found == asked[1] and len(asked) <= 3
+    assert search.measured == quantiser.error(found)
 
 
 def test_where_nothing_pays_nothing_is_chosen(
     quantiser: Quantiser, problem: PrecisionProblem
 ) -> None:
-    search = Within(1e-1, quantiser, problem, lambda _: False)
+    search = Within(1e-1, quantiser, problem, lambda _: 2.0, fp32=1.0)
     assert searched(search) == []
     assert search.measured == 0
 
