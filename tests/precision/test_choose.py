@@ -260,3 +260,13 @@ def test_fp32_stays_where_the_built_graph_would_be_slower(
 
 def measured(network: onnx.ModelProto, chosen: Chosen, samples: Samples) -> float:
     return compare(network, chosen.model, samples).error
+
+
+def test_a_choice_is_written_once(quantiser: Quantiser) -> None:
+    """It is run, priced and compiled; another one in between is written anew, the same again."""
+    names = [node.name for node in quantiser.layers]
+    first = quantiser.write(quantiser.choose(names[1:]))
+    assert quantiser.write(quantiser.choose(names[1:])) is first
+    assert quantiser.write(quantiser.everything) != first
+    again = quantiser.write(quantiser.choose(names[1:]))
+    assert again is not first and again.SerializeToString() == first.SerializeToString()
