@@ -42,5 +42,5 @@ class Outcome:
 
 
 def speedup(ratio: Ratio, word: str = "") -> str:
-    """``"1.06x (1.05-1.08)"`` for what takes ``ratio`` of the time; ``word`` stands behind the x."""
+    """``"1.06x (1.05-1.08)"`` for what takes ``ratio`` of the time; ``word`` follows the x."""
     return f"{1 / ratio.value:.2f}x {word}({1 / ratio.high:.2f}-{1 / ratio.low:.2f})"
