@@ -42,7 +42,7 @@ from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
 from tvm_neocpu.tuning.in_network.reserve import PROOF_SECONDS, Reserve, about_the_start
 from tvm_neocpu.tuning.in_network.rounds import Rounds
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
-from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong
+from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, find_wrong_groups
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
@@ -213,9 +213,14 @@ class TuningSession:
         return proof, self.incumbent
 
     def _blame(self, plan: Plan) -> None:
-        """Find the candidate that computes something else, and write that down."""
+        """Find what computes something else: a group, which is named, or a candidate, which is
+        written down too."""
         with self.site.computing(self._open, self.cpu.cores) as compute:
-            found = find_wrong(compute, self.graph, self.incumbent, plan)
+            groups = find_wrong_groups(compute, self.incumbent, plan)
+            found = [] if groups else find_wrong(compute, self.graph, self.incumbent, plan)
+        for group in groups:
+            names = " -> ".join(str(self.graph.by_id[id].workload) for id in group.members)
+            self.progress.say(f"  {names} as one function computes something else than by itself")
         for workload, config in found:
             seat = self._board.seats[workload]
             seat.fail(config, "it computes something else")
