@@ -12,6 +12,7 @@ from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.operator import BATCH_MATMUL, BATCH_MATMUL_PACK
 from tvm_neocpu.topi.conv2d.operator import CONV2D
+from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.conv2d_depthwise.implementation import DEPTHWISE
 from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.conv2d_im2col.implementation import IM2COL
@@ -28,7 +29,7 @@ from tvm_neocpu.topi.sweep.operator import BY_TVM, SWEEP
 
 BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
     (BATCH_MATMUL, (BATCH_MATMUL_PACK,)),
-    (CONV2D, (DIRECT, DEPTHWISE, WINOGRAD, IM2COL, INTEGER, INTEGER_WINOGRAD)),
+    (CONV2D, (DIRECT, DEPTHWISE, WINOGRAD, IM2COL, INTEGER, INTEGER_WINOGRAD, BF16_DIRECT)),
     (DEFORM_CONV2D, (SAMPLED_COLUMNS,)),
     (DENSE, (DENSE_PACK, DENSE_GEMM, DENSE_INTEGER)),
     (LAYOUT_TRANSFORM, (MOVE,)),

@@ -33,7 +33,7 @@ def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
             return dot_products.accumulate(total.a, pairs, cpu.dot_of(2))
         signed = str(data.args[0].ty.dtype) == SIGNED_BYTES
         by = cpu.dot_of(len(data.args), len(pairs), weight_bits, signed)
-        loaded = [(_loaded(word), weights) for word, weights in pairs]
+        loaded = [(loaded_word(word), weights) for word, weights in pairs]
         return dot_products.accumulate(total.a, loaded, by)
 
     if not _has_dots(func):
@@ -41,7 +41,7 @@ def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Add, planted)))
 
 
-def _loaded(word: Call) -> Expr:
+def loaded_word(word: Call) -> Expr:
     """Neighbouring elements as one load of 32 bits."""
     first = word.args[0]
     *outer, last = first.indices
