@@ -2,8 +2,8 @@
 
 acc[lane] += sum over k < elements of data[k] * weight[lane, k]
 
-Every one of integers is exact. The 16-bit sums of x86's ``vpmaddubsw`` saturate: it is used only where
-weights are known to be so small that no sum does.
+Every one of integers is exact. The 16-bit sums of x86's ``vpmaddubsw`` saturate: it is used only
+where weights are known to be so small that no sum does.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class DotProduct:
     ``rate``: how many are issued for each multiply-add of fp32 vectors. ``temporaries``: registers
     that a step needs beside its tile. ``widths``: the bits of the vectors that the instruction
     exists for. ``words``: how many words it adds up in 16 bits before it widens the sum.
-    ``accumulator`` is what it sums in. ``weight_bits``: it is exact for weights as small as those of so
-    many bits (:mod:`tvm_neocpu.topi.conv2d_integer.small_weights`).
+    ``accumulator`` is what it sums in. ``weight_bits``: it is exact for weights as small as those
+    of so many bits (:mod:`tvm_neocpu.topi.conv2d_integer.small_weights`).
     """
 
     name: str

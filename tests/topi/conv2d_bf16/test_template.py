@@ -42,9 +42,7 @@ def test_weights_of_a_word_are_neighbouring_channels() -> None:
         packed[1, 1, 2, 1, 0, 5:6].view("uint16"), [bits[21, 3, 2, 1], bits[21, 4, 2, 1]]
     )
     # The third channel of a block of three stands beside a zero.
-    np.testing.assert_array_equal(
-        packed[1, 1, 2, 1, 1, 5:6].view("uint16"), [bits[21, 5, 2, 1], 0]
-    )
+    np.testing.assert_array_equal(packed[1, 1, 2, 1, 1, 5:6].view("uint16"), [bits[21, 5, 2, 1], 0])
 
 
 @pytest.mark.parametrize("ic_bn", [0, 2, 3, 6])

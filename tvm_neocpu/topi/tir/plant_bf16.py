@@ -35,7 +35,9 @@ def plant_bf16(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         return func
     body = tvm_ffi.structural_map(func.body, (tirx.Add, planted))
     code = llvm_code(by)
-    return func.with_body(over_body(body, lambda inside: _with_code(inside, code)) if code else body)
+    return func.with_body(
+        over_body(body, lambda inside: _with_code(inside, code)) if code else body
+    )
 
 
 def _with_code(body: tirx.Stmt, code: str) -> tirx.Stmt:
