@@ -1,7 +1,7 @@
 """What a config of the bf16 template means for a convolution: the integer one's words, of pairs.
 
-A word is 32 bits: two neighbouring channels. One instruction (:data:`tvm_neocpu.core.dot.VDPBF16PS`)
-multiplies a word of data, broadcast, with a word of weights for each lane, and adds both products.
+A word is 32 bits: two neighbouring channels. One instruction multiplies a word of data, broadcast,
+with a word of weights for each lane, and adds both products (``VDPBF16PS`` of core/dot.py).
 """
 
 from __future__ import annotations

@@ -50,25 +50,28 @@ def bf16_dot(data: Expr, weights: Expr) -> Expr:
 def accumulate(total: Expr, data: Expr, weights: Expr, by: DotProduct) -> Expr:
     """``total + bf16_dot(data, weights)`` by an instruction, chosen once the lanes are known."""
     name = f"tirx.neocpu_{by.name}x{max(by.widths, default=0)}"
-    _define(name, by)
+    _define(name, by.widths)
     return tirx.call_intrin(SUM_TYPE, name, total, data, weights)
 
 
 @cache
-def _define(name: str, by: DotProduct | None = None) -> None:
-    """Make an operator known to TVM, once, when it is first used."""
+def _define(name: str, widths: tuple[int, ...] | None = None) -> None:
+    """Make an operator known to TVM, once, when it is first used.
+
+    ``widths`` are the bits of the vectors that the instruction exists for.
+    """
     tvm.ir.register_op_attr(name, "TCallEffectKind", _PURE)
     tvm.ir.register_op_attr(name, "TVectorizable", True)
     tvm.ir.register_op_attr(name, "TScriptPrinterName", name.removeprefix("tirx."))
-    if by is not None:
-        register_intrin_lowering(name, "llvm", f=partial(_lowered, by=by), level=99)
+    if widths is not None:
+        register_intrin_lowering(name, "llvm", f=partial(_lowered, widths=widths), level=99)
 
 
-def _lowered(call: Call, by: DotProduct) -> Expr:
+def _lowered(call: Call, widths: tuple[int, ...]) -> Expr:
     total, data, weights = call.args
     lanes = int(call.ty.dtype.lanes)
     bits = lanes * WORD_BITS
-    if bits not in by.widths:
+    if bits not in widths:
         return _arithmetic(total, data, weights, lanes)
     name = _SHIM.format(bits=bits)
     return tirx.call_extern(f"{SUM_TYPE}x{lanes}", name, total, data, weights)
