@@ -17,9 +17,11 @@ from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import RowsConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
+from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
@@ -94,6 +96,27 @@ TINY_IMAGES = st.builds(
     st.tuples(*[st.integers(0, 1)] * 4),
     st.integers(1, 2),
 )
+ROWS = st.builds(
+    lambda batch, channels, sides, kernel, stride, padding: ConvWorkload(
+        batch, channels, *sides, channels, kernel, stride, padding, groups=channels
+    ),
+    st.integers(1, 2),
+    st.sampled_from([2, 7, 8, 12, 16, 24, 37, 48]),
+    st.tuples(st.integers(5, 13), st.integers(5, 13)),
+    st.tuples(st.integers(2, 5), st.integers(1, 5)),
+    st.tuples(st.integers(1, 2), st.integers(1, 3)),
+    st.tuples(*[st.integers(0, 2)] * 4),
+)
+POINTWISE = st.builds(
+    lambda batch, channels, sides, stride, zero: ConvWorkload(
+        batch, channels[0], *sides, channels[1], (1, 1), stride, types=U8S8, pad_value=zero
+    ),
+    st.integers(1, 2),
+    st.tuples(st.sampled_from([8, 16, 24, 32, 40, 64]), CHANNELS),
+    st.tuples(st.integers(1, 15), st.integers(1, 15)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.sampled_from([0, 1, 32]),
+)
 FEATURES = st.integers(1, 40) | st.sampled_from([64, 67, 128])
 LAYERS = st.builds(DenseWorkload, st.integers(1, 17), FEATURES, FEATURES)
 MANY_ROWS = st.builds(DenseWorkload, st.integers(2, 60), FEATURES, FEATURES)
@@ -152,6 +175,8 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
         lambda conv: replace(quantized(conv), types=U8S8)
     ),
     DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
+    RowsConfig.template: ROWS.map(quantized),
+    SplitConfig.template: POINTWISE,
     DeformConfig.template: deformables(),
     DenseConfig.template: LAYERS | LAYERS.map(stored_in_half),
     IntegerDenseConfig.template: (LAYERS | MANY_ROWS).map(

@@ -162,6 +162,12 @@ INTEGERS = {
     "integers, depthwise, prime": ConvWorkload(
         1, 19, 5, 5, 19, (5, 5), padding=(2, 2, 2, 2), groups=19, types=U8S16, pad_value=1
     ),
+    "integers, depthwise, rows": ConvWorkload(
+        2, 24, 9, 7, 24, (3, 3), padding=(1, 1, 0, 1), groups=24, types=U8S8, pad_value=131
+    ),
+    "integers, depthwise, rows, stride": ConvWorkload(
+        1, 16, 9, 12, 16, (5, 4), (2, 3), (2, 1, 1, 0), groups=16, types=U8S8, pad_value=255
+    ),
     "integers, channel multiplier": ConvWorkload(
         1, 6, 6, 6, 18, (3, 3), padding=(1, 1, 1, 1), groups=6, types=U8S8, pad_value=255
     ),
