@@ -101,7 +101,7 @@ def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
     from_l2 = streamed(geometry.steps * row_bytes, row_bytes, cpu)
     requests = _requests(geometry, config.reg_m * config.reg_n, vectors, cpu)
     dot = geometry.dot(cpu)
-    widening = widening_of(geometry.conv.types.weight)
+    widening = widening_of(geometry.conv.types.weight) if dot is None else 0.0
     per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot, widening)
     per_step += _loop_overhead(geometry, pixels, vectors, cpu)
     return geometry.steps * per_step + 2.0 * pixels * vectors + 20
