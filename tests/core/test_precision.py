@@ -42,6 +42,8 @@ def test_auto_has_a_bound_and_int8_has_none() -> None:
         (("fp32", None, DATA), "max_error and accuracy_data are for precision"),
         (("bf16", 0.1), "max_error and accuracy_data are for precision .* not for 'bf16'"),
         (("fp16", None, DATA), "max_error and accuracy_data are for precision .* not for 'fp16'"),
+        (("fp32", None, DATA["data"]), "max_error and accuracy_data are for precision"),
+        (("bf16", None, ()), "max_error and accuracy_data are for precision .* not for 'bf16'"),
         (("int8",), "precision 'int8' needs accuracy_data"),
         (("auto", 0, DATA), "max_error is a number above 0, such as 0.05, not 0"),
         (("auto", float("nan"), DATA), "not nan"),

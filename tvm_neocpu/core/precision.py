@@ -53,7 +53,7 @@ class Request:
         return {
             "precision": self.precision,
             "max_error": self.max_error,
-            "accuracy_data": self.data,
+            "accuracy_data": None if self.half else self.data,
         }
 
     @property
@@ -124,7 +124,7 @@ def half_line(precision: str, cpu: Cpu) -> str:
 
 
 def _refuse_data(precision: str, max_error: Any, data: Any) -> None:
-    if max_error is not None or (data is not None and data != ()):
+    if max_error is not None or data is not None:
         raise PrecisionError(
             "max_error and accuracy_data are for precision 'int8' and 'auto', "
             f"not for {precision!r}"
