@@ -9,11 +9,12 @@ import tvm
 from one_function import module_of
 from tvm import relax
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.dot import VDPBF16PS
 from tvm_neocpu.core.half import BF16, FP16
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS
 from tvm_neocpu.relay_passes.ir.half_weights import half_weights, with_half_weights
-from tvm_neocpu.relay_passes.store_half_weights import StoreHalfWeights, gains, rounded
+from tvm_neocpu.relay_passes.store_half_weights import MIN_BYTES, StoreHalfWeights, gains, rounded
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 
@@ -112,3 +113,12 @@ def test_only_memory_makes_it_worth_it() -> None:
         assert not gains(ConvWorkload(1, 64, 56, 56, 64, (1, 1)), types, CPU)
         # A CPU that cannot widen them.
         assert not gains(DenseWorkload(1, 4096, 4096), types, Cpu("core2", AVX2, 1, halves=()))
+
+
+def test_few_weights_are_worth_it_only_where_they_are_multiplied_in_bf16() -> None:
+    zen_4 = Cpu("znver4", AVX512, 1, dots=(VDPBF16PS,))
+    layer = ConvWorkload(1, 64, 56, 56, 64, (3, 3), groups=4)
+    product = DenseWorkload(1, 64, 256)
+    assert layer.weight_bytes < MIN_BYTES and product.weight_bytes < MIN_BYTES
+    assert gains(layer, BF16_WEIGHTS, zen_4)
+    assert not gains(product, BF16_WEIGHTS, zen_4)

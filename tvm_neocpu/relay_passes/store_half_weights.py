@@ -23,12 +23,14 @@ from tvm_neocpu.relay_passes.ir.half_weights import half_weights
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, typed_convolution
 from tvm_neocpu.relay_passes.operators.dense import dense_workload
+from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.cost.ranking import best_per_layout
+from tvm_neocpu.topi.table import implementations
 
 # A layer is worth its rounding error if it takes at most this share of its time in fp32.
 GAIN = 0.95
 # Smaller weights take so little of a network's time that no error is worth it, unless the layer is
-# multiplied in half precision.
+# multiplied in bf16.
 MIN_BYTES = 128 * 1024
 # Weights that are rounded at once: VGG-16's largest layer has 411 MB.
 AT_ONCE = 1 << 20
@@ -70,10 +72,9 @@ def gains(layer: Workload, types: Types, cpu: Cpu) -> bool:
     """Whether a layer of fp32 is faster with weights of these types, by prediction."""
     if layer.types != FP32:
         return False
-    multiplies = cpu.multiply_adds_per_cycle(types) > cpu.multiply_adds_per_cycle(FP32)
-    if layer.weight_bytes < MIN_BYTES and not multiplies:
-        return False
     narrow: Workload = replace(layer, types=types)  # type: ignore[type-var]
+    if layer.weight_bytes < MIN_BYTES and BF16_DIRECT not in implementations(narrow, cpu):
+        return False
     before, after = (best_per_layout(each, cpu) for each in (layer, narrow))
     return bool(before and after) and after[0].seconds <= GAIN * before[0].seconds
 
