@@ -106,7 +106,7 @@ class Cpu:
     ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. Bandwidths
     are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
     memory. ``fork_join``: seconds that a parallel region takes to begin and end. ``dots``: the
-    instructions that multiply integers, the fastest first. ``spare_registers``: vector registers
+    instructions that multiply integers or bf16, the fastest first. ``spare_registers``: vector registers
     that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it spills
     accumulators where it has none. ``halves``: the types of half precision whose vectors it widens
     to fp32.
@@ -183,14 +183,12 @@ class Cpu:
         if isinstance(types, str):
             return self.lanes(types) * self.fma_per_cycle
         issued = float(self.lanes(types.accumulator) * self.fma_per_cycle)
-        dot = self.bf16 if types == BF16_WEIGHTS else None
         if types in INTEGER_PRODUCTS:
-            dot = self.dot(types)
-        if dot is None:
-            return issued
-        products = dot.elements * dot.rate
-        # bf16 weights may be widened for multiply-adds, too.
-        return issued * (max(1.0, products) if types == BF16_WEIGHTS else products)
+            return issued * self.dot(types).products
+        if types == BF16_WEIGHTS and self.bf16 is not None:
+            # Weights may be widened for multiply-adds, too.
+            return issued * max(1.0, self.bf16.products)
+        return issued
 
     def peak_gflops(self, types: str | Types) -> float:
         """GFLOP/s of one core; a multiply-add counts as two, of integers too."""

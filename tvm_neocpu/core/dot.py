@@ -44,6 +44,11 @@ class DotProduct:
     weight_bits: int = ANY_WEIGHTS
     accumulator: str = "int32"
 
+    @property
+    def products(self) -> float:
+        """Products that a lane adds for each multiply-add of fp32 vectors."""
+        return self.elements * self.rate
+
     def multiplies(self, types: Types, weight_bits: int = ANY_WEIGHTS) -> bool:
         """Whether a workload's operands fit into the types that it multiplies, once widened."""
         if self.accumulator != "int32":
