@@ -82,7 +82,8 @@ def build(
     (default 0.02). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
     first axis, a list of such, a folder or an .npz. Ranges come from it, and the error is checked
     on it. ``mod`` must be as `from_onnx` made it, at fixed shapes. ``"fp16"`` and ``"bf16"`` need
-    no data: layers that wait for memory, by prediction, store their weights so; arithmetic is fp32.
+    no data: layers that wait for memory, by prediction, store their weights so. Arithmetic is fp32,
+    but for ``"bf16"`` on a CPU that multiplies it: convolutions that this makes faster use it.
 
     ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
     them, and whoever loads the file transforms them. The file is up to four times smaller; loading

@@ -75,7 +75,8 @@ U8S8 = Types("uint8", "int8", "int32", "int32")
 U8S16 = Types("uint8", "int16", "int32", "int32")
 INTEGER_PRODUCTS = (U8S8, U8S16)
 
-# Weights are stored in half precision and widened where they are multiplied: arithmetic is fp32's.
+# Weights are stored in half precision and widened where they are multiplied, in fp32; or a CPU's
+# instruction multiplies bf16, to which a template rounds the data.
 FP16_WEIGHTS = Types("float32", "float16", "float32", "float32")
 BF16_WEIGHTS = Types("float32", "bfloat16", "float32", "float32")
 HALF_WEIGHTS = (FP16_WEIGHTS, BF16_WEIGHTS)

@@ -154,7 +154,7 @@ def tile_step_cycles(
     Bounded by FMA issue, by loads, by FMA latency when the tile has too few accumulators, and by
     the ``l2_bytes`` of weights that a step takes from L2 when the tile's panel outgrows L1. Each of
     its ``requests`` to prefetch a line takes the issue slot of a load. ``dot`` is what multiplies
-    integers. ``widening``: instructions that make fp32 of a vector of weights.
+    integers or bf16. ``widening``: instructions that make fp32 of a vector of weights.
     """
     rate, temporaries, words = (
         (1.0, 0, 1) if dot is None else (dot.rate, dot.temporaries, dot.words)
