@@ -106,10 +106,10 @@ class Cpu:
     ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. Bandwidths
     are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
     memory. ``fork_join``: seconds that a parallel region takes to begin and end. ``dots``: the
-    instructions that multiply integers or bf16, the fastest first. ``spare_registers``: vector registers
-    that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it spills
-    accumulators where it has none. ``halves``: the types of half precision whose vectors it widens
-    to fp32.
+    instructions that multiply integers or bf16, the fastest first. ``spare_registers``: vector
+    registers that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it
+    spills accumulators where it has none. ``halves``: the types of half precision whose vectors it
+    widens to fp32.
     """
 
     name: str
