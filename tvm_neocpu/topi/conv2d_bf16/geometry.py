@@ -11,7 +11,6 @@ from typing import ClassVar
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
-from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct import geometry as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -46,10 +45,6 @@ class Bf16Geometry(IntegerGeometry):
     def is_padded(self) -> bool:
         """The template always reads a copy of its input: the rounded one."""
         return True
-
-    @property
-    def image_bytes(self) -> int:
-        return self.conv.in_bytes * item_bytes(BITS) // item_bytes(self.conv.types.data)
 
     def dot(self, cpu: Cpu) -> DotProduct | None:
         return cpu.bf16

@@ -8,7 +8,7 @@ sums are fp32.
 from __future__ import annotations
 
 import numpy as np
-from tvm import te, tirx
+from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
@@ -17,11 +17,10 @@ from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config, Bf16Geometry
 from tvm_neocpu.topi.conv2d_direct.template import padded_in, schedule_tiles, summed
-from tvm_neocpu.topi.conv2d_integer.template import COPY, place_copy
+from tvm_neocpu.topi.conv2d_integer.template import copied_in_words, panels_of_words, place_copy
 from tvm_neocpu.topi.math.bf16_products import bf16_dot, rounded_bits
-from tvm_neocpu.topi.math.dot_products import WORD_TYPE, word
-from tvm_neocpu.topi.math.half_precision import as_packed
-from tvm_neocpu.topi.schedule.pad import inside_or
+from tvm_neocpu.topi.math.dot_products import word
+from tvm_neocpu.topi.math.half_precision import BITS, as_packed
 
 
 def compute(
@@ -33,38 +32,15 @@ def compute(
     ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, words, tile_channels) of :func:`pack_weight`.
     Returns fp32 (N, K/oc_bn, OH, OW, oc_bn).
     """
-    image = _rounded(data, Bf16Geometry(conv, config))
+    geometry = Bf16Geometry(conv, config)
+    image = copied_in_words(data, geometry, rounded_bits, outside=0)
 
     def product(pixel, filters):
         *place, q = pixel
         elements = (image(*place, q * config.dot + at) for at in range(config.dot))
         return bf16_dot(word(*elements), weight(*filters))
 
-    return summed(product, Bf16Geometry(conv, config))
-
-
-def _rounded(data: te.Tensor, geometry: Bf16Geometry) -> te.Tensor:
-    """The image in words: (N, blocks, rows, columns, channels of whole words).
-
-    What fills up the last word of a block is its last channel once more; its weights are zero.
-    """
-    conv, config = geometry.conv, geometry.config
-    (top, left, bottom, right), (rows, cols) = conv.padding, geometry.padded_extent
-    image, step = (conv.height, conv.width), (1, 1)
-    if geometry.skips_pixels:
-        image, step = (conv.out_height, conv.out_width), conv.stride
-    whole = max(image[0] + top + bottom, rows), max(image[1] + left + right, cols)
-    lanes = geometry.words * config.dot
-
-    def copied(n, b, y, x, c):
-        channel = tirx.min(c, geometry.ic_bn - 1) if lanes > geometry.ic_bn else c
-        row, col = (y - top) * step[0], (x - left) * step[1]
-        plain = config.ic_bn == 0
-        pixel = data(n, channel, row, col) if plain else data(n, b, row, col, channel)
-        return inside_or((y, x), (top, left), image, whole, rounded_bits(pixel), 0)
-
-    blocks = conv.in_channels // geometry.ic_bn
-    return te.compute((conv.batch, blocks, *whole, lanes), copied, name=COPY)
+    return summed(product, geometry)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
@@ -80,17 +56,7 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: Bf16Config) -> n
 
     Channels that only fill a vector or a word are zero.
     """
-    geometry = Bf16Geometry(conv, config)
-    ic_bn, (height, width) = geometry.ic_bn, conv.kernel
-    elements = np.zeros((*geometry.packed_shape, config.dot), geometry.data_type)
-    blocked = as_packed(weight).reshape(
-        geometry.out_blocks, config.oc_bn, geometry.in_blocks, ic_bn, height, width
-    )
-    filling = [(0, 0)] * 3 + [(0, geometry.words * config.dot - ic_bn)] + [(0, 0)] * 2
-    filled = np.pad(blocked, filling)
-    words = filled.reshape(*blocked.shape[:3], geometry.words, config.dot, height, width)
-    elements[..., : config.oc_bn, :] = words.transpose(0, 2, 5, 6, 3, 1, 4)
-    return elements.view(WORD_TYPE)[..., 0]
+    return panels_of_words(as_packed(weight), Bf16Geometry(conv, config), BITS)
 
 
 def packed_shape(conv: ConvWorkload, config: Bf16Config) -> tuple[int, ...]:

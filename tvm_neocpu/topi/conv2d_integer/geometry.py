@@ -105,7 +105,8 @@ class IntegerGeometry(DirectGeometry):
 
     @property
     def image_bytes(self) -> int:
-        return item_bytes(self.data_type) * self.conv.in_bytes
+        types = self.conv.types
+        return self.conv.in_bytes * item_bytes(self.data_type) // item_bytes(types.data)
 
     def dot(self, cpu: Cpu) -> DotProduct | None:
         config = self.config

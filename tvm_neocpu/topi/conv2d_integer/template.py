@@ -8,6 +8,8 @@ point, filled up.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from tvm import te, tirx
 from tvm.s_tir import Schedule
@@ -42,7 +44,12 @@ def compute(
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
     geometry = IntegerGeometry(conv, config)
-    image = _copy(data, geometry) if geometry.is_padded else data
+
+    def element(code):
+        return shifted(code) if config.signed else code.astype(geometry.data_type)
+
+    outside = conv.pad_value - CENTRE * config.signed
+    image = copied_in_words(data, geometry, element, outside) if geometry.is_padded else data
 
     def product(pixel, filters):
         *place, step = pixel
@@ -60,9 +67,12 @@ def compute(
     return summed(product, geometry, lambda o, c: weight(*geometry.corrections.row(o), c))
 
 
-def _copy(data: te.Tensor, geometry: IntegerGeometry) -> te.Tensor:
+def copied_in_words(
+    data: te.Tensor, geometry: IntegerGeometry, element: Callable[..., tirx.Expr], outside: int
+) -> te.Tensor:
     """The image in words: (N, blocks, rows, columns, channels of whole words).
 
+    ``element`` converts a number of ``data`` to a word's element; ``outside`` is the padding's.
     What fills up the last word of a block is its last channel once more; its weights are zero.
     """
     conv, config = geometry.conv, geometry.config
@@ -78,9 +88,7 @@ def _copy(data: te.Tensor, geometry: IntegerGeometry) -> te.Tensor:
         row, col = (y - top) * step[0], (x - left) * step[1]
         plain = config.ic_bn == 0
         pixel = data(n, channel, row, col) if plain else data(n, b, row, col, channel)
-        pixel = shifted(pixel) if config.signed else pixel.astype(geometry.data_type)
-        outside = conv.pad_value - CENTRE * config.signed
-        return inside_or((y, x), (top, left), image, whole, pixel, outside)
+        return inside_or((y, x), (top, left), image, whole, element(pixel), outside)
 
     blocks = conv.in_channels // geometry.ic_bn
     return te.compute((conv.batch, blocks, *whole, lanes), copied, name=COPY)
@@ -122,8 +130,14 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: IntegerConfig) -
 
     Channels that only fill a vector or a word are zero. Corrections stand behind signed data's.
     """
-    geometry = IntegerGeometry(conv, config)
-    ic_bn, (height, width), kind = geometry.ic_bn, conv.kernel, WEIGHT_TYPES[config.dot]
+    geometry, kind = IntegerGeometry(conv, config), WEIGHT_TYPES[config.dot]
+    return corrected(panels_of_words(weight, geometry, kind), kind, geometry.corrections)
+
+
+def panels_of_words(weight: np.ndarray, geometry: IntegerGeometry, kind: str) -> np.ndarray:
+    """The packed weight without corrections, whose words consist of elements of type ``kind``."""
+    conv, config, ic_bn = geometry.conv, geometry.config, geometry.ic_bn
+    height, width = conv.kernel
     panels = (geometry.out_blocks, *geometry.packed_shape[1:], config.dot)
     elements = np.zeros(panels, kind)
     blocked = weight.reshape(
@@ -133,7 +147,7 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: IntegerConfig) -
     filled = np.pad(blocked, filling)
     words = filled.reshape(*blocked.shape[:3], geometry.words, config.dot, height, width)
     elements[..., : config.oc_bn, :] = words.transpose(0, 2, 5, 6, 3, 1, 4)
-    return corrected(elements.view(WORD_TYPE)[..., 0], kind, geometry.corrections)
+    return elements.view(WORD_TYPE)[..., 0]
 
 
 def corrected(words: np.ndarray, kind: str, corrections: Corrections) -> np.ndarray:
