@@ -108,8 +108,10 @@ def test_a_session_a_file_and_any_batch(tmp_path: Path) -> None:
     batch = np.concatenate([DATA, -DATA, DATA])
     module.run(data=batch)
     found = module.get_output(0).numpy()
+    expected = by_onnx_runtime(rounded(model, np.float16), batch)
     # Batches of 2 have kernels of their own, whose weights need not be stored in half.
-    assert error(found, by_onnx_runtime(rounded(model, np.float16), batch)) < 2e-3
+    assert error(found, expected) < 2e-3
+    assert error(found[2:], expected[2:]) < TOLERANCE
     saved = tmp_path / "net.so"
     lib.export_library(saved)
     (again,) = tvm_neocpu.Session(saved).run({"data": batch}).values()
