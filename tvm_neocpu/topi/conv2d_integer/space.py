@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.core.dot import SIGNED_BYTES, DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import in_blocks, schedules
@@ -22,11 +23,19 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerConfig, ...]:
     blocks = word_blocks(conv, dot.elements * dot.words)
     signed = dot.data == SIGNED_BYTES
     make = partial(IntegerConfig, dot=dot.elements, words=dot.words, signed=signed)
+    return tuple(schedules(conv, cpu, blocks, tiles_beside(dot, unit), make))
+
+
+def tiles_beside(dot: DotProduct, unit: VectorUnit) -> Callable[[int, int], bool]:
+    """Whether a tile of (pixels, vectors) is offered: the registers of a step have room beside it.
+
+    A tile of one pixel is always offered.
+    """
 
     def holds(pixels: int, vectors: int) -> bool:
         return pixels == 1 or unit.holds_tile(pixels, vectors, 1 + dot.temporaries)
 
-    return tuple(schedules(conv, cpu, blocks, holds, make))
+    return holds
 
 
 def instruction(conv: ConvWorkload, cpu: Cpu) -> DotProduct:

@@ -77,16 +77,21 @@ def _paired(operands: Sequence[Expr]) -> list[Pair]:
 @cache
 def _define(name: str, by: DotProduct | None = None) -> None:
     """Make an operator known to TVM, once, when it is first used."""
+    register(name, None if by is None else partial(_lowered, by=by))
+
+
+def register(name: str, lowered: Callable[[Call], Expr] | None = None) -> None:
+    """An operator without effects that TVM vectorises; ``lowered`` is what LLVM makes of a call."""
     tvm.ir.register_op_attr(name, "TCallEffectKind", _PURE)
     tvm.ir.register_op_attr(name, "TVectorizable", True)
     tvm.ir.register_op_attr(name, "TScriptPrinterName", name.removeprefix("tirx."))
-    if by is not None:
-        register_intrin_lowering(name, "llvm", f=partial(_lowered, by=by), level=99)
+    if lowered is not None:
+        register_intrin_lowering(name, "llvm", f=lowered, level=99)
 
 
 def _lowered(call: Call, by: DotProduct) -> Expr:
     total, *operands = call.args
-    pairs, lanes = _paired(operands), _lanes_of(call)
+    pairs, lanes = _paired(operands), lanes_of(call)
     bits = lanes * WORD_BITS
     forms = _INSTRUCTIONS.get(by.name, {})
     if bits not in by.widths or bits not in forms:
@@ -102,7 +107,7 @@ def _lowered(call: Call, by: DotProduct) -> Expr:
     return form.call(total, elements, f"{WORD_TYPE}x{lanes}")
 
 
-def _lanes_of(value: Expr) -> int:
+def lanes_of(value: Expr) -> int:
     return int(value.ty.dtype.lanes)
 
 
@@ -120,13 +125,14 @@ def _arithmetic(total: Expr, data: Expr, weights: Expr, by: DotProduct, lanes: i
 def _element(word: Expr, at: int, elements: int, is_unsigned: bool, lanes: int) -> Expr:
     """One element of a word, extended to 32 bits: shifted to the top, and down again."""
     bits = WORD_BITS // elements
-    top = word << _whole(WORD_BITS - bits * (at + 1), lanes)
+    top = word << in_all_lanes(WORD_BITS - bits * (at + 1), lanes)
     if not is_unsigned:
-        return top >> _whole(WORD_BITS - bits, lanes)
-    return (word >> _whole(bits * at, lanes)) & _whole(2**bits - 1, lanes)
+        return top >> in_all_lanes(WORD_BITS - bits, lanes)
+    return (word >> in_all_lanes(bits * at, lanes)) & in_all_lanes(2**bits - 1, lanes)
 
 
-def _whole(value: int, lanes: int) -> Expr:
+def in_all_lanes(value: int, lanes: int) -> Expr:
+    """A vector of words that are all this number; a single word for one lane."""
     constant = tirx.const(value, WORD_TYPE)
     return constant if lanes == 1 else tirx.Broadcast(constant, lanes)
 
@@ -156,7 +162,7 @@ def _in_16_bits(
     bytewise: str, widening: str, total: Expr, pairs: Sequence[Pair], dtype: str
 ) -> Expr:
     """Pairs of bytes, of all words, as sums of 16 bits; times one and in pairs: sums of 32."""
-    lanes = 2 * _lanes_of(total)
+    lanes = 2 * lanes_of(total)
     products = [tirx.call_llvm_pure_intrin(f"int16x{lanes}", bytewise, *pair) for pair in pairs]
     ones = tirx.Broadcast(tirx.const(1, "int16"), lanes)
     sums = reduce(operator.add, products)
@@ -169,7 +175,7 @@ def _by_halves(total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
     A word of data that is broadcast gives all lanes its first two halves: ``smlal`` multiplies with
     one element of a register then, where it would take halves of all words apart.
     """
-    lanes = _lanes_of(total)
+    lanes = lanes_of(total)
     for (data, weights), half in product(pairs, (0, 1)):
         is_broadcast = isinstance(data, Call) and isinstance(data.args[0], tirx.Broadcast)
         own = range(half, 2 * lanes, 2)
@@ -184,7 +190,7 @@ def _by_halves(total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
 
 def _bytes_apart(intrinsic: str, total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
     """Bytes 0 and 2 of every word as 16 bits, and bytes 1 and 3: two products of two each."""
-    lanes = 2 * _lanes_of(total)
+    lanes = 2 * lanes_of(total)
     eight, low = (tirx.Broadcast(tirx.const(bits, "int16"), lanes) for bits in (8, 255))
 
     def halves(data: Expr, weights: Expr) -> tuple[Pair, Pair]:

@@ -29,11 +29,11 @@ def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """The function with the CPU's instruction in place of every ``acc + dot((word, w), ..)``."""
 
     def planted(total: tirx.Add) -> Expr:
-        if not _is_call(total.b, dot_products.DOT):
+        if not is_call(total.b, dot_products.DOT):
             return total
         weight_bits, pairs = dot_products.operands_of(total.b)
         data = pairs[0][0]
-        if not _is_call(data, dot_products.WORD):
+        if not is_call(data, dot_products.WORD):
             return dot_products.accumulate(total.a, pairs, cpu.dot_of(2))
         dtype = str(data.args[0].ty.dtype)
         elements = len(data.args) * (item_bytes(dtype) if dtype == PAIRS_OF_BYTES else 1)
@@ -55,8 +55,9 @@ def loaded_word(word: Call) -> Expr:
 
 
 def _has_dots(func: tirx.PrimFunc) -> bool:
-    return contains(func.body, Call, lambda call: _is_call(call, dot_products.DOT))
+    return contains(func.body, Call, lambda call: is_call(call, dot_products.DOT))
 
 
-def _is_call(value: Any, name: str) -> bool:
+def is_call(value: Any, name: str) -> bool:
+    """Whether an expression calls the operator of that name."""
     return isinstance(value, Call) and getattr(value.op, "name", None) == name
