@@ -21,7 +21,7 @@ from tvm_neocpu.relay_passes.ir.constants import Array
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.half_weights import half_weights
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
-from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, typed_convolution
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution_like
 from tvm_neocpu.relay_passes.operators.dense import dense_workload
 from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.cost.ranking import best_per_layout
@@ -106,4 +106,4 @@ def _stored_so(call: relax.Call, data: relax.Expr, weight: Array) -> relax.Expr:
     constant = relax.const(tvm.runtime.tensor(weight))
     if op_name(call) == "relax.matmul":
         return relax.op.matmul(data, constant, out_dtype="float32")
-    return typed_convolution(call, data, constant, "float32")
+    return convolution_like(call, data, constant, out_dtype="float32")
