@@ -119,7 +119,7 @@ def half_line(precision: str, cpu: Cpu) -> str:
             f"precision bf16: convolutions that {cpu.bf16.name} makes faster on {cpu.name} "
             f"multiply in bf16 and sum in fp32; {stored}"
         )
-    lacks = f", which does not multiply in {precision}" * (precision == BF16)
+    lacks = ", which does not multiply in bf16" if precision == BF16 else ""
     return f"precision {precision}: {stored} on {cpu.name}{lacks}; arithmetic is fp32"
 
 

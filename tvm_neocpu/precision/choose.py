@@ -189,13 +189,14 @@ class Within:
                     best, fastest = found, seconds
                     self.chosen, self.measured, self.tightened = chosen, measured, tries
                 elif best is not None:
-                    return best
+                    break
             tries += 1
             target = min(target, found.noise) * shrink
             found = _within(self._problem, target)
-        if best is None:
-            self.tightened = tries
-        return found if best is None else best
+        if best is not None:
+            return best
+        self.tightened = tries
+        return found
 
     def _chosen(self, found: WithinBound) -> list[str]:
         """The operations that are in int8 where the layers of a choice are."""
