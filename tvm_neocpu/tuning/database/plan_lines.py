@@ -206,8 +206,9 @@ def _bands(group: LayerGroup) -> dict[str, int]:
 def _group(tag: Row) -> tuple[tuple[str, ...], Bands]:
     members, rows, run = tag["group"], tag.get("rows"), tag.get("run", 1)
     named = isinstance(members, list) and all(isinstance(member, str) for member in members)
-    counted = all(type(count) is int and count > 0 for count in (rows, run))
-    if not named or len(members) < 2 or not counted:
+    if not named or len(members) < 2:
+        raise LineError("a group's line without its layers or its rows")
+    if type(rows) is not int or type(run) is not int or min(rows, run) < 1:
         raise LineError("a group's line without its layers or its rows")
     return tuple(members), Bands(rows, run)
 
