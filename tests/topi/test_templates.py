@@ -45,9 +45,8 @@ CORTEX = Cpu("cortex-a72", NEON, cores=1, dots=(SMLAL,))
 # As with sdot, which no other CPU has: signed bytes by plain arithmetic.
 SIGNED = Cpu("neoverse-n1", NEON, cores=2, dots=(PORTABLE_SIGNED_4, SMLAL))
 # As with vpmaddubsw: words of bytes for small weights only, by plain arithmetic.
-BYTES = Cpu(
-    "haswell", AVX2, cores=2, dots=(replace(PORTABLE_4, weight_bits=7), PORTABLE_2), l2=256 * KIB
-)
+SMALL_4 = replace(PORTABLE_4, name="small_dot4", weight_bits=7)
+BYTES = Cpu("haswell", AVX2, cores=2, dots=(SMALL_4, PORTABLE_2), l2=256 * KIB)
 # Integers are multiplied by plain arithmetic in the shapes of VNNI on the first two, by NEON's
 # halves on the third (which LLVM compiles for any CPU), and here by this CPU's own instruction.
 HERE = HOST.cpu
