@@ -31,7 +31,7 @@ from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
 from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.topi.fused_block.template import layers_of
+from tvm_neocpu.topi.fused_block.template import key_of, members_key
 from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.tuning.in_network.machine import Lowered, Scheme
@@ -108,9 +108,9 @@ def _open_with(
 
 def _groups_of(scheduled: tvm.IRModule, groups: GroupRows) -> dict[str, Members]:
     """What the functions of groups compute, by their names."""
-    texts = {" -> ".join(str(workload) for workload, _ in members): members for members in groups}
-    found = {str(var.name_hint): layers_of(func) for var, func in scheduled.functions.items()}
-    return {name: texts[layers[0]] for name, layers in found.items() if layers is not None}
+    by_key = {key_of(members): members for members in groups}
+    found = {str(var.name_hint): members_key(func) for var, func in scheduled.functions.items()}
+    return {name: by_key[key] for name, key in found.items() if key is not None}
 
 
 def _scheme_of(name: str, func: tirx.PrimFunc, sweeps: SweepFinder) -> Scheme | None:

@@ -1,6 +1,7 @@
 """Layers of a network that one function may compute, priced by the cost model.
 
-Today these are a depthwise layer and the 1x1 layer that alone reads it (`topi/fused_block`).
+Today these are a depthwise layer and the 1x1 layer that alone reads it, and a layer with the pool
+behind it (:mod:`.pool_candidates`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.cost import best_block, saved_share
 from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.tuning.pool_candidates import planned_pool_groups, pool_groups_of
 
 # Schemes of members so many times slower than the best one are not offered as a group: what a
 # group saves is a few per cent.
@@ -41,7 +43,8 @@ def groups_of(
             known[workloads] = tuple(_candidates(workloads, schemes, cpu))
         if known[workloads]:
             found.append(GroupNode((first.id, last.id), known[workloads]))
-    return tuple(found)
+    taken = {member for group in found for member in group.members}
+    return (*found, *pool_groups_of(graph, candidates, cpu, taken))
 
 
 def with_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
@@ -55,7 +58,9 @@ def with_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
         block = None if None in configs else best_block(members[0], members[1], cpu)
         if block is not None:
             groups.append(LayerGroup((pair[0].id, pair[1].id), block.rows))
-    return replace(plan, groups=tuple(groups))
+    taken = {member for group in groups for member in group.members}
+    pools = planned_pool_groups(graph, plan.configs, cpu, taken)
+    return replace(plan, groups=(*groups, *pools))
 
 
 def _candidates(

@@ -11,12 +11,13 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import For, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layer_group import Members
 from tvm_neocpu.topi.fused_block.chunks import Chunk, Window, cut_chunk
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock
 from tvm_neocpu.topi.tir.order import LAST_MEMBER_REWRITES, MEMBER_REWRITES
 
 # Marks a group's function, which is scheduled already: what it computes, and its operations.
-LAYERS, FLOPS = "neocpu.layers", "neocpu.flops"
+LAYERS, FLOPS, MEMBERS = "neocpu.layers", "neocpu.flops", "neocpu.members"
 INDEX = "int64"
 
 
@@ -47,7 +48,12 @@ def fused_function(block: FusedBlock, layers: Layers, cpu: Cpu) -> tirx.PrimFunc
     operands = [param for at, param in enumerate(last.params) if at != layers.reads]
     func = tirx.PrimFunc([*first.params[:-1], *operands], _loops(block, first, last, layers.reads))
     workloads = (conv, project.workload)
-    notes = {LAYERS: " -> ".join(map(str, workloads)), FLOPS: sum(w.flops for w in workloads)}
+    members = (block.depthwise, block.project)
+    notes = {
+        LAYERS: " -> ".join(map(str, workloads)),
+        FLOPS: sum(workload.flops for workload in workloads),
+        MEMBERS: key_of(tuple((each.workload, each.config) for each in members)),
+    }
     return func.with_attrs({**dict(layers.project.attrs or {}), **notes})
 
 
@@ -56,6 +62,16 @@ def layers_of(func: tirx.PrimFunc) -> tuple[str, int] | None:
     if not func.attrs or LAYERS not in func.attrs:
         return None
     return str(func.attrs[LAYERS]), int(func.attrs[FLOPS])
+
+
+def members_key(func: tirx.PrimFunc) -> str | None:
+    """The :func:`key_of` what a group's function computes; ``None`` for any other function."""
+    return str(func.attrs[MEMBERS]) if func.attrs and MEMBERS in func.attrs else None
+
+
+def key_of(members: Members) -> str:
+    """Layers and configs as a text that tells groups apart."""
+    return repr(members)
 
 
 def _loops(block: FusedBlock, first: Chunk, last: Chunk, reads: int) -> SBlockRealize:

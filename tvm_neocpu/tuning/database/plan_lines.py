@@ -8,8 +8,9 @@ a failed record, so that AutoTVM's tools skip them. The ``"neocpu"`` key says wh
     "plan": {"graph": hash, "id": digest, "node": id, "group": [id, id], "rows": 14}
     "plan": {"graph": hash, "id": digest, "lines": 54, "seconds": ..., ...}  head
 
-A group's line names its first layer as its node. ``"groups"`` in the head counts these lines; a
-head without it is of a version that decided nothing about groups.
+A group's line names its first layer as its node; that of a layer and its pool is ``[id, "pool"]``.
+``"groups"`` in the head counts these lines; a head without it is of a version that decided nothing
+about groups.
 
 ``lines`` counts the lines that follow the head. ``id`` is a digest of the plan's content: if the
 same plan is written twice and each copy lacks lines, the copies complete each other.
@@ -43,6 +44,8 @@ from tvm_neocpu.tuning.database.record_lines import (
 )
 
 _TASK = "neocpu_plan"
+# Stands behind the only layer of a group: the pool is no node.
+POOL = "pool"
 
 
 class PlanKey(NamedTuple):
@@ -90,7 +93,7 @@ def encode_plan(
     for node, layout in plan.joins.items():
         lines.append(line(blank(), node=node, layout=str(layout)))
     for group in groups:
-        members = list(group.members)
+        members = [*group.members, *[POOL] * (len(group.members) == 1)]
         lines.append(line(blank(), node=members[0], group=members, rows=group.rows))
     return lines
 
@@ -201,7 +204,7 @@ def _group(tag: Row) -> tuple[tuple[str, ...], int]:
     named = isinstance(members, list) and all(isinstance(member, str) for member in members)
     if not named or len(members) < 2 or type(rows) is not int or rows < 1:
         raise LineError("a group's line without its layers or its rows")
-    return tuple(members), rows
+    return tuple(members[:-1] if members[1:] == [POOL] else members), rows
 
 
 def _layout(text: Any) -> Layout:

@@ -1,0 +1,102 @@
+"""Which layers may become a group with their pool, and what the cost model says they gain."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.conv_graph import (
+    ConvGraph,
+    GraphEdge,
+    GraphNode,
+    NodeKind,
+    RowWindow,
+    Sweep,
+    SweepKind,
+)
+from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu, Isa
+from tvm_neocpu.core.layer_group import LayerGroup
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.pool_cost import apart_seconds, best_group, predict_seconds
+from tvm_neocpu.tuning.group_candidates import groups_of, with_groups
+from tvm_neocpu.tuning.in_network.measured_groups import TimedPlan, faster_groups
+from tvm_neocpu.tuning.pool_candidates import pool_behind
+
+ZEN3 = Cpu("znver3", AVX2, cores=1, l2=512 * KIB, l3=32 * 1024 * KIB, ghz=3.2)
+STEM = ConvWorkload(1, 3, 224, 224, 64, (7, 7), (2, 2), (3, 3, 3, 3))
+CONFIG = WinogradConfig(0, 8, 4, 14)
+OVER_CHANNELS = replace(CONFIG, parallel_oc=True)
+POOL = Sweep(SweepKind.POOL, (STEM.out_shape,), (1, 64, 56, 56), 9, window=RowWindow(3, 2, 1))
+
+
+def graph(*readers: str, pool: Sweep = POOL) -> ConvGraph:
+    """A stem, its pool, a boundary behind that, and whoever else reads the stem."""
+    nodes = (
+        GraphNode("stem", NodeKind.CONV, "", STEM.out_shape, STEM, sweeps=(pool,)),
+        GraphNode("end", NodeKind.BOUNDARY, "", pool.output),
+        *(GraphNode(name, NodeKind.BOUNDARY, "", STEM.out_shape) for name in readers),
+    )
+    others = tuple(GraphEdge("stem", name, STEM.out_shape, "y") for name in readers)
+    return ConvGraph(nodes, (GraphEdge("stem", "end", pool.output, "z"), *others))
+
+
+def offered(of: ConvGraph, cpu: Cpu = ZEN3) -> list[tuple[object, int, float]]:
+    schemes = {STEM: (Candidate(CONFIG, 2e-3), Candidate(OVER_CHANNELS, 1e-3))}
+    return [(c.configs, c.rows, c.gain) for g in groups_of(of, schemes, cpu) for c in g.candidates]
+
+
+def test_a_stem_and_its_pool_are_offered_with_schemes_that_chunk_rows() -> None:
+    ((configs, rows, gain),) = offered(graph())
+    layer = Member(STEM, CONFIG)
+    group = best_group(layer, POOL, ZEN3)
+    assert group is not None
+    assert (configs, rows) == ((CONFIG,), 56)
+    share = 1 - predict_seconds(group, POOL, ZEN3) / apart_seconds(layer, POOL, ZEN3)
+    assert gain == pytest.approx(share * 2e-3)
+
+
+def test_no_group_where_something_else_reads_the_layer_or_the_ring_outgrows_l2() -> None:
+    assert offered(graph("skip")) == []
+    assert offered(graph(), replace(ZEN3, l2=256 * KIB)) == []
+    assert offered(graph(pool=replace(POOL, kind=SweepKind.MOVE))) == []
+    assert offered(graph(pool=replace(POOL, window=None))) == []
+
+
+def test_two_cores_do_not_pay_for_the_halo_between_them() -> None:
+    """A row of tiles for each band beyond the first: 15 chunks instead of 14."""
+    assert offered(graph(), replace(ZEN3, cores=2)) == []
+    no_halo = replace(POOL, window=RowWindow(2, 2, 0), taps=4)
+    ((_, rows, _),) = offered(graph(pool=no_halo), replace(ZEN3, cores=2))
+    assert rows == 28
+
+
+@pytest.mark.parametrize("isa", [AVX2, AVX512, NEON])
+def test_larger_private_caches_take_larger_rings(isa: Isa) -> None:
+    """Cortex-A72 shares 1 MiB; Zen 4 and Skylake-X have 1 MiB each: the stem's ring is 224 KiB."""
+    assert offered(graph(), replace(ZEN3, isa=isa, l2=1024 * KIB)) != []
+
+
+def test_only_a_plan_that_says_nothing_of_groups_gets_the_models() -> None:
+    silent = Plan(graph().hash, {"stem": CONFIG})
+    assert with_groups(silent, graph(), ZEN3).groups == (LayerGroup(("stem",), 56),)
+    other = replace(silent, configs={"stem": OVER_CHANNELS})
+    assert with_groups(other, graph(), ZEN3).groups == ()
+
+
+def test_a_group_is_compared_with_its_layer_and_the_pool() -> None:
+    plan = Plan(graph().hash, {"stem": CONFIG}, groups=(LayerGroup(("stem",), 56),))
+    pool = pool_behind(STEM, CONFIG, graph())
+    assert pool is not None
+    assert str(pool[0]) == "pool of 9 64x112x112 -> 64x56x56 NCHW8c"
+
+    def timed(run: dict) -> TimedPlan:
+        return TimedPlan(plan, [run] * 3, [{None: 100.0}] * 3)
+
+    apart = timed({(STEM, CONFIG): 10.0, pool: 2.0})
+    assert faster_groups(timed({((STEM, CONFIG),): 11.0}), apart, graph()) == plan.groups
+    assert faster_groups(timed({((STEM, CONFIG),): 12.5}), apart, graph()) == ()
