@@ -14,7 +14,7 @@ import onnx
 import tvm
 from numpy.typing import NDArray
 from tvm import tirx
-from tvm.s_tir import Schedule
+from tvm.s_tir import Schedule, ScheduleError
 from tvm.target import Target
 
 from tvm_neocpu.core.conv_graph import ConvGraph
@@ -114,7 +114,10 @@ def _groups_of(scheduled: tvm.IRModule, groups: GroupRows) -> dict[str, Members]
 
 
 def _scheme_of(name: str, func: tirx.PrimFunc, sweeps: SweepFinder) -> Scheme | None:
-    anchor = anchor_of(Schedule(func))
+    try:
+        anchor = anchor_of(Schedule(func))
+    except ScheduleError:  # loops written by hand have no root block
+        return None
     if anchor is not None:
         return anchor.workload, anchor.config
     sweep = sweeps.find(name, func)

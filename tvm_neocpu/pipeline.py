@@ -50,6 +50,7 @@ from tvm_neocpu.relay_passes.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
+from tvm_neocpu.relay_passes.store_half_weights import StoreHalfWeights
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.topi.cost.speed_check import warn_if_slow
@@ -155,7 +156,8 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
         PadChannels(cpu),  # the passes above would work on its zeros too
         AbsorbZeroPoints(),  # near the end: the passes above know conv2d only
-        NoteWeightBits(cpu),  # last: no pass above may change weights that were looked at
+        NoteWeightBits(cpu),  # no pass above may change weights that were looked at
+        StoreHalfWeights(cpu),  # last, too: passes compute with weights of fp32
     )
 
 

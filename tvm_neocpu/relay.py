@@ -17,15 +17,16 @@ from tvm_neocpu import frontend
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError
 from tvm_neocpu.core.fallback import OnFallback, check_choice
 from tvm_neocpu.core.precision import (
-    BF16,
     AccuracyData,
     PrecisionError,
     Request,
-    check_bf16,
+    check_half,
+    half_line,
     request_of,
 )
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
 from tvm_neocpu.relay_passes.bind_shapes import InputShapes, at_shapes, open_inputs
+from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
@@ -80,7 +81,8 @@ def build(
     network faster by prediction while its relative error at the outputs stays within ``max_error``
     (default 0.02). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
     first axis, a list of such, a folder or an .npz. Ranges come from it, and the error is checked
-    on it. ``mod`` must be as `from_onnx` made it, at fixed shapes.
+    on it. ``mod`` must be as `from_onnx` made it, at fixed shapes. ``"fp16"`` and ``"bf16"`` need
+    no data: layers that wait for memory, by prediction, store their weights so; arithmetic is fp32.
 
     ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
     them, and whoever loads the file transforms them. The file is up to four times smaller; loading
@@ -101,24 +103,32 @@ def build(
     if target_host is not None:
         parse_target(target_host)
     bound = _bind_params(_as_module(mod), params or {})
-    if request is not None and request.precision == BF16:
-        check_bf16(compile_target.cpu.name, compile_target.features)
-    source = None if request is None else _source(mod, params or {}, shapes is not None)
+    half = None if request is None else request.half
+    if request is not None and half is not None:
+        check_half(request.precision, compile_target.cpu)
+        _LOG.info(half_line(request.precision, compile_target.cpu))
+    source = None
+    if request is not None and half is None:
+        source = _source(mod, params or {}, shapes is not None)
     if max_batch < 1:
         raise NeoCpuError(f"max_batch is at least 1, not {max_batch}")
     if shapes is not None and not shapes:
         raise ShapeError("shapes= is empty; list at least one, like {'data': (1, 3, 224, 224)}")
+
+    def stored(network: tvm.IRModule) -> tvm.IRModule:
+        return network if half is None else with_half_weights(network, half)
+
     on_demand = None
-    networks, inputs = {"main": bound}, ()
+    networks, inputs = {"main": stored(bound)}, ()
     if shapes is not None:
         with PYTHON_LOCK:
-            modules = [at_shapes(bound, given) for given in shapes]
+            modules = [stored(at_shapes(bound, given)) for given in shapes]
         names = ["main", *(f"main_{number}" for number in range(1, len(modules)))]
         networks, inputs = dict(zip(names, modules, strict=True)), open_inputs(bound)
 
         def on_demand(given: InputShapes) -> tuple[tvm.runtime.Module, Entry]:
             with PYTHON_LOCK:
-                networks = {"main": at_shapes(bound, given)}
+                networks = {"main": stored(at_shapes(bound, given))}
             built = build_networks(networks, compile_target, mod_name, "ignore", max_batch)
             return built.module, built.info.entries[0]
 

@@ -48,12 +48,24 @@ def test_fp32_is_explained_as_before(capsys: pytest.CaptureFixture[str]) -> None
     assert "precision" not in json.loads(Path("out.json").read_text())
 
 
+def test_half_precision_is_said_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    net = Net((1, 8, 4, 4))
+    net.weight(128, 1000)
+    onnx.save(net.model(net("MatMul", net("Flatten", "data"), "w0")), "dense.onnx")
+    argv = ["dense.onnx", *TARGET, "--precision", "fp16", "--json", "out.json"]
+    assert explain.main(argv) == 0
+    printed = capsys.readouterr().out
+    assert "dense: precision fp16: weights are stored as float16 in layers that wait" in printed
+    assert "float32 x float16" in Path("out.json").read_text()
+
+
 @pytest.mark.parametrize("command", [compile_command.main, explain.main, tune.main])
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--precision", "fp8"], "precision is one of"),
-        (["--precision", "bf16"], "precision 'bf16': "),
+        (["--precision", "bf16", "--max-error", "0.1"], "'int8' and 'auto', not for 'bf16'"),
+        (["--precision", "fp16", "--target", "llvm -mcpu=core2"], "core2 cannot widen"),
         (["--precision", "auto"], "precision 'auto' needs accuracy_data"),
         (["--max-error", "0.1"], "are for precision 'int8' and 'auto'"),
         (["--precision", "int8", "--accuracy-data", "gone"], "there is no calibration data gone"),

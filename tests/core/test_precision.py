@@ -8,7 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tvm_neocpu.core.precision import DEFAULT_ERROR, PrecisionError, check_bf16, request_of
+from tvm_neocpu.core import precision
+from tvm_neocpu.core.cpu import AVX2, SSE, Cpu
+from tvm_neocpu.core.half import halves_of
+from tvm_neocpu.core.precision import DEFAULT_ERROR, PrecisionError, check_half, request_of
 
 DATA = {"data": np.zeros((2, 3), "float32")}
 
@@ -26,10 +29,12 @@ def test_auto_has_a_bound_and_int8_has_none() -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (("fp8",), "precision is one of 'fp32', 'int8', 'auto' and 'bf16', not 'fp8'"),
+        (("fp8",), "precision is one of 'fp32', 'int8', 'auto', 'fp16' and 'bf16', not 'fp8'"),
         ((["int8"],), r"not \['int8'\]"),
         (("fp32", 0.1), "max_error and accuracy_data are for precision 'int8' and 'auto'"),
         (("fp32", None, DATA), "max_error and accuracy_data are for precision"),
+        (("bf16", 0.1), "max_error and accuracy_data are for precision .* not for 'bf16'"),
+        (("fp16", None, DATA), "max_error and accuracy_data are for precision .* not for 'fp16'"),
         (("int8",), "precision 'int8' needs accuracy_data"),
         (("auto", 0, DATA), "max_error is a number above 0, such as 0.05, not 0"),
         (("auto", float("nan"), DATA), "not nan"),
@@ -45,16 +50,35 @@ def test_one_line_says_what_is_wrong(asked: tuple[Any, ...], said: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("features", "said"),
-    [
-        (frozenset({"avx2"}), "znver3 has no bf16 instructions; take 'fp32', 'int8' or 'auto'"),
-        (frozenset({"avx512bf16"}), "no kernel computes in bf16 yet; take"),
-    ],
-)
-def test_bf16_is_refused_with_its_reason(features: frozenset[str], said: str) -> None:
-    with pytest.raises(PrecisionError, match=said):
-        check_bf16("znver3", features)
+@pytest.mark.parametrize(("name", "dtype"), [("fp16", "float16"), ("bf16", "bfloat16")])
+def test_half_precision_needs_no_data(name: str, dtype: str) -> None:
+    request = request_of(name)
+    assert request is not None and request.half == dtype
+    asked = request.options
+    assert request_of(asked["precision"], asked["max_error"], asked["accuracy_data"]) == request
+
+
+def test_a_cpu_that_cannot_widen_is_named() -> None:
+    cpu = Cpu("core2", SSE, 1, halves=halves_of(frozenset({"sse2"})))
+    with pytest.raises(PrecisionError, match="'fp16': core2 cannot widen vectors of such weights"):
+        check_half("fp16", cpu)
+    check_half("fp16", Cpu("haswell", AVX2, 1, halves=halves_of(frozenset({"avx2", "f16c"}))))
+
+
+@pytest.mark.parametrize("package", ["onnx", "onnxruntime"])
+def test_the_key_tells_versions_apart(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another ONNX Runtime may find other ranges: what it quantised is built anew."""
+    request = request_of("int8", None, DATA)
+    assert request is not None
+    before, real = request.key, precision.version
+    monkeypatch.setattr(precision, "version", lambda name: real(name) + ".1" * (name == package))
+    assert request.key != before
+
+
+def test_a_package_that_is_not_installed_has_no_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    request = request_of("int8", None, DATA)
+    monkeypatch.setattr(precision, "QUANTISING", ("a-package-that-nobody-has",))
+    assert request is not None and request.key[-1] == ""
 
 
 def test_the_key_tells_requests_apart(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tvm_neocpu.core.types import (
+    BF16_WEIGHTS,
+    FP16_WEIGHTS,
     FP32,
     U8S8,
     U8S16,
@@ -64,5 +66,8 @@ def test_mixtures_that_templates_multiply() -> None:
     assert product_types("uint8", "int8", "int32") == U8S8
     assert product_types("uint8", "int16", "int32") == U8S16
     assert product_types("float64", "float64", "float64") == uniform("float64")
+    assert product_types("float32", "float16", "float32") == FP16_WEIGHTS
+    assert product_types("float32", "bfloat16", "float32") == BF16_WEIGHTS
+    assert product_types("float16", "float16", "float32") is None
     assert product_types("int8", "int8", "int32") is None
     assert product_types("uint8", "int8", "float32") is None

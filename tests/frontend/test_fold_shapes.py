@@ -70,6 +70,19 @@ CHAINS = {
         y = Resize<mode = "nearest", coordinate_transformation_mode = "asymmetric",
                    nearest_mode = "floor">(x, , , sizes)
     """,
+    "torchvision: a detector's image size": """
+        s = Shape<start = 2>(x)
+        hw = Cast<to = 1>(s)
+        short = ReduceMin<keepdims = 0>(hw)
+        inverse = Reciprocal(short)
+        wanted = Constant<value = float {9.0}>()
+        factor = Mul(inverse, wanted)
+        scaled = Mul(hw, factor)
+        size = Cast<to = 7>(scaled)
+        nc = Shape<start = 0, end = 2>(x)
+        sizes = Concat<axis = 0>(nc, size)
+        y = Resize<mode = "linear">(x, , , sizes)
+    """,
     "tensorflow: strided slices, packed": """
         s = Shape(x)
         as32 = Cast<to = 6>(s)

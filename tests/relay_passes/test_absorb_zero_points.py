@@ -40,6 +40,11 @@ def test_the_padding_is_the_convolutions_own(zero: int) -> None:
     assert [int(extent) for extent in call.ty.shape] == [1, 16, 10, 15]
 
 
+def test_a_pad_of_no_width_says_around_which_code_data_lie() -> None:
+    call = next(value for value in calls(widths=[0] * 8) if op_name(value) == OP)
+    assert padded_workload(call) == ConvWorkload(1, 8, 9, 10, 16, (3, 3), types=U8S8, pad_value=128)
+
+
 @pytest.mark.parametrize(
     "options",
     [

@@ -141,6 +141,29 @@ def test_a_result_has_its_own_channels() -> None:
     )
 
 
+def test_a_1x1_layer_whose_result_leaves_is_filled_up_in_its_tile() -> None:
+    """Its dead channels would be sliced off in a pass of their own."""
+
+    def build(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(numbers(WIDE, 3, 1, 1))))
+        return relu(b.emit(add(y, const(VECTOR))))
+
+    assert_becomes(build, build)
+
+
+def test_dead_channels_of_a_1x1_layer_are_dropped_behind_a_pool() -> None:
+    weight = numbers(WIDE, 3, 1, 1)
+
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        return max_pool2d(b.emit(relu(b.emit(conv2d(x, const(weight))))), [4, 4])
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(relu(b.emit(conv2d(x, const(longer(weight, 0))))))
+        return alive(b.emit(max_pool2d(y, [4, 4])))
+
+    assert_becomes(before, expected)
+
+
 def test_zeros_are_not_divided_by() -> None:
     def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
         y = b.emit(conv2d(x, const(FIRST)))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import tvm
@@ -99,6 +100,8 @@ def drawn(shape: Shape, dtype: str, rng: np.random.Generator) -> Array:
 
     16 bits hold differences of two bytes, and 32 bits a bias.
     """
+    if dtype == "bfloat16":
+        return rng.normal(size=shape).astype(ml_dtypes.bfloat16)
     if np.issubdtype(dtype, np.floating):
         return rng.normal(size=shape).astype(dtype)
     low, high = _RANGES[dtype]

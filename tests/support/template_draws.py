@@ -10,15 +10,17 @@ from template_workloads import TEMPLATES
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.core.types import U8S8, U8S16
+from tvm_neocpu.core.types import HALF_WEIGHTS, U8S8, U8S16
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
+from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import RowsConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
+from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
@@ -93,6 +95,27 @@ TINY_IMAGES = st.builds(
     st.tuples(*[st.integers(0, 1)] * 4),
     st.integers(1, 2),
 )
+ROWS = st.builds(
+    lambda batch, channels, sides, kernel, stride, padding: ConvWorkload(
+        batch, channels, *sides, channels, kernel, stride, padding, groups=channels
+    ),
+    st.integers(1, 2),
+    st.sampled_from([2, 7, 8, 12, 16, 24, 37, 48]),
+    st.tuples(st.integers(5, 13), st.integers(5, 13)),
+    st.tuples(st.integers(2, 5), st.integers(1, 5)),
+    st.tuples(st.integers(1, 2), st.integers(1, 3)),
+    st.tuples(*[st.integers(0, 2)] * 4),
+)
+POINTWISE = st.builds(
+    lambda batch, channels, sides, stride, zero: ConvWorkload(
+        batch, channels[0], *sides, channels[1], (1, 1), stride, types=U8S8, pad_value=zero
+    ),
+    st.integers(1, 2),
+    st.tuples(st.sampled_from([8, 16, 24, 32, 40, 64]), CHANNELS),
+    st.tuples(st.integers(1, 15), st.integers(1, 15)),
+    st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.sampled_from([0, 1, 32]),
+)
 FEATURES = st.integers(1, 40) | st.sampled_from([64, 67, 128])
 LAYERS = st.builds(DenseWorkload, st.integers(1, 17), FEATURES, FEATURES)
 MANY_ROWS = st.builds(DenseWorkload, st.integers(2, 60), FEATURES, FEATURES)
@@ -134,20 +157,28 @@ def quantized(conv: ConvWorkload) -> Workload:
     return replace(conv, types=types, pad_value=zeros[pick % len(zeros)], weight_bits=weight_bits)
 
 
+def stored_in_half(workload: Workload) -> Workload:
+    """The same with weights of half precision."""
+    types = HALF_WEIGHTS[hash(workload) % len(HALF_WEIGHTS)]
+    return replace(workload, types=types)  # type: ignore[type-var]
+
+
 # Where a template takes but few workloads, they are drawn right away; others see all convolutions.
 DRAWN: dict[str, st.SearchStrategy[Workload]] = {
-    ConvConfig.template: DENSE_CONVS | GROUPED,
+    ConvConfig.template: DENSE_CONVS | GROUPED | (DENSE_CONVS | GROUPED).map(stored_in_half),
     IntegerConfig.template: (DENSE_CONVS | GROUPED).map(quantized),
     IntegerWinogradConfig.template: UNDILATED.map(
         lambda conv: replace(quantized(conv), types=U8S8)
     ),
     DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
+    RowsConfig.template: ROWS.map(quantized),
+    SplitConfig.template: POINTWISE,
     DeformConfig.template: deformables(),
-    DenseConfig.template: LAYERS,
+    DenseConfig.template: LAYERS | LAYERS.map(stored_in_half),
     IntegerDenseConfig.template: (LAYERS | MANY_ROWS).map(
         lambda layer: replace(layer, types=(U8S8, U8S8, U8S16)[hash(layer) % 3])
     ),
-    GemmConfig.template: MANY_ROWS,
+    GemmConfig.template: MANY_ROWS | MANY_ROWS.map(stored_in_half),
     MatmulConfig.template: products(),
     Im2colConfig.template: TINY_IMAGES,
     TransformConfig.template: MOVES.filter(lambda move: move.before != move.after),

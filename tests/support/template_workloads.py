@@ -17,7 +17,16 @@ from tvm import topi
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.types import FP32, INTEGER_PRODUCTS, U8S8, U8S16, uniform
+from tvm_neocpu.core.types import (
+    BF16_WEIGHTS,
+    FP16_WEIGHTS,
+    FP32,
+    HALF_WEIGHTS,
+    INTEGER_PRODUCTS,
+    U8S8,
+    U8S16,
+    uniform,
+)
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -74,7 +83,8 @@ def epilogues(workload: Workload) -> dict[str, Epilogue]:
     """Those that a network has behind a workload of such types."""
     if workload.types in INTEGER_PRODUCTS:
         return INTEGER_EPILOGUES
-    return EPILOGUES if workload.types in (FP32, FP64) else {"none": NOTHING}
+    of_floats = (FP32, FP64, *HALF_WEIGHTS)
+    return EPILOGUES if workload.types in of_floats else {"none": NOTHING}
 
 
 def sigmoid(x: Array) -> Array:
@@ -152,6 +162,12 @@ INTEGERS = {
     "integers, depthwise, prime": ConvWorkload(
         1, 19, 5, 5, 19, (5, 5), padding=(2, 2, 2, 2), groups=19, types=U8S16, pad_value=1
     ),
+    "integers, depthwise, rows": ConvWorkload(
+        2, 24, 9, 7, 24, (3, 3), padding=(1, 1, 0, 1), groups=24, types=U8S8, pad_value=131
+    ),
+    "integers, depthwise, rows, stride": ConvWorkload(
+        1, 16, 9, 12, 16, (5, 4), (2, 3), (2, 1, 1, 0), groups=16, types=U8S8, pad_value=255
+    ),
     "integers, channel multiplier": ConvWorkload(
         1, 6, 6, 6, 18, (3, 3), padding=(1, 1, 1, 1), groups=6, types=U8S8, pad_value=255
     ),
@@ -168,6 +184,26 @@ INTEGERS = {
         1, 8, 11, 9, 12, (5, 5), padding=(2, 2, 2, 2), types=U8S8, pad_value=255
     ),
     "integers, image of four": ConvWorkload(1, 4, 9, 8, 16, (3, 3), (2, 2), types=U8S8),
+}
+# Weights of half precision.
+HALVES = {
+    "fp16 weights, prime": ConvWorkload(
+        1, 13, 9, 11, 37, (3, 3), padding=(1, 0, 2, 1), types=FP16_WEIGHTS
+    ),
+    "fp16 weights, groups": ConvWorkload(
+        2, 24, 7, 7, 36, (3, 3), (2, 2), (1, 1, 1, 1), groups=3, types=FP16_WEIGHTS
+    ),
+    "fp16 weights, stem": ConvWorkload(
+        1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 3, 3, 3), types=FP16_WEIGHTS
+    ),
+    "bf16 weights, 1x1": ConvWorkload(1, 64, 7, 7, 48, (1, 1), types=BF16_WEIGHTS),
+    "bf16 weights, filled vectors": ConvWorkload(
+        1, 16, 9, 7, 59, (3, 3), padding=(1, 0, 1, 0), types=BF16_WEIGHTS
+    ),
+    "fp16 weights, batch 1": DenseWorkload(1, 33, 1000, FP16_WEIGHTS),
+    "fp16 weights, many rows": DenseWorkload(75, 32, 96, FP16_WEIGHTS),
+    "bf16 weights, batch 1": DenseWorkload(1, 1031, 67, BF16_WEIGHTS),
+    "bf16 weights, rows a page apart": DenseWorkload(28, 1024, 33, BF16_WEIGHTS),
 }
 DENSES = {
     "batch 1": DenseWorkload(1, 33, 1000),
@@ -197,7 +233,15 @@ TRANSFORMS = {
     "pack bytes": TransformWorkload(1, 48, 7, 9, 0, 16, uniform("uint8")),
     "unpack bytes": TransformWorkload(1, 48, 7, 9, 48, 0, uniform("uint8")),
 }
-WORKLOADS: dict[str, Workload] = {**CONVS, **DEFORMS, **INTEGERS, **DENSES, **MATMULS, **TRANSFORMS}
+WORKLOADS: dict[str, Workload] = {
+    **CONVS,
+    **DEFORMS,
+    **INTEGERS,
+    **HALVES,
+    **DENSES,
+    **MATMULS,
+    **TRANSFORMS,
+}
 # A sweep says what a call costs; nobody computes by it.
 PRICED_ONLY = SweepWorkload
 TEMPLATES = {

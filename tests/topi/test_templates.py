@@ -27,7 +27,7 @@ from template_workloads import (
 from tvm_neocpu.core.candidate import has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
-from tvm_neocpu.core.dot import PORTABLE_SIGNED_4, SMLAL
+from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, PORTABLE_SIGNED_4, SMLAL
 from tvm_neocpu.core.types import FP32, INTEGER_PRODUCTS, U8S8, Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
@@ -42,10 +42,14 @@ HASWELL = Cpu("haswell", AVX2, cores=4, l2=256 * KIB)
 CORTEX = Cpu("cortex-a72", NEON, cores=1, dots=(SMLAL,))
 # As with sdot, which no other CPU has: signed bytes by plain arithmetic.
 SIGNED = Cpu("neoverse-n1", NEON, cores=2, dots=(PORTABLE_SIGNED_4, SMLAL))
+# As with vpmaddubsw: words of bytes for small weights only, by plain arithmetic.
+BYTES = Cpu(
+    "haswell", AVX2, cores=2, dots=(replace(PORTABLE_4, weight_bits=7), PORTABLE_2), l2=256 * KIB
+)
 # Integers are multiplied by plain arithmetic in the shapes of VNNI on the first two, by NEON's
 # halves on the third (which LLVM compiles for any CPU), and here by this CPU's own instruction.
 HERE = HOST.cpu
-CPUS = (SKYLAKE, HASWELL, CORTEX, SIGNED, HERE)
+CPUS = (SKYLAKE, HASWELL, CORTEX, SIGNED, BYTES, HERE)
 
 
 CASES = [
@@ -57,7 +61,7 @@ CASES = [
     pytest.param(entry.name, workload, cpu, "residual", id=f"{entry.name}-{name}-{shape}")
     for shape, workload in WORKLOADS.items()
     if workload.types in INTEGER_PRODUCTS
-    for name, cpu in (("here", HERE), ("signed", SIGNED))
+    for name, cpu in (("here", HERE), ("signed", SIGNED), ("bytes", BYTES))
     for entry in implementations(workload, cpu)
     if cpu is HERE or workload.types == U8S8
 ]

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tvm_neocpu.commands import cli
-from tvm_neocpu.core.precision import BF16, DEFAULT_ERROR, FP32, check_bf16, request_of
+from tvm_neocpu.core.precision import DEFAULT_ERROR, FP32, check_half, half_line, request_of
 
 if TYPE_CHECKING:
     import onnx
@@ -25,7 +25,8 @@ def add_precision_options(parser: argparse.ArgumentParser) -> None:
         "--precision",
         default=FP32,
         metavar="P",
-        help="fp32 (default); int8 for every layer that can; auto for layers where int8 is faster",
+        help="fp32 (default); int8 for every layer that can; auto for layers where int8 is faster; "
+        "fp16 or bf16: weights of layers that wait for memory",
     )
     parser.add_argument(
         "--max-error",
@@ -79,8 +80,12 @@ def in_precision(
     if options.threads:
         threads.use_threads(options.threads)
     target = parse_target(cli.target_text(options.target, flags))
-    if request.precision == BF16:
-        check_bf16(target.cpu.name, target.features)
+    if request.half is not None:
+        from tvm_neocpu.frontend.half_metadata import asking_for_half
+
+        check_half(request.precision, target.cpu)
+        print(f"{name}: {half_line(request.precision, target.cpu)}", flush=True)
+        return asking_for_half(model, request.half), None
     with cli.logs_of(options):
         history = current_history(target.cpu)
         chosen = choose_precision(model, shapes, request, target.cpu, history, name)

@@ -114,8 +114,8 @@ def _show_comparison(found: compare_layers.Comparison) -> None:
     )
 
 
-def _peak(target: CompileTarget, types: Types) -> float:
-    kernel = PeakKernel(target, types)
+def _peak(target: CompileTarget, types: Types, weight_bits: int) -> float:
+    kernel = PeakKernel(target, types, weight_bits)
     return max(kernel.gflops() for _ in range(TRIES))  # the clock rises, threads wake
 
 

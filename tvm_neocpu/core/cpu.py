@@ -16,6 +16,7 @@ from tvm_neocpu.core.dot import (
     SIGNED_BYTES,
     DotProduct,
 )
+from tvm_neocpu.core.half import HALVES
 from tvm_neocpu.core.types import INTEGER_PRODUCTS, Types, item_bytes
 
 KIB = 1024
@@ -107,7 +108,8 @@ class Cpu:
     memory. ``fork_join``: seconds that a parallel region takes to begin and end. ``dots``: the
     instructions that multiply integers, the fastest first. ``spare_registers``: vector registers
     that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it spills
-    accumulators where it has none.
+    accumulators where it has none. ``halves``: the types of half precision whose vectors it widens
+    to fp32.
     """
 
     name: str
@@ -129,6 +131,7 @@ class Cpu:
     features: str = ""
     dots: tuple[DotProduct, ...] = (PORTABLE_4, PORTABLE_2)
     spare_registers: int = 0
+    halves: tuple[str, ...] = HALVES
 
     def unit(self, dtype: str) -> VectorUnit:
         """The vector registers that tiles may take, as they are for elements of one type."""

@@ -9,18 +9,24 @@ import hashlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import NeoCpuError
 
-FP32, INT8, AUTO, BF16 = "fp32", "int8", "auto", "bf16"
-PRECISIONS = (FP32, INT8, AUTO, BF16)
+FP32, INT8, AUTO, FP16, BF16 = "fp32", "int8", "auto", "fp16", "bf16"
+PRECISIONS = (FP32, INT8, AUTO, FP16, BF16)
+# Precision -> the type in which layers that wait for memory store their weights.
+HALF_DTYPES = {FP16: "float16", BF16: "bfloat16"}
 # The relative error at the outputs that "auto" keeps to: trained networks for text answer as in
 # fp32 then (docs/quantizing.md).
 DEFAULT_ERROR = 0.02
+# Packages whose arithmetic decides scales and integers: ranges come from runs of ONNX Runtime.
+QUANTISING = ("numpy", "onnx", "onnxruntime")
 
 # Arrays by input with the samples along the first axis, such arrays run by run, or files.
 AccuracyData = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path
@@ -32,7 +38,10 @@ class PrecisionError(NeoCpuError, ValueError):
 
 @dataclass(frozen=True)
 class Request:
-    """A precision below fp32. ``max_error`` is relative, at the outputs; ``None``: no bound."""
+    """A precision below fp32. ``max_error`` is relative, at the outputs; ``None``: no bound.
+
+    Half precision has neither bound nor data.
+    """
 
     precision: str
     max_error: float | None
@@ -48,9 +57,15 @@ class Request:
         }
 
     @property
+    def half(self) -> str | None:
+        """The type that weights are stored in, where that is all that is asked for."""
+        return HALF_DTYPES.get(self.precision)
+
+    @property
     def key(self) -> list[str]:
         """What tells it from other requests, in a cache's key."""
-        return [self.precision, str(self.max_error), _fingerprint(self.data)]
+        found = [self.precision, str(self.max_error), _fingerprint(self.data)]
+        return [*found, *map(_version, QUANTISING)]
 
 
 def request_of(
@@ -66,15 +81,13 @@ def request_of(
             f"precision is one of {names} and {PRECISIONS[-1]!r}, not {precision!r}"
         )
     if precision == FP32:
-        if max_error is not None or data is not None:
-            raise PrecisionError(
-                "max_error and accuracy_data are for precision 'int8' and 'auto', not for 'fp32'"
-            )
+        _refuse_data(precision, max_error, data)
         return None
+    if precision in HALF_DTYPES:
+        _refuse_data(precision, max_error, data)
+        return Request(precision, None, ())
     if max_error is not None and not _is_error(max_error):
         raise PrecisionError(f"max_error is a number above 0, such as 0.05, not {max_error!r}")
-    if precision == BF16:
-        return Request(BF16, max_error, data or ())
     if data is None:
         raise PrecisionError(
             f"precision {precision!r} needs accuracy_data: typical inputs as arrays by name, or a "
@@ -89,11 +102,37 @@ def request_of(
     return Request(precision, max_error, data)
 
 
-def check_bf16(cpu_name: str, features: frozenset[str]) -> None:
-    """Raise PrecisionError: no kernel computes in bf16 yet, and most CPUs cannot."""
-    has = {"avx512bf16", "amx-bf16", "bf16"} & features
-    why = "no kernel computes in bf16 yet" if has else f"{cpu_name} has no bf16 instructions"
-    raise PrecisionError(f"precision 'bf16': {why}; take 'fp32', 'int8' or 'auto'")
+def check_half(precision: str, cpu: Cpu) -> None:
+    """Raise PrecisionError for a CPU without instructions that widen such weights."""
+    if HALF_DTYPES[precision] not in cpu.halves:
+        raise PrecisionError(
+            f"precision {precision!r}: {cpu.name} cannot widen vectors of such weights; "
+            "take 'fp32', 'int8' or 'auto'"
+        )
+
+
+def half_line(precision: str, cpu: Cpu) -> str:
+    """What a CPU makes of a request for half precision, in one line."""
+    return (
+        f"precision {precision}: weights are stored as {HALF_DTYPES[precision]} in layers that "
+        f"wait for memory on {cpu.name}; arithmetic is fp32"
+    )
+
+
+def _refuse_data(precision: str, max_error: Any, data: Any) -> None:
+    if max_error is not None or (data is not None and data != ()):
+        raise PrecisionError(
+            "max_error and accuracy_data are for precision 'int8' and 'auto', "
+            f"not for {precision!r}"
+        )
+
+
+def _version(package: str) -> str:
+    """Told without importing it; empty where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
 
 
 def _is_error(value: Any) -> bool:

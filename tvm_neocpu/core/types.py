@@ -75,6 +75,13 @@ U8S8 = Types("uint8", "int8", "int32", "int32")
 U8S16 = Types("uint8", "int16", "int32", "int32")
 INTEGER_PRODUCTS = (U8S8, U8S16)
 
+# Weights are stored in half precision and widened where they are multiplied: arithmetic is fp32's.
+FP16_WEIGHTS = Types("float32", "float16", "float32", "float32")
+BF16_WEIGHTS = Types("float32", "bfloat16", "float32", "float32")
+HALF_WEIGHTS = (FP16_WEIGHTS, BF16_WEIGHTS)
+
+_MIXTURES = (*INTEGER_PRODUCTS, *HALF_WEIGHTS)
+
 
 def exact_type(types: Types) -> str:
     """What a reference sums products in: int64 for integers, exactly; else double precision."""
@@ -85,7 +92,7 @@ def product_types(data: str, weight: str, output: str) -> Types | None:
     """The types of an operator of two tensors; ``None`` for a mixture that no template computes."""
     if data == weight == output:
         return uniform(data)
-    mixed = (t for t in INTEGER_PRODUCTS if (t.data, t.weight, t.output) == (data, weight, output))
+    mixed = (t for t in _MIXTURES if (t.data, t.weight, t.output) == (data, weight, output))
     return next(mixed, None)
 
 

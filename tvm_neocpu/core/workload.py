@@ -12,6 +12,7 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.types import Types, item_bytes
 
 Shape = tuple[int, ...]
@@ -46,10 +47,11 @@ class Workload(ABC):
     """The base of every operator's workload, a frozen dataclass with these members.
 
     Two workloads that are equal cost the same and share their tuning records. ``str(workload)`` is
-    a short text for people.
+    a short text for people. ``weight_bits`` says how small integer weights are known to be.
     """
 
     types: Types
+    weight_bits: int = ANY_WEIGHTS
 
     @property
     @abstractmethod

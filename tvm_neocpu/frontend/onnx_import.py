@@ -25,6 +25,7 @@ from tvm_neocpu.frontend.converters.node import Node, read_attributes
 from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
 from tvm_neocpu.frontend.element_types import check_element_types
 from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
+from tvm_neocpu.frontend.half_metadata import asked_half
 from tvm_neocpu.frontend.import_branches import BranchingImporter, with_extents
 from tvm_neocpu.frontend.onnx_model import (
     Shape,
@@ -38,6 +39,7 @@ from tvm_neocpu.frontend.onnx_model import (
 )
 from tvm_neocpu.frontend.single_precision import in_single_precision
 from tvm_neocpu.relay_passes.ir.describe import name_outputs
+from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
@@ -56,6 +58,7 @@ def import_model(
     Raises ModelFileError, UnsupportedOperatorError or ShapeError.
     """
     model = check_model(model)
+    half = asked_half(model)
     if model.functions:
         model = inliner.inline_local_functions(model)
     model = in_single_precision(model)
@@ -87,6 +90,8 @@ def import_model(
         raise ShapeError(
             f"the model's batch is fixed to {old} and cannot become {new}: {error}"
         ) from error
+    if half is not None:
+        mod = with_half_weights(mod, half)
     return (mod, {}) if freeze_params else _detach(mod)
 
 

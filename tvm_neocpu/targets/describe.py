@@ -8,6 +8,7 @@ from tvm.target import Target
 
 from tvm_neocpu.core.cpu import Cpu, cache_sizes, feature_hash, isa_of
 from tvm_neocpu.core.dot import dots_of
+from tvm_neocpu.core.half import halves_of
 from tvm_neocpu.runtime import host as host_cpu
 from tvm_neocpu.runtime.threads import thread_count
 from tvm_neocpu.targets import llvm
@@ -54,7 +55,8 @@ def describe_target(target: Target, *, measured: bool = True) -> CompileTarget:
     features = llvm.features_of(target)
     missing = host_cpu.missing_features(features, triple)
     cores = int(target.attrs.get("num-cores", 0)) or thread_count()
-    cpu = Cpu(canonical_name(mcpu), isa_of(features), cores, dots=dots_of(features))
+    known = {"dots": dots_of(features), "halves": halves_of(features)}
+    cpu = Cpu(canonical_name(mcpu), isa_of(features), cores, **known)
     cpu = with_family(cpu)
     if not missing:
         cpu = _with_reported_caches(cpu)

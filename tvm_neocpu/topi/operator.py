@@ -18,6 +18,7 @@ from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.half import is_widened
 from tvm_neocpu.core.types import FP32, Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.anchor import Anchor
@@ -44,12 +45,23 @@ class Operator:
 
 
 @dataclass(frozen=True)
+class Blocks:
+    """Blocks of channels: of the feature maps that configs read, and of those that they write."""
+
+    read: frozenset[int]
+    written: frozenset[int]
+
+
+@dataclass(frozen=True)
 class Implementation:
     """One way to compute an operator.
 
     ``name`` is ``config_type.template``. ``guard(workload, cpu)`` says whether it applies;
     ``space(workload, cpu)`` lists its configs; ``cost(workload, config, cpu)`` predicts seconds on
-    ``cpu.cores`` threads. ``misfit(workload, config)`` says why a config from a log cannot compute
+    ``cpu.cores`` threads; ``pricing(workload, cpu)`` gives a function that predicts the same for
+    many configs in less time. ``blocks(workload, cpu)`` are those of its space if that is large and
+    has all pairs of them; ``part_of_space(workload, cpu, blocks)`` then lists the configs that have
+    some of them. ``misfit(workload, config)`` says why a config from a log cannot compute
     the workload, ``None`` where it can. ``forbids(workload, config)`` says why the environment
     does not allow a config that could: logs are read once, the environment may change later.
 
@@ -78,6 +90,9 @@ class Implementation:
     pack_weight: Callable[[np.ndarray, Any, Any], np.ndarray] | None
     packed_shape: Callable[[Any, Any], tuple[int, ...]] | None
     cost: Callable[[Any, Any, Cpu], float]
+    pricing: Callable[[Any, Cpu], Callable[[Any], float]] | None = None
+    blocks: Callable[[Any, Cpu], Blocks] | None = None
+    part_of_space: Callable[[Any, Cpu, Blocks], tuple[Any, ...]] | None = None
     misfit: Callable[[Any, Any], str | None] = lambda workload, config: None
     forbids: Callable[[Any, Any], str | None] = lambda workload, config: None
     types: tuple[Types, ...] = (FP32,)
@@ -98,7 +113,14 @@ class Implementation:
         """Whether it can compute the workload at all on this CPU."""
         if self.isas and cpu.isa.name not in self.isas:
             return False
-        return workload.types in self.types and self.guard(workload, cpu)
+        is_read = workload.types in self.types and is_widened(workload.types.weight, cpu.halves)
+        return is_read and self.guard(workload, cpu)
+
+    def price(self, workload: Workload, cpu: Cpu) -> Callable[[Any], float]:
+        """What predicts the seconds of configs of one workload."""
+        if self.pricing is not None:
+            return self.pricing(workload, cpu)
+        return lambda config: self.cost(workload, config, cpu)
 
     def refusal(self, workload: Workload, config: Config, cpu: Cpu) -> str | None:
         """Why a config that did not come from :attr:`space` may not be used, ``None`` if it may."""

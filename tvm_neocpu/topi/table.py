@@ -13,9 +13,11 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.operator import BATCH_MATMUL, BATCH_MATMUL_PACK
 from tvm_neocpu.topi.conv2d.operator import CONV2D
 from tvm_neocpu.topi.conv2d_depthwise.implementation import DEPTHWISE
+from tvm_neocpu.topi.conv2d_depthwise_rows.implementation import DEPTHWISE_ROWS
 from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.conv2d_im2col.implementation import IM2COL
 from tvm_neocpu.topi.conv2d_integer.implementation import INTEGER
+from tvm_neocpu.topi.conv2d_split.implementation import SPLIT
 from tvm_neocpu.topi.conv2d_winograd.implementation import WINOGRAD
 from tvm_neocpu.topi.conv2d_winograd_integer.implementation import INTEGER_WINOGRAD
 from tvm_neocpu.topi.deform_conv2d.operator import DEFORM_CONV2D, SAMPLED_COLUMNS
@@ -28,7 +30,10 @@ from tvm_neocpu.topi.sweep.operator import BY_TVM, SWEEP
 
 BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
     (BATCH_MATMUL, (BATCH_MATMUL_PACK,)),
-    (CONV2D, (DIRECT, DEPTHWISE, WINOGRAD, IM2COL, INTEGER, INTEGER_WINOGRAD)),
+    (
+        CONV2D,
+        (DIRECT, DEPTHWISE, DEPTHWISE_ROWS, WINOGRAD, IM2COL, INTEGER, SPLIT, INTEGER_WINOGRAD),
+    ),
     (DEFORM_CONV2D, (SAMPLED_COLUMNS,)),
     (DENSE, (DENSE_PACK, DENSE_GEMM, DENSE_INTEGER)),
     (LAYOUT_TRANSFORM, (MOVE,)),

@@ -63,6 +63,19 @@ def test_a_peak_kernel_of_integers_multiplies_words(monkeypatch: pytest.MonkeyPa
     assert kernel.flops == 2 * out.size * ceilings.OPERANDS * dot.elements
 
 
+@pytest.mark.parametrize("weight_bits", [6, 7])
+def test_small_weights_have_a_peak_of_their_own(
+    weight_bits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ceilings, "STEPS", ceilings.OPERANDS)
+    target = parse_target("llvm")
+    kernel, dot = PeakKernel(target, U8S8, weight_bits), target.cpu.dot(U8S8, weight_bits)
+    assert kernel.gflops() > 0
+    out = kernel.arguments[2].numpy()
+    np.testing.assert_array_equal(out, ceilings.OPERANDS * dot.words)
+    assert kernel.flops == 2 * out.size * ceilings.OPERANDS * dot.elements * dot.words
+
+
 def test_a_chain_adds_every_product(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ceilings, "STEPS", 2 * ceilings.OPERANDS)
     kernel = ChainKernel(parse_target("llvm"), "float32")

@@ -67,7 +67,9 @@ def test_the_models_choice_comes_first_then_the_best_of_each_implementation(
         return 1e-3 if config == second.get(config.template) else 2e-3
 
     monkeypatch.setattr(measure, "time_kernel", seconds)
-    (group, dense) = time_workloads(Counter({CONV: 3, DENSE: 1}), target, 2, lambda types: Peak())
+    (group, dense) = time_workloads(
+        Counter({CONV: 3, DENSE: 1}), target, 2, lambda types, bits: Peak()
+    )
     assert group[0].config == order[0]
     assert group[0].rank == 0
     assert {timed.config for timed in group[1:]} == set(second.values())

@@ -119,6 +119,16 @@ def test_a_real_network(
     assert Path("p.html").read_text().startswith("<!doctype html>")
 
 
+def test_loops_written_by_hand_are_a_row(tiny_net: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "read_bandwidth", lambda *_: 10.0)
+    net = Net((1, 8, 6, 6))
+    values, _ = net.several(2, "TopK", net.conv("data", 8, 8), net.integers(3))
+    onnx.save(net.model(values), "best.onnx")
+    assert profile.main(["best.onnx", "--runs", "3", "--json", "b.json"]) == 0
+    rows = json.loads(Path("b.json").read_text())["operations"]
+    assert [row["algorithm"] for row in rows if "best of rows" in row["what"]] == [PLAIN]
+
+
 def test_a_fused_group_is_one_row(tiny_net: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(profile, "read_bandwidth", lambda *_: 10.0)
     monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))

@@ -29,6 +29,12 @@ def test_known_and_computed_indices(axis: int) -> None:
     )
 
 
+def test_gather_nd_of_opset_11_has_no_batch() -> None:
+    """torchvision's SSD."""
+    places = np.array([[0, 2], [1, 0]])
+    check_together([Case("GatherND", [DATA, places])], opset=11)
+
+
 @pytest.mark.parametrize("index", [3, -4])
 def test_a_known_index_outside_is_refused(index: int) -> None:
     model = node_model("Gather", [DATA], [np.array([0, index])], axis=1)

@@ -81,6 +81,27 @@ def test_what_reads_a_result_of_unknown_length() -> None:
     assert_same(ours(_chain(), [data]), onnx_runtime(_chain(), [data]))
 
 
+def test_selections_of_a_selection() -> None:
+    """Detectors of torchvision drop small boxes first, then those of low scores."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[4,5] x) => (int64[2,N] places, float[M] kept, int64[2,K] columns) {
+        zero = Constant<value = float {0}>()
+        one = Constant<value = float {1}>()
+        some = Greater(x, zero)
+        first = NonZero(some)
+        rows = Transpose<perm = [1, 0]>(first)
+        values = GatherND(x, rows)
+        again = Greater(values, one)
+        pairs = Mul(first, first)
+        places = NonZero(pairs)
+        kept = Compress<axis = 0>(values, again)
+        columns = Compress<axis = -1>(first, again)
+    }"""
+    model = onnx.parser.parse_model(text)
+    for data in (_few(4, 5, dtype="float32"), np.zeros((4, 5), "float32")):
+        assert_same(ours(model, [data]), onnx_runtime(model, [data]))
+
+
 def test_nothing_in_a_file_calls_python(tmp_path: Path) -> None:
     mod, params = relay.frontend.from_onnx(_chain())
     path = tmp_path / "chain.so"

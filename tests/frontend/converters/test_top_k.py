@@ -50,6 +50,32 @@ def test_unsigned_integers(dtype: str) -> None:
     assert places.tolist() == [1, 3, 4]
 
 
+def _extremes() -> Array:
+    """Rows of equal elements, zeros of both signs, infinities and denormals."""
+    rows = np.random.default_rng(3).choice(
+        np.array([0.0, -0.0, np.inf, -np.inf, 1e-45, -1e-45, 2.5, -2.5], "float32"), (6, 40)
+    )
+    rows[0] = 7.0
+    return rows
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_long_rows_and_any_count(largest: int) -> None:
+    """Rows that ascend, descend and repeat; every heap from one element to the whole row."""
+    line = np.arange(200, dtype="float32")
+    rows = np.stack([line, line[::-1], line % 7, -line, np.zeros(200, "float32")])
+    check_together(
+        [
+            *(_case(rows, k, largest=largest) for k in (1, 2, 64, 200)),
+            *(_case(_extremes(), k, largest=largest) for k in (1, 39)),
+            *(_case(_values(70, 3, 60), k, axis=1, largest=largest) for k in (1, 3)),
+            _case(_values(64, 300) - 20, 9, largest=largest),
+            *(_case(_values(3, 50, dtype=t) - 20, 7, largest=largest) for t in ("int8", "int32")),
+        ],
+        opset=11,
+    )
+
+
 def test_the_older_opsets() -> None:
     check_together([Case("TopK", [_values(5, 6)], (), {"k": 3, "axis": 0}, 2)], opset=1)
     check_together([Case("TopK", [_values(5, 6)], [_k(3)], {}, 2)], opset=10)

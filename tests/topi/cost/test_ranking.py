@@ -5,18 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tvm_neocpu.core.cpu import AVX2, Cpu
+from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
-from tvm_neocpu.topi.cost.ranking import best_config, best_per_layout, predict_seconds, ranked
+from tvm_neocpu.topi.cost.ranking import (
+    best_config,
+    best_per_layout,
+    favoured_of,
+    predict_seconds,
+    ranked,
+)
 from tvm_neocpu.topi.dense.workload import DenseWorkload
-from tvm_neocpu.topi.table import space_of
+from tvm_neocpu.topi.operator import Blocks
+from tvm_neocpu.topi.table import implementations, space_of
 
 CPU = Cpu("haswell", AVX2, cores=2)
 CONV = ConvWorkload(1, 16, 7, 7, 24, (3, 3), padding=(1, 1, 1, 1))
@@ -103,3 +114,58 @@ def test_a_vector_of_doubles_is_half_as_many_channels() -> None:
     found = best_per_layout(replace(CONV, types=uniform("float64")), CPU)
     assert {candidate.reads.block for candidate in found} == {4, 8, 16}
     assert {candidate.writes.block for candidate in found} == {4, 8, 12}
+
+
+CONVS = st.builds(
+    lambda channels, groups, side, out, kernel, stride, pad: ConvWorkload(
+        1,
+        channels * groups,
+        side,
+        side + 1,
+        out * groups,
+        (kernel, kernel),
+        (stride, stride),
+        (pad, pad, pad, pad),
+        groups=groups,
+    ),
+    channels=st.sampled_from((1, 3, 8, 12, 13, 16, 24, 64)),
+    groups=st.sampled_from((1, 1, 1, 2)),
+    side=st.sampled_from((7, 9, 14)),
+    out=st.sampled_from((1, 7, 16, 24, 32, 59)),
+    kernel=st.sampled_from((1, 3, 5)),
+    stride=st.sampled_from((1, 2)),
+    pad=st.sampled_from((0, 1)),
+)
+CPUS = st.sampled_from((CPU, replace(CPU, isa=AVX512, cores=8), replace(CPU, isa=NEON)))
+
+
+@settings(max_examples=25, deadline=None)
+@given(CONVS, CPUS)
+def test_many_configs_are_priced_as_each_of_them_alone(conv: ConvWorkload, cpu: Cpu) -> None:
+    for entry in implementations(conv, cpu):
+        space = entry.space(conv, cpu)
+        price = entry.price(conv, cpu)
+        together = [price(config) for config in space]
+        some = range(0, len(space), max(1, len(space) // 100))
+        assert [together[i] for i in some] == [entry.cost(conv, space[i], cpu) for i in some]
+
+
+@settings(max_examples=25, deadline=None)
+@given(CONVS, CPUS)
+def test_the_best_are_those_of_the_whole_space(conv: ConvWorkload, cpu: Cpu) -> None:
+    favoured = set(favoured_of(conv, space_of(conv, cpu), cpu))
+    expected: dict[tuple[Layout, Layout], Candidate] = {}
+    for candidate in ranked(conv, cpu):
+        if candidate.config in favoured:
+            expected.setdefault((candidate.reads, candidate.writes), candidate)
+    assert best_per_layout(conv, cpu) == tuple(expected.values())
+
+
+def test_a_part_of_the_space_is_what_has_its_blocks() -> None:
+    found = DIRECT.blocks(CONV, CPU)
+    space = DIRECT.space(CONV, CPU)
+    assert found.read == {config.ic_bn for config in space}
+    assert found.written == {config.oc_bn for config in space}
+    wanted = Blocks(frozenset({8, 5}), frozenset({8, 24}))
+    part = [c for c in space if c.ic_bn in wanted.read and c.oc_bn in wanted.written]
+    assert list(DIRECT.part_of_space(CONV, CPU, wanted)) == part != []

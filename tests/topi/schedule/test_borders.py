@@ -89,6 +89,13 @@ def test_every_element(flags: str) -> None:
         np.testing.assert_array_equal(one, expected(x), err_msg=str(case[:2]))
 
 
+def test_a_mirrored_image_is_no_run_of_elements() -> None:
+    """Its rows are copied as vectors. As one row of an image every element was gathered."""
+    mirror = emitted(topi.nn.mirror_pad, [0, 0, 1, 1], [0, 0, 1, 1], "REFLECT")
+    text = script_of(((1, 64, 56, 56), "float32", mirror), SKYLAKE)
+    assert "lane" not in text and "x0[T.int64(0), i0_i1_i2_fused // T.int64(58)" in text
+
+
 def test_between_the_borders_are_vectors() -> None:
     text = script_of(CASES[0][0], SKYLAKE)
     assert "T.Ramp(" in text or ":v * T.int64(16)" in text or "T.int64(18)] = x0[" in text

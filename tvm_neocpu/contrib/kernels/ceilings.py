@@ -15,6 +15,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.types import INTEGER_PRODUCTS, Types, item_bytes, uniform
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
@@ -54,15 +55,18 @@ class PeakKernel:
 
     Each loaded operand serves several FMAs, so nothing but the FMA units limits it. The last
     quarter of the registers holds operands. All elements are of ``types``, a workload's or one
-    type's name; of integers, x and y are words, multiplied by the CPU's own instruction.
+    type's name; of integers, x and y are words, multiplied by the CPU's own instruction for weights
+    of so many bits.
     """
 
-    def __init__(self, target: CompileTarget, types: str | Types) -> None:
+    def __init__(
+        self, target: CompileTarget, types: str | Types, weight_bits: int = ANY_WEIGHTS
+    ) -> None:
         types = uniform(types) if isinstance(types, str) else types
         unit, threads = target.cpu.unit(types.accumulator), target.cpu.cores
         lanes, rows = unit.lanes, unit.registers * 3 // 8
         k = te.reduce_axis((0, STEPS), name="k")
-        x, y, product = _operands(target.cpu, types, rows, k)
+        x, y, product = _operands(target.cpu, types, weight_bits, rows, k)
         out = te.compute(
             (threads, rows, VECTORS, lanes),
             lambda t, i, j, v: te.sum(product(i, j, v), axis=[k]),
@@ -80,7 +84,8 @@ class PeakKernel:
         _unroll_tile(sch, sch.decompose_reduction(block, steps))
         _unroll_tile(sch, write)
         tile = rows * VECTORS
-        self.flops = 2.0 * threads * tile * lanes * STEPS * _products_of_lane(target.cpu, types)
+        self.flops = 2.0 * threads * tile * lanes * STEPS
+        self.flops *= _products_of_lane(target.cpu, types, weight_bits)
         value = 1 if types in INTEGER_PRODUCTS else 0.5
         self.arguments = [
             tvm.runtime.tensor(
@@ -96,7 +101,7 @@ class PeakKernel:
 
 
 def _operands(
-    cpu: Cpu, types: Types, rows: int, k: te.IterVar
+    cpu: Cpu, types: Types, weight_bits: int, rows: int, k: te.IterVar
 ) -> tuple[te.Tensor, te.Tensor, Callable[..., tirx.Expr]]:
     """x, y, and the product of an element of each: of numbers, or of words of integers."""
     lanes = cpu.lanes(types.accumulator)
@@ -104,20 +109,26 @@ def _operands(
         x = te.placeholder((OPERANDS, VECTORS, lanes), types.data, name="x")
         y = te.placeholder((OPERANDS, rows), types.data, name="y")
         return x, y, lambda i, j, v: x[k % OPERANDS, j, v] * y[k % OPERANDS, i]
-    by = cpu.dot(types)
-    x = te.placeholder((OPERANDS, VECTORS, lanes), WORD_TYPE, name="x")
-    y = te.placeholder((OPERANDS, rows, by.elements), by.data, name="y")
+    by = cpu.dot(types, weight_bits)
+    x = te.placeholder((OPERANDS, by.words, VECTORS, lanes), WORD_TYPE, name="x")
+    y = te.placeholder((OPERANDS, rows, by.words, by.elements), by.data, name="y")
 
     def product(i: tirx.Var, j: tirx.Var, v: tirx.Var) -> tirx.Expr:
-        elements = (y[k % OPERANDS, i, at] for at in range(by.elements))
-        return dot((word(*elements), x[k % OPERANDS, j, v]))
+        def pair(q: int) -> tuple[tirx.Expr, tirx.Expr]:
+            elements = (y[k % OPERANDS, i, q, at] for at in range(by.elements))
+            return word(*elements), x[k % OPERANDS, q, j, v]
+
+        return dot(*map(pair, range(by.words)), weight_bits=weight_bits)
 
     return x, y, product
 
 
-def _products_of_lane(cpu: Cpu, types: Types) -> int:
-    """Multiply-adds of a lane in one instruction."""
-    return cpu.dot(types).elements if types in INTEGER_PRODUCTS else 1
+def _products_of_lane(cpu: Cpu, types: Types, weight_bits: int) -> int:
+    """Multiply-adds of a lane in one step."""
+    if types not in INTEGER_PRODUCTS:
+        return 1
+    by = cpu.dot(types, weight_bits)
+    return by.elements * by.words
 
 
 class ChainKernel:

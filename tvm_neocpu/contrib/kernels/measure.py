@@ -22,8 +22,8 @@ from tvm_neocpu.topi.kernel import kernel
 
 REPEAT = 7
 MIN_REPEAT_MS = 20
-# The peak kernel of a workload's types.
-PeakOf = Callable[[Types], PeakKernel]
+# The peak kernel of a workload's types and ``weight_bits``.
+PeakOf = Callable[[Types, int], PeakKernel]
 # Every integer type of at least a byte holds them.
 INTEGERS = 100
 
@@ -66,7 +66,9 @@ def time_workloads(
     The cost model's own choice comes first; ``workloads`` says how often each occurs.
     """
     for workload, count in workloads.items():
-        yield time_workload(workload, target, tries, peak(workload.types), count)
+        yield time_workload(
+            workload, target, tries, peak(workload.types, workload.weight_bits), count
+        )
 
 
 def time_workload(

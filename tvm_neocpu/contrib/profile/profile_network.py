@@ -14,7 +14,9 @@ from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
 from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.types import FP32, Types
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.frontend.onnx_nodes import OnnxNodes, kth_of_equal
 from tvm_neocpu.pipeline import choose_plan
@@ -28,6 +30,9 @@ from tvm_neocpu.tuning.in_network.machine import Scheme
 PLAIN = "TVM's own"
 # What a group of layers is that one function computes.
 GROUP = "fused"
+# What decides which instruction multiplies: the types, and the bits of the weights.
+Arithmetic = tuple[Types, int]
+FLOATS: Arithmetic = (FP32, ANY_WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -91,12 +96,12 @@ class Profile:
 
 
 def profile_network(
-    network: Network, peak_of: Callable[[Types], float], bandwidth: float, runs: int
+    network: Network, peak_of: Callable[[Types, int], float], bandwidth: float, runs: int
 ) -> Profile:
     """Build as `relay.build` would, and time ``runs`` runs.
 
-    ``peak_of`` measures the GFLOP/s of multiply-adds of some types, integers too; ``bandwidth`` is
-    in GB/s.
+    ``peak_of`` measures the GFLOP/s of multiply-adds of some types, with integer weights of so many
+    bits; ``bandwidth`` is in GB/s.
     """
     folded = open_onnx(network.content, network.shapes, network.target)
     cpu = folded.cpu
@@ -109,8 +114,8 @@ def profile_network(
     nodes = OnnxNodes(network.model, network.shapes)
     workloads = [scheme[0] if scheme else None for scheme in schemes]
     names = nodes.names_of(workloads)
-    multiplied = {w.types for w in workloads if w and not isinstance(w, SweepWorkload)}
-    peaks = {types: peak_of(types) for types in multiplied | {FP32}}
+    multiplied = {_arithmetic(w) for w in workloads if w and not isinstance(w, SweepWorkload)}
+    peaks = {each: peak_of(*each) for each in multiplied | {FLOATS}}
     rows = tuple(
         _row(call, scheme, name, groups.get(call.name), peaks)
         for call, scheme, name in zip(found.calls, schemes, names, strict=True)
@@ -186,15 +191,19 @@ def _groups_of(module: tvm.IRModule) -> dict[str, tuple[str, int]]:
     }
 
 
+def _arithmetic(workload: Workload) -> Arithmetic:
+    return workload.types, workload.weight_bits
+
+
 def _row(
     call: Call,
     scheme: Scheme | None,
     node: str,
     group: tuple[str, int] | None,
-    peaks: Mapping[Types, float],
+    peaks: Mapping[Arithmetic, float],
 ) -> ProfileRow:
     if group is not None:
-        return ProfileRow(call, group[0], GROUP, "", "", group[1], peak=peaks[FP32])
+        return ProfileRow(call, group[0], GROUP, "", "", group[1], peak=peaks[FLOATS])
     if scheme is None:
         return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
     workload, config = scheme
@@ -202,7 +211,7 @@ def _row(
         return ProfileRow(call, str(workload), PLAIN, "", "", 0)
     algorithm = implementation_of(config).describe(workload, config)
     layouts = _layouts(config)
-    peak = peaks[workload.types]
+    peak = peaks[_arithmetic(workload)]
     return ProfileRow(
         call, str(workload), algorithm, layouts, str(config), workload.flops, node, peak
     )

@@ -38,7 +38,7 @@ def gather_elements(node: Node) -> relax.Expr:
 def gather_nd(node: Node) -> relax.Expr:
     """``data`` and indices ``(.., k)`` -> ``(.., *rest)``: each row names k leading axes."""
     extents, places = _extents(node), static_shape_of(node.required(1).ty)
-    batch = int(node.attributes["batch_dims"])
+    batch = int(node.attributes.get("batch_dims", 0))
     if extents is None or not places:
         return node.by_tvm()
     named = extents[batch : batch + places[-1]]

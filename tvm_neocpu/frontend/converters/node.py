@@ -135,6 +135,12 @@ _REQUIRED = object()
 # Operators of ONNX Runtime's own (domain com.microsoft), which onnx has no schemas of: their
 # attributes, with defaults; ``None`` for one that has none and may be absent.
 _OF_ONNX_RUNTIME: Mapping[str, Mapping[str, Any]] = {
+    "DynamicQuantizeLSTM": {
+        **dict.fromkeys(("activation_alpha", "activation_beta", "activations", "clip")),
+        "direction": "forward",
+        "hidden_size": None,
+        "input_forget": 0,
+    },
     "QGemm": {"alpha": 1.0, "transA": 0, "transB": 0},
     "QLinearAdd": {},
     "QLinearAveragePool": {**_POOL, "kernel_shape": _REQUIRED, "pads": None, "strides": None},

@@ -23,6 +23,8 @@ from tvm_neocpu.frontend.converters.recurrent_activations import Function, funct
 
 # Hidden state, and the cell's state of an LSTM.
 State = tuple[relax.Expr, ...]
+# What a matmul multiplies in place of its data: inputs or hidden states.
+Factor = Callable[[Node, relax.Expr], relax.Expr]
 # All steps are unrolled.
 MAX_STEPS = 1024
 
@@ -31,9 +33,9 @@ _DIRECTIONS: Mapping[str, tuple[bool, ...]] = MappingProxyType(
 )
 
 
-def lstm(node: Node) -> relax.Expr:
+def lstm(node: Node, factor: Factor = lambda node, data: data) -> relax.Expr:
     """LSTM with peepholes and ``input_forget``; gates are i, o, f, c."""
-    return _recurrent(node, 4, ("Sigmoid", "Tanh", "Tanh"), _LstmCell)
+    return _recurrent(node, 4, ("Sigmoid", "Tanh", "Tanh"), _LstmCell, factor)
 
 
 def gru(node: Node) -> relax.Expr:
@@ -56,6 +58,7 @@ class _Layer:
     hidden: int
     batch: int
     functions: tuple[Function, ...]
+    factor: Factor
 
     def emit(self, expr: relax.Expr) -> relax.Var:
         return self.node.emit(expr)
@@ -79,6 +82,10 @@ class _Layer:
     def function(self, number: int, value: relax.Expr) -> relax.Var:
         """The value through the layer's activation of this number."""
         return self.emit(self.functions[number](self.node, value))
+
+    def matmul(self, data: relax.Expr, matrix: relax.Expr) -> relax.Var:
+        """The data, or what stands for it, times a matrix."""
+        return self.emit(relax.op.matmul(self.factor(self.node, data), matrix))
 
     def gate(self, value: relax.Expr, number: int) -> relax.Var:
         """The columns of one gate: ``(batch, gates * hidden)`` -> ``(batch, hidden)``."""
@@ -142,7 +149,7 @@ class _RnnCell:
         return (layer.activate(0, layer.add(projected, self.recurred(state))),)
 
     def recurred(self, state: State) -> relax.Var:
-        return self.layer.emit(relax.op.matmul(state[0], self.recurrence))
+        return self.layer.matmul(state[0], self.recurrence)
 
 
 class _LstmCell(_RnnCell):
@@ -200,14 +207,18 @@ class _GruCell(_RnnCell):
         if self.candidate is None:
             part = layer.multiply(reset, layer.gate(recurred, 2))
         else:
-            part = layer.emit(relax.op.matmul(layer.multiply(reset, hidden), self.candidate))
+            part = layer.matmul(layer.multiply(reset, hidden), self.candidate)
         new = layer.activate(1, layer.add(layer.gate(projected, 2), part))
         kept = layer.multiply(update, hidden)
         return (layer.add(layer.multiply(layer.one_minus(update), new), kept),)
 
 
 def _recurrent(
-    node: Node, gates: int, defaults: Sequence[str], cell: Callable[[_Layer], _RnnCell]
+    node: Node,
+    gates: int,
+    defaults: Sequence[str],
+    cell: Callable[[_Layer], _RnnCell],
+    factor: Factor = lambda node, data: data,
 ) -> relax.Expr:
     """Y ``(steps, directions, batch, hidden)`` and the last states ``(directions, batch, hidden)``.
 
@@ -222,7 +233,7 @@ def _recurrent(
     rows = node.emit(relax.op.reshape(data, [steps * batch, node.extent(2)]))
     sequences, states = [], []
     for direction, is_reverse in enumerate(reverses):
-        layer = _Layer(node, direction, gates, hidden, batch, functions[direction])
+        layer = _Layer(node, direction, gates, hidden, batch, functions[direction], factor)
         outputs, state = _run(layer, cell(layer), rows, steps, is_reverse)
         sequences.append(node.emit(relax.op.stack(outputs, 0)))
         states.append(state)
@@ -240,7 +251,7 @@ def _run(
     layer: _Layer, cell: _RnnCell, rows: relax.Expr, steps: int, is_reverse: bool
 ) -> tuple[list[relax.Expr], State]:
     """The hidden state after each step, in the order of the input, and the last state."""
-    projected = layer.emit(relax.op.matmul(rows, layer.matrix(1, 0, layer.gates)))
+    projected = layer.matmul(rows, layer.matrix(1, 0, layer.gates))
     if cell.bias is not None:
         projected = layer.add(projected, cell.bias)
     lengths = _lengths(layer, steps)

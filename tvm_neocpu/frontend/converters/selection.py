@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from tvm import relax, te, tirx
+from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.distinct_rows import distinct_rows
-from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
+from tvm_neocpu.frontend.converters.compute.hand_loops import Extent, emit_loops
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from, head
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
@@ -17,39 +17,25 @@ from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 def non_zero(node: Node) -> relax.Expr:
     """``(d0, d1, ..)`` -> int64 ``(rank, count)``: the places of what is not zero, in order."""
-    shape = _static(node, node.data)
-    size, rank = math.prod(shape), max(len(shape), 1)
+    shape = _extents(node.data) or (1,)
+    size, rank = _int64(math.prod(shape)), len(shape)
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(rank)]
 
     def body(data, places, count) -> None:  # type: ignore[no-untyped-def]
         count[0] = T.int64(0)
-        with T.serial(0, T.int64(size)) as i:
+        with T.serial(0, size) as i:
             # LLVM has no comparison of booleans as TVM writes it.
             is_set = data[i] if node.dtype == "bool" else data[i] != tirx.const(0, node.dtype)
             with T.If(is_set), T.Then():
-                places[count[0]] = i
+                for axis in range(rank):
+                    row = tirx.indexdiv(i, _int64(strides[axis]))
+                    places[axis * size + count[0]] = tirx.indexmod(row, _int64(shape[axis]))
                 count[0] = count[0] + T.int64(1)
 
-    outputs = [((size,), "int64"), ((1,), "int64")]
+    outputs = [((rank, size), "int64"), ((1,), "int64")]
     places, count = emit_loops(node, "non_zero", [node.data], outputs, body)
     (extent,) = extents_from(node, count, ["not_zero"])
-    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))] or [1]
-    extents = list(shape) or [1]
-
-    def unravelled(flat: te.Tensor) -> te.Tensor:
-        def place(axis: tirx.Var, at: tirx.Var) -> tirx.Expr:
-            found = flat(at)
-            value = tirx.const(0, "int64")
-            for number in range(rank):
-                along = tirx.indexmod(
-                    tirx.indexdiv(found, tirx.const(strides[number], "int64")),
-                    tirx.const(extents[number], "int64"),
-                )
-                value = tirx.Select(axis == number, along, value)
-            return value
-
-        return te.compute((rank, extent), place, name="non_zero_places")
-
-    return node.builder.emit_te(unravelled, places, primfunc_name_hint="non_zero_places")
+    return head(node, places, 1, extent)
 
 
 def compress(node: Node) -> relax.Expr:
@@ -57,18 +43,18 @@ def compress(node: Node) -> relax.Expr:
 
     A condition shorter than the axis drops the rest.
     """
-    (data, shape, axis), condition = _along(node), node.required(1)
-    (length,) = _static(node, condition)
-    length = min(length, shape[axis])
+    (data, axis), condition = _along(node), node.required(1)
+    (given,), extent = _extents(condition), _extents(data)[axis]
+    length = tirx.min(_int64(given), _int64(extent))
 
-    def body(condition, places, count) -> None:  # type: ignore[no-untyped-def]
+    def body(condition, data, places, count) -> None:  # type: ignore[no-untyped-def]
         count[0] = T.int64(0)
-        with T.serial(0, T.int64(length)) as i, T.If(condition[i]), T.Then():
+        with T.serial(0, length) as i, T.If(condition[i]), T.Then():
             places[count[0]] = i
             count[0] = count[0] + T.int64(1)
 
-    outputs = [((max(length, 1),), "int64"), ((1,), "int64")]
-    places, count = emit_loops(node, "compress", [condition], outputs, body)
+    outputs = [((tirx.max(length, T.int64(1)),), "int64"), ((1,), "int64")]
+    places, count = emit_loops(node, "compress", [condition, data], outputs, body)
     (extent,) = extents_from(node, count, ["kept"])
     return relax.op.take(data, head(node, places, 0, extent), axis=axis, mode="fast")
 
@@ -78,7 +64,10 @@ def unique(node: Node) -> relax.Expr:
 
     ``sorted`` 0 keeps the order of first places.
     """
-    data, shape, axis = _along(node)
+    data, axis = _along(node)
+    shape = static_shape_of(data.ty)
+    if shape is None:
+        raise UnsupportedOperatorError("the shape of its input is not known at import")
     number, width = shape[axis], math.prod(shape) // max(shape[axis], 1)
     if number == 0:
         raise UnsupportedOperatorError("no element")
@@ -94,22 +83,27 @@ def unique(node: Node) -> relax.Expr:
     return relax.Tuple([values, first, found.inverse, counts][: node.outputs])
 
 
-def _along(node: Node) -> tuple[relax.Expr, tuple[int, ...], int]:
-    """The data, its shape and the axis; without the attribute all elements in a row."""
+def _along(node: Node) -> tuple[relax.Expr, int]:
+    """The data and the axis; without the attribute all elements in a row."""
     data, axis = node.data, node.attributes.get("axis")
     if axis is None:
         data, axis = node.emit(relax.op.reshape(data, [-1])), 0
-    shape = _static(node, data)
-    if not -len(shape) <= axis < len(shape):
-        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {len(shape)}")
-    return data, shape, axis % len(shape)
+    rank = len(_extents(data))
+    if not -rank <= axis < rank:
+        raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {rank}")
+    return data, axis % rank
 
 
-def _static(node: Node, value: relax.Expr) -> tuple[int, ...]:
-    shape = static_shape_of(value.ty)
-    if shape is None:
-        raise UnsupportedOperatorError("the shape of an input is not known at import")
-    return shape
+def _extents(value: relax.Expr) -> tuple[Extent, ...]:
+    """Extents of a tensor: numbers, or expressions of what only a run knows."""
+    shape = value.ty.shape
+    if not isinstance(shape, relax.ShapeExpr):
+        raise UnsupportedOperatorError("the rank of an input is not known at import")
+    return tuple(int(dim) if isinstance(dim, tirx.IntImm) else dim for dim in shape.values)
+
+
+def _int64(extent: Extent) -> tirx.Expr:
+    return tirx.const(extent, "int64") if isinstance(extent, int) else extent
 
 
 __all__ = ["compress", "non_zero", "unique"]

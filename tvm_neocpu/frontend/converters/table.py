@@ -58,6 +58,7 @@ from tvm_neocpu.frontend.converters.quantized_operators import (
     qlinear_matmul,
     qlinear_unary,
 )
+from tvm_neocpu.frontend.converters.quantized_recurrent import dynamic_quantize_lstm
 from tvm_neocpu.frontend.converters.rearrangement import (
     col2im,
     constant_of_shape,
@@ -107,6 +108,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "DeformConv": deform_conv,
         "DequantizeLinear": dequantize_linear,
         "Det": det,
+        "DynamicQuantizeLSTM": dynamic_quantize_lstm,
         "DynamicQuantizeLinear": dynamic_quantize_linear,
         "Einsum": einsum,
         "Elu": elu,

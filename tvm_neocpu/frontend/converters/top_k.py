@@ -6,6 +6,7 @@ import numpy as np
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.compute.best_of_rows import ORDERS, best_of_rows
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from, head
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
@@ -43,6 +44,8 @@ def top_k(node: Node) -> relax.Expr:
         return relax.Tuple(
             [relax.const(empty.astype(dtype), dtype) for dtype in (node.dtype, "int64")]
         )
+    if shape is not None and 0 not in shape and node.dtype in ORDERS:
+        return relax.Tuple(list(best_of_rows(node, node.data, axis, k, largest)))
     return relax.Tuple(list(_sorted(node, axis, largest, k)))
 
 

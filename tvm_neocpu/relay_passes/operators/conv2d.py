@@ -57,6 +57,25 @@ def convolution(data: relax.Expr, weight: Array, conv: ConvWorkload, groups: int
     )
 
 
+def typed_convolution(
+    call: relax.Call, data: relax.Expr, weight: relax.Expr, out_dtype: str
+) -> relax.Expr:
+    """The same convolution of other operands, which need not be of one type; not emitted."""
+    attrs = call.attrs
+    return relax.op.nn.conv2d(
+        data,
+        weight,
+        strides=list(attrs.strides),
+        padding=list(attrs.padding),
+        dilation=list(attrs.dilation),
+        groups=attrs.groups,
+        data_layout=str(attrs.data_layout),
+        kernel_layout=str(attrs.kernel_layout),
+        out_layout=str(attrs.out_layout),
+        out_dtype=out_dtype,
+    )
+
+
 def _refusal(call: relax.Call) -> str | None:
     attrs = call.attrs
     if str(attrs.kernel_layout) != "OIHW" or _known_layouts(call) is None:

@@ -33,7 +33,8 @@ def conv2d(rewriter: Rewriter, call: relax.Call) -> Sum | None:
         return None
     padding = list(ints(attrs.padding))
     tensor = data.codes.tensor
-    if zero and any(padding):
+    if zero:
+        # A pad of no width too: it tells the template around which code data lie.
         top, left, bottom, right = padding
         widths = [0, 0, 0, 0, top, bottom, left, right]
         tensor = rewriter.scope.emit(relax.op.nn.pad(tensor, widths, "constant", zero))

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
     PANEL_SHARE,
+    Supply,
     Traffic,
-    Work,
     is_written_out,
     loop_cycles,
     prefetched_bytes,
     requests_of_step,
     resident_in_l3,
-    seconds,
+    seconds_beside,
     streamed,
+    supply_of,
     tile_step_cycles,
 )
 
@@ -38,8 +41,37 @@ def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
     return seconds_of(DirectGeometry(conv, config), cpu)
 
 
+def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[ConvConfig], float]:
+    """:func:`predict_seconds` for many configs: what several of them share is computed once.
+
+    A space is the product of register tiles, blocks and chunks (DenseNet-121: 54,000 configs).
+    """
+    of_tiles: dict[Hashable, float] = {}
+    around_tiles: dict[Hashable, tuple[float, Supply]] = {}
+
+    def price(config: ConvConfig) -> float:
+        tile = config.oc_bn, config.reg_m, config.reg_n
+        inside = (*tile, config.oc_lanes, config.ic_bn, config.unroll_ker)
+        around = (*tile, config.oh_bn, config.parallel_oc)
+        cycles = of_tiles.get(inside)
+        if cycles is None:
+            cycles = of_tiles[inside] = _cycles(DirectGeometry(conv, config), cpu)
+        if around not in around_tiles:
+            around_tiles[around] = _around(DirectGeometry(conv, config), cpu)
+        padding, supply = around_tiles[around]
+        return seconds_beside(cycles + padding, supply, cpu)
+
+    return price
+
+
 def seconds_of(geometry: DirectGeometry, cpu: Cpu) -> float:
     """The same of any geometry like this one's; it says what a step of its reduction takes."""
+    padding, supply = _around(geometry, cpu)
+    return seconds_beside(_cycles(geometry, cpu) + padding, supply, cpu)
+
+
+def _cycles(geometry: DirectGeometry, cpu: Cpu) -> float:
+    """Cycles of all register tiles, however they are dealt out in chunks."""
     conv, config = geometry.conv, geometry.config
     # Two tiles that do not divide the columns are two loop nests: 4 and 3 of 7. The smaller one may
     # have too few accumulators to hide the latency of its additions.
@@ -48,10 +80,15 @@ def seconds_of(geometry: DirectGeometry, cpu: Cpu) -> float:
     across = whole * _tile_cycles(geometry, config.reg_n * config.reg_m, cpu) if whole else 0.0
     if last != config.reg_n:
         across += _tile_cycles(geometry, last * config.reg_m, cpu)
-    cycles = conv.batch * geometry.tiles[0] * geometry.out_blocks * across
+    return conv.batch * geometry.tiles[0] * geometry.out_blocks * across
+
+
+def _around(geometry: DirectGeometry, cpu: Cpu) -> tuple[float, Supply]:
+    """Cycles that pad the image, and what chunks of tiles take of the machine."""
+    padding = 0.0
     if geometry.is_padded:
-        cycles += geometry.image_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)
-    return seconds(Work(cycles, geometry.chunks, _traffic(geometry, cpu)), cpu)
+        padding = geometry.image_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)
+    return padding, supply_of(geometry.chunks, _traffic(geometry, cpu), cpu)
 
 
 def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
@@ -62,7 +99,8 @@ def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
     from_l2 = streamed(geometry.steps * row_bytes, row_bytes, cpu)
     requests = _requests(geometry, config.reg_m * config.reg_n, vectors, cpu)
     dot = geometry.dot(cpu)
-    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot)
+    widening = widening_of(geometry.conv.types.weight)
+    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot, widening)
     per_step += _loop_overhead(geometry, pixels, vectors, cpu)
     return geometry.steps * per_step + 2.0 * pixels * vectors + 20
 

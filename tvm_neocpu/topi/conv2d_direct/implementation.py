@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.types import FP32, uniform
+from tvm_neocpu.core.types import FP32, HALF_WEIGHTS, uniform
 from tvm_neocpu.topi.classic_knobs import ClassicKnob
 from tvm_neocpu.topi.conv2d_direct import cost, geometry, space, template
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.math.half_precision import PACKED_TYPES
 from tvm_neocpu.topi.operator import Implementation
 
 DIRECT = Implementation(
@@ -18,8 +19,12 @@ DIRECT = Implementation(
     pack_weight=template.pack_weight,
     packed_shape=template.packed_shape,
     cost=cost.predict_seconds,
+    pricing=cost.pricing,
+    blocks=space.blocks,
+    part_of_space=space.part_of_space,
     misfit=geometry.misfit,
-    types=(FP32, uniform("float64")),
+    types=(FP32, uniform("float64"), *HALF_WEIGHTS),
+    packed_types=PACKED_TYPES,
     takes_prologue=True,
     # AutoTVM's 1x1 template tiled rows where its others unroll the kernel.
     classic=(

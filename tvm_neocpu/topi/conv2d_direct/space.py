@@ -11,6 +11,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors, largest_factor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.operator import Blocks
 
 # NeoCPU, section 3.3.1, lists 32, 16, 8, 4, 2; ours adds every divisor of the output width.
 PAPER_REG_N = (32, 16, 8, 4, 2)
@@ -31,16 +32,37 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
     return tuple(schedules(conv, cpu, in_blocks(conv), unit.holds_tile, ConvConfig))
 
 
+def blocks(conv: ConvWorkload, cpu: Cpu) -> Blocks:
+    """The blocks of channels (read, written) of the space, which has all pairs of them."""
+    unit, tiles = cpu.unit(conv.types.accumulator), register_tiles(conv, cpu)
+    written = {
+        oc_bn
+        for oc_bn, oc_lanes in out_blocks(conv, cpu)
+        if any(unit.holds_tile(m * n, unit.registers_of(oc_lanes or oc_bn)) for m, n in tiles)
+    }
+    return Blocks(frozenset(in_blocks(conv)) if written else frozenset(), frozenset(written))
+
+
+def part_of_space(conv: ConvWorkload, cpu: Cpu, wanted: Blocks) -> tuple[ConvConfig, ...]:
+    """The configs of the space whose blocks are among those wanted, in its order."""
+    unit = cpu.unit(conv.types.accumulator)
+    reads = [block for block in in_blocks(conv) if block in wanted.read]
+    writes = [pair for pair in out_blocks(conv, cpu) if pair[0] in wanted.written]
+    return tuple(schedules(conv, cpu, reads, unit.holds_tile, ConvConfig, writes))
+
+
 def schedules(
     conv: ConvWorkload,
     cpu: Cpu,
     blocks: Sequence[int],
     holds: Callable[[int, int], bool],
     make: Callable[..., Made],
+    written: Sequence[tuple[int, int]] | None = None,
 ) -> Iterator[Made]:
     """What ``make`` makes of each schedule tuple, in the order of :class:`ConvConfig`'s fields.
 
-    ``blocks`` are of input channels; ``holds``: whether a tile of (pixels, vectors) is offered.
+    ``blocks`` are of input channels, ``written`` those of :func:`out_blocks` (all of them without
+    it); ``holds``: whether a tile of (pixels, vectors) is offered.
     """
     unit = cpu.unit(conv.types.accumulator)
     unroll = (True, False) if conv.kernel[1] > 1 else (True,)
@@ -48,7 +70,7 @@ def schedules(
     inner = tuple(product(blocks, unroll))
     return (
         make(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, parallel_oc, oc_lanes)
-        for oc_bn, oc_lanes in out_blocks(conv, cpu)
+        for oc_bn, oc_lanes in (out_blocks(conv, cpu) if written is None else written)
         for (reg_m, reg_n), chunks in tiles
         if holds(reg_m * reg_n, unit.registers_of(oc_lanes or oc_bn))
         for oh_bn, parallel_oc in chunks

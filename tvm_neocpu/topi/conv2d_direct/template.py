@@ -17,6 +17,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
+from tvm_neocpu.topi.math.half_precision import as_packed, widened
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import pad_spatial, place_padding
 from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
@@ -44,7 +45,7 @@ def compute(
         n, _, row, col, channel = pixel
         value = padded[n, channel, row, col] if config.ic_bn == 0 else padded[pixel]
         wide = conv.types.accumulator
-        return value.astype(wide) * weight[filters].astype(wide)
+        return value.astype(wide) * widened(weight(*filters), wide)
 
     return summed(product, geometry)
 
@@ -167,8 +168,9 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: ConvConfig) -> n
     geometry = DirectGeometry(conv, config)
     ic_bn, (height, width) = geometry.ic_bn, conv.kernel
     blocks = geometry.out_blocks, config.oc_bn, geometry.in_blocks, ic_bn
-    packed = np.zeros(packed_shape(conv, config), weight.dtype)
-    blocked = weight.reshape(*blocks, height, width)
+    stored = as_packed(weight)
+    packed = np.zeros(packed_shape(conv, config), stored.dtype)
+    blocked = stored.reshape(*blocks, height, width)
     packed[..., : config.oc_bn] = blocked.transpose(0, 2, 4, 5, 3, 1)
     return packed
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
@@ -11,54 +13,108 @@ from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
     PANEL_SHARE,
+    Supply,
     Traffic,
-    Work,
     crowded_cycles,
     loop_cycles,
     prefetched_bytes,
     requests_of_step,
     resident_in_l3,
-    seconds,
+    seconds_beside,
     streamed,
+    supply_of,
     tile_step_cycles,
 )
 
 
 def predict_seconds(conv: ConvWorkload, config: Im2colConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
-    geometry = Im2colGeometry(conv, config)
-    whole, last = (_tile_cycles(geometry, n, cpu) for n in (config.reg_n, geometry.last_tile))
-    per_chunk = (geometry.chunk_tiles - 1) * whole + last
-    cycles = geometry.row_chunks * geometry.out_blocks * per_chunk
-    if not geometry.reads_in_place:
-        cycles += geometry.computed_pixels * conv.taps * _copy_cycles(geometry, cpu)
-        if config.ic_bn == 0:
-            cycles += 1.0 * math.prod(conv.in_shape)
-    work = Work(cycles, geometry.chunks, _traffic(geometry, cpu))
-    return seconds(work, cpu) + cpu.fork_join * geometry.passes_before
+    return pricing(conv, cpu)(config)
 
 
-def _tile_cycles(geometry: Im2colGeometry, pixels: int, cpu: Cpu) -> float:
+def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[Im2colConfig], float]:
+    """:func:`predict_seconds` for many configs: what several of them share is computed once."""
+    known: dict[Hashable, _Chunks] = {}
+    tiles: dict[Hashable, float] = {}
+
+    def price(config: Im2colConfig) -> float:
+        cut = (config.ic_bn == 0, config.oc_bn, config.oc_lanes, config.reg_n, config.tiles)
+        key = (*cut, config.parallel_oc)
+        chunks = known.get(key)
+        if chunks is None:
+            chunks = known[key] = _chunks(Im2colGeometry(conv, config), cpu)
+
+        def of_tile(pixels: int) -> float:
+            size = config.ic_bn, config.tile_channels, config.reg_n, pixels, chunks.asks
+            if size not in tiles:
+                tiles[size] = _tile_cycles(conv, config, pixels, chunks.asks, cpu)
+            return tiles[size]
+
+        per_chunk = (chunks.tiles - 1) * of_tile(config.reg_n) + of_tile(chunks.last_tile)
+        cycles = chunks.count * per_chunk
+        if chunks.copied:
+            cycles += chunks.copied * _copy_cycles(conv, config, chunks.whole_rows, cpu)
+            if config.ic_bn == 0:
+                cycles += 1.0 * math.prod(conv.in_shape)
+        return seconds_beside(cycles, chunks.supply, cpu) + cpu.fork_join * chunks.passes_before
+
+    return price
+
+
+@dataclass(frozen=True)
+class _Chunks:
+    """What does not depend on the blocks of input channels, if there are any.
+
+    ``count`` of them have ``tiles`` register tiles each, the last of ``last_tile`` pixels.
+    ``copied``: elements of columns, none where data are read in place. ``asks``: for pixels.
+    """
+
+    count: int
+    tiles: int
+    last_tile: int
+    copied: int
+    whole_rows: bool
+    asks: bool
+    passes_before: int
+    supply: Supply
+
+
+def _chunks(geometry: Im2colGeometry, cpu: Cpu) -> _Chunks:
+    copied = 0 if geometry.reads_in_place else geometry.computed_pixels * geometry.conv.taps
+    return _Chunks(
+        geometry.row_chunks * geometry.out_blocks,
+        geometry.chunk_tiles,
+        geometry.last_tile,
+        copied,
+        geometry.chunk_pixels % geometry.conv.out_width == 0,
+        geometry.asks_for_pixels(cpu),
+        geometry.passes_before,
+        supply_of(geometry.chunks, _traffic(geometry, cpu), cpu),
+    )
+
+
+def _tile_cycles(
+    conv: ConvWorkload, config: Im2colConfig, pixels: int, asks: bool, cpu: Cpu
+) -> float:
     """Cycles of a register tile: its reduction, and the store."""
-    conv, config, unit = geometry.conv, geometry.config, cpu.unit(geometry.conv.types.accumulator)
+    unit, block = cpu.unit(conv.types.accumulator), config.ic_bn or 1
     vectors = unit.registers_of(config.tile_channels)
     row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
     from_l2 = streamed(conv.taps * row_bytes, row_bytes, cpu)
-    map_bytes = conv.in_bytes if geometry.asks_for_pixels(cpu) else 0
+    map_bytes = conv.in_bytes if asks else 0
     requests = requests_of_step(config.reg_n, vectors, conv.weight_bytes, map_bytes, unit)
     per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests)
-    per_step += loop_cycles(geometry.ic_bn, pixels, vectors)
-    per_step += crowded_cycles(geometry.ic_bn, pixels, vectors, unit)
+    per_step += loop_cycles(block, pixels, vectors)
+    per_step += crowded_cycles(block, pixels, vectors, unit)
     return conv.taps * per_step + 2.0 * pixels * vectors + 20
 
 
-def _copy_cycles(geometry: Im2colGeometry, cpu: Cpu) -> float:
+def _copy_cycles(conv: ConvWorkload, config: Im2colConfig, whole_rows: bool, cpu: Cpu) -> float:
     """Cycles that an element of the columns takes: a vector's load, test and store, or its own."""
-    conv, config, lanes = geometry.conv, geometry.config, cpu.lanes(geometry.conv.types.data)
+    lanes = cpu.lanes(conv.types.data)
     if config.ic_bn:
         width = min(config.ic_bn & -config.ic_bn, lanes)
         return (2.0 + 2.0 * any(conv.padding) / max(1, config.ic_bn // lanes)) / width
-    whole_rows = geometry.chunk_pixels % conv.out_width == 0
     return 2.0 / min(conv.out_width & -conv.out_width, lanes) if whole_rows else 3.0
 
 

@@ -17,6 +17,7 @@ IM2COL = Implementation(
     pack_weight=template.pack_weight,
     packed_shape=template.packed_shape,
     cost=cost.predict_seconds,
+    pricing=cost.pricing,
     misfit=geometry.misfit,
     types=(FP32, uniform("float64")),
     takes_prologue=True,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
-from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix
+from tvm_neocpu.topi.conv2d_winograd.geometry import TiledConv, WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
     LONG_STEP,
@@ -16,15 +16,16 @@ from tvm_neocpu.topi.cost.roofline import (
     MAX_GROUP,
     PANEL_SHARE,
     ROLLED_CYCLES,
+    Supply,
     Traffic,
-    Work,
     is_written_out,
     loop_cycles,
     prefetched_bytes,
     resident_in_l3,
-    seconds,
+    seconds_beside,
     shares_requests,
     streamed,
+    supply_of,
     tile_step_cycles,
 )
 
@@ -40,8 +41,38 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
     return seconds_of(WinogradGeometry(conv, config), cpu)
 
 
+def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[WinogradConfig], float]:
+    """:func:`predict_seconds` for many configs: what several of them share is computed once."""
+    of_tiles: dict[Hashable, float] = {}
+    supplies: dict[Hashable, Supply] = {}
+
+    def price(config: WinogradConfig) -> float:
+        plain = config.ic_bn == 0
+        tile = plain, config.oc_bn, config.tile, config.reg_n, config.reg_m, config.parallel_oc
+        inside, around = (*tile, config.ic_bn), (*tile, config.th_bn)
+        if inside not in of_tiles:
+            of_tiles[inside] = _cycles(WinogradGeometry(conv, config), cpu)
+        if around not in supplies:
+            geometry = WinogradGeometry(conv, config)
+            supplies[around] = supply_of(geometry.chunks, _traffic(geometry, cpu), cpu)
+        return _seconds(config, of_tiles[inside], supplies[around], cpu)
+
+    return price
+
+
 def seconds_of(geometry: WinogradGeometry, cpu: Cpu) -> float:
     """The same of any geometry like this one's; it says what a step of its product takes."""
+    supply = supply_of(geometry.chunks, _traffic(geometry, cpu), cpu)
+    return _seconds(geometry.config, _cycles(geometry, cpu), supply, cpu)
+
+
+def _seconds(config: WinogradConfig, cycles: float, supply: Supply, cpu: Cpu) -> float:
+    passes_before = 2 if config.parallel_oc else 0
+    return seconds_beside(cycles, supply, cpu) + passes_before * cpu.fork_join
+
+
+def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
+    """Cycles of all tiles, however they are dealt out in chunks."""
     conv, config, tiled = geometry.conv, geometry.config, geometry.tiled
     unit, transform_unit = cpu.unit(conv.types.accumulator), cpu.unit(geometry.factor_type)
     steps = geometry.in_blocks * geometry.inner_steps
@@ -56,13 +87,11 @@ def seconds_of(geometry: WinogradGeometry, cpu: Cpu) -> float:
     per_register_tile = steps * step + 2.0 * pixels * vectors + 20
     cycles = tiled.products * (tiles / pixels) * geometry.out_blocks * per_register_tile
     in_vectors = transform_unit.registers_of(geometry.transformed_channels)
-    cycles += tiles * geometry.in_blocks * in_vectors * _input_cycles(geometry)
-    cycles += tiles * geometry.out_blocks * vectors * _output_cycles(geometry)
+    cycles += tiles * geometry.in_blocks * in_vectors * _input_cycles(tiled)
+    cycles += tiles * geometry.out_blocks * vectors * _output_cycles(tiled)
     if tiled.plain:
         cycles += PHASE_CYCLES * math.prod(tiled.seen.in_shape)
-    work = Work(cycles, geometry.chunks, _traffic(geometry, cpu))
-    passes_before = 2 if config.parallel_oc else 0
-    return seconds(work, cpu) + passes_before * cpu.fork_join
+    return cycles
 
 
 def _loop_overhead(geometry: WinogradGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:
@@ -81,24 +110,18 @@ def _loop_overhead(geometry: WinogradGeometry, pixels: int, vectors: int, cpu: C
     return loop_cycles(steps, pixels, vectors) + SHORT_ROLLED_CYCLES * rolled
 
 
-def _input_cycles(geometry: WinogradGeometry) -> float:
+def _input_cycles(tiled: TiledConv) -> float:
     """B^T d B of one tile and one vector of channels: arithmetic, loads, scattered stores."""
-    down, across = geometry.tiled.matrices
-    arithmetic = (across.pixels * _adds(down.b) + down.products * _adds(across.b)) / 2
-    return arithmetic + 2.0 * geometry.tiled.products
+    down, across = tiled.matrices
+    arithmetic = (across.pixels * down.adds_before + down.products * across.adds_before) / 2
+    return arithmetic + 2.0 * tiled.products
 
 
-def _output_cycles(geometry: WinogradGeometry) -> float:
+def _output_cycles(tiled: TiledConv) -> float:
     """A^T M A of one tile and one vector of channels, and the store."""
-    down, across = geometry.tiled.matrices
-    arithmetic = (across.products * _adds(down.a) + down.outputs * _adds(across.a)) / 2
-    return arithmetic + 1.5 * geometry.tiled.products + 2.0 * math.prod(geometry.tiled.outputs)
-
-
-def _adds(matrix: Matrix) -> int:
-    """Multiply-adds of a product with a vector; a row of one entry is a copy."""
-    terms = [sum(factor != 0 for factor in row) for row in matrix]
-    return sum(count for count in terms if count > 1)
+    down, across = tiled.matrices
+    arithmetic = (across.products * down.adds_behind + down.outputs * across.adds_behind) / 2
+    return arithmetic + 1.5 * tiled.products + 2.0 * math.prod(tiled.outputs)
 
 
 def _traffic(geometry: WinogradGeometry, cpu: Cpu) -> Traffic:

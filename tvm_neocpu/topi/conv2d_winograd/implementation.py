@@ -16,6 +16,7 @@ WINOGRAD = Implementation(
     pack_weight=template.pack_weight,
     packed_shape=template.packed_shape,
     cost=cost.predict_seconds,
+    pricing=cost.pricing,
     misfit=geometry.misfit,
     forbids=space.forbids,
     settings=space.tile_limit,

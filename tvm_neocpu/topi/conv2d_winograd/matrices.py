@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
+from functools import cache, cached_property
 
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
@@ -54,6 +54,22 @@ class WinogradMatrices:
     @property
     def pixels(self) -> int:
         return len(self.b[0])
+
+    @cached_property
+    def adds_before(self) -> int:
+        """Multiply-adds of B^T with a vector."""
+        return _adds(self.b)
+
+    @cached_property
+    def adds_behind(self) -> int:
+        """Multiply-adds of A^T with a vector."""
+        return _adds(self.a)
+
+
+def _adds(matrix: Matrix) -> int:
+    """Multiply-adds of a product with a vector; a row of one entry is a copy."""
+    terms = [sum(factor != 0 for factor in row) for row in matrix]
+    return sum(count for count in terms if count > 1)
 
 
 def conv_matrices(conv: ConvWorkload, tile: int) -> tuple[WinogradMatrices, WinogradMatrices]:

@@ -11,7 +11,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.topi.operator import Implementation
+from tvm_neocpu.topi.operator import Blocks, Implementation
 from tvm_neocpu.topi.table import implementation_of, implementations, space_of
 
 
@@ -47,12 +47,12 @@ def _best_per_layout(
     settings: tuple[Hashable, ...],
 ) -> tuple[Candidate, ...]:
     """Remembered for as long as the same implementations are registered, under equal settings."""
-    space = tuple(config for entry in entries for config in entry.space(workload, cpu))
-    favoured = favoured_of(workload, space, cpu)
-    tried = [config for config in favoured if config not in without]
-    best: dict[tuple[Layout, Layout], Candidate] = {}
+    favoured = _favoured_by(workload, entries, cpu)
+    tried = [config for config in favoured if config not in without] if without else favoured
+    best: dict[Hashable, Candidate] = {}
     for candidate in _sorted(workload, tried, cpu):
-        best.setdefault(layouts_of(candidate.config), candidate)
+        config: Any = candidate.config
+        best.setdefault((config.ic_bn, config.oc_bn) if has_blocks(config) else None, candidate)
     return tuple(best.values())
 
 
@@ -63,8 +63,9 @@ def best_config(workload: Workload, before: Layout, after: Layout, cpu: Cpu) -> 
 
 
 def _sorted(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[Candidate]:
-    costs = {template: implementation_of(c).cost for template, c in _one_of_each(space).items()}
-    candidates = [Candidate(c, costs[c.template](workload, c, cpu)) for c in space]
+    one_of_each = _one_of_each(space).items()
+    prices = {name: implementation_of(one).price(workload, cpu) for name, one in one_of_each}
+    candidates = [Candidate(config, prices[config.template](config)) for config in space]
     return sorted(candidates, key=lambda candidate: candidate.seconds)
 
 
@@ -75,17 +76,47 @@ def _one_of_each(space: Sequence[Config]) -> dict[str, Config]:
 
 def favoured_of(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[Config]:
     """Configs whose blocks fill whole vectors; all of those that have no blocks."""
-    lanes = cpu.lanes(workload.types.accumulator)
     blocked: list[Any] = [config for config in space if has_blocks(config)]
+    wanted = _whole_vectors(
+        {config.ic_bn for config in blocked}, {config.oc_bn for config in blocked}, workload, cpu
+    )
     plain = [config for config in space if not has_blocks(config)]
-    reads = _whole_vectors({config.ic_bn for config in blocked}, lanes)
-    writes = _whole_vectors({config.oc_bn for config in blocked}, lanes)
-    both = [c for c in blocked if c.ic_bn in reads and c.oc_bn in writes]
     # A depthwise multiplier ties oc_bn to ic_bn: no pair may be wide on both sides.
-    return plain + (both or [c for c in blocked if c.oc_bn in writes])
+    return plain + (
+        _with_blocks(blocked, wanted) or [c for c in blocked if c.oc_bn in wanted.written]
+    )
 
 
-def _whole_vectors(blocks: set[int], lanes: int) -> set[int]:
+def _favoured_by(workload: Workload, entries: Sequence[Implementation], cpu: Cpu) -> list[Config]:
+    """:func:`favoured_of` the whole space, of which large parts are not listed for it."""
+    known = {entry.name: entry.blocks(workload, cpu) for entry in entries if entry.blocks}
+    listed = {e.name: e.space(workload, cpu) for e in entries if e.name not in known}
+    blocked: list[Any] = [c for space in listed.values() for c in space if has_blocks(c)]
+    read, written = {c.ic_bn for c in blocked}, {c.oc_bn for c in blocked}
+    for found in known.values():
+        read |= found.read
+        written |= found.written
+    wanted = _whole_vectors(read, written, workload, cpu)
+    space: list[Config] = []
+    for entry in entries:
+        part = entry.part_of_space
+        space += listed[entry.name] if part is None else part(workload, cpu, wanted)
+    both = _with_blocks([config for config in space if has_blocks(config)], wanted)
+    if both:
+        return [config for config in space if not has_blocks(config)] + both
+    return favoured_of(workload, [c for e in entries for c in e.space(workload, cpu)], cpu)
+
+
+def _with_blocks(blocked: Sequence[Any], wanted: Blocks) -> list[Config]:
+    return [c for c in blocked if c.ic_bn in wanted.read and c.oc_bn in wanted.written]
+
+
+def _whole_vectors(read: set[int], written: set[int], workload: Workload, cpu: Cpu) -> Blocks:
     """Plain NCHW (0), and blocks of whole vectors; failing these the two widest blocks."""
-    whole = {block for block in blocks if block % lanes == 0}
-    return whole if any(whole) else whole | set(sorted(blocks)[-2:])
+    lanes = cpu.lanes(workload.types.accumulator)
+
+    def of(blocks: set[int]) -> frozenset[int]:
+        whole = {block for block in blocks if block % lanes == 0}
+        return frozenset(whole if any(whole) else whole | set(sorted(blocks)[-2:]))
+
+    return Blocks(of(read), of(written))

@@ -76,20 +76,45 @@ class Work:
     traffic: Traffic
 
 
-def seconds(work: Work, cpu: Cpu) -> float:
-    """Predicted seconds on ``cpu.cores`` threads."""
-    traffic = work.traffic
-    share = math.ceil(work.chunks / cpu.cores) / work.chunks
+@dataclass(frozen=True)
+class Supply:
+    """What chunks and bytes of a kernel take of the machine, whatever its instructions are.
+
+    ``share`` of the work is the slowest core's; cycles of that core: ``cached`` for bytes out of
+    caches, ``prefetched`` and ``cold`` for those out of memory.
+    """
+
+    chunks: int
+    share: float
+    cached: float
+    prefetched: float
+    cold: float
+
+
+def supply_of(chunks: int, traffic: Traffic, cpu: Cpu) -> Supply:
+    """The same of a parallel loop of so many chunks that moves these bytes."""
+    share = math.ceil(chunks / cpu.cores) / chunks
     cached = traffic.from_l2 / cpu.l2_bytes_per_cycle + traffic.from_l3 / cpu.l3_bytes_per_cycle
     streams = min(1 / share * cpu.dram_bytes_per_cycle, cpu.dram_total_bytes_per_cycle)
-    compute, memory = (work.cycles + CHUNK_CYCLES * work.chunks) * share, cached * share
+    prefetched, cold = traffic.prefetched / streams, traffic.from_dram / streams
+    return Supply(chunks, share, cached * share, prefetched, cold)
+
+
+def seconds(work: Work, cpu: Cpu) -> float:
+    """Predicted seconds on ``cpu.cores`` threads."""
+    return seconds_beside(work.cycles, supply_of(work.chunks, work.traffic, cpu), cpu)
+
+
+def seconds_beside(cycles: float, supply: Supply, cpu: Cpu) -> float:
+    """The same where ``cycles`` of instructions run beside what moves their data."""
+    compute, memory = (cycles + CHUNK_CYCLES * supply.chunks) * supply.share, supply.cached
     longer, shorter = max(compute, memory), min(compute, memory)
-    cycles = overlapped(longer + EXPOSED * shorter, traffic.prefetched / streams)
+    taken = overlapped(longer + EXPOSED * shorter, supply.prefetched)
     # Nothing hides what is not prefetched: weights that other layers pushed out of the caches come
     # at full price (Zen 5, ResNet-50's 14x14 Winograd layers: 390 us with weights in L3, 630
     # without).
-    cycles += traffic.from_dram / streams
-    return cycles / (cpu.ghz * 1e9) + cpu.fork_join
+    taken += supply.cold
+    return taken / (cpu.ghz * 1e9) + cpu.fork_join
 
 
 def overlapped(first: float, second: float) -> float:
@@ -110,18 +135,19 @@ def tile_step_cycles(
     l2_bytes: float = 0.0,
     requests: float = 0.0,
     dot: DotProduct | None = None,
+    widening: float = 0.0,
 ) -> float:
     """Cycles of one reduction step of a register tile: ``vectors`` weights, ``pixels`` inputs.
 
     Bounded by FMA issue, by loads, by FMA latency when the tile has too few accumulators, and by
     the ``l2_bytes`` of weights that a step takes from L2 when the tile's panel outgrows L1. Each of
     its ``requests`` to prefetch a line takes the issue slot of a load. ``dot`` is what multiplies
-    integers.
+    integers. ``widening``: instructions that make fp32 of a vector of weights.
     """
     rate, temporaries, words = (
         (1.0, 0, 1) if dot is None else (dot.rate, dot.temporaries, dot.words)
     )
-    fmas = pixels * vectors / rate
+    fmas = pixels * vectors / rate + widening * vectors
     loads = words * (vectors + pixels) + requests
     # What is added by itself waits for an addition only.
     latency = 1 if temporaries else cpu.fma_latency

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
@@ -25,7 +26,9 @@ def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> floa
     geometry, unit = DenseGeometry(dense, config), cpu.unit(dense.types.accumulator)
     vectors = unit.registers_of(config.oc_bn)
     tiles = geometry.row_tiles
-    per_step = tile_step_cycles(geometry.reg_n, vectors, cpu, unit) + 1.0 / geometry.unroll_k
+    widening = widening_of(dense.types.weight)
+    per_step = tile_step_cycles(geometry.reg_n, vectors, cpu, unit, widening=widening)
+    per_step += 1.0 / geometry.unroll_k
     cycles = tiles * geometry.out_blocks * dense.in_features * per_step
     weights = float(item_bytes(dense.types.weight) * math.prod(geometry.packed_shape))
     passes = tiles if weights / geometry.out_blocks > L2_SHARE * cpu.l2 else 1

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from tvm_neocpu.core.errors import LineError, WorkloadTextError
-from tvm_neocpu.core.types import FP32, Types, exact_type, uniform
+from tvm_neocpu.core.types import FP32, HALF_WEIGHTS, Types, exact_type, uniform
 from tvm_neocpu.topi.classic_knobs import ClassicKnob
 from tvm_neocpu.topi.dense import cost, geometry, space, template
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.math.half_precision import PACKED_TYPES
 from tvm_neocpu.topi.operator import Implementation, Operator
 from tvm_neocpu.topi.task_args import read_data_and_weight
 
@@ -68,7 +69,8 @@ DENSE_PACK = Implementation(
     packed_shape=template.packed_shape,
     cost=cost.predict_seconds,
     misfit=geometry.misfit,
-    types=(FP32, uniform("float64")),
+    types=(FP32, uniform("float64"), *HALF_WEIGHTS),
+    packed_types=PACKED_TYPES,
     classic=(
         ClassicKnob("tile_y", "reg_n", 3),
         ClassicKnob("tile_x", "oc_bn", 3),

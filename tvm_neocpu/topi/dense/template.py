@@ -17,6 +17,7 @@ from tvm_neocpu.topi.dense.geometry import DenseConfig, DenseGeometry
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.gemm.schedule import rows_as_stored, unflat_index
 from tvm_neocpu.topi.gemm.tiles import packed_panels
+from tvm_neocpu.topi.math.half_precision import as_packed, widened
 from tvm_neocpu.topi.schedule import steps
 
 ACCUMULATE, STORE = "dense_acc", "dense_store"
@@ -37,7 +38,7 @@ def compute(
     def product(b, o, c):
         row = tirx.min(b, dense.batch - 1) if geometry.rows > dense.batch else b
         value = data(*unflat_index(row, outside), k)
-        return value.astype(types.accumulator) * weight[o, k, c].astype(types.accumulator)
+        return value.astype(types.accumulator) * widened(weight(o, k, c), types.accumulator)
 
     acc = te.compute(
         (geometry.rows, geometry.out_blocks, config.oc_bn),
@@ -69,7 +70,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
 
 def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: DenseConfig) -> np.ndarray:
     """(K, O), as ``matmul`` takes it, -> (ceil(O/x), K, x), zeros behind the last output."""
-    return packed_panels(weight, config.oc_bn)
+    return packed_panels(as_packed(weight), config.oc_bn)
 
 
 def packed_shape(dense: DenseWorkload, config: DenseConfig) -> tuple[int, ...]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.types import FP32, uniform
+from tvm_neocpu.core.types import FP32, HALF_WEIGHTS, uniform
 from tvm_neocpu.topi.dense_gemm import cost, geometry, space, template
 from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig
+from tvm_neocpu.topi.math.half_precision import PACKED_TYPES
 from tvm_neocpu.topi.operator import Implementation
 
 DENSE_GEMM = Implementation(
@@ -18,7 +19,8 @@ DENSE_GEMM = Implementation(
     packed_shape=template.packed_shape,
     cost=cost.predict_seconds,
     misfit=geometry.misfit,
-    types=(FP32, uniform("float64")),
+    types=(FP32, uniform("float64"), *HALF_WEIGHTS),
+    packed_types=PACKED_TYPES,
     cuts_loops=lambda workload, config: True,
     label=lambda dense, config: "gemm",
 )

@@ -27,6 +27,7 @@ from tvm_neocpu.topi.gemm.schedule import (
     unflat_index,
 )
 from tvm_neocpu.topi.gemm.tiles import packed_panels
+from tvm_neocpu.topi.math.half_precision import as_packed, widened
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
@@ -51,7 +52,7 @@ def compute(
 
     def product(r, o, k, c):
         value = element(r, k) if copy is None else copy[r // tiles.height, r % tiles.height, k]
-        return value.astype(types.accumulator) * weight[o, k, c].astype(types.accumulator)
+        return value.astype(types.accumulator) * widened(weight(o, k, c), types.accumulator)
 
     return summed(product, outside, geometry)
 
@@ -111,7 +112,7 @@ def schedule_tiles(
 
 def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: GemmConfig) -> np.ndarray:
     """(K, O), as ``matmul`` takes it, -> (ceil(O/oc_bn), K, oc_bn); zeros fill the last block."""
-    return packed_panels(weight, config.oc_bn)
+    return packed_panels(as_packed(weight), config.oc_bn)
 
 
 def packed_shape(dense: DenseWorkload, config: GemmConfig) -> tuple[int, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.core.types import Types, item_bytes
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
@@ -49,7 +50,10 @@ def work(
     unit = cpu.unit(types.accumulator)
     vectors = unit.registers_of(tiles.oc_bn)
     from_l2 = _l2_bytes_a_step(product, cpu)
-    per_step = tile_step_cycles(tiles.height, vectors, cpu, unit, from_l2, dot=product.dot)
+    widening = widening_of(types.weight)
+    per_step = tile_step_cycles(
+        tiles.height, vectors, cpu, unit, from_l2, dot=product.dot, widening=widening
+    )
     per_tile = tiles.inner * (per_step + LOOP_CYCLES) + 2.0 * tiles.height * vectors + 20
     cycles = product.count * tiles.row_chunks * tiles.tiles * tiles.blocks * per_tile
     if product.copies:

@@ -40,20 +40,27 @@ def word(*elements: Expr) -> Expr:
     return tirx.call_intrin(WORD_TYPE, WORD, *elements)
 
 
-def dot(*pairs: Pair, weight_bits: int = ANY_WEIGHTS) -> Expr:
+def dot(*pairs: Pair, weight_bits: int = ANY_WEIGHTS, needed: Expr | None = None) -> Expr:
     """The products of words of data and weights, added up.
 
     Only :mod:`..tir.plant_dots` gives it a meaning. Data that are no :func:`word` are words of one
     number of 16 bits and a zero. ``weight_bits``: how small the weights are known to be.
+    ``needed`` is 0 where all products are zero (:mod:`..tir.skip_parts`).
     """
     _define(DOT)
-    return tirx.call_intrin(WORD_TYPE, DOT, weight_bits, *chain(*pairs))
+    first = [] if needed is None else [needed]
+    return tirx.call_intrin(WORD_TYPE, DOT, weight_bits, *first, *chain(*pairs))
 
 
 def operands_of(call: Call) -> tuple[int, list[Pair]]:
     """What a :func:`dot` was made of: ``weight_bits``, and the pairs."""
     weight_bits, *operands = call.args
-    return int(weight_bits), _paired(operands)
+    return int(weight_bits), _paired(operands[len(operands) % 2 :])
+
+
+def needed_of(call: Call) -> Expr | None:
+    """What tells whether a :func:`dot` is needed; ``None`` for one that always is."""
+    return None if len(call.args) % 2 else call.args[1]
 
 
 def accumulate(total: Expr, pairs: Iterable[Pair], by: DotProduct) -> Expr:

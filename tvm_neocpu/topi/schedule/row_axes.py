@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
-from tvm.tirx import BufferRegion, IterVar
+from tvm.tirx import BufferRegion, IntImm, IterVar
 
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.affine import uses
@@ -39,11 +39,16 @@ def _run(regions: Sequence[BufferRegion], axes: Sequence[IterVar]) -> int:
 
 
 def _has_rows(accessed: BufferRegion, axes: Sequence[IterVar]) -> bool:
-    """Whether a region's last indices are these axes in full, or it moves with none of them."""
+    """Whether a region's last indices are these axes in full, or it moves with none of them.
+
+    A region of several elements is TVM's bound of a place that is a formula (a mirrored image).
+    """
     last = list(zip(accessed.region, accessed.source.shape, strict=True))[-len(axes) :]
     if len(last) == len(axes) and all(
         axis.var.same_as(place.min) and int(axis.dom.extent) == int(extent)
         for axis, (place, extent) in zip(axes, last, strict=True)
     ):
         return True
-    return not any(uses(place.min, axis.var) for place in accessed.region for axis in axes)
+    if any(uses(place.min, axis.var) for place in accessed.region for axis in axes):
+        return False
+    return all(isinstance(place.extent, IntImm) and place.extent == 1 for place in accessed.region)

@@ -20,6 +20,7 @@ from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
 from tvm_neocpu.topi.tir.prefetch_weights import plant_prefetches
 from tvm_neocpu.topi.tir.round_and_saturate import round_and_saturate
+from tvm_neocpu.topi.tir.skip_parts import skip_parts
 from tvm_neocpu.topi.tir.transpose_tiles import transpose_tiles
 from tvm_neocpu.topi.tir.whole_vectors import whole_vectors
 
@@ -29,6 +30,8 @@ Rewrite = Callable[[tirx.PrimFunc, Cpu], tirx.PrimFunc]
 TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     # Before chunks are outlined: tiles may be what runs in parallel.
     transpose_tiles,
+    # Before all that look at the loops of a reduction.
+    skip_parts,
     # First of the three that prefetch: it looks for the marked reductions, whose bodies the others
     # fill with requests.
     prefetch_epilogues,

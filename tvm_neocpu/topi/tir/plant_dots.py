@@ -16,9 +16,13 @@ from tvm.ir import Call, Expr
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import SIGNED_BYTES
+from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.math import dot_products
 from tvm_neocpu.topi.tir.affine import contains
 from tvm_neocpu.topi.tir.vectors import ramp
+
+# Elements of this type are two bytes each.
+PAIRS_OF_BYTES = "uint16"
 
 
 def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
@@ -31,8 +35,9 @@ def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         data = pairs[0][0]
         if not _is_call(data, dot_products.WORD):
             return dot_products.accumulate(total.a, pairs, cpu.dot_of(2))
-        signed = str(data.args[0].ty.dtype) == SIGNED_BYTES
-        by = cpu.dot_of(len(data.args), len(pairs), weight_bits, signed)
+        dtype = str(data.args[0].ty.dtype)
+        elements = len(data.args) * (item_bytes(dtype) if dtype == PAIRS_OF_BYTES else 1)
+        by = cpu.dot_of(elements, len(pairs), weight_bits, dtype == SIGNED_BYTES)
         loaded = [(_loaded(word), weights) for word, weights in pairs]
         return dot_products.accumulate(total.a, loaded, by)
 

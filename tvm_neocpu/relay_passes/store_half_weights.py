@@ -1,0 +1,103 @@
+"""Weights of layers that wait for memory are stored in half precision, where a module asks for it.
+
+y = matmul(x, w: float32)    ->    y = matmul(x, w: float16, out_dtype="float32")
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import ml_dtypes
+import numpy as np
+import tvm
+from tvm import relax
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.half import Half
+from tvm_neocpu.core.types import FP32, HALF_WEIGHTS, Types
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.relay_passes.ir.constants import Array
+from tvm_neocpu.relay_passes.ir.exprs import op_name
+from tvm_neocpu.relay_passes.ir.half_weights import half_weights
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, typed_convolution
+from tvm_neocpu.relay_passes.operators.dense import dense_workload
+from tvm_neocpu.topi.cost.ranking import best_per_layout
+
+# A layer is worth its rounding error if it takes at most this share of its time in fp32.
+GAIN = 0.95
+# Smaller weights take so little of a network's time that no error is worth it.
+MIN_BYTES = 128 * 1024
+# Weights that are rounded at once: VGG-16's largest layer has 411 MB.
+AT_ONCE = 1 << 20
+
+
+@dataclass(frozen=True)
+class StoreHalfWeights:
+    """A layer keeps its arithmetic in fp32; its kernel widens weights as it loads them.
+
+    Which layers gain is the cost model's word: those whose time is their weights' way from memory.
+    Each is looked at alone: the layouts of its neighbours do not count.
+
+    Needs: no pass after it reads or changes weights. Leaves: layers whose weights leave the type's
+    range, or CPUs without instructions to widen them.
+    """
+
+    cpu: Cpu
+    name: ClassVar[str] = "store-half-weights"
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        half = half_weights(mod)
+        if half is None:
+            return mod
+        (types,) = (t for t in HALF_WEIGHTS if t.weight == half.dtype)
+
+        def rule(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+            layer = dense_workload(value) or conv_workload(value)
+            if layer is None or not gains(layer, types, self.cpu):
+                return None
+            data, weight = value.args
+            stored = rounded(weight.value.numpy(), half)
+            return None if stored is None else _stored_so(value, data, stored)
+
+        return rewrite_values(mod, rule)
+
+
+def gains(layer: Workload, types: Types, cpu: Cpu) -> bool:
+    """Whether a layer of fp32 is faster with weights of these types, by prediction."""
+    if layer.types != FP32 or layer.weight_bytes < MIN_BYTES:
+        return False
+    narrow: Workload = replace(layer, types=types)  # type: ignore[type-var]
+    before, after = (best_per_layout(each, cpu) for each in (layer, narrow))
+    return bool(before and after) and after[0].seconds <= GAIN * before[0].seconds
+
+
+def rounded(weight: Array, half: Half) -> Array | None:
+    """The weight in half precision; ``None`` where it leaves the type's range.
+
+    Weights below the smallest normal number lose digits: the error of all together, root mean
+    square, is at most that of a number within the range.
+    """
+    stored = np.empty(weight.shape, ml_dtypes.bfloat16 if half.dtype == "bfloat16" else half.dtype)
+    lost = signal = 0.0
+    flat, out = np.ascontiguousarray(weight).reshape(-1), stored.reshape(-1)
+    for start in range(0, flat.size, AT_ONCE):
+        part = flat[start : start + AT_ONCE]
+        if not np.abs(part).max() <= half.largest:  # NaN is not
+            return None
+        out[start : start + AT_ONCE] = part
+        lost += _power(part - out[start : start + AT_ONCE].astype("float32"))
+        signal += _power(part)
+    return stored if lost <= half.rounding**2 * signal else None
+
+
+def _power(values: Array) -> float:
+    return float(np.einsum("i,i->", values, values, dtype="float64"))
+
+
+def _stored_so(call: relax.Call, data: relax.Expr, weight: Array) -> relax.Expr:
+    constant = relax.const(tvm.runtime.tensor(weight))
+    if op_name(call) == "relax.matmul":
+        return relax.op.matmul(data, constant, out_dtype="float32")
+    return typed_convolution(call, data, constant, "float32")

@@ -1,0 +1,1 @@
+"""Depthwise convolution of integers, two rows of an image in a word."""

@@ -1,0 +1,102 @@
+"""Parts of a reduction that are zero as a rule: multiplied only where they are not.
+
+    for ico:                                      for ico:
+        for part in (low, high):          ->          for ici: acc += dot(low[..])
+            for ici: acc += dot(x[part], ..)          if any_high[ico] != 0:
+                                                          for ici: acc += dot(high[..])
+
+A template's ``dot`` says what to look at (``needed``), which must not depend on the pixels of a
+register tile.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call, Expr
+from tvm.s_tir import SBlockRealize, Schedule
+from tvm.s_tir.schedule import LoopRV
+from tvm.tirx import For, IfThenElse, SeqStmt, Stmt
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.math import dot_products
+from tvm_neocpu.topi.tir.affine import replaced
+from tvm_neocpu.topi.tir.loop_nests import innermost_block
+from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY
+from tvm_neocpu.topi.tir.rewrite_loops import (
+    opaque,
+    over_body,
+    rewrite_loops,
+    with_body,
+    without_mark,
+)
+
+SKIP_KEY = "neocpu.skip"
+
+
+def skip_part(sch: Schedule, part: LoopRV) -> None:
+    """Mark the loop over the two parts; :func:`skip_parts` acts once all is scheduled."""
+    sch.annotate(part, SKIP_KEY, 1)
+
+
+def skip_parts(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
+    """The function with a test in front of every second part; marks are removed."""
+    found = False
+
+    def planted(loop: For, body: Stmt, _: tuple[For, ...]) -> Stmt:
+        nonlocal found
+        if SKIP_KEY not in loop.annotations:
+            return with_body(loop, body)
+        found = True
+        first, second = (replaced(body, {loop.loop_var: _number(loop, at)}) for at in (0, 1))
+        return SeqStmt([first, _tested(_needed(second), _without_requests(second))])
+
+    rewritten = rewrite_loops(func, planted)
+    return rewritten if found else func
+
+
+def _tested(needed: Expr, stmt: Stmt) -> Stmt:
+    return opaque("needed", IfThenElse(needed != tirx.const(0, str(needed.ty.dtype)), stmt, None))
+
+
+def _needed(stmt: Stmt) -> Expr:
+    """What the products in a nest say, at its first pixel."""
+    realize = innermost_block(stmt)
+    assert realize is not None, "a reduction ends in a block"
+    found: list[Any] = []
+
+    def look(call: Call) -> Call:
+        if getattr(call.op, "name", None) == dot_products.DOT:
+            found.append(dot_products.needed_of(call))
+        return call
+
+    tvm_ffi.structural_map(realize.block.body, (Call, look))
+    axes = [axis.var for axis in realize.block.iter_vars]
+    needed = replaced(found[0], dict(zip(axes, realize.iter_values, strict=True)))
+    inner: list[For] = []
+    _loops(stmt, inner)
+    return replaced(needed, {loop.loop_var: _number(loop, 0) for loop in inner})
+
+
+def _number(loop: For, value: int) -> Expr:
+    return tirx.const(value, str(loop.loop_var.ty.dtype))
+
+
+def _loops(stmt: Stmt, found: list[For]) -> None:
+    def inside(part: Stmt) -> Stmt:
+        _loops(part, found)
+        return part
+
+    if isinstance(stmt, For):
+        found.append(stmt)
+    if not isinstance(stmt, SBlockRealize):
+        over_body(stmt, inside)
+
+
+def _without_requests(stmt: Stmt) -> Stmt:
+    """The first part asks for the next panel already."""
+    if isinstance(stmt, For):
+        return without_mark(stmt, PREFETCH_KEY, _without_requests(stmt.body))
+    return over_body(stmt, _without_requests) if not isinstance(stmt, SBlockRealize) else stmt
