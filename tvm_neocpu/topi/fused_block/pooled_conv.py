@@ -94,6 +94,11 @@ class PooledConv:
     def ring_bytes(self) -> int:
         return math.prod(self.ring_shape) * item_bytes(self.layer.workload.types.output)
 
+    @property
+    def working_bytes(self) -> int:
+        """What the chunks of a band read again and again: the ring, the weights, scratch."""
+        return self.ring_bytes + _chunk_bytes(self.layer)
+
     def chunks_of(self, band: int) -> int:
         """Chunks that a band computes."""
         return self.last_chunk(band) - self.first_chunk(band) + 1
@@ -102,12 +107,14 @@ class PooledConv:
 def bands_of(layer: Member, window: RowWindow, height: int, cpu: Cpu) -> tuple[PooledConv, ...]:
     """The groups of a layer: one band a core, or as many as there are chunks.
 
-    Empty where layer and pool are no group, and where the ring does not fit L2. Chunks stay those
-    of the config: smaller ones would fit more often, and cost more than a pool gains (Zen 3,
-    128x112x112->128 3x3: 11.2 ms with its pool, 11.7 as a group of chunks of half the rows).
+    Empty where layer and pool are no group, and where L2 does not hold the ring beside what a chunk
+    reads anyway (Zen 3, 512 KiB: SqueezeNet's stem reads 416 KiB, and with a ring of 327 KiB the
+    network is 1 % slower than without the group). Chunks stay those of the config: smaller ones
+    would fit more often, and cost more than a pool gains (Zen 3, 128x112x112->128 3x3: 11.2 ms with
+    its pool, 11.7 as a group of chunks of half the rows).
     """
     whole = PooledConv(layer, window, height, height)
-    if misfit(layer) or whole.ring_bytes > L2_SHARE * cpu.l2:
+    if misfit(layer) or whole.working_bytes > L2_SHARE * cpu.l2:
         return ()
     cores = math.ceil(cpu.cores / math.gcd(cpu.cores, layer.workload.batch))
     counts = {min(cores, height), min(whole.chunks, height)}
@@ -131,6 +138,16 @@ def _geometry(layer: Member) -> DirectGeometry | WinogradGeometry:
     if isinstance(layer.config, WinogradConfig):
         return WinogradGeometry(layer.workload, layer.config)
     return DirectGeometry(layer.workload, layer.config)
+
+
+def _chunk_bytes(layer: Member) -> int:
+    """Weights, and for Winograd a chunk's transformed input and one block's products."""
+    geometry = _geometry(layer)
+    elements = math.prod(geometry.packed_shape)
+    if isinstance(geometry, WinogradGeometry):
+        tiles = geometry.chunk_rows * geometry.grid[1] * geometry.tiled.products
+        elements += tiles * (geometry.in_channels + geometry.config.oc_bn)
+    return elements * item_bytes(layer.workload.types.accumulator)
 
 
 def _padded_rows(layer: Member) -> int:
