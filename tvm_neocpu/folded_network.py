@@ -6,7 +6,7 @@ open_onnx(content, shapes, "llvm").lower(plan, views=False)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ import onnx
 import tvm
 from numpy.typing import NDArray
 from tvm import tirx
-from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir import ScheduleError
 from tvm.target import Target
 
 from tvm_neocpu.core.conv_graph import ConvGraph
@@ -32,20 +32,26 @@ from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
 from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.fused_block.template import key_of, members_key
+from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
+from tvm_neocpu.topi.scheduled_before import ScheduledBefore
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.tuning.in_network.machine import Lowered, Scheme
 
 
 @dataclass(frozen=True)
 class FoldedNetwork:
-    """``module`` is folded, its weights are constants; ``inputs`` are data for it, in order."""
+    """``module`` is folded, its weights are constants; ``inputs`` are data for it, in order.
+
+    Functions that two plans have in common are scheduled once.
+    """
 
     module: tvm.IRModule
     graph: ConvGraph
     cpu: Cpu
     target: Target
     inputs: Sequence[NDArray[Any]]
+    before: ScheduledBefore = field(default_factory=ScheduledBefore, compare=False, repr=False)
 
     def lower(self, plan: Plan, views: bool = False) -> Lowered:
         """The network under ``plan``; with ``views``, for timing, layout transforms are views.
@@ -67,7 +73,7 @@ class FoldedNetwork:
             if isinstance(func, tirx.PrimFunc)
             and (scheme := _scheme_of(name := str(var.name_hint), func, sweeps)) is not None
         }
-        scheduled = schedule_module(computed, self.cpu, groups)
+        scheduled = schedule_module(computed, self.cpu, groups, self.before)
         return Lowered(scheduled, schemes, _groups_of(scheduled, groups))
 
 
@@ -115,7 +121,7 @@ def _groups_of(scheduled: tvm.IRModule, groups: GroupRows) -> dict[str, Members]
 
 def _scheme_of(name: str, func: tirx.PrimFunc, sweeps: SweepFinder) -> Scheme | None:
     try:
-        anchor = anchor_of(Schedule(func))
+        anchor = anchor_of(UncheckedSchedule(func))
     except ScheduleError:  # loops written by hand have no root block
         return None
     if anchor is not None:

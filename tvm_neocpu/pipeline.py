@@ -54,6 +54,7 @@ from tvm_neocpu.relay_passes.store_half_weights import StoreHalfWeights
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.topi.cost.speed_check import warn_if_slow
+from tvm_neocpu.topi.scheduled_before import ScheduledBefore
 from tvm_neocpu.tuning.candidates import candidates_of, usable_plan
 from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.group_candidates import groups_of, with_groups
@@ -237,11 +238,16 @@ def compute_templates(
     return run_passes(altered, FlattenConcats(), lower, FuseFunctions())
 
 
-def schedule_module(computed: tvm.IRModule, cpu: Cpu, groups: GroupRows = APART) -> tvm.IRModule:
+def schedule_module(
+    computed: tvm.IRModule,
+    cpu: Cpu,
+    groups: GroupRows = APART,
+    before: ScheduledBefore | None = None,
+) -> tvm.IRModule:
     """Every function scheduled; calls in order; activations and workspace placed in one arena.
 
     The plan's ``groups`` of layers are fused first, while their functions are not scheduled; every
-    other layer stays a call of its own.
+    other layer stays a call of its own. What ``before`` knows is not scheduled again.
 
     A function's workspace is known once it is scheduled. OrderCalls thinks of the arena that
     PlanMemory makes of its order. SeparateBranches takes the functions that
@@ -251,7 +257,7 @@ def schedule_module(computed: tvm.IRModule, cpu: Cpu, groups: GroupRows = APART)
         computed,
         FuseBlocks(cpu, groups),
         FusePools(cpu, groups),
-        ScheduleFunctions(cpu),
+        ScheduleFunctions(cpu, before),
         OrderCalls(),
         PlanMemory(),
         SeparateBranches(),

@@ -13,7 +13,7 @@ from typing import ClassVar
 import tvm
 from tvm import relax, tirx
 from tvm.ir import GlobalVar
-from tvm.s_tir import Schedule, ScheduleError
+from tvm.s_tir import ScheduleError
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import GroupRows
@@ -25,6 +25,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, candidates, misfit
 from tvm_neocpu.topi.fused_block.template import Layers, fused_function
 from tvm_neocpu.topi.schedule.steps import block_name
+from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
 
 CALL_TIR = "relax.call_tir"
@@ -88,7 +89,7 @@ class _Call:
         places = [at for at, arg in enumerate(self.args) if arg.same_as(var)]
         if len(places) != 1:
             return None
-        sch = Schedule(self.func)
+        sch = UncheckedSchedule(self.func)
         anchor = anchor_of(sch)
         assert anchor is not None
         buffer = self.func.params[places[0]]
@@ -176,7 +177,7 @@ class _Search:
 def _member_of(func: tirx.PrimFunc) -> Member | None:
     """The layer that a template's function computes; ``None`` for any other function."""
     try:
-        anchor = anchor_of(Schedule(func)) if isinstance(func, tirx.PrimFunc) else None
+        anchor = anchor_of(UncheckedSchedule(func)) if isinstance(func, tirx.PrimFunc) else None
     except ScheduleError:
         return None
     if anchor is None or not isinstance(anchor.workload, ConvWorkload):

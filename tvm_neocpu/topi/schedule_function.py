@@ -20,6 +20,7 @@ from tvm_neocpu.topi.schedule.generic import (
 )
 from tvm_neocpu.topi.schedule.prologue import PROLOGUE, inline_prologue
 from tvm_neocpu.topi.schedule.steps import find_block
+from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.table import implementation_of, types_of
 from tvm_neocpu.topi.tir.narrow_indices import narrow_indices
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES, Rewrite
@@ -63,7 +64,7 @@ def schedule_as(func: tirx.PrimFunc, config: Config, cpu: Cpu) -> tirx.PrimFunc:
 
     Its loops are not rewritten yet. Raises TemplateError where the template's schedule fails.
     """
-    sch = Schedule(func)
+    sch = UncheckedSchedule(func)
     anchor = anchor_of(sch)
     assert anchor is not None, "only a template's function has a config"
     return _by_template(sch, replace(anchor, config=config), cpu)
@@ -87,12 +88,12 @@ def schedule_loops(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc | None:
 def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewrite, ...]] | None:
     """The function with its loops scheduled, and the rewrites that follow."""
     try:
-        sch = Schedule(func)
+        sch = UncheckedSchedule(func)
         anchor = anchor_of(sch)
         if anchor is not None and _cuts_loops(sch, anchor):
             narrow = narrow_indices(func)
             if narrow is not func:
-                sch = Schedule(narrow)
+                sch = UncheckedSchedule(narrow)
                 anchor = anchor_of(sch)
     except ScheduleError as error:
         _LOG.debug("left unscheduled: %s", error)

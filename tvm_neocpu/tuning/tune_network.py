@@ -39,6 +39,7 @@ from tvm_neocpu.tuning.in_network.machine import Lowering
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.in_network.progress import NoProgress, Progress, State
 from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
+from tvm_neocpu.tuning.in_network.reserve import PROOF_SECONDS, Reserve, about_the_start
 from tvm_neocpu.tuning.in_network.rounds import Rounds
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong
@@ -51,9 +52,6 @@ from tvm_neocpu.tuning.tasks import tasks_of, with_operators
 # What is known so far -> a plan for the graph.
 Search = Callable[[History], Plan]
 
-# In builds of the start without its kernels, which are kept on disk: the proof begins anew,
-# contenders are built by processes that are there.
-PROOF_BUILDS, CONTENDER_BUILDS, PROOF_SECONDS = 1.1, 0.5, 8.0
 # How often the search may ask for what its plan takes unmeasured.
 QUESTIONS = 12
 
@@ -108,7 +106,9 @@ class TuningSession:
                 starting.result()
             startup = time.monotonic() - self._start
             kept: float = workers.ask(0, "kept_seconds", INCUMBENT)
-            self._rebuild = max(0.0, startup - kept)
+            self._reserve = Reserve.fitting(max(0.0, startup - kept), self._left())
+            if about := about_the_start(self._reserve, self._left()):
+                self.progress.say(about)
             self._board = seated(
                 tasks,
                 tuners,
@@ -133,7 +133,7 @@ class TuningSession:
             )
             self._search_candidates(workers, contenders)
             self.progress.say(f"  {self._state()}")
-            found = contenders.find(lambda: self._left() > self._proof_seconds())
+            found = contenders.find(lambda: self._left() > self._reserve.proof)
         proof, plan = self._proven(found)
         with self._interrupts.held():
             self.log.append_plan(plan, self.graph, self.cpu.name, self.cpu.cores)
@@ -172,11 +172,7 @@ class TuningSession:
 
     def _time_for_rounds(self) -> float:
         """Seconds left before contenders must be built."""
-        return self._left() - self._rebuild * CONTENDER_BUILDS - self._proof_seconds()
-
-    def _proof_seconds(self) -> float:
-        """What a proof takes at least."""
-        return self._rebuild * PROOF_BUILDS + PROOF_SECONDS
+        return self._left() - self._reserve.seconds
 
     def _left(self) -> float:
         if self.seconds is None:
@@ -212,7 +208,7 @@ class TuningSession:
             if not proof.right:
                 self.progress.say(f"  its outputs are off by {proof.error:.1e}: not used")
                 self._blame(plan)
-            if self._left() < self._proof_seconds():
+            if self._left() < self._reserve.proof:
                 break
         return proof, self.incumbent
 

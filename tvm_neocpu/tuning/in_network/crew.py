@@ -68,7 +68,7 @@ class Here:
     def crew(self, open_network: Callable[[], Lowering], threads: int) -> Workers:
         """One process on each core that this process may use; more than four builds wait."""
         count = max(1, min(4, len(os.sched_getaffinity(0))))
-        return Workers(open_network, count, threads)
+        return Workers(open_network, count)
 
     def prove(
         self,
@@ -78,7 +78,7 @@ class Here:
         seconds: float,
     ) -> Proof:
         """Each plan in a process of its own."""
-        return prove(fresh_pair(open_network, plans, threads), seconds)
+        return prove(fresh_pair(open_network, plans), seconds)
 
     def computing(
         self, open_network: Callable[[], Lowering], threads: int

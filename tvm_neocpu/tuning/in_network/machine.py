@@ -21,6 +21,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.layer_group import Members
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.tuning.in_network.resting import rest
 from tvm_neocpu.tuning.in_network.watch import WatchedNetwork, arrays_of
 
 # What a function computes; ``None`` for one without a template.
@@ -123,7 +124,10 @@ class NetworkMachine:
         return min(self.burst(slot, 2))
 
     def times(self, slots: Sequence[str], runs: int) -> dict[str, list[Run]]:
-        """Every function's seconds in ``runs`` inferences of each slot, taken in turns."""
+        """Every function's seconds in ``runs`` inferences of each slot, taken in turns.
+
+        As after :meth:`burst`, nothing of this process runs on.
+        """
         for slot in slots:  # wakes threads and fills caches
             self._slots[slot].network.timed()
         found: dict[str, list[Run]] = {slot: [] for slot in slots}
@@ -131,11 +135,14 @@ class NetworkMachine:
             # The order changes: a slot finds the caches as the one before left them.
             for slot in slots if turn % 2 else reversed(slots):
                 found[slot].append(self._run(self._slots[slot]))
+        rest()
         return found
 
     def burst(self, slot: str, count: int) -> list[float]:
         """Seconds of ``count`` whole inferences in a row, after one that is not counted."""
-        return self._slots[slot].network.burst(count)
+        seconds = self._slots[slot].network.burst(count)
+        rest()
+        return seconds
 
     def calls(self, slot: str) -> dict[Scheme, int]:
         """How often one inference runs each scheme."""

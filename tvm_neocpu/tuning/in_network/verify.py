@@ -18,7 +18,7 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.machine import Lowering
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
-from tvm_neocpu.tuning.in_network.workers import BUILD_TIMEOUT, PAUSE_SECONDS, network_process
+from tvm_neocpu.tuning.in_network.workers import BUILD_TIMEOUT, network_process
 from tvm_neocpu.tuning.measuring.child_process import ChildProcess
 
 SLOT = "plan"
@@ -134,16 +134,13 @@ def is_clear(ratio: Ratio) -> bool:
 
 
 @contextmanager
-def fresh_pair(
-    open_network: Callable[[], Lowering], plans: tuple[Plan, Plan], threads: int
-) -> Iterator[Pair]:
+def fresh_pair(open_network: Callable[[], Lowering], plans: tuple[Plan, Plan]) -> Iterator[Pair]:
     """Two plans in a fresh process each; raises ChildError."""
-    pause = PAUSE_SECONDS if threads > 1 else 0.0
     with ExitStack() as stack:
         with ThreadPoolExecutor(2) as pool:
             futures = [pool.submit(_built, open_network, plan) for plan in plans]
         first, second = (stack.enter_context(future.result()) for future in futures)
-        yield _Fresh(first, pause), _Fresh(second, pause)
+        yield _Fresh(first), _Fresh(second)
 
 
 @contextmanager
@@ -161,13 +158,11 @@ def computing(open_network: Callable[[], Lowering]) -> Iterator[Compute]:
 @dataclass(frozen=True)
 class _Fresh:
     process: ChildProcess
-    pause: float
 
     def outputs(self) -> Any:
         return self.process.ask("outputs", SLOT)
 
     def burst(self, count: int) -> list[float]:
-        time.sleep(self.pause)
         seconds: list[float] = self.process.ask("burst", SLOT, count, timeout=BUILD_TIMEOUT)
         return seconds
 

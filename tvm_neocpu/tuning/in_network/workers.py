@@ -17,8 +17,6 @@ START_TIMEOUT = 600.0
 BUILD_TIMEOUT = 300.0
 # Of what the incumbent takes for as many runs, plus a grace.
 RUN_FACTOR, RUN_GRACE = 20.0, 10.0
-# TVM's idle threads spin for a third of a second, on the cores of the next process.
-PAUSE_SECONDS = 0.4
 
 INCUMBENT, STAND_IN = "incumbent", "stand-in"
 
@@ -30,14 +28,12 @@ class Workers:
     that died is started again when it is needed. Close it, or use it in a ``with``.
     """
 
-    def __init__(self, open_network: Callable[[], Lowering], count: int, threads: int) -> None:
+    def __init__(self, open_network: Callable[[], Lowering], count: int) -> None:
         self._open = open_network
         self._count = count
-        self._pause = PAUSE_SECONDS if threads > 1 else 0.0
         self._incumbent: Plan | None = None
         self._processes: list[ChildProcess | None] = [None] * count
         self._threads = ThreadPoolExecutor(count)
-        self._last: int | None = None
         self.baseline = 0.0
 
     def __len__(self) -> int:
@@ -61,9 +57,6 @@ class Workers:
     def times(self, index: int, runs: int) -> dict[str, list[Run]]:
         """The incumbent and the stand-in of one process, timed in turns; raises ChildError."""
         self._process(index)
-        if self._last not in (None, index):
-            time.sleep(self._pause)
-        self._last = index
         slots = (INCUMBENT, STAND_IN)
         timeout = RUN_GRACE + RUN_FACTOR * len(slots) * runs * self.baseline
         found: dict[str, list[Run]] = self._ask(index, "times", slots, runs, timeout=timeout)
