@@ -75,7 +75,7 @@ def modules(network: str) -> tuple[list[tvm.IRModule], Any, np.ndarray]:
     plan, cpu = choose_plan(folded.graph, folded.cpu), folded.cpu
     altered = apply_plan(folded.module, plan, cpu)
     computed = compute_templates(altered, plan.by_layout(folded.graph), cpu)
-    groups = {"apart": APART, "fused": plan.group_rows(folded.graph)}
+    groups = {"apart": APART, "fused": plan.group_bands(folded.graph)}
     lowered = [schedule_module(computed, cpu, groups[build]) for build in BUILDS]
     fused = sum(layers_of(func) is not None for func in lowered[1].functions.values())
     print(f"{network}: {fused} functions of groups, {cpu.name}, {cpu.cores} threads")

@@ -9,15 +9,19 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+import tvm
 
 import tvm_neocpu
 from tvm_neocpu import Session, cache_folder, compile_cache, relay
 from tvm_neocpu.compile_cache import key_of
 from tvm_neocpu.core.fallback import FallbackWarning
+from tvm_neocpu.frontend.source import source_of
+from tvm_neocpu.runtime.built_module import BuiltModule
 
 pytestmark = pytest.mark.compiler
 DATA = {"data": np.random.default_rng(0).standard_normal((1, 8, 6, 6), dtype=np.float32)}
@@ -178,3 +182,17 @@ def test_processes_at_once_make_one_entry_and_a_hit_needs_no_compiler(
     assert sum(imported for _, imported in answers) == 1  # the one that built it
     assert len(list(cache_home.glob("*.so"))) == 1
     assert list(cache_home.glob("*.lock")) == []
+
+
+def test_a_session_lets_go_of_the_model_that_it_compiles(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its weights would stand beside the module's for the whole build."""
+    real = relay.build
+
+    def build(mod: tvm.IRModule, **options: Any) -> BuiltModule:
+        assert source_of(mod) is None
+        return real(mod, **options)
+
+    monkeypatch.setattr(relay, "build", build)
+    Session(model)

@@ -31,6 +31,7 @@ from tvm_neocpu.core.told import listening
 from tvm_neocpu.core.tvm_version import tvm_version
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.calibration_place import chosen_path
+from tvm_neocpu.runtime.heap import give_back
 from tvm_neocpu.runtime.host import executable_features
 from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.runtime.threads import thread_count
@@ -160,8 +161,10 @@ def _made(
         path.with_suffix(".json").write_text(json.dumps(rows), encoding="utf-8")
         library.export_library(path)
 
+    give_back()  # what the passes and LLVM took, before weights are packed
     written = store.write(key, save)
     store.drop_old(key)
+    give_back()  # before the weights are mapped
     found = store.read(key, read) if written else None
     if found is not None:
         return found

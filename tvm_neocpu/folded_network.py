@@ -19,7 +19,7 @@ from tvm.target import Target
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import GroupRows, Members
+from tvm_neocpu.core.layer_group import GroupBands, Members
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
@@ -64,7 +64,7 @@ class FoldedNetwork:
         if views:
             altered = run_passes(altered, ViewTransforms())
         configs = plan.by_layout(self.graph)
-        groups = APART if views else plan.group_rows(self.graph)
+        groups = APART if views else plan.group_bands(self.graph)
         computed = compute_templates(altered, configs, self.cpu, only_sizes=views)
         sweeps = SweepFinder(self.graph)
         schemes = {
@@ -112,7 +112,7 @@ def _open_with(
     return open_onnx(content, shapes, target)
 
 
-def _groups_of(scheduled: tvm.IRModule, groups: GroupRows) -> dict[str, Members]:
+def _groups_of(scheduled: tvm.IRModule, groups: GroupBands) -> dict[str, Members]:
     """What the functions of groups compute, by their names."""
     by_key = {key_of(members): members for members in groups}
     found = {str(var.name_hint): members_key(func) for var, func in scheduled.functions.items()}

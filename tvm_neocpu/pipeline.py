@@ -19,7 +19,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.fallback import OnFallback, tell
-from tvm_neocpu.core.layer_group import GroupRows
+from tvm_neocpu.core.layer_group import GroupBands
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.choose import choose_layouts
@@ -64,7 +64,7 @@ from tvm_neocpu.tuning.transform_costs import TransformCosts
 
 Schemes = Mapping[Workload, Sequence[Candidate]]
 # No groups: each layer is a function of its own.
-APART: GroupRows = MappingProxyType({})
+APART: GroupBands = MappingProxyType({})
 
 
 def lower(
@@ -95,9 +95,9 @@ class PlannedNetwork:
     shares: bool = False
 
     @property
-    def groups(self) -> GroupRows:
+    def groups(self) -> GroupBands:
         """The layers that one function computes."""
-        return self.plan.group_rows(self.graph)
+        return self.plan.group_bands(self.graph)
 
 
 def plan_network(
@@ -215,7 +215,7 @@ def lower_altered(
     altered: tvm.IRModule,
     configs: Mapping[LayoutKey, Config],
     cpu: Cpu,
-    groups: GroupRows = APART,
+    groups: GroupBands = APART,
 ) -> tvm.IRModule:
     """Templates computed, weights packed, epilogues fused, functions scheduled, memory planned."""
     return schedule_module(compute_templates(altered, configs, cpu), cpu, groups)
@@ -241,7 +241,7 @@ def compute_templates(
 def schedule_module(
     computed: tvm.IRModule,
     cpu: Cpu,
-    groups: GroupRows = APART,
+    groups: GroupBands = APART,
     before: ScheduledBefore | None = None,
 ) -> tvm.IRModule:
     """Every function scheduled; calls in order; activations and workspace placed in one arena.

@@ -1,6 +1,8 @@
-"""`python -m tvm_neocpu.records`: the door to :mod:`tvm_neocpu.commands.records`."""
+"""`python -m tvm_neocpu.records`: the older spelling of `python -m tvm_neocpu records`."""
 
-from tvm_neocpu.commands.records import main
+from tvm_neocpu.commands.overview import door
+
+main = door("records")
 
 if __name__ == "__main__":
     raise SystemExit(main())

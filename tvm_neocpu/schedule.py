@@ -1,6 +1,8 @@
-"""`python -m tvm_neocpu.schedule`: the door to :mod:`tvm_neocpu.commands.schedule`."""
+"""`python -m tvm_neocpu.schedule`: the older spelling of `python -m tvm_neocpu schedule`."""
 
-from tvm_neocpu.commands.schedule import main
+from tvm_neocpu.commands.overview import door
+
+main = door("schedule")
 
 if __name__ == "__main__":
     raise SystemExit(main())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,9 +96,14 @@ def _compiled(
     def build() -> BuiltModule:
         from tvm_neocpu import relay
         from tvm_neocpu.frontend.onnx_model import load_model
+        from tvm_neocpu.frontend.source import forget_source
 
-        known = load_model(Path(model)) if isinstance(model, (str, Path)) else model
+        from_file = isinstance(model, (str, Path))
+        known = load_model(Path(model)) if from_file else model
         mod, params = relay.frontend.from_onnx(known, shapes)
+        if request is None:
+            del known  # and its weights, which the module has too
+            forget_source(mod)
         asked = request.options if request else {}
         # The file is the key of the cache.
         return relay.build(mod, target=target, params=params, cache=False, **asked)
@@ -115,17 +122,18 @@ def _compiled(
 
 
 def _content(model: str | Path | onnx.ModelProto) -> bytes | None:
-    """Bytes that stand for the model in a key; ``None`` for a file whose weights lie in others, or
-    that cannot be read: building says why.
+    """What stands for the model's bytes in a key; ``None`` for a file whose weights lie in others,
+    or that cannot be read: building says why.
+
+    A file is mapped, so that a build does not have it in memory beside what is made of it.
     """
     if not isinstance(model, (str, Path)):
-        content: bytes = model.SerializeToString(deterministic=True)
-        return content
+        return hashlib.sha256(model.SerializeToString(deterministic=True)).digest()
     try:
-        found = Path(model).read_bytes()
-    except OSError:
+        with open(model, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as found:
+            return None if found.find(_EXTERNAL) >= 0 else hashlib.sha256(found).digest()
+    except (OSError, ValueError):  # nobody maps an empty file
         return None
-    return None if _EXTERNAL in found else found
 
 
 # The key of an external tensor's file in ONNX.

@@ -23,7 +23,7 @@ from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
-from tvm_neocpu.core.layer_group import GroupRows
+from tvm_neocpu.core.layer_group import GroupBands
 from tvm_neocpu.core.weight_transform import recording_transforms
 from tvm_neocpu.exporting.write_module import export_module
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
@@ -173,7 +173,7 @@ class _Lowering:
         self._dispatched[name] = (mod["main"], sizes)
 
     @property
-    def groups(self) -> GroupRows:
+    def groups(self) -> GroupBands:
         """The groups of all networks."""
         return {
             members: rows

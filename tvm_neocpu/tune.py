@@ -1,6 +1,8 @@
-"""`python -m tvm_neocpu.tune`: the door to :mod:`tvm_neocpu.commands.tune`."""
+"""`python -m tvm_neocpu.tune`: the older spelling of `python -m tvm_neocpu tune`."""
 
-from tvm_neocpu.commands.tune import main
+from tvm_neocpu.commands.overview import door
+
+main = door("tune")
 
 if __name__ == "__main__":
     raise SystemExit(main())

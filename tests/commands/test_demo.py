@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from tvm_neocpu.commands import demo
+from tvm_neocpu.tuning.in_network.outcome import Outcome
+from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.verify import Proof
 
 
 def test_it_tunes_builds_and_compares(
@@ -18,3 +22,25 @@ def test_it_tunes_builds_and_compares(
     out = capsys.readouterr().out
     assert "untuned" in out and "tuned" in out
     assert (tmp_path / "tuned.so").exists()
+    assert "the table's turns say" in out
+
+
+def outcome(ratio: float) -> Outcome:
+    proof = Proof(Ratio(math.log(ratio), 0.004), 0.0, 0.01, 0.01 * ratio)
+    return Outcome(None, 30, 0, 60.0, proof)
+
+
+def test_one_figure_counts_and_the_other_is_explained() -> None:
+    turns = Ratio(math.log(1.03), 0.02)
+    assert demo.about_tuning(turns, outcome(0.94)) == (
+        "Tuned is 1.06x faster (1.06-1.07): that was proven. For comparison, the table's turns "
+        "say 0.97x (0.93-1.01): they are fewer, and short bursts after a pause."
+    )
+
+
+def test_where_nothing_was_proven_the_builds_are_the_same() -> None:
+    text = demo.about_tuning(Ratio(math.log(1.03), 0.02), outcome(1.0))
+    assert text == (
+        "No faster plan was proven, so both builds run the same; the table's turns say 0.97x "
+        "(0.93-1.01)."
+    )

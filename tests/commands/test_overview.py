@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tvm_neocpu import tune
 from tvm_neocpu.commands import cli, overview
 
 
@@ -47,9 +48,28 @@ def test_a_command_that_this_installation_lacks_is_not_listed(
     assert "coffee" not in capsys.readouterr().err
 
 
-def test_the_old_spellings_stay() -> None:
-    for name in ("tune", "bench", "explain", "calibrate", "demo"):
-        assert callable(importlib.import_module(f"tvm_neocpu.{name}").main)
+OLD = ("bench", "calibrate", "demo", "explain", "profile", "quantize", "records", "tune")
+
+
+@pytest.mark.parametrize("name", OLD)
+def test_the_old_spellings_stay(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overview, "command", lambda asked: lambda words: [asked, *words])
+    monkeypatch.setattr(sys, "argv", ["tune.py", "lenet"])
+    main = importlib.import_module(f"tvm_neocpu.{name}").main
+    assert main() == [name, "lenet"]
+    assert main(["unet"]) == [name, "unet"]
+
+
+def test_an_interrupt_while_a_command_is_imported_is_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(name: str) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(overview, "import_module", interrupted)
+    for main in (tune.main, lambda words: overview.main(["tune", *words])):
+        assert main(["lenet"]) == cli.INTERRUPTED
+        assert capsys.readouterr().err == "interrupted\n"
 
 
 def test_words_go_to_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

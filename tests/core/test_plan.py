@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
-from tvm_neocpu.core.layer_group import LayerGroup
+from tvm_neocpu.core.layer_group import Bands, LayerGroup
 from tvm_neocpu.core.layout import NCHW, Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -30,9 +30,9 @@ def test_groups_are_known_by_what_their_members_compute() -> None:
     group = LayerGroup(("a", "b"), 7)
     plan = Plan(GRAPH.hash, {"a": ConvConfig(8, 8, 4), "b": ConvConfig(8, 16, 4)}, groups=(group,))
     members = tuple((GRAPH.by_id[id].workload, plan.configs[id]) for id in group.members)
-    assert plan.group_rows(GRAPH) == {members: 7}
-    assert replace(plan, groups=None).group_rows(GRAPH) == {}
-    assert replace(plan, groups=(LayerGroup(("a", "gone"), 7),)).group_rows(GRAPH) == {}
+    assert plan.group_bands(GRAPH) == {members: Bands(7)}
+    assert replace(plan, groups=None).group_bands(GRAPH) == {}
+    assert replace(plan, groups=(LayerGroup(("a", "gone"), 7),)).group_bands(GRAPH) == {}
 
 
 def test_configs_by_workload_and_layouts() -> None:

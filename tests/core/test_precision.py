@@ -9,9 +9,16 @@ import numpy as np
 import pytest
 
 from tvm_neocpu.core import precision
-from tvm_neocpu.core.cpu import AVX2, SSE, Cpu
+from tvm_neocpu.core.cpu import AVX2, AVX512, SSE, Cpu
+from tvm_neocpu.core.dot import dots_of
 from tvm_neocpu.core.half import halves_of
-from tvm_neocpu.core.precision import DEFAULT_ERROR, PrecisionError, check_half, request_of
+from tvm_neocpu.core.precision import (
+    DEFAULT_ERROR,
+    PrecisionError,
+    check_half,
+    half_line,
+    request_of,
+)
 
 DATA = {"data": np.zeros((2, 3), "float32")}
 
@@ -117,3 +124,11 @@ def test_the_key_tells_requests_apart(tmp_path: Path) -> None:
 def test_data_that_can_be_read_once_are_kept() -> None:
     request = request_of("int8", None, (each for each in [DATA]))  # type: ignore[arg-type]
     assert request is not None and request.key == request.key and list(request.data) == [DATA]
+
+
+def test_one_line_says_what_becomes_of_half_precision() -> None:
+    zen_4 = Cpu("znver4", AVX512, 1, dots=dots_of(frozenset({"avx512bf16"})))
+    zen_3 = Cpu("znver3", AVX2, 1)
+    assert "that vdpbf16ps makes faster on znver4 multiply in bf16" in half_line("bf16", zen_4)
+    assert "znver3, which does not multiply in bf16; arithmetic is fp32" in half_line("bf16", zen_3)
+    assert half_line("fp16", zen_4).endswith("wait for memory on znver4; arithmetic is fp32")

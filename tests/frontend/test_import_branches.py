@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx
 import pytest
+import tvm
 from onnx import TensorProto, helper, numpy_helper
 from onnx_node import assert_same, image, onnx_runtime, ours
 
@@ -83,3 +84,31 @@ def test_results_of_different_ranks_are_refused() -> None:
     model = _model(then, [helper.make_node("Relu", ["x"], ["b0"])])
     with pytest.raises(UnsupportedOperatorError, match=r"If \(node if\): the results of its"):
         relay.frontend.from_onnx(model)
+
+
+def test_a_branch_that_the_inputs_do_not_fit() -> None:
+    """A voice detector has a branch for each rate of sampling, and frames of one rate only."""
+    shape = helper.make_node("Constant", [], ["shape"], value_ints=[7, -1])
+    wrong = helper.make_node("Reshape", ["x", "shape"], ["b0"])
+    model = _model([_conv("wide", "a0", 1)], [shape, wrong])
+    fitting = _model([_conv("wide", "a0", 1)], [_conv("narrow", "b0", 0)])
+    positive = np.abs(image(1, 4, 6, 6))
+    with pytest.warns(UserWarning, match="else_branch of If .node if. is not possible for these"):
+        mod, params = relay.frontend.from_onnx(model)
+    module = relay.build(mod, target="llvm", params=params)["default"](tvm.cpu())
+    for _ in range(2):
+        module.set_input("x", positive)
+        module.run()
+        assert_same([module.get_output(0).numpy()], onnx_runtime(fitting, [positive]))
+        module.set_input("x", -positive)
+        with pytest.raises(RuntimeError, match="mismatch to specified constant"):
+            module.run()
+
+
+def test_no_branch_fits_the_inputs() -> None:
+    shape = helper.make_node("Constant", [], ["shape"], value_ints=[7, -1])
+    branches = [
+        [shape, helper.make_node("Reshape", ["x", "shape"], [name])] for name in ("a0", "b0")
+    ]
+    with pytest.raises(UnsupportedOperatorError, match="cannot import operator Reshape"):
+        relay.frontend.from_onnx(_model(*branches))

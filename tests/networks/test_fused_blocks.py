@@ -1,4 +1,4 @@
-"""Depthwise layers with the 1x1 layers behind them, as relay.build fuses them: ONNX Runtime's."""
+"""Depthwise layers with the 1x1 layers around them, as relay.build fuses them: ONNX Runtime's."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ TARGET = parse_target("llvm -mcpu=znver3 -num-cores=2")
 
 @dataclass(frozen=True)
 class Chain:
-    """1x1 -> depthwise -> 1x1, maybe with a sum around it; everything that may be odd is."""
+    """1x1 -> depthwise -> 1x1, maybe with a sum around it; everything that may be odd is.
+
+    ``gated``: a squeeze-excite gate reads the depthwise layer. ``kept``: something else
+    reads the expansion too. ``scaled``: a batch norm and a ReLU in front of the expansion.
+    """
 
     batch: int
     channels: int
@@ -34,16 +38,28 @@ class Chain:
     pads: tuple[int, int, int, int]
     activation: str
     residual: bool
+    gated: bool = False
+    kept: bool = False
+    scaled: bool = False
 
     def model(self) -> onnx.ModelProto:
         net = Net((self.batch, self.channels, self.height, self.width), biases=True)
         x = net("Relu", net.conv("data", self.channels, self.channels))
-        y = self._active(net, net.conv(x, self.channels, self.expanded))
+        front = net("Relu", net.batch_norm(x, self.channels)) if self.scaled else x
+        y = inner = self._active(net, net.conv(front, self.channels, self.expanded))
         window = {"strides": [self.stride] * 2, "pads": list(self.pads)}
         y = net.conv(y, self.expanded, self.expanded, self.kernel, self.expanded, **window)
-        y = net.conv(self._active(net, y), self.expanded, self.channels)
+        y = self._active(net, y)
+        if self.gated:
+            gate = net.conv(net("GlobalAveragePool", y), self.expanded, self.expanded)
+            y = net("Mul", y, net("Sigmoid", gate))
+        y = net.conv(y, self.expanded, self.channels)
         same = self.stride == 1 and self.pads == (self.kernel // 2,) * 4
-        return net.model(net("Add", y, x) if self.residual and same else y)
+        y = net("Add", y, x) if self.residual and same else y
+        if self.kept:
+            mean = net.conv(net("GlobalAveragePool", inner), self.expanded, self.channels)
+            y = net("Mul", y, mean)
+        return net.model(y)
 
     def _active(self, net: Net, x: str) -> str:
         return x if self.activation == "none" else net(self.activation, x)
@@ -61,7 +77,12 @@ CHAINS = st.builds(
     pads=st.tuples(*[st.integers(0, 2)] * 4) | st.just((1, 1, 1, 1)),
     activation=st.sampled_from(["none", "Relu", "HardSwish", "Sigmoid"]),
     residual=st.booleans(),
+    gated=st.booleans(),
+    kept=st.sampled_from([False, False, False, True]),
+    scaled=st.booleans(),
 )
+# Groups gain then, whatever the cost model says.
+ALWAYS = "apart_seconds"
 
 
 @pytest.mark.slow
@@ -75,12 +96,12 @@ def test_any_chain_computes_what_onnx_runtime_does(
     chain: Chain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))
+        patch.setattr(cost, ALWAYS, lambda block, cpu: float("inf"))
         check(chain.model())
 
 
 def test_a_chain_with_a_residual_is_fused_and_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))
+    monkeypatch.setattr(cost, ALWAYS, lambda block, cpu: float("inf"))
     model = Chain(2, 16, 48, 14, 14, 3, 1, (1, 1, 1, 1), "HardSwish", residual=True).model()
     assert groups(model) == 1
     check(model)
@@ -92,6 +113,36 @@ def test_mobilenet_v2_is_fused_at_14x14_on_two_cores() -> None:
 
 def groups(model: onnx.ModelProto) -> int:
     """Functions of groups in the network as it is lowered for two cores."""
+    return len(grouped(model))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("gated", [False, True])
+def test_the_expansion_is_in_the_group(
+    stride: int, gated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A gate ends it behind the depthwise layer."""
+    monkeypatch.setattr(cost, ALWAYS, lambda block, cpu: float("inf"))
+    chain = Chain(1, 16, 48, 17, 16, 3, stride, (0, 1, 2, 1), "HardSwish", False, gated)
+    model = chain.model()
+    layers = grouped(model)
+    assert [text.count("->") for text in layers] == [5 - gated * 2]
+    check(model)
+
+
+def test_an_expansion_that_something_else_reads_stays_outside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cost, ALWAYS, lambda block, cpu: float("inf"))
+    chain = Chain(1, 16, 48, 14, 14, 3, 1, (1, 1, 1, 1), "Relu", residual=True, kept=True)
+    model = chain.model()
+    (layers,) = grouped(model)
+    assert layers.startswith("48x14x14->48 3x3 p1 depthwise -> ")
+    check(model)
+
+
+def grouped(model: onnx.ModelProto) -> list[str]:
+    """What the functions of groups compute."""
     mod, _ = relay.frontend.from_onnx(model)
     functions = pipeline.lower(mod, TARGET.cpu).functions.values()
-    return sum(layers_of(func) is not None for func in functions)
+    return [found[0] for func in functions if (found := layers_of(func)) is not None]

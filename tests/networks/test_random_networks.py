@@ -273,7 +273,7 @@ def test_any_plan_computes_the_same(sketch: Sketch, data: st.DataObject) -> None
     plan = any_plan(data.draw, graph)
     altered = apply_plan(mod, plan, TARGET.cpu)
     assert relax.analysis.check_well_formed(altered)
-    groups = with_groups(plan, graph, TARGET.cpu).group_rows(graph)
+    groups = with_groups(plan, graph, TARGET.cpu).group_bands(graph)
     lowered = lower_altered(altered, plan.by_layout(graph), TARGET.cpu, groups)
     rng = np.random.default_rng(1)
     arrays = [rng.normal(size=sketch.shape).astype("float32") for _ in range(sketch.inputs)]

@@ -106,20 +106,37 @@ def test_where_most_layers_do_not_pay_fewer_may(
     assert "conv0" in searched(Within(1e-3, quantiser, problem))
     asked = []
 
-    def pays(chosen: Collection[str]) -> bool:
-        asked.append(chosen)
-        return "conv0" not in chosen
+    def seconds(chosen: Collection[str]) -> float:
+        asked.append(list(chosen))
+        return 2.0 if "conv0" in chosen else 0.5
 
-    search = Within(1e-3, quantiser, problem, pays)
+    search = Within(1e-3, quantiser, problem, seconds, fp32=1.0)
     assert "conv0" not in searched(search) and search.chosen
-    assert search.tightened == len(asked) - 1 > 0
+    assert search.tightened == asked.index(search.chosen) > 0
     assert search.measured <= 1e-3
+
+
+def test_a_choice_that_pays_is_not_yet_the_fastest(
+    quantiser: Quantiser, problem: PrecisionProblem
+) -> None:
+    """Smaller ones are tried until one gains nothing more; the fastest is taken."""
+    first = searched(Within(1e-3, quantiser, problem))
+    asked = []
+
+    def seconds(chosen: Collection[str]) -> float:
+        asked.append(list(chosen))
+        return [0.9, 0.7, 0.8, 0.1][len(asked) - 1]
+
+    search = Within(1e-3, quantiser, problem, seconds, fp32=1.0)
+    found = searched(search)
+    assert asked[0] == first and found == asked[1] and len(asked) <= 3
+    assert search.measured == quantiser.error(found)
 
 
 def test_where_nothing_pays_nothing_is_chosen(
     quantiser: Quantiser, problem: PrecisionProblem
 ) -> None:
-    search = Within(1e-1, quantiser, problem, lambda _: False)
+    search = Within(1e-1, quantiser, problem, lambda _: 2.0, fp32=1.0)
     assert searched(search) == []
     assert search.measured == 0
 
@@ -243,3 +260,13 @@ def test_fp32_stays_where_the_built_graph_would_be_slower(
 
 def measured(network: onnx.ModelProto, chosen: Chosen, samples: Samples) -> float:
     return compare(network, chosen.model, samples).error
+
+
+def test_a_choice_is_written_once(quantiser: Quantiser) -> None:
+    """It is run, priced and compiled; another one in between is written anew, the same again."""
+    names = [node.name for node in quantiser.layers]
+    first = quantiser.write(quantiser.choose(names[1:]))
+    assert quantiser.write(quantiser.choose(names[1:])) is first
+    assert quantiser.write(quantiser.everything) != first
+    again = quantiser.write(quantiser.choose(names[1:]))
+    assert again is not first and again.SerializeToString() == first.SerializeToString()

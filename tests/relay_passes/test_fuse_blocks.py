@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import product
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.layer_group import Members
+from tvm_neocpu.core.layer_group import Bands, Members
 from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
@@ -56,8 +57,8 @@ def lowered(build: Build) -> tvm.IRModule:
     return FuseFunctions()(LowerToTemplates(CPU)(builder.get()))
 
 
-def every_pair(mod: tvm.IRModule) -> dict[Members, int]:
-    """Groups of the fewest rows, of all layers that may be one."""
+def every_group(mod: tvm.IRModule, *counts: int) -> dict[Members, Bands]:
+    """Groups of the fewest rows, of all layers that may be one, of so many layers each."""
     anchors = [
         anchor
         for func in mod.functions.values()
@@ -65,11 +66,17 @@ def every_pair(mod: tvm.IRModule) -> dict[Members, int]:
     ]
     layers = [Member(anchor.workload, anchor.config) for anchor in anchors]
     return {
-        ((a.workload, a.config), (b.workload, b.config)): candidates(a, b)[0].rows
-        for a in layers
-        for b in layers
-        if misfit(a, b) is None
+        tuple((each.workload, each.config) for each in found): candidates(found, 2)[0].bands
+        for count in counts
+        for found in product(layers, repeat=count)
+        if misfit(found) is None
     }
+
+
+def every_pair(mod: tvm.IRModule) -> dict[Members, Bands]:
+    """The same of depthwise layers with what reads them."""
+    pairs = every_group(mod, 2).items()
+    return {members: bands for members, bands in pairs if members[0][0].is_depthwise}
 
 
 def fused(mod: tvm.IRModule) -> tvm.IRModule:
@@ -179,9 +186,9 @@ def test_a_line_says_why_a_group_of_the_plan_is_none(caplog: pytest.LogCaptureFi
     )
     with caplog.at_level(logging.DEBUG, "tvm_neocpu"):
         for build, groups in (
-            (APART["its reader is no 1x1 layer"], {(depthwise, (thick, config)): 1}),
+            (APART["its reader is no 1x1 layer"], {(depthwise, (thick, config)): Bands(1)}),
             (APART["it is the residual of another layer"], every_pair(fits)),
-            (lambda net: net.conv(net.depthwise(net.x)), {(depthwise, project): 5}),
+            (lambda net: net.conv(net.depthwise(net.x)), {(depthwise, project): Bands(5)}),
         ):
             before = lowered(build)
             assert FuseBlocks(CPU, groups)(before).same_as(before)
@@ -189,5 +196,42 @@ def test_a_line_says_why_a_group_of_the_plan_is_none(caplog: pytest.LogCaptureFi
     assert said == [
         "left apart: 16x14x14->16 3x3 p1 is no 1x1 layer",
         "left apart: 16x14x14->16 3x3 p1 depthwise is an operand of the epilogue",
-        "left apart: 5 rows are no band of 16x14x14->16 3x3 p1 depthwise",
+        "left apart: 5 rows in runs of 1 are no bands of 16x14x14->16 1x1",
     ]
+
+
+def expanded(net: Layers) -> relax.Expr:
+    """A 1x1 layer, a depthwise one, a 1x1 layer with a residual."""
+    weight = relax.const(np.zeros((16, 16, 1, 1), "float32"))
+    layouts = {"data_layout": "NCHW8c", "out_layout": "NCHW8c", "kernel_layout": "OIHW"}
+    deep = net.depthwise(net.conv(net.x))
+    return op.add(net(op.nn.conv2d(deep, weight, **layouts)), net.x)
+
+
+def test_the_expansion_and_both_layers_behind_it_become_one_call() -> None:
+    before = lowered(expanded)
+    groups = every_group(before, 2, 3)
+    # Pairs of the same layers are in the plan of another place of the network.
+    assert sorted(map(len, groups)) == [2, 2, 3]
+    assert calls(FuseBlocks(CPU, groups)(before)) == [("fused_block", 5)]
+
+
+def test_a_gate_ends_a_group_behind_the_depthwise_layer() -> None:
+    def gated(net: Layers) -> relax.Expr:
+        y = net.depthwise(net.conv(net.x))
+        return op.add(net.conv(y), net(op.mean(y, [2, 3], keepdims=True)))
+
+    before = lowered(gated)
+    names = [name for name, _ in calls(FuseBlocks(CPU, every_group(before, 2, 3))(before))]
+    assert names.count("fused_block") == 1
+    assert names[0] == "fused_block"
+
+
+def test_a_tensor_that_something_else_reads_ends_a_group_in_front() -> None:
+    def shared(net: Layers) -> relax.Expr:
+        x = net.conv(net.x)
+        return op.add(net.conv(net.depthwise(x)), x)
+
+    before = lowered(shared)
+    found = calls(FuseBlocks(CPU, every_group(before, 2, 3))(before))
+    assert [name for name, _ in found] == ["layer", "fused_block"]

@@ -11,7 +11,7 @@ from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.layer_group import Members
+from tvm_neocpu.core.layer_group import Bands, Members
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.fuse_pools import FusePools
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
@@ -44,13 +44,13 @@ def lowered(build: Build) -> tvm.IRModule:
     return FuseFunctions()(LowerToTemplates(CPU)(builder.get()))
 
 
-def every_layer(mod: tvm.IRModule) -> dict[Members, int]:
+def every_layer(mod: tvm.IRModule) -> dict[Members, Bands]:
     anchors = [
         anchor
         for func in mod.functions.values()
         if isinstance(func, tirx.PrimFunc) and (anchor := anchor_of(Schedule(func))) is not None
     ]
-    return {((anchor.workload, anchor.config),): 8 for anchor in anchors}
+    return {((anchor.workload, anchor.config),): Bands(8) for anchor in anchors}
 
 
 def calls(mod: tvm.IRModule) -> list[tuple[bool, int]]:
@@ -103,5 +103,6 @@ def test_these_stay_apart(build: Build) -> None:
 def test_what_the_plan_leaves_apart_stays_apart() -> None:
     before = lowered(lambda b, x: pool(b, conv(b, x)))
     assert FusePools(CPU, {})(before).same_as(before)
-    planned = dict.fromkeys(every_layer(before), 17)
-    assert FusePools(CPU, planned)(before).same_as(before)
+    for bands in (Bands(17), Bands(8, 2)):
+        planned = dict.fromkeys(every_layer(before), bands)
+        assert FusePools(CPU, planned)(before).same_as(before)

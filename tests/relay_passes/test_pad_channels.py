@@ -13,8 +13,9 @@ from tvm.relax.op import add, concat, divide, multiply, sigmoid, strided_slice
 from tvm.relax.op.nn import conv2d, max_pool2d, relu, softmax
 
 from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.relay_passes.pad_channels import PadChannels, padded_channels
+from tvm_neocpu.relay_passes.pad_channels import PadChannels, padded_channels, wider_tiles
 from tvm_neocpu.relay_passes.widen_groups import block_diagonal
+from tvm_neocpu.targets import parse_target
 
 CPU = Cpu("test", AVX512, 2)
 IMAGE = (1, 3, 4, 4)
@@ -68,6 +69,23 @@ WINDOWS, VECTOR = numbers(WIDE, 1, 3, 3), numbers(1, WIDE, 1, 1)
 )
 def test_zeros_must_gain_twice_what_they_cost(channels: int, lanes: int, padded: int) -> None:
     assert padded_channels(channels, lanes) == padded
+
+
+@pytest.mark.parametrize(
+    ("channels", "target", "padded"),
+    [
+        (1000, "znver3", 1008),  # 125 vectors: tiles of one vector only
+        (440, "znver3", 448),
+        (104, "znver3", 104),  # a dead vector of 14 costs more than it gains
+        (120, "znver3", 120),  # tiles of three vectors
+        (41, "znver3", 41),
+        (8, "znver3", 8),
+        (400, "skylake-avx512", 400),  # 25 vectors, and registers for tiles of 28 pixels
+    ],
+)
+def test_one_more_vector_where_tiles_have_one_only(channels: int, target: str, padded: int) -> None:
+    cpu = parse_target(f"llvm -mcpu={target}").cpu
+    assert wider_tiles(channels, cpu, cpu.unit("float32")) == padded
 
 
 def test_dead_channels_go_as_far_as_the_next_dense_convolution() -> None:

@@ -33,6 +33,7 @@ class OurSession:
     """What RapidOCR calls instead of ONNX Runtime: one build for each shape that it asks for."""
 
     path: Path
+    precision: str = "fp32"
     modules: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
     def __call__(self, image: NDArray[np.float32]) -> list[NDArray[np.float32]]:
@@ -43,26 +44,27 @@ class OurSession:
 
     def _build(self, shape: tuple[int, ...]) -> Any:
         mod, params = relay.frontend.from_onnx(onnx.load(self.path), {"x": shape})
-        module = relay.build(mod, target="llvm", params=params)["default"](tvm.cpu())
+        built = relay.build(mod, target="llvm", params=params, precision=self.precision)
+        module = built["default"](tvm.cpu())
         self.modules[shape] = module
         return module
 
 
-def reader(ours: bool) -> Any:
+def reader(ours: bool, precision: str = "fp32") -> Any:
     """RapidOCR's pipeline, one line at a time so that shapes repeat; on our modules or its own."""
     engine = rapidocr.RapidOCR(rec_batch_num=1, cls_batch_num=1)
     if ours:
-        engine.text_det.infer = _session(DETECT)
-        engine.text_cls.infer = _session(TURN)
+        engine.text_det.infer = _session(DETECT, precision)
+        engine.text_cls.infer = _session(TURN, precision)
         # The recogniser asks its session for the characters at the start alone.
-        engine.text_rec.session = _session(READ)
+        engine.text_rec.session = _session(READ, precision)
     return engine
 
 
 @cache
-def _session(path: Path) -> OurSession:
+def _session(path: Path, precision: str) -> OurSession:
     """One for all tests: what one has built, the next one uses."""
-    return OurSession(path)
+    return OurSession(path, precision)
 
 
 def font(name: str, size: int) -> Any:

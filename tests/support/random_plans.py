@@ -45,7 +45,7 @@ def ours_of_any_plan(
     mod = fold(from_onnx(model)[0], CPU)
     graph = ExtractConvGraph(CPU)(mod)
     plan = any_plan(graph, seed)
-    groups = with_groups(plan, graph, CPU).group_rows(graph)
+    groups = with_groups(plan, graph, CPU).group_bands(graph)
     lowered = lower_altered(apply_plan(mod, plan, CPU), plan.by_layout(graph), CPU, groups)
     machine = relax.VirtualMachine(tvm.compile(lowered, TARGET.target), tvm.cpu())
     found = machine["main"](tvm.runtime.tensor(data))

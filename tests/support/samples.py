@@ -17,6 +17,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -88,6 +89,9 @@ def sample(workload: Workload, config: Config, rng: np.random.Generator) -> Samp
     if isinstance(workload, ConvWorkload) and workload.weight_bits < ANY_WEIGHTS:
         most = 1 << (workload.weight_bits - 1)
         operands[1] = np.clip(operands[1], -most, most)
+    if workload.types == BF16_WEIGHTS:
+        # Some templates round data, too.
+        operands[0] = operands[0].astype(ml_dtypes.bfloat16).astype("float32")
     expected = operator_of(workload).reference(workload, *operands)
     if has_blocks(config):
         expected = stored(expected, layouts_of(config)[1])

@@ -10,11 +10,12 @@ from template_workloads import TEMPLATES
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.core.types import HALF_WEIGHTS, U8S8, U8S16
+from tvm_neocpu.core.types import BF16_WEIGHTS, HALF_WEIGHTS, U8S8, U8S16
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import RowsConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -165,6 +166,9 @@ def stored_in_half(workload: Workload) -> Workload:
 
 # Where a template takes but few workloads, they are drawn right away; others see all convolutions.
 DRAWN: dict[str, st.SearchStrategy[Workload]] = {
+    Bf16Config.template: (DENSE_CONVS | GROUPED).map(
+        lambda conv: replace(conv, types=BF16_WEIGHTS)  # type: ignore[type-var]
+    ),
     ConvConfig.template: DENSE_CONVS | GROUPED | (DENSE_CONVS | GROUPED).map(stored_in_half),
     IntegerConfig.template: (DENSE_CONVS | GROUPED).map(quantized),
     IntegerWinogradConfig.template: UNDILATED.map(

@@ -27,8 +27,8 @@ from template_workloads import (
 from tvm_neocpu.core.candidate import has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
-from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, PORTABLE_SIGNED_4, SMLAL
-from tvm_neocpu.core.types import FP32, INTEGER_PRODUCTS, U8S8, Types
+from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, PORTABLE_BF16, PORTABLE_SIGNED_4, SMLAL
+from tvm_neocpu.core.types import BF16_WEIGHTS, FP32, INTEGER_PRODUCTS, U8S8, Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
@@ -37,8 +37,10 @@ from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.table import implementation_of, implementations, operators
 
 # Spaces and schedules are those of three machines, code is this one's.
-SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
-HASWELL = Cpu("haswell", AVX2, cores=4, l2=256 * KIB)
+# The first two multiply words of bf16 by plain arithmetic, in the shapes of vdpbf16ps.
+PLAIN = (PORTABLE_4, PORTABLE_2, PORTABLE_BF16)
+SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2, dots=PLAIN)
+HASWELL = Cpu("haswell", AVX2, cores=4, l2=256 * KIB, dots=PLAIN)
 CORTEX = Cpu("cortex-a72", NEON, cores=1, dots=(SMLAL,))
 # As with sdot, which no other CPU has: signed bytes by plain arithmetic.
 SIGNED = Cpu("neoverse-n1", NEON, cores=2, dots=(PORTABLE_SIGNED_4, SMLAL))
@@ -121,14 +123,21 @@ def test_every_template_of_doubles_is_tested_with_them() -> None:
     assert {case.values[0] for case in DOUBLE_CASES} == of_doubles
     of_integers = {name for name, entry in TEMPLATES.items() if FP32 not in entry.types}
     assert of_doubles == set(TEMPLATES) - {WinogradConfig.template} - of_integers
-    assert all(set(TEMPLATES[name].types) <= {*INTEGER_PRODUCTS} for name in of_integers)
+    narrow = {*INTEGER_PRODUCTS, BF16_WEIGHTS}
+    assert all(set(TEMPLATES[name].types) <= narrow for name in of_integers)
+
+
+def cpus_of(template: str) -> list[Cpu]:
+    """Those that have the instruction, of a template that is for one."""
+    needs_bf16 = TEMPLATES[template].types == (BF16_WEIGHTS,)
+    return [cpu for cpu in CPUS if cpu.bf16 is not None or not needs_bf16]
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
 @given(data=st.data())
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_config_of_any_workload(template: str, data: st.DataObject) -> None:
-    cpu = data.draw(st.sampled_from(CPUS), "cpu")
+    cpu = data.draw(st.sampled_from(cpus_of(template)), "cpu")
     workload = draw_workload(data, template, cpu)
     config = data.draw(st.sampled_from(TEMPLATES[template].space(workload, cpu)), "config")
     known = epilogues(workload)
@@ -141,7 +150,7 @@ def test_any_config_of_any_workload(template: str, data: st.DataObject) -> None:
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_a_space_is_sane(template: str, data: st.DataObject) -> None:
     """It is never empty nor repeats itself, and no price is below what the hardware allows."""
-    cpu = data.draw(st.sampled_from(CPUS), "cpu")
+    cpu = data.draw(st.sampled_from(cpus_of(template)), "cpu")
     workload = draw_workload(data, template, cpu)
     space = TEMPLATES[template].space(workload, cpu)
     assert 0 < len(space) == len(set(space))

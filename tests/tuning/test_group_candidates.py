@@ -45,11 +45,11 @@ def graph(*readers: str) -> ConvGraph:
 
 def test_a_group_is_offered_with_the_schemes_that_fit_each_other() -> None:
     (found,) = groups_of(graph(), SCHEMES, ZEN3)
-    block = best_block(Member(DEPTHWISE, WIDE), Member(PROJECT, READS_WIDE), ZEN3)
+    block = best_block((Member(DEPTHWISE, WIDE), Member(PROJECT, READS_WIDE)), ZEN3)
     assert block is not None
     (offered,) = found.candidates
     assert found.members == ("deep", "flat")
-    assert (offered.configs, offered.rows) == ((WIDE, READS_WIDE), block.rows)
+    assert (offered.configs, offered.rows) == ((WIDE, READS_WIDE), block.bands.rows)
     share = 1 - predict_seconds(block, ZEN3) / apart_seconds(block, ZEN3)
     assert offered.gain == pytest.approx(share * 130e-6)
 
@@ -73,3 +73,52 @@ def test_only_a_plan_that_says_nothing_of_groups_gets_the_models() -> None:
     assert with_groups(apart, graph(), ZEN3) is apart
     other = replace(silent, configs={"deep": NARROW, "flat": READS_WIDE})
     assert with_groups(other, graph(), ZEN3).groups == ()
+
+
+EXPAND = ConvWorkload(1, 24, 56, 56, 144, (1, 1))
+DEEP = ConvWorkload(1, 144, 56, 56, 144, (3, 3), (2, 2), (1, 1, 1, 1), groups=144)
+NARROW = ConvWorkload(1, 144, 28, 28, 32, (1, 1))
+EXPANDS = ConvConfig(24, 24, reg_n=4, oh_bn=28)
+DEEPENS = DepthwiseConfig(24, 24, reg_n=7, reg_c=8)
+NARROWS = ConvConfig(24, 16, reg_n=4, oh_bn=14)
+ONE = ZEN3.with_cores(1)
+BLOCK: dict[Workload, tuple[Candidate, ...]] = {
+    EXPAND: (Candidate(EXPANDS, 254e-6), Candidate(ConvConfig(8, 16, reg_n=4), 260e-6)),
+    DEEP: (Candidate(DEEPENS, 65e-6),),
+    NARROW: (Candidate(NARROWS, 75e-6),),
+}
+
+
+def block(*edges: str) -> ConvGraph:
+    """An expansion, a depthwise layer, a projection, a gate; the edges between them."""
+    workloads = {"e": EXPAND, "d": DEEP, "p": NARROW}
+    nodes = [GraphNode(k, NodeKind.CONV, "", w.out_shape, w) for k, w in workloads.items()]
+    nodes.append(GraphNode("g", NodeKind.BOUNDARY, "", DEEP.out_shape))
+    shapes = {k: w.out_shape for k, w in workloads.items()}
+    return ConvGraph(tuple(nodes), tuple(GraphEdge(a, b, shapes[a], a) for a, b in edges))
+
+
+def test_an_expansion_is_offered_with_one_layer_behind_it_and_with_both() -> None:
+    (found,) = groups_of(block("ed", "dp"), BLOCK, ONE)
+    assert found.members == ("e", "d", "p")
+    offered = {candidate.members_of(found.members) for candidate in found.candidates}
+    assert offered == {("e", "d"), ("d", "p"), ("e", "d", "p")}
+    # The other scheme of the expansion writes blocks that the depthwise layer does not read.
+    assert {candidate.configs[0] for candidate in found.candidates} == {EXPANDS, None}
+
+
+def test_a_gate_ends_the_group_behind_the_depthwise_layer() -> None:
+    (found,) = groups_of(block("ed", "dp", "dg"), BLOCK, ONE)
+    assert found.members == ("e", "d")
+    (alone,) = groups_of(block("ed", "dp", "eg"), BLOCK, ONE)
+    assert alone.members == ("d", "p")
+
+
+def test_a_silent_plan_gets_the_group_that_gains_most() -> None:
+    graph_ = block("ed", "dp")
+    silent = Plan(graph_.hash, {"e": EXPANDS, "d": DEEPENS, "p": NARROWS})
+    members = (Member(EXPAND, EXPANDS), Member(DEEP, DEEPENS), Member(NARROW, NARROWS))
+    best = best_block(members, ONE)
+    assert best is not None
+    expected = (LayerGroup(("e", "d", "p"), *best.bands),)
+    assert with_groups(silent, graph_, ONE).groups == expected

@@ -32,7 +32,8 @@ from tvm_neocpu.runtime import threads
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
-from tvm_neocpu.tuning.in_network.outcome import Outcome
+from tvm_neocpu.tuning.in_network.outcome import Outcome, speedup
+from tvm_neocpu.tuning.in_network.ratios import Ratio
 
 Libraries = dict[str, Path]
 Timings = dict[str, Timing]
@@ -71,7 +72,9 @@ def _demo(argv: list[str]) -> int:
             "untuned": _transforms(mod, target, nothing),
             "tuned": _transforms(mod, target, tuned),
         }
-    _report(_timings(options.model, model, count, libraries), transforms, count)
+    timings = _timings(options.model, model, count, libraries)
+    _report(timings, transforms, count)
+    print(about_tuning(timings["tuned"].over(timings["untuned"]), outcome))
     return 0
 
 
@@ -120,7 +123,7 @@ def _timings(name: str, model: onnx.ModelProto, count: int, libraries: Libraries
 
 
 def _report(timings: Timings, transforms: dict[str, str], count: int) -> None:
-    table = Table(title=f"median of {RUNS} runs in turns, {count} threads, float32")
+    table = Table(title=f"medians of {RUNS} runs in turns, {count} threads, float32")
     for heading in ("build", "ms", f"vs {PEER}", "largest error", "layout transforms"):
         table.add_column(heading, justify="left" if heading == "build" else "right")
     peer = timings.get(PEER)
@@ -130,6 +133,21 @@ def _report(timings: Timings, transforms: dict[str, str], count: int) -> None:
         row = (f"{timing.median * 1e3:.2f}", ratio, error, transforms.get(label, "-"))
         table.add_row(label, *row)
     cli.console(width=100).print(table)
+
+
+def about_tuning(turns: Ratio, outcome: Outcome) -> str:
+    """What tuning brought, by the proof; the table's own ratio beside it, and why it may differ.
+
+    ``turns`` is the tuned build's time over the untuned one's in the table.
+    """
+    seen = f"the table's turns say {speedup(turns)}"
+    if not outcome.improved:
+        return f"No faster plan was proven, so both builds run the same; {seen}."
+    assert outcome.proof is not None
+    return (
+        f"Tuned is {speedup(outcome.proof.ratio, 'faster ')}: that was proven. For comparison, "
+        f"{seen}: they are fewer, and short bursts after a pause."
+    )
 
 
 def _parser() -> argparse.ArgumentParser:

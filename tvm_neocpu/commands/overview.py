@@ -52,6 +52,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if is_help else USER_ERROR
 
 
+def door(name: str) -> Callable[..., int]:
+    """The ``main`` of a command's older spelling, which takes the words behind it."""
+
+    def enter(argv: Sequence[str] | None = None) -> int:
+        return main([name, *(sys.argv[1:] if argv is None else argv)])
+
+    return enter
+
+
 def available() -> list[str]:
     """The commands whose modules this installation has."""
     return [name for name in COMMANDS if find_spec(f"{_ROOM}.{name}") is not None]

@@ -17,7 +17,7 @@ from tvm_neocpu.core.dot import (
     DotProduct,
 )
 from tvm_neocpu.core.half import HALVES
-from tvm_neocpu.core.types import INTEGER_PRODUCTS, Types, item_bytes
+from tvm_neocpu.core.types import BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -166,21 +166,31 @@ class Cpu:
         known = [
             dot
             for dot in (*self.dots, *PORTABLE)
+            if dot.accumulator == "int32"
             if dot.elements == elements and weight_bits <= dot.weight_bits
             if (dot.data == SIGNED_BYTES) == signed
         ]
         at_once = (dot for dot in known if dot.words == words)
         return next(at_once, None) or next(dot for dot in known if dot.words == 1)
 
+    @property
+    def bf16(self) -> DotProduct | None:
+        """What multiplies pairs of bf16; ``None`` for a CPU without such an instruction."""
+        return next((dot for dot in self.dots if dot.multiplies(BF16_WEIGHTS)), None)
+
     def multiply_adds_per_cycle(self, types: str | Types) -> float:
         """Products that one core adds to accumulators in a cycle, of one type or a workload's."""
         if isinstance(types, str):
             return self.lanes(types) * self.fma_per_cycle
         issued = float(self.lanes(types.accumulator) * self.fma_per_cycle)
-        if types not in INTEGER_PRODUCTS:
+        dot = self.bf16 if types == BF16_WEIGHTS else None
+        if types in INTEGER_PRODUCTS:
+            dot = self.dot(types)
+        if dot is None:
             return issued
-        dot = self.dot(types)
-        return issued * dot.elements * dot.rate
+        products = dot.elements * dot.rate
+        # bf16 weights may be widened for multiply-adds, too.
+        return issued * (max(1.0, products) if types == BF16_WEIGHTS else products)
 
     def peak_gflops(self, types: str | Types) -> float:
         """GFLOP/s of one core; a multiply-add counts as two, of integers too."""

@@ -1,9 +1,9 @@
-"""Instructions that multiply integers: each lane of an accumulator adds a short dot product.
+"""Instructions that multiply narrow types: each lane of an accumulator adds a short dot product.
 
 acc[lane] += sum over k < elements of data[k] * weight[lane, k]
 
-Every one here is exact. The 16-bit sums of x86's ``vpmaddubsw`` saturate: it is used only where
-weights are known to be so small that no sum does.
+Every one of integers is exact. The 16-bit sums of x86's ``vpmaddubsw`` saturate: it is used only
+where weights are known to be so small that no sum does.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class DotProduct:
     ``rate``: how many are issued for each multiply-add of fp32 vectors. ``temporaries``: registers
     that a step needs beside its tile. ``widths``: the bits of the vectors that the instruction
     exists for. ``words``: how many words it adds up in 16 bits before it widens the sum.
-    ``weight_bits``: it is exact for weights as small as those of so
-    many bits (:mod:`tvm_neocpu.topi.conv2d_integer.small_weights`).
+    ``accumulator`` is what it sums in. ``weight_bits``: it is exact for weights as small as those
+    of so many bits (:mod:`tvm_neocpu.topi.conv2d_integer.small_weights`).
     """
 
     name: str
@@ -42,9 +42,12 @@ class DotProduct:
     widths: tuple[int, ...] = ()
     words: int = 1
     weight_bits: int = ANY_WEIGHTS
+    accumulator: str = "int32"
 
     def multiplies(self, types: Types, weight_bits: int = ANY_WEIGHTS) -> bool:
         """Whether a workload's operands fit into the types that it multiplies, once widened."""
+        if self.accumulator != "int32":
+            return types.accumulator == self.accumulator and types.weight == self.weight
         if types.accumulator != "int32" or types.data != "uint8":
             return False
         if weight_bits > self.weight_bits:
@@ -57,6 +60,8 @@ PORTABLE_4 = DotProduct("dot4", 4, "uint8", "int8", 0.25)
 PORTABLE_2 = DotProduct("dot2", 2, "int16", "int16", 0.5)
 PORTABLE_SIGNED_4 = DotProduct("dot4", 4, "int8", "int8", 0.25)
 PORTABLE = (PORTABLE_4, PORTABLE_2, PORTABLE_SIGNED_4)
+# Pairs of bf16 by plain arithmetic: for tests on CPUs without the instruction.
+PORTABLE_BF16 = DotProduct("bf16", 2, "bfloat16", "bfloat16", 0.3, 2, accumulator="float32")
 
 VPDPBUSD = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256, 512))
 VPDPBUSD_VEX = DotProduct("vpdpbusd", 4, "uint8", "int8", 1.0, 0, (128, 256))
@@ -88,6 +93,12 @@ SDOT = DotProduct("sdot", 4, "int8", "int8", 1.0, 2, (128,))
 # (of tiles of one and two vectors all, of wider ones the first).
 SMLAL = DotProduct("smlal", 2, "int16", "int16", 0.5, 2, (128,))
 
+# Two products of bf16, summed in fp32; as many a cycle as there are multiply-adds (Zen 4, measured:
+# twice the products). It takes subnormal numbers for zeros.
+VDPBF16PS = DotProduct(
+    "vdpbf16ps", 2, "bfloat16", "bfloat16", 1.0, 0, (128, 256, 512), accumulator="float32"
+)
+
 # LLVM's feature, and what it brings; a CPU uses the first that multiplies a workload's types.
 BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("avx512vnni", VPDPBUSD),
@@ -106,10 +117,11 @@ BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("i8mm", USDOT),
     ("dotprod", SDOT),
     ("neon", SMLAL),
+    ("avx512bf16", VDPBF16PS),
 )
 
 
 def dots_of(features: frozenset[str]) -> tuple[DotProduct, ...]:
-    """What a CPU with LLVM's features multiplies integers with, the fastest first; never empty."""
+    """What a CPU with LLVM's features multiplies with, the fastest first; never empty."""
     found = [dot for feature, dot in BY_FEATURE if feature in features]
     return (*found, PORTABLE_2)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
-from tvm_neocpu.core.layer_group import GroupRows, LayerGroup, Members
+from tvm_neocpu.core.layer_group import GroupBands, LayerGroup, Members
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
 
@@ -39,10 +39,10 @@ class Plan:
             if (workload := workloads.get(id)) is not None
         }
 
-    def group_rows(self, graph: ConvGraph) -> GroupRows:
+    def group_bands(self, graph: ConvGraph) -> GroupBands:
         """The groups as lowering has to know them."""
-        named = ((self.members_of(group, graph), group.rows) for group in self.groups or ())
-        return {members: rows for members, rows in named if members is not None}
+        named = ((self.members_of(group, graph), group.bands) for group in self.groups or ())
+        return {members: bands for members, bands in named if members is not None}
 
     def members_of(self, group: LayerGroup, graph: ConvGraph) -> Members | None:
         """What the layers of a group compute; ``None`` where graph or plan lack one."""

@@ -113,10 +113,14 @@ def check_half(precision: str, cpu: Cpu) -> None:
 
 def half_line(precision: str, cpu: Cpu) -> str:
     """What a CPU makes of a request for half precision, in one line."""
-    return (
-        f"precision {precision}: weights are stored as {HALF_DTYPES[precision]} in layers that "
-        f"wait for memory on {cpu.name}; arithmetic is fp32"
-    )
+    stored = f"weights are stored as {HALF_DTYPES[precision]} in layers that wait for memory"
+    if precision == BF16 and cpu.bf16 is not None:
+        return (
+            f"precision bf16: convolutions that {cpu.bf16.name} makes faster on {cpu.name} "
+            f"multiply in bf16 and sum in fp32; {stored}"
+        )
+    lacks = f", which does not multiply in {precision}" * (precision == BF16)
+    return f"precision {precision}: {stored} on {cpu.name}{lacks}; arithmetic is fp32"
 
 
 def _refuse_data(precision: str, max_error: Any, data: Any) -> None:

@@ -2,20 +2,30 @@
 
 TVM's importer binds what a branch computes before the ``If``, so that every run computes both
 branches, and leaves a result unusable whose shape depends on the branch.
+
+A branch may fit other shapes only than those of the inputs: a check that fails stands in its place,
+so that a run that takes it raises.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 from tvm import relax, tirx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
+
+
+class ConversionFailure(BaseException):
+    """No Exception: TVM prints the inputs of a node, weights and all, for each that passes it."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,18 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
         condition = self._nodes[node.input[0]]
         if condition.ty.ndim != 0:
             condition = self.bb.emit(relax.op.reshape(condition, []))
-        branches = [self._branch(graphs[name]) for name in ("then_branch", "else_branch")]
+        names = ("then_branch", "else_branch")
+        branches = [self._branch_or_failure(graphs[name]) for name in names]
+        for place, failure in enumerate(branches):
+            other = branches[1 - place]
+            if not isinstance(failure, ConversionFailure):
+                continue
+            if isinstance(other, ConversionFailure):
+                raise failure
+            said = f"{names[place]} of If (node {node.name or 'without a name'}) is not possible"
+            said = f"{said} for these inputs: {failure}"
+            warnings.warn(f"{said}; a run that takes it fails", stacklevel=2)
+            branches[place] = self._failing(condition, place == 0, other.body.ty)
         taken = self.bb.emit(relax.If(condition, *branches))
         for place, name in enumerate(node.output):
             value = taken
@@ -48,6 +69,29 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
                 value = self.bb.emit(relax.TupleGetItem(taken, place))
             if name:
                 self._nodes[name] = self._of_known_rank(value, node)
+
+    def _branch_or_failure(self, graph: onnx.GraphProto) -> relax.SeqExpr | ConversionFailure:
+        try:
+            return self._branch(graph)
+        except ConversionFailure as failure:
+            return failure
+
+    def _failing(self, condition: relax.Expr, taken: bool, ty: Any) -> relax.SeqExpr:
+        """A branch that raises where the condition is ``taken``; its results have these types.
+
+        A cast checks that the condition is not what it is there: kernels have no assertions.
+        """
+        self.bb._begin_binding_block()
+        number = self.bb.emit(relax.op.astype(condition, "int64"))
+        count = self.bb.emit(relax.op.reshape(number, [1]))
+        shape = self.bb.emit(relax.op.tensor_to_shape(count))
+        self.bb.match_cast(shape, relax.ShapeType([0 if taken else 1]))
+        results = [
+            relax.const(np.zeros([dim or 1 for dim in dimensions(kind)], str(kind.dtype)))
+            for kind in tensors_of(ty)
+        ]
+        result = self.bb.emit(results[0] if len(results) == 1 else relax.Tuple(results))
+        return relax.SeqExpr([self.bb._end_block()], result)
 
     def _branch(self, graph: onnx.GraphProto) -> relax.SeqExpr:
         """The bindings of a branch, which sees all tensors that are known so far."""

@@ -26,7 +26,11 @@ from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
 from tvm_neocpu.frontend.element_types import check_element_types
 from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
 from tvm_neocpu.frontend.half_metadata import asked_half
-from tvm_neocpu.frontend.import_branches import BranchingImporter, with_extents
+from tvm_neocpu.frontend.import_branches import (
+    BranchingImporter,
+    ConversionFailure,
+    with_extents,
+)
 from tvm_neocpu.frontend.onnx_model import (
     Shape,
     Shapes,
@@ -115,7 +119,7 @@ class _Importer(BranchingImporter):
             return with_extents(self.bb, result)
         except Exception as error:  # a converter may raise anything at all
             name = attrs["tvm_custom"]["name"] or "without a name"
-            raise _ConversionFailure(
+            raise ConversionFailure(
                 f"cannot import operator {op_name} (node {name}): {first_line(error)}"
             ) from error
 
@@ -137,15 +141,11 @@ class _Importer(BranchingImporter):
         return self.bb.normalize(CONVERTERS[op_name](node))
 
 
-class _ConversionFailure(BaseException):
-    """No Exception: TVM prints the inputs of a node, weights and all, for each that passes it."""
-
-
 def _run_importer(importer: _Importer, graph: Graph | onnx.GraphProto, opset: int) -> tvm.IRModule:
     with PYTHON_LOCK, _closing_blocks(importer.bb):
         try:
             return importer.from_onnx(graph, opset)
-        except _ConversionFailure as failure:
+        except ConversionFailure as failure:
             raise UnsupportedOperatorError(str(failure)) from failure.__cause__
         except NeoCpuError:
             raise

@@ -28,6 +28,12 @@ def remember_source(
     setattr(mod, _KEY, Source(model, dict(shapes or {}), mod["main"]))
 
 
+def forget_source(mod: tvm.IRModule) -> None:
+    """Let go of the model: nobody will ask for it."""
+    if hasattr(mod, _KEY):
+        delattr(mod, _KEY)
+
+
 def source_of(mod: tvm.IRModule) -> Source | None:
     """``None`` for a module that was not imported, or is not as it was imported any more."""
     source = getattr(mod, _KEY, None)

@@ -120,11 +120,11 @@ def _auto(
     assert bound is not None, "a request for auto has a bound"
     fp32, unbounded = _within(problem, 0.0), _within(problem, math.inf)
 
-    def pays(chosen: Collection[str]) -> bool:
+    def seconds(chosen: Collection[str]) -> float:
         """By the graph that a build will see: epilogues, zero points, conversions."""
-        return planned_seconds(quantiser.write(chosen), shapes, cpu, history) < fp32.cost
+        return planned_seconds(quantiser.write(chosen), shapes, cpu, history)
 
-    within = Within(bound, quantiser, problem, pays)
+    within = Within(bound, quantiser, problem, seconds, fp32.cost)
     found, chosen, mixed = within.search(), within.chosen, model
     if chosen:
         mixed = quantiser.write(chosen)
@@ -148,7 +148,7 @@ def _auto(
 class Within:
     """The search for the fastest plan whose measured error stays within a bound, and which pays.
 
-    ``pays`` tells of operations in int8 whether a build with them is faster than fp32.
+    ``seconds`` predicts a build with some operations in int8, which pays below ``fp32`` seconds.
 
     ``chosen`` are the operations in int8, ``measured`` is their error, ``lower_bound`` that of the
     first search, whose target is the bound itself; ``tightened`` counts the others.
@@ -159,9 +159,11 @@ class Within:
         bound: float,
         quantiser: Quantiser,
         problem: PrecisionProblem,
-        pays: Callable[[Collection[str]], bool] = lambda _: True,
+        seconds: Callable[[Collection[str]], float] = lambda _: 0.0,
+        fp32: float = math.inf,
     ) -> None:
-        self._bound, self._quantiser, self._problem, self._pays = bound, quantiser, problem, pays
+        self._bound, self._quantiser, self._problem = bound, quantiser, problem
+        self._seconds, self._fp32 = seconds, fp32
         self.chosen: list[str] = []
         self.measured, self.lower_bound, self.tightened = 0.0, 0.0, 0
 
@@ -169,26 +171,37 @@ class Within:
         """Where the measured error is above the bound, the predicted one must get smaller still.
 
         It must get smaller, too, where the choice does not pay: fewer layers in int8 may, since
-        they need fewer conversions. The last choice of all is fp32.
+        they need fewer conversions. For the same reason a choice that pays is not yet the fastest:
+        smaller ones are tried until one is slower than the one before. The last choice of all is
+        fp32.
         """
         target = self._bound**2
         found = _within(self._problem, target)
         self.lower_bound = found.lower_bound
-        while True:
-            layers = set(self._problem.layers(found.choice))
-            others = (node.name for node in self._quantiser.layers if node.name not in layers)
-            self.chosen = self._quantiser.choose(list(others)) if layers else []
-            self.measured = self._quantiser.error(self.chosen) if self.chosen else 0.0
-            if not self.chosen:
-                return found
-            shrink = UNPAID
-            if not self.measured <= self._bound:
-                shrink = min(TIGHTENING, (self._bound / self.measured) ** 2)
-            elif self._pays(self.chosen):
-                return found
-            self.tightened += 1
+        best, fastest, tries = None, self._fp32, 0
+        while chosen := self._chosen(found):
+            measured, shrink = self._quantiser.error(chosen), UNPAID
+            if not measured <= self._bound:
+                shrink = min(TIGHTENING, (self._bound / measured) ** 2)
+            else:
+                seconds = self._seconds(chosen)
+                if seconds < fastest:
+                    best, fastest = found, seconds
+                    self.chosen, self.measured, self.tightened = chosen, measured, tries
+                elif best is not None:
+                    return best
+            tries += 1
             target = min(target, found.noise) * shrink
             found = _within(self._problem, target)
+        if best is None:
+            self.tightened = tries
+        return found if best is None else best
+
+    def _chosen(self, found: WithinBound) -> list[str]:
+        """The operations that are in int8 where the layers of a choice are."""
+        layers = set(self._problem.layers(found.choice))
+        others = [node.name for node in self._quantiser.layers if node.name not in layers]
+        return self._quantiser.choose(others) if layers else []
 
 
 def _within(problem: PrecisionProblem, bound: float) -> WithinBound:

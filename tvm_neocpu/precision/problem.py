@@ -22,7 +22,7 @@ from tvm_neocpu.global_search.network.precision_graph import (
 from tvm_neocpu.pipeline import fold, known_costs
 from tvm_neocpu.quantizing.quantiser import Quantiser
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.topi.table import space_of
+from tvm_neocpu.topi.table import implementations
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.sweep_costs import SweepCosts
 
@@ -93,7 +93,7 @@ def _in_int8(workload: Workload | None, cpu: Cpu) -> Workload | None:
     if workload is None or workload.types != FP32:
         return None
     changed: Workload = replace(workload, types=U8S8)  # type: ignore[type-var]
-    return changed if space_of(changed, cpu) else None
+    return changed if implementations(changed, cpu) else None
 
 
 def _read(noise: OutputNoise, name: str, weight: str) -> str:

@@ -1,4 +1,4 @@
-"""Run a depthwise layer and the 1x1 layer behind it in one function, group of rows by group.
+"""Run layers that follow each other in one function, band of rows by band.
 
 What lies between them stays in a core's own cache (`topi/fused_block`).
 """
@@ -6,8 +6,9 @@ What lies between them stays in a core's own cache (`topi/fused_block`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import tvm
@@ -16,15 +17,15 @@ from tvm.ir import GlobalVar
 from tvm.s_tir import ScheduleError
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import GroupRows
+from tvm_neocpu.core.layer_group import Bands, GroupBands
 from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, candidates, misfit
-from tvm_neocpu.topi.fused_block.template import Layers, fused_function
-from tvm_neocpu.topi.schedule.steps import block_name
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, is_band, misfit
+from tvm_neocpu.topi.fused_block.template import Layer, fused_function
+from tvm_neocpu.topi.schedule.steps import block_name, names_upstream
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
 
@@ -37,10 +38,11 @@ _LOG = logging.getLogger("tvm_neocpu")
 
 @dataclass(frozen=True)
 class FuseBlocks:
-    """A depthwise layer and the 1x1 layer that alone reads it become one call::
+    """Layers, each of which alone reads the one before, become one call::
 
+        x = conv2d(a, u)
         y = depthwise(x, w)
-        z = conv2d_add(y, v, r)      ->      z = fused_block(x, w, v, r)
+        z = conv2d_add(y, v, r)      ->      z = fused_block(a, u, w, v, r)
 
     ``groups`` are those of the plan. Each layer keeps its epilogue and its register tile.
 
@@ -50,7 +52,7 @@ class FuseBlocks:
 
     name: ClassVar[str] = "fuse-blocks"
     cpu: Cpu
-    groups: GroupRows
+    groups: GroupBands
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         if not self.groups:
@@ -98,14 +100,16 @@ class _Call:
             for block in child_blocks(sch)
             if any(read.source.same_as(buffer) for read in sch.get(block).reads)
         }
-        return places[0] if readers == {block_name(sch, anchor.block)} else None
+        # Padding and a prologue stand in front of the anchor.
+        before = {block_name(sch, anchor.block)} | names_upstream(sch, anchor.block)
+        return places[0] if readers <= before else None
 
 
 @dataclass(frozen=True)
 class _Group:
-    """Two bindings that become one: the first one vanishes, the second one becomes ``call``."""
+    """Bindings that become one: all but the last vanish, the last one becomes ``call``."""
 
-    first: relax.VarBinding
+    gone: tuple[relax.VarBinding, ...]
     last: relax.VarBinding
     call: relax.Call
 
@@ -113,11 +117,12 @@ class _Group:
 class _Search:
     """The groups of a module, and their functions in a builder of the module."""
 
-    def __init__(self, mod: tvm.IRModule, rows: GroupRows, cpu: Cpu) -> None:
+    def __init__(self, mod: tvm.IRModule, planned: GroupBands, cpu: Cpu) -> None:
         self.groups: list[_Group] = []
         self.builder = relax.BlockBuilder(mod)
-        self._mod, self._rows, self._cpu = mod, rows, cpu
-        self._functions: dict[tuple[str, str, int], GlobalVar | None] = {}
+        self._mod, self._planned, self._cpu = mod, planned, cpu
+        self._longest = max(map(len, planned))
+        self._functions: dict[tuple[tuple[str, int | None], ...], GlobalVar | None] = {}
         self._members: dict[str, Member | None] = {}
 
     def visit(self, region: Region) -> None:
@@ -129,10 +134,16 @@ class _Search:
             for var in variables(call.binding.value)
             if region.uses[var] == 1
         }
+        taken: set[relax.Var] = set()
         for call in calls:
-            reader = readers.get(call.binding.var)
-            if call.member.workload.is_depthwise and reader is not None:
-                self._take(call, reader)
+            chain = self._chain_from(call, readers)
+            # The longest group of the plan first: others may be parts of it.
+            for end in range(len(chain), 1, -1):
+                if any(each.binding.var in taken for each in chain[:end]):
+                    continue
+                if self._take(chain[:end]):
+                    taken |= {each.binding.var for each in chain[:end]}
+                    break
 
     def _call(self, binding: relax.VarBinding) -> _Call | None:
         value = binding.value
@@ -144,34 +155,61 @@ class _Search:
         member = self._members[name]
         return None if member is None else _Call(binding, self._mod[name], member)
 
-    def _take(self, first: _Call, last: _Call) -> None:
-        """Make two calls a group, if the plan says so and they can be one."""
-        members = (first.member, last.member)
-        rows = self._rows.get(tuple((each.workload, each.config) for each in members))
-        if rows is None:
-            return
-        block, reason = FusedBlock(*members, rows), misfit(*members)
-        if reason is None and block not in candidates(*members):
-            reason = f"{rows} rows are no band of {block.conv}"
-        if reason is not None:
-            _LOG.debug("left apart: %s", reason)
-            return
-        reads = last.reads_as_data(first.binding.var)
-        if reads is None:
-            _LOG.debug("left apart: %s is an operand of the epilogue", block.conv)
-            return
-        key = (first.name, last.name, reads)
-        if key not in self._functions:
-            func = fused_function(block, Layers(first.func, last.func, reads), self._cpu)
-            self._functions[key] = None if func is None else self.builder.add_func(func, NAME)
-        name = self._functions[key]
+    def _chain_from(self, call: _Call, readers: Mapping[relax.Var, _Call]) -> list[_Call]:
+        """The call, the only one that reads its result, the only one that reads that one's.."""
+        chain = [call]
+        while len(chain) < self._longest and (reader := readers.get(chain[-1].binding.var)):
+            chain.append(reader)
+        return chain
+
+    def _take(self, chain: Sequence[_Call]) -> bool:
+        """Make calls a group, if the plan says so and they can be one."""
+        members = tuple(call.member for call in chain)
+        bands = self._planned.get(tuple((each.workload, each.config) for each in members))
+        if bands is None:
+            return False
+        name, reason = self._function(chain, members, bands)
         if name is None:
-            _LOG.debug("left apart: more than one loop nest computes %s", block.conv)
-            return
-        rest = [arg for at, arg in enumerate(last.args) if at != reads]
-        args = [name, relax.Tuple([*first.args, *rest])]
-        call = relax.Call(OP, args, None, last.binding.value.ty_args)
-        self.groups.append(_Group(first.binding, last.binding, call))
+            _LOG.debug("left apart: %s", reason)
+            return False
+        reads = _reads_of(chain)
+        args = [
+            arg
+            for call, own in zip(chain, reads, strict=True)
+            for at, arg in enumerate(call.args)
+            if at != own
+        ]
+        last = chain[-1].binding
+        call = relax.Call(OP, [name, relax.Tuple(args)], None, last.value.ty_args)
+        self.groups.append(_Group(tuple(each.binding for each in chain[:-1]), last, call))
+        return True
+
+    def _function(
+        self, chain: Sequence[_Call], members: tuple[Member, ...], bands: Bands
+    ) -> tuple[GlobalVar | None, str]:
+        """The group's function; without one, why there is none."""
+        last = members[-1].workload
+        reason = misfit(members)
+        if reason is None and not is_band(members, bands):
+            reason = f"{bands.rows} rows in runs of {bands.run} are no bands of {last}"
+        if reason is not None:
+            return None, reason
+        reads = _reads_of(chain)
+        for (_, own), (member, _) in zip(pairwise(reads), pairwise(members), strict=True):
+            if own is None:
+                return None, f"{member.workload} is an operand of the epilogue"
+        key = tuple((call.name, own) for call, own in zip(chain, reads, strict=True))
+        if key not in self._functions:
+            layers = [Layer(call.func, own) for call, own in zip(chain, reads, strict=True)]
+            func = fused_function(FusedBlock(members, bands), layers, self._cpu)
+            self._functions[key] = None if func is None else self.builder.add_func(func, NAME)
+        return self._functions[key], f"more than one loop nest computes a layer before {last}"
+
+
+def _reads_of(chain: Sequence[_Call]) -> tuple[int | None, ...]:
+    """Where each call reads the one before; ``None`` for the first one, and where none does."""
+    pairs = pairwise(chain)
+    return (None, *(reader.reads_as_data(call.binding.var) for call, reader in pairs))
 
 
 def _member_of(func: tirx.PrimFunc) -> Member | None:
@@ -187,7 +225,7 @@ def _member_of(func: tirx.PrimFunc) -> Member | None:
 
 def _rewrite(scope: Scope, groups: Sequence[_Group]) -> None:
     calls = {group.last.var: group.call for group in groups}
-    gone = {group.first.var for group in groups}
+    gone = {binding.var for group in groups for binding in group.gone}
     for binding in scope.region.bindings:
         if binding.var not in gone:
             scope.bind(binding.var, calls.get(binding.var, binding.value))

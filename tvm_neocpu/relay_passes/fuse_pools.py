@@ -15,7 +15,7 @@ from tvm.ir import GlobalVar
 from tvm.s_tir import Schedule, ScheduleError
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import GroupRows
+from tvm_neocpu.core.layer_group import GroupBands
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
@@ -47,7 +47,7 @@ class FusePools:
 
     name: ClassVar[str] = "fuse-pools"
     cpu: Cpu
-    groups: GroupRows
+    groups: GroupBands
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         if not any(len(members) == 1 for members in self.groups):
@@ -67,11 +67,11 @@ class _Search:
     ``calls`` has the new call of each pool's variable; ``gone`` the convolutions' variables.
     """
 
-    def __init__(self, mod: tvm.IRModule, rows: GroupRows, cpu: Cpu) -> None:
+    def __init__(self, mod: tvm.IRModule, planned: GroupBands, cpu: Cpu) -> None:
         self.calls: dict[relax.Var, relax.Call] = {}
         self.gone: set[relax.Var] = set()
         self.builder = relax.BlockBuilder(mod)
-        self._mod, self._rows, self._cpu = mod, rows, cpu
+        self._mod, self._planned, self._cpu = mod, planned, cpu
         self._functions: dict[tuple[str, str, int], GlobalVar | None] = {}
 
     def visit(self, region: Region) -> None:
@@ -84,7 +84,9 @@ class _Search:
             layer = _layer_of(self._mod[str(value.args[0].name_hint)])
             if layer is None:
                 self._visit_reader(binding, planned)
-            elif ((layer.workload, layer.config),) in self._rows and region.uses[binding.var] == 1:
+                continue
+            is_planned = ((layer.workload, layer.config),) in self._planned
+            if is_planned and region.uses[binding.var] == 1:
                 planned[binding.var] = value, layer
 
     def _visit_reader(
@@ -116,10 +118,10 @@ class _Search:
         if pool is None:
             return None
         groups = bands_of(layer, pool.window, pool.height, self._cpu)
-        rows = self._rows[((layer.workload, layer.config),)]
-        if not groups or rows > pool.height:
+        bands = self._planned[((layer.workload, layer.config),)]
+        if not groups or bands.rows > pool.height or bands.run != 1:
             return None
-        group = replace(groups[0], rows=rows)
+        group = replace(groups[0], rows=bands.rows)
         func = pooled_function(group, self._mod[conv], pool, self._cpu)
         return None if func is None else self.builder.add_func(func, NAME)
 

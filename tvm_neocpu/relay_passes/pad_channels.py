@@ -20,7 +20,8 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.types import FP32
 from tvm_neocpu.relay_passes.ir.constants import constant_of
 from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
@@ -31,12 +32,15 @@ from tvm_neocpu.relay_passes.layouts.table import flow_of
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
 from tvm_neocpu.relay_passes.widen_groups import block_diagonal, groups_to_merge
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.space import out_blocks
+from tvm_neocpu.topi.conv2d_direct.space import MAX_VECTORS, out_blocks
+from tvm_neocpu.topi.cost.roofline import tile_step_cycles
 
 # These turn a zero into an infinity, and a zero weight times infinity is NaN.
 UNSAFE = frozenset(f"relax.{name}" for name in ("divide", "log", "power", "rsqrt"))
 # Up to this ratio of padded to real channels the zeros are few.
 FEW_ZEROS = 1.15
+# What tiles of several vectors must gain over those of one, beside the zeros that they cost.
+WIDER_GAIN = 1.02
 
 
 @dataclass(frozen=True)
@@ -67,8 +71,38 @@ def padded_channels(channels: int, lanes: int) -> int:
     return padded if channels > lanes and pays else channels
 
 
+def wider_tiles(channels: int, cpu: Cpu, unit: VectorUnit) -> int:
+    """The channels with one dead vector behind them, if that lets tiles of several vectors pay.
+
+    125 vectors (1000 channels, 8 lanes) divide into tiles of one, which wait for their loads where
+    registers are few; 126 into tiles of two. The zeros are computed here and read by the next
+    layer. Zen 3: one vector takes 1.09 times as long.
+    """
+    vectors, rest = divmod(channels, unit.lanes)
+    if rest or vectors < 2 or any(vectors % count == 0 for count in range(2, MAX_VECTORS + 1)):
+        return channels
+    wider = channels + unit.lanes * (vectors % 2)
+    single, *several = (_cycles_of_tile(count, cpu, unit) for count in range(1, MAX_VECTORS + 1))
+    pays = single >= WIDER_GAIN * min(several) * (wider / channels) ** 2
+    return wider if pays else channels
+
+
+def _cycles_of_tile(vectors: int, cpu: Cpu, unit: VectorUnit) -> float:
+    """Cycles that a step of the best register tile takes for a pixel and a vector."""
+    return min(
+        tile_step_cycles(pixels, vectors, cpu, unit) / (pixels * vectors)
+        for pixels in range(1, unit.max_pixels + 1)
+        if unit.holds_tile(pixels, vectors)
+    )
+
+
 def _padded(conv: ConvWorkload, cpu: Cpu) -> int:
-    return padded_channels(conv.out_channels, cpu.lanes(conv.types.accumulator))
+    unit = cpu.unit(conv.types.accumulator)
+    padded = padded_channels(conv.out_channels, unit.lanes)
+    pixels = conv.batch * conv.out_height * conv.out_width
+    if conv.kernel != (1, 1) or conv.types != FP32 or pixels < unit.max_pixels:
+        return padded
+    return wider_tiles(padded, cpu, unit)
 
 
 def _fills_tiles(conv: ConvWorkload, width: int, cpu: Cpu) -> bool:

@@ -1,4 +1,4 @@
-"""Weights of layers that wait for memory are stored in half precision, where a module asks for it.
+"""Weights are stored in half precision where that makes a layer faster and a module asks for it.
 
 y = matmul(x, w: float32)    ->    y = matmul(x, w: float16, out_dtype="float32")
 """
@@ -27,7 +27,8 @@ from tvm_neocpu.topi.cost.ranking import best_per_layout
 
 # A layer is worth its rounding error if it takes at most this share of its time in fp32.
 GAIN = 0.95
-# Smaller weights take so little of a network's time that no error is worth it.
+# Smaller weights take so little of a network's time that no error is worth it, unless the layer is
+# multiplied in half precision.
 MIN_BYTES = 128 * 1024
 # Weights that are rounded at once: VGG-16's largest layer has 411 MB.
 AT_ONCE = 1 << 20
@@ -35,10 +36,11 @@ AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class StoreHalfWeights:
-    """A layer keeps its arithmetic in fp32; its kernel widens weights as it loads them.
+    """A layer's kernel widens weights as it loads them, or multiplies in bf16 where the CPU can.
 
-    Which layers gain is the cost model's word: those whose time is their weights' way from memory.
-    Each is looked at alone: the layouts of its neighbours do not count.
+    Which layers gain is the cost model's word: those whose time is their weights' way from memory,
+    and those that an instruction for bf16 makes faster. Each is looked at alone: the layouts of its
+    neighbours do not count.
 
     Needs: no pass after it reads or changes weights. Leaves: layers whose weights leave the type's
     range, or CPUs without instructions to widen them.
@@ -66,7 +68,10 @@ class StoreHalfWeights:
 
 def gains(layer: Workload, types: Types, cpu: Cpu) -> bool:
     """Whether a layer of fp32 is faster with weights of these types, by prediction."""
-    if layer.types != FP32 or layer.weight_bytes < MIN_BYTES:
+    if layer.types != FP32:
+        return False
+    multiplies = cpu.multiply_adds_per_cycle(types) > cpu.multiply_adds_per_cycle(FP32)
+    if layer.weight_bytes < MIN_BYTES and not multiplies:
         return False
     narrow: Workload = replace(layer, types=types)  # type: ignore[type-var]
     before, after = (best_per_layout(each, cpu) for each in (layer, narrow))

@@ -12,6 +12,7 @@ from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.operator import BATCH_MATMUL, BATCH_MATMUL_PACK
 from tvm_neocpu.topi.conv2d.operator import CONV2D
+from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.conv2d_depthwise.implementation import DEPTHWISE
 from tvm_neocpu.topi.conv2d_depthwise_rows.implementation import DEPTHWISE_ROWS
 from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
@@ -32,7 +33,10 @@ BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
     (BATCH_MATMUL, (BATCH_MATMUL_PACK,)),
     (
         CONV2D,
-        (DIRECT, DEPTHWISE, DEPTHWISE_ROWS, WINOGRAD, IM2COL, INTEGER, SPLIT, INTEGER_WINOGRAD),
+        (
+            *(DIRECT, DEPTHWISE, DEPTHWISE_ROWS, WINOGRAD, IM2COL),
+            *(INTEGER, SPLIT, INTEGER_WINOGRAD, BF16_DIRECT),
+        ),
     ),
     (DEFORM_CONV2D, (SAMPLED_COLUMNS,)),
     (DENSE, (DENSE_PACK, DENSE_GEMM, DENSE_INTEGER)),

@@ -1,24 +1,28 @@
 """Layers of a network that one function may compute, priced by the cost model.
 
-Today these are a depthwise layer and the 1x1 layer that alone reads it, and a layer with the pool
-behind it (:mod:`.pool_candidates`).
+Today these are depthwise layers with the 1x1 layers around them (`topi/fused_block`), and a layer
+with the pool behind it (:mod:`.pool_candidates`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import product
+from dataclasses import dataclass, replace
 
-from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.candidate import Candidate, layouts_of
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode, LayerGroup
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.fused_block.cost import best_block, saved_share
+from tvm_neocpu.topi.fused_block.cost import (
+    apart_seconds,
+    best_block,
+    predict_seconds,
+    saved_share,
+)
 from tvm_neocpu.topi.fused_block.geometry import Member
 from tvm_neocpu.tuning.pool_candidates import planned_pool_groups, pool_groups_of
 
@@ -26,23 +30,50 @@ from tvm_neocpu.tuning.pool_candidates import planned_pool_groups, pool_groups_o
 # group saves is a few per cent.
 HOPELESS = 1.5
 
-Pair = tuple[GraphNode, GraphNode]
+Layers = tuple[GraphNode, ...]
+Schemes = Sequence[Sequence[Candidate]]
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """A depthwise layer with the 1x1 layers around it; ``deep`` is its place among ``nodes``."""
+
+    nodes: Layers
+    deep: int
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return tuple(node.id for node in self.nodes)
+
+    @property
+    def workloads(self) -> tuple[ConvWorkload, ...]:
+        return tuple(node.workload for node in self.nodes)  # type: ignore[misc]
+
+    @property
+    def parts(self) -> tuple[range, ...]:
+        """Which layers may be a group: two neighbours, or all."""
+        count = len(self.nodes)
+        pairs = tuple(range(at, at + 2) for at in range(count - 1))
+        return pairs if count == 2 else (*pairs, range(count))
 
 
 def groups_of(
     graph: ConvGraph, candidates: Mapping[Workload, Sequence[Candidate]], cpu: Cpu
 ) -> tuple[GroupNode, ...]:
     """The groups for the layout problem, under those schemes with which they gain."""
-    known: dict[tuple[Workload, Workload], tuple[GroupCandidate, ...]] = {}
+    known: dict[tuple[Workload, ...], tuple[GroupCandidate, ...]] = {}
     found = []
-    for first, last in _pairs(graph):
-        assert first.workload is not None and last.workload is not None
-        workloads = first.workload, last.workload
+    for chain in _chains(graph):
+        workloads = chain.workloads
         if workloads not in known:
-            schemes = candidates[first.workload], candidates[last.workload]
-            known[workloads] = tuple(_candidates(workloads, schemes, cpu))
+            schemes = [_quick(candidates[workload]) for workload in workloads]
+            known[workloads] = tuple(
+                offered
+                for part in chain.parts
+                for offered in _candidates(chain, part, schemes, cpu)
+            )
         if known[workloads]:
-            found.append(GroupNode((first.id, last.id), known[workloads]))
+            found.append(GroupNode(chain.members, known[workloads]))
     taken = {member for group in found for member in group.members}
     return (*found, *pool_groups_of(graph, candidates, cpu, taken))
 
@@ -52,28 +83,57 @@ def with_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
     if plan.groups is not None:
         return plan
     groups = []
-    for pair in _pairs(graph):
-        configs = [plan.configs.get(node.id) for node in pair]
-        members = [Member(n.workload, c) for n, c in zip(pair, configs, strict=True)]  # type: ignore[arg-type]
-        block = None if None in configs else best_block(members[0], members[1], cpu)
-        if block is not None:
-            groups.append(LayerGroup((pair[0].id, pair[1].id), block.rows))
+    for chain in _chains(graph):
+        configs = [plan.configs.get(node.id) for node in chain.nodes]
+        best: tuple[float, LayerGroup] | None = None
+        for part in chain.parts:
+            if any(configs[at] is None for at in part):
+                continue
+            block = best_block([Member(chain.workloads[at], configs[at]) for at in part], cpu)
+            if block is None:
+                continue
+            gain = apart_seconds(block, cpu) - predict_seconds(block, cpu)
+            if best is None or gain > best[0]:
+                best = gain, LayerGroup(tuple(chain.members[at] for at in part), *block.bands)
+        groups += [] if best is None else [best[1]]
     taken = {member for group in groups for member in group.members}
     pools = planned_pool_groups(graph, plan.configs, cpu, taken)
     return replace(plan, groups=(*groups, *pools))
 
 
-def _candidates(
-    workloads: tuple[Workload, Workload],
-    schemes: tuple[Sequence[Candidate], Sequence[Candidate]],
-    cpu: Cpu,
-) -> Iterator[GroupCandidate]:
-    for first, last in product(*map(_quick, schemes)):
-        members = [Member(w, c.config) for w, c in zip(workloads, (first, last), strict=True)]  # type: ignore[arg-type]
-        block = best_block(members[0], members[1], cpu)
-        if block is not None:
-            gain = saved_share(block, cpu) * (first.seconds + last.seconds)
-            yield GroupCandidate((first.config, last.config), block.rows, gain)
+def with_doubtful_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
+    """The plan with groups too that only a measurement can prove faster: the tuner tries them."""
+    groups = plan.groups or ()
+    taken = {member for group in groups for member in group.members}
+    pools = planned_pool_groups(graph, plan.configs, cpu, taken, doubtful=True)
+    return replace(plan, groups=(*groups, *pools))
+
+
+def _candidates(chain: _Chain, part: range, schemes: Schemes, cpu: Cpu) -> Iterator[GroupCandidate]:
+    """What some layers of a chain gain, under those schemes that fit each other."""
+    workloads = [chain.workloads[at] for at in part]
+    for chosen in _fitting([schemes[at] for at in part]):
+        members = [Member(w, c.config) for w, c in zip(workloads, chosen, strict=True)]
+        block = best_block(members, cpu)
+        if block is None:
+            continue
+        gain = saved_share(block, cpu) * sum(candidate.seconds for candidate in chosen)
+        configs = dict(zip(part, (candidate.config for candidate in chosen), strict=True))
+        everywhere = tuple(configs.get(at) for at in range(len(chain.nodes)))
+        yield GroupCandidate(everywhere, block.bands.rows, gain, block.bands.run)
+
+
+def _fitting(schemes: Schemes) -> list[tuple[Candidate, ...]]:
+    """The schemes of layers in a row, each of which reads the layout that the one before writes."""
+    rows: list[tuple[Candidate, ...]] = [(candidate,) for candidate in schemes[0]]
+    for column in schemes[1:]:
+        rows = [
+            (*row, candidate)
+            for row in rows
+            for candidate in column
+            if layouts_of(row[-1].config)[1] == layouts_of(candidate.config)[0]
+        ]
+    return rows
 
 
 def _quick(schemes: Sequence[Candidate]) -> list[Candidate]:
@@ -81,12 +141,34 @@ def _quick(schemes: Sequence[Candidate]) -> list[Candidate]:
     return [scheme for scheme in schemes if scheme.seconds <= limit]
 
 
-def _pairs(graph: ConvGraph) -> Iterator[Pair]:
-    """Every depthwise layer with the 1x1 layer behind it, where nothing else reads what it writes.
+def _chains(graph: ConvGraph) -> Iterator[_Chain]:
+    """Every depthwise layer with the 1x1 layers around it, whose tensors nothing else reads.
 
-    A product of the layer with itself, such as HardSwish makes, may stand between them. Whether
-    something else does that is no epilogue, lowering alone sees.
+    A product of a layer with itself, such as HardSwish makes, may stand between two. Whether
+    something else does that is no epilogue, lowering alone sees. No layer is in two chains.
     """
+    before = {last.id: first for first, last in _pairs(graph)}
+    behind = {first.id: last for first, last in _pairs(graph)}
+    taken: set[str] = set()
+    for deep in graph.convs:
+        if not (isinstance(deep.workload, ConvWorkload) and deep.workload.is_depthwise):
+            continue
+        around = (before.get(deep.id), deep, behind.get(deep.id))
+        nodes = tuple(
+            node for node in around if node is not None and (node is deep or _is_flat(node))
+        )
+        nodes = tuple(node for node in nodes if node.id not in taken)
+        if len(nodes) > 1:
+            taken |= {node.id for node in nodes}
+            yield _Chain(nodes, nodes.index(deep))
+
+
+def _is_flat(node: GraphNode) -> bool:
+    return isinstance(node.workload, ConvWorkload) and node.workload.is_pointwise
+
+
+def _pairs(graph: ConvGraph) -> Iterator[tuple[GraphNode, GraphNode]]:
+    """Every convolution with the one that alone reads what it writes, as it writes it."""
     into: dict[str, list[str]] = defaultdict(list)
     readers: dict[str, list[str]] = defaultdict(list)
     for edge in graph.edges:
@@ -100,9 +182,8 @@ def _pairs(graph: ConvGraph) -> Iterator[Pair]:
         before, after = first.workload, last.workload
         if not (isinstance(before, ConvWorkload) and isinstance(after, ConvWorkload)):
             continue
-        fits = before.is_depthwise and after.is_pointwise and before.out_shape == after.in_shape
         alone = all({*readers[id]} <= {*between, last.id} for id in (first.id, *between))
-        if fits and alone:
+        if before.out_shape == after.in_shape and alone:
             yield first, last
 
 

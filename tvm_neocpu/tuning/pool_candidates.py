@@ -26,9 +26,10 @@ def pool_groups_of(
     cpu: Cpu,
     others: Collection[str],
 ) -> Iterator[GroupNode]:
-    """The groups for the layout problem, under those schemes with which they gain.
+    """The groups for the layout problem, under those schemes with which they may gain.
 
-    ``others``: nodes that are members of other groups already.
+    Those within the model's error cost time there: the search does not take them, but a tuned plan
+    may have them. ``others``: nodes that are members of other groups already.
     """
     for node, pool in _pooled(graph):
         assert isinstance(node.workload, ConvWorkload)
@@ -38,16 +39,24 @@ def pool_groups_of(
 
 
 def planned_pool_groups(
-    graph: ConvGraph, configs: Mapping[str, Config], cpu: Cpu, others: Collection[str]
+    graph: ConvGraph,
+    configs: Mapping[str, Config],
+    cpu: Cpu,
+    others: Collection[str],
+    doubtful: bool = False,
 ) -> Iterator[LayerGroup]:
-    """The groups that the cost model finds faster under a plan's configs."""
+    """The groups that the cost model finds faster under a plan's configs.
+
+    With ``doubtful``, to be measured, those too whose gain lies within the model's error.
+    """
     for node, pool in _pooled(graph):
         config = configs.get(node.id)
         if config is None or node.id in others:
             continue
         assert isinstance(node.workload, ConvWorkload)
-        group = best_group(Member(node.workload, config), pool, cpu)
-        if group is not None:
+        layer = Member(node.workload, config)
+        group = best_group(layer, pool, cpu)
+        if group is not None and (doubtful or saved_share(layer, group, pool, cpu) > 0):
             yield LayerGroup((node.id,), group.rows)
 
 

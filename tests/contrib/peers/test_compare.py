@@ -113,3 +113,11 @@ def test_what_is_tiny_is_compared_as_if_something_larger_were_in_it() -> None:
     assert largest_error(found, reference, SMALLEST_SCALE) <= TOLERANCE
     assert largest_error([np.array([2.01e-4])], [np.array([2e-4])], SMALLEST_SCALE) > TOLERANCE
     assert largest_error([np.array([2.0])], [np.array([1.0])], SMALLEST_SCALE) == 1
+
+
+def test_engines_are_compared_turn_by_turn_where_the_machine_drifts() -> None:
+    slower = [(1.0 + turn) for turn in range(6) for _ in range(5)]  # six bursts of five runs
+    ours = Timing(tuple(0.9 * seconds for seconds in slower), 0.0)
+    ratio = ours.over(Timing(tuple(slower), 0.0))
+    assert ratio.value == pytest.approx(0.9)
+    assert ratio.is_below_one

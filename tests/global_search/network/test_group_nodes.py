@@ -131,3 +131,27 @@ def test_no_choice_of_schemes_and_groups_is_cheaper(
     plan = choose_layouts(GRAPH, schemes(costs), price, groups=groups)
     assert plan.seconds == pytest.approx(best)
     assert plan.optimal
+
+
+def part(members: str, block: int, gain: float, run: int = 1) -> GroupCandidate:
+    """Some of the layers "abc" as a group, in that block."""
+    configs = tuple(config(block) if name in members else None for name in NAMES)
+    return GroupCandidate(configs, 2, gain, run)
+
+
+def test_chains_that_overlap_are_chosen_once() -> None:
+    """A layer that is outside of the group takes any scheme."""
+    chains = GroupNode(("a", "b", "c"), (part("ab", 4, 4.0), part("bc", 8, 4.5, run=3)))
+    cheap = schemes([[5, 5, 1], [5, 5, 5], [5, 5, 5]])
+    found = build_layout_graph(GRAPH, cheap, price, groups=[chains])
+    solution = solve(found.problem)
+    plan = plan_of(found, solution)
+    assert plan.groups == (LayerGroup(("b", "c"), 2, 3),)
+    assert [plan.configs[name].oc_bn for name in NAMES] == [16, 8, 8]  # type: ignore[attr-defined]
+    assert plan.seconds == 1 + 3 + 10 - 4.5
+    again = solution_of(found, plan, solution)
+    assert again is not None and again.choice == solution.choice
+    other = replace(plan, groups=(LayerGroup(("b", "c"), 2, 1),))
+    assert solution_of(found, other, solution) is None
+    apart = solution_of(found, replace(plan, groups=()), solution)
+    assert apart is not None and apart.cost == solution.cost + 4.5

@@ -61,6 +61,11 @@ CASES: dict[str, tuple[Build, list[tuple[int, ...]]]] = {
         pool(AVERAGE, "NCHW16c", padding=[1, 1, 0, 1], count_include_pad=True),
         [BLOCKED],
     ),
+    "average pool of wide blocks": (
+        pool(AVERAGE, "NCHW48c", padding=[1, 1, 1, 1]),
+        [(1, 2, 13, 11, 48)],
+    ),
+    "max pool of wide blocks": (pool(MAX, "NCHW40c", strides=[2, 2]), [(1, 2, 13, 11, 40)]),
     "adaptive pool": (lambda x: op.nn.adaptive_avg_pool2d(x, [4, 3]), [PLAIN]),
     "global pool": (lambda x: op.mean(x, axis=[2, 3], keepdims=True), [PLAIN]),
     "global pool, blocked": (lambda x: op.mean(x, axis=[2, 3], keepdims=True), [BLOCKED]),
@@ -238,6 +243,17 @@ def test_vectors_are_those_of_the_type() -> None:
     assert copied(512, 64, SKYLAKE, "float64") == "parallel 1024, vector 32"
     assert copied(512, 32, SKYLAKE, "float64") == "parallel 512, vector 32"
     assert copied(512, 128, SKYLAKE, "float16") == "parallel 512, vector 128"
+
+
+@pytest.mark.parametrize(
+    ("channels", "cpu", "lanes"),
+    [(48, HASWELL, 8), (40, HASWELL, 8), (64, HASWELL, 32), (96, SKYLAKE, 16)],
+)
+def test_pools_of_wide_blocks_hold_whole_vectors(channels: int, cpu: Cpu, lanes: int) -> None:
+    """Blocks of 48 channels ran element by element on AVX2: 1600 us instead of 220."""
+    build = pool(AVERAGE, f"NCHW{channels}c", padding=[1, 1, 1, 1])
+    text = ScheduleFunctions(cpu)(fused(build, (1, 4, 17, 17, channels))).script()
+    assert f"T.vectorized(T.int64({lanes}))" in text
 
 
 @pytest.mark.parametrize(("cpu", "lanes"), [(SKYLAKE, 16), (HASWELL, 8), (CORTEX, 4)])

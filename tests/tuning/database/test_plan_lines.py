@@ -49,8 +49,9 @@ def test_a_plan_reads_as_it_was_written(tmp_path, graph, plan) -> None:
 def test_groups_have_lines_and_an_empty_tuple_is_a_decision(tmp_path, graph, plan) -> None:
     log = TuningLog(tmp_path / "x.log")
     grouped = replace(plan, groups=(LayerGroup(("a", "b"), 14),))
+    ring = replace(plan, groups=(LayerGroup(("a", "b"), 2, 7),))
     with_pool = replace(plan, groups=(LayerGroup(("a",), 56),))
-    for each in (grouped, with_pool, replace(plan, groups=()), plan):
+    for each in (grouped, ring, with_pool, replace(plan, groups=()), plan):
         log.append_plan(each, graph, "znver4", 2)
         assert list(log.load().plans.values()) == [each]
     with pytest.raises(PlanError, match="without a config"):
@@ -58,7 +59,15 @@ def test_groups_have_lines_and_an_empty_tuple_is_a_decision(tmp_path, graph, pla
 
 
 @pytest.mark.parametrize(
-    "broken", [{"group": "ab"}, {"group": ["a"]}, {"group": ["a", 1]}, {"rows": 0}, {"rows": "7"}]
+    "broken",
+    [
+        {"group": "ab"},
+        {"group": ["a"]},
+        {"group": ["a", 1]},
+        {"rows": 0},
+        {"rows": "7"},
+        {"run": 0},
+    ],
 )
 def test_a_malformed_group_is_named_and_its_plan_ignored(tmp_path, graph, plan, broken) -> None:
     path = tmp_path / "x.log"

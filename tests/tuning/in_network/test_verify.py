@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.layer_group import LayerGroup
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.in_network.ratios import Ratio
-from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, is_clear
+from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, find_wrong_groups, is_clear
 
 WORKLOADS = [ConvWorkload(1, 8 * n, 14, 14, 64, (1, 1)) for n in range(1, 8)]
 NODES = tuple(
@@ -63,3 +66,24 @@ def test_wrong_is_never_faster() -> None:
     assert not Proof(fast, 0.1, 1.0, 0.8).faster
     assert not Proof(fast, float("inf"), 1.0, 0.8).faster
     assert not Proof(Ratio(-0.01, 0.01), 0.0, 1.0, 0.99).faster
+
+
+GROUPS = tuple(LayerGroup((str(n), str(n + 1)), 2) for n in (0, 2, 4))
+
+
+@pytest.mark.parametrize("culprit", GROUPS)
+def test_the_wrong_group_is_found(culprit: LayerGroup) -> None:
+    """Its layers are right one by one."""
+
+    def compute(built: Plan) -> list[np.ndarray]:
+        return [np.ones(4) + (culprit in (built.groups or ()))]
+
+    wrong = replace(plan({1, 2}), groups=GROUPS)
+    assert find_wrong_groups(compute, plan(set()), wrong) == (culprit,)
+
+
+def test_no_group_is_blamed_where_a_layer_is_wrong() -> None:
+    network = FakeNetwork(2)
+    wrong = replace(plan({1, 2}), groups=GROUPS)
+    assert find_wrong_groups(network, plan(set()), wrong) == ()
+    assert find_wrong(network, GRAPH, plan(set()), wrong) == [(WORKLOADS[2], NEW)]

@@ -95,6 +95,7 @@ def _group(row: GroupRow) -> dict[str, Any]:
     return {
         "nodes": [node.id for node in row.members],
         "rows": row.rows,
+        "run": row.run,
         "gain_seconds": row.gain,
         "if_apart_seconds": _finite(row.if_apart),
     }

@@ -107,7 +107,7 @@ def group_rows(found: Explanation) -> list[list[str]]:
     return [
         [
             " -> ".join(map(name, row.members)) + (" -> pool" if len(row.members) == 1 else ""),
-            str(row.rows),
+            words.bands(row.rows, row.run),
             words.GUESSED + words.ms(row.gain),
             words.extra_ms(row.if_apart, found.seconds),
         ]

@@ -116,3 +116,8 @@ def greedy_share(explanation: Explanation) -> str:
         return UNKNOWN
     share = explanation.greedy_seconds / explanation.seconds - 1
     return f"{round(share, 4) + 0.0:+.2%}"
+
+
+def bands(rows: int, run: int) -> str:
+    """Rows of a band, and how many bands follow each other on one core where they share rows."""
+    return str(rows) if run == 1 else f"{rows}, runs of {run}"

@@ -11,6 +11,7 @@ from statistics import median
 from tvm_neocpu.contrib.peers.quantised import Expected
 from tvm_neocpu.contrib.peers.runner import Runner
 from tvm_neocpu.core.largest_error import largest_error
+from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 
 # Timed runs in a turn.
 BURST = 5
@@ -42,6 +43,19 @@ class Timing:
     @property
     def median(self) -> float:
         return median(self.seconds)
+
+    def over(self, other: Timing) -> Ratio:
+        """The time of this engine over that of another one of the same comparison, turn by turn.
+
+        Medians of all runs say less where the machine's speed drifts: the engines of one turn share
+        it.
+        """
+        return paired(self._turns, other._turns)
+
+    @property
+    def _turns(self) -> list[float]:
+        bursts = range(0, len(self.seconds), BURST)
+        return [median(self.seconds[first : first + BURST]) for first in bursts]
 
     @property
     def differs(self) -> bool:

@@ -87,7 +87,7 @@ def solution_of(
         i: np.array([_follows(option, node, plan) for option in layout_graph.options[i]])
         for i, node in enumerate(layout_graph.graph.nodes)
     }
-    planned = {group.members: group.rows for group in plan.groups or ()}
+    planned = {group.members: group.bands for group in plan.groups or ()}
     for number, group in enumerate(layout_graph.groups, layout_graph.first_group):
         if plan.groups is not None:
             keep[number] = np.array(planned_choice(group, planned))

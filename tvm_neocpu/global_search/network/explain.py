@@ -83,6 +83,8 @@ class TransformRow:
 class GroupRow:
     """Layers that one function computes, bands of ``rows`` output rows at a time.
 
+    ``run`` bands keep the rows that they share; 1: each band computes its halo.
+
     ``gain`` is what this saves of their seconds. ``if_apart`` is the time of the best network
     without the group, in seconds; None if time did not suffice.
     """
@@ -91,6 +93,7 @@ class GroupRow:
     rows: int
     gain: float
     if_apart: float | None
+    run: int = 1
 
 
 @dataclass(frozen=True)
@@ -237,10 +240,11 @@ def _groups(
         candidate = group.candidates[taken - 1]
         apart = np.arange(len(group.candidates) + 1) == APART
         yield GroupRow(
-            tuple(by_id[member] for member in group.members),
+            tuple(by_id[member] for member in candidate.members_of(group.members)),
             candidate.rows,
             candidate.gain,
             prices.min_among({number: apart}, deadline),
+            candidate.run,
         )
 
 

@@ -1,7 +1,8 @@
 """Groups of layers in the layout problem: a node for each, beside the nodes of its members.
 
 Candidate 0 of a group's node is "apart", which costs nothing. Each other one costs minus what it
-gains, and goes with just one config of each member:
+gains, and goes with just one config of each member. Chains that overlap are candidates of one node,
+so that a layer is in one group at most: a member that a candidate leaves out takes any config.
 
     depthwise -- [group] -- 1x1         group: apart | 24c, 2 rows | 16c, 7 rows | ..
         \\--------------------/          an edge forbids "24c, 2 rows" where a member takes 16c
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.core.layer_group import GroupNode, LayerGroup
+from tvm_neocpu.core.layer_group import Bands, GroupNode, LayerGroup
 from tvm_neocpu.global_search.problem.layout_problem import Costs
 
 APART = 0
@@ -32,7 +33,7 @@ def member_costs(
     for place, member in enumerate(node.members):
         wanted = [candidate.configs[place] for candidate in node.candidates]
         rows = [
-            [0.0, *(0.0 if config == want else np.inf for want in wanted)]
+            [0.0, *(0.0 if want in (None, config) else np.inf for want in wanted)]
             for config in configs[member]
         ]
         yield member, np.array(rows)
@@ -41,16 +42,22 @@ def member_costs(
 def chosen_groups(groups: Sequence[GroupNode], choice: Sequence[int]) -> tuple[LayerGroup, ...]:
     """The groups that a choice for their nodes means."""
     return tuple(
-        LayerGroup(node.members, node.candidates[taken - 1].rows)
+        LayerGroup(found.members_of(node.members), found.rows, found.run)
         for node, taken in zip(groups, choice, strict=True)
         if taken != APART
+        for found in [node.candidates[taken - 1]]
     )
 
 
-def planned_choice(node: GroupNode, planned: Mapping[tuple[str, ...], int]) -> list[bool]:
-    """Which candidates of a group's node a plan follows: ``planned`` are its rows by members.
+def planned_choice(node: GroupNode, planned: Mapping[tuple[str, ...], Bands]) -> list[bool]:
+    """Which candidates of a group's node a plan follows: ``planned`` are its bands by members.
 
-    The configs of the members say which of several candidates of the same rows it is.
+    The configs of the members say which of several candidates of the same bands it is. A group of
+    the plan whose members are all of this node and that is none of its candidates leaves nothing.
     """
-    rows = planned.get(node.members)
-    return [rows is None, *(candidate.rows == rows for candidate in node.candidates)]
+    own = [members for members in planned if set(members) <= set(node.members)]
+    follows = [
+        planned.get(candidate.members_of(node.members)) == Bands(candidate.rows, candidate.run)
+        for candidate in node.candidates
+    ]
+    return [not own, *follows]

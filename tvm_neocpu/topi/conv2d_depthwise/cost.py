@@ -7,7 +7,9 @@ from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry, is_integer
 from tvm_neocpu.topi.cost.roofline import (
+    ALONE,
     PANEL_SHARE,
+    Near,
     Traffic,
     Work,
     resident_in_l3,
@@ -24,21 +26,23 @@ CROWDED_16_CYCLES = 1.05
 WIDENED = 1.5
 
 
-def predict_seconds(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float:
+def predict_seconds(
+    conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu, near: Near = ALONE
+) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
     geometry = DepthwiseGeometry(conv, config)
     cycles = geometry.tile_count * _tile_cycles(conv, config, cpu)
     in_bytes, out_bytes = conv.in_bytes, conv.out_bytes
     from_l2 = float(in_bytes + out_bytes)
     # What the layer before wrote is still in L2 where it fits.
-    from_l3 = from_l2 if from_l2 > PANEL_SHARE * cpu.l2 * cpu.cores else 0.0
+    maps = float(in_bytes * (not near.reads) + out_bytes * (not near.writes))
+    from_l3 = maps if maps > PANEL_SHARE * cpu.l2 * cpu.cores else 0.0
     if geometry.is_copied:
         copied = float(geometry.chunk_bytes * geometry.chunks)
         # Repeated channels are gathered one by one.
         cycles += 1.5 * copied / item_bytes(conv.types.data)
         from_l2 += copied if geometry.chunk_bytes > cpu.l1 / 2 else 0.0
         from_l3 += 2 * copied if geometry.chunk_bytes > PANEL_SHARE * cpu.l2 else 0.0
-    maps = float(in_bytes + out_bytes)
     from_dram = 0.0 if resident_in_l3(maps, cpu) else maps
     return seconds(Work(cycles, geometry.chunks, Traffic(from_l2, from_l3, from_dram)), cpu)
 

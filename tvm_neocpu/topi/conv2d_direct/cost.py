@@ -10,8 +10,10 @@ from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.cost.roofline import (
+    ALONE,
     L2_SHARE,
     PANEL_SHARE,
+    Near,
     Supply,
     Traffic,
     is_written_out,
@@ -36,9 +38,9 @@ NEST_CYCLES = 2.0
 STORE_CYCLES = 1.0
 
 
-def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu) -> float:
+def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu, near: Near = ALONE) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
-    return seconds_of(DirectGeometry(conv, config), cpu)
+    return seconds_of(DirectGeometry(conv, config), cpu, near)
 
 
 def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[ConvConfig], float]:
@@ -57,16 +59,16 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[ConvConfig], float]:
         if cycles is None:
             cycles = of_tiles[inside] = _cycles(DirectGeometry(conv, config), cpu)
         if around not in around_tiles:
-            around_tiles[around] = _around(DirectGeometry(conv, config), cpu)
+            around_tiles[around] = _around(DirectGeometry(conv, config), cpu, ALONE)
         padding, supply = around_tiles[around]
         return seconds_beside(cycles + padding, supply, cpu)
 
     return price
 
 
-def seconds_of(geometry: DirectGeometry, cpu: Cpu) -> float:
+def seconds_of(geometry: DirectGeometry, cpu: Cpu, near: Near = ALONE) -> float:
     """The same of any geometry like this one's; it says what a step of its reduction takes."""
-    padding, supply = _around(geometry, cpu)
+    padding, supply = _around(geometry, cpu, near)
     return seconds_beside(_cycles(geometry, cpu) + padding, supply, cpu)
 
 
@@ -83,12 +85,12 @@ def _cycles(geometry: DirectGeometry, cpu: Cpu) -> float:
     return conv.batch * geometry.tiles[0] * geometry.out_blocks * across
 
 
-def _around(geometry: DirectGeometry, cpu: Cpu) -> tuple[float, Supply]:
+def _around(geometry: DirectGeometry, cpu: Cpu, near: Near) -> tuple[float, Supply]:
     """Cycles that pad the image, and what chunks of tiles take of the machine."""
     padding = 0.0
     if geometry.is_padded:
         padding = geometry.image_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)
-    return padding, supply_of(geometry.chunks, _traffic(geometry, cpu), cpu)
+    return padding, supply_of(geometry.chunks, _traffic(geometry, cpu, near), cpu)
 
 
 def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
@@ -99,7 +101,7 @@ def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
     from_l2 = streamed(geometry.steps * row_bytes, row_bytes, cpu)
     requests = _requests(geometry, config.reg_m * config.reg_n, vectors, cpu)
     dot = geometry.dot(cpu)
-    widening = widening_of(geometry.conv.types.weight)
+    widening = widening_of(geometry.conv.types.weight) if dot is None else 0.0
     per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot, widening)
     per_step += _loop_overhead(geometry, pixels, vectors, cpu)
     return geometry.steps * per_step + 2.0 * pixels * vectors + 20
@@ -138,7 +140,7 @@ def _halo(geometry: DirectGeometry) -> float:
     return (rows + conv.kernel[0] - conv.stride[0]) / rows
 
 
-def _traffic(geometry: DirectGeometry, cpu: Cpu) -> Traffic:
+def _traffic(geometry: DirectGeometry, cpu: Cpu, near: Near) -> Traffic:
     """A tile walks the weights of its channel block; they stay in L1 only if they fit.
 
     A chunk walks all blocks (or one), over the input rows that it covers.
@@ -165,12 +167,11 @@ def _traffic(geometry: DirectGeometry, cpu: Cpu) -> Traffic:
     l2_passes_input = split if chunk_input + beside < L2_SHARE * cpu.l2 else readers
     # Without a split over channels every core reads all the weights for its rows.
     weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
+    far_in, far_out = in_bytes * (not near.reads), out_bytes * (not near.writes)
     from_l3 = (
-        weight_bytes * max(l2_passes_weights, weight_copies)
-        + in_bytes * l2_passes_input
-        + out_bytes
+        weight_bytes * max(l2_passes_weights, weight_copies) + far_in * l2_passes_input + far_out
     )
-    resident = resident_in_l3(in_bytes + out_bytes + weight_bytes, cpu)
-    maps = 0.0 if resident else in_bytes + out_bytes
+    resident = resident_in_l3(far_in + far_out + weight_bytes, cpu)
+    maps = 0.0 if resident else far_in + far_out
     prefetched = prefetched_bytes(weight_bytes)
     return Traffic(from_l2, from_l3, maps + weight_bytes - prefetched, prefetched)

@@ -95,11 +95,11 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
     geometry = IntegerGeometry(anchor.workload, anchor.config)
     output, chunk = schedule_tiles(sch, anchor, geometry, cpu)
-    _place_copy(sch, padded_in(sch, anchor.block, chunk, geometry), geometry, cpu)
+    place_copy(sch, padded_in(sch, anchor.block, chunk, geometry), geometry, cpu)
     return output
 
 
-def _place_copy(sch: Schedule, loop: LoopRV | None, geometry: IntegerGeometry, cpu: Cpu) -> None:
+def place_copy(sch: Schedule, loop: LoopRV | None, geometry: IntegerGeometry, cpu: Cpu) -> None:
     """Inside the loop, what a pass of it reads; an image in plain NCHW is read plane by plane.
 
     # for x: for c: words[x, c] = data[c, x]  ->  for x: words[x, 0] = data[0, x]; words[x, 1] = ..

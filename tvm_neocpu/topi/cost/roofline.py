@@ -64,6 +64,18 @@ class Traffic:
 
 
 @dataclass(frozen=True)
+class Near:
+    """Which maps of a layer stay in the core's own caches, as inside a group of layers."""
+
+    reads: bool = False
+    writes: bool = False
+
+
+# A layer by itself: what it reads was written before it began, what it writes is read behind it.
+ALONE = Near()
+
+
+@dataclass(frozen=True)
 class Work:
     """What one kernel does in all.
 

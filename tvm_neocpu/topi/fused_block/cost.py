@@ -3,30 +3,42 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.conv2d_direct.geometry import DirectGeometry
+from tvm_neocpu.topi.conv2d_depthwise import cost as depthwise
+from tvm_neocpu.topi.conv2d_direct import cost as direct
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.cost.ranking import predict_seconds as member_seconds
-from tvm_neocpu.topi.cost.roofline import L2_SHARE
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, candidates, misfit
+from tvm_neocpu.topi.cost.roofline import CHUNK_CYCLES, L2_SHARE, Near
+from tvm_neocpu.topi.fused_block.geometry import (
+    FusedBlock,
+    Member,
+    candidates,
+    misfit,
+)
 
 # Cycles that a core waits for a line which another core has written and still holds in its L2. Zen
 # 3, two cores, MobileNet-v2: the 1x1 layers at 14x14 wait 40 to 130, depending on the machine's
 # mood; lines that have left for L3 cost 10.
 FOREIGN_L2_CYCLES, FOREIGN_L3_CYCLES = 40.0, 10.0
+# Cycles of a tile's begin and end inside a group, where no other core begins with it. Zen 3, one
+# thread, six blocks of MobileNet-v2 in bands of one and two rows: 150, as of a chunk, would be 3 %
+# of a block too much.
+TILE_CYCLES = 50.0
 
 
-def best_block(depthwise: Member, project: Member, cpu: Cpu) -> FusedBlock | None:
-    """The cheapest group of two layers, whose rows between them fit L2.
+def best_block(members: Sequence[Member], cpu: Cpu) -> FusedBlock | None:
+    """The cheapest group of layers, whose rows between them fit L2.
 
     ``None`` where they do not fit together, and where they are predicted to be faster one by one.
     """
-    if misfit(depthwise, project) is not None:
+    if misfit(members) is not None:
         return None
     fitting = [
-        block
-        for block in candidates(depthwise, project)
-        if block.between_bytes <= L2_SHARE * cpu.l2
+        block for block in candidates(members, cpu.cores) if block.kept_bytes <= L2_SHARE * cpu.l2
     ]
     best = min(fitting, key=lambda block: predict_seconds(block, cpu), default=None)
     if best is None or predict_seconds(best, cpu) >= apart_seconds(best, cpu):
@@ -40,25 +52,51 @@ def saved_share(block: FusedBlock, cpu: Cpu) -> float:
 
 
 def predict_seconds(block: FusedBlock, cpu: Cpu) -> float:
-    """Seconds of one run of the group on ``cpu.cores`` threads: one fork for both layers."""
-    core = cpu.with_cores(1)
-    work = sum(member_seconds(m.workload, m.config, core) - cpu.fork_join for m in block.chunked)
-    share = math.ceil(block.chunks / cpu.cores) / block.chunks
-    return work * share + cpu.fork_join
+    """Seconds of one run of the group on ``cpu.cores`` threads: one fork for all layers.
+
+    What lies between two layers crosses neither L3 nor memory. A halo is computed by each run, and
+    the last run of an image may be shorter than the others.
+    """
+    course, core = block.course, cpu.with_cores(1)
+    work, last = 0.0, len(block.steps) - 1
+    for at, (step, repeats) in enumerate(zip(block.steps, course.repeats, strict=True)):
+        near = Near(reads=at > 0, writes=at < last)
+        seconds = _step_seconds(step.member, near, core) - cpu.fork_join
+        cheaper = (CHUNK_CYCLES - TILE_CYCLES) * math.prod(step.extents) / (cpu.ghz * 1e9)
+        work += (seconds - cheaper) * repeats
+    bands = math.ceil(block.chunks / cpu.cores) * course.bands.run
+    share = bands * course.runs / (course.count * block.chunks)
+    return work * min(1.0, share) + cpu.fork_join
 
 
 def apart_seconds(block: FusedBlock, cpu: Cpu) -> float:
-    """Seconds of its layers one by one: the second reads what other cores have written.
-
-    The first splits its work by blocks of channels, the second by rows and maybe by its own
-    channels: then more than one core reads a row.
-    """
-    members = (block.depthwise, block.project)
-    seconds = sum(member_seconds(m.workload, m.config, cpu) for m in members)
-    reader = DirectGeometry(block.project.workload, block.project.config)
-    rows = math.ceil(reader.chunks / cpu.cores) / (reader.conv.batch * reader.row_chunks)
-    read = min(1.0, rows)
-    lines = block.conv.out_bytes / cpu.line * read * (cpu.cores - 1) / cpu.cores
-    in_l2 = block.conv.out_bytes / cpu.cores <= cpu.l2
-    cycles = lines * (FOREIGN_L2_CYCLES if in_l2 else FOREIGN_L3_CYCLES)
+    """Seconds of its layers one by one: a layer reads what other cores have written."""
+    seconds = sum(member_seconds(m.workload, m.config, cpu) for m in block.members)
+    cycles = sum(_foreign_cycles(*pair, cpu) for pair in pairwise(block.members))
     return seconds + cycles / (cpu.ghz * 1e9)
+
+
+def _foreign_cycles(writer: Member, reader: Member, cpu: Cpu) -> float:
+    """Cycles in which a core waits for lines that another one has written.
+
+    A depthwise layer splits its work by blocks of channels, a 1x1 layer by rows or first by its
+    own channels: then more than one core reads a row, and a depthwise layer behind it finds the
+    blocks of its own core.
+    """
+    if isinstance(writer.config, ConvConfig) and writer.config.parallel_oc:
+        return 0.0
+    read = 1.0
+    if isinstance(reader.config, ConvConfig):
+        geometry = DirectGeometry(reader.workload, reader.config)
+        rows = math.ceil(geometry.chunks / cpu.cores) / (geometry.conv.batch * geometry.row_chunks)
+        read = min(1.0, rows)
+    lines = writer.workload.out_bytes / cpu.line * read * (cpu.cores - 1) / cpu.cores
+    in_l2 = writer.workload.out_bytes / cpu.cores <= cpu.l2
+    return lines * (FOREIGN_L2_CYCLES if in_l2 else FOREIGN_L3_CYCLES)
+
+
+@lru_cache(maxsize=4096)
+def _step_seconds(member: Member, near: Near, core: Cpu) -> float:
+    module = depthwise if member.workload.is_depthwise else direct
+    seconds: float = module.predict_seconds(member.workload, member.config, core, near)
+    return seconds

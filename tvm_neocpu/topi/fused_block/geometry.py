@@ -1,26 +1,36 @@
-"""A depthwise layer and the 1x1 layer behind it as one group, computed some rows at a time.
+"""A depthwise layer with the 1x1 layers around it as one group, computed some rows at a time.
 
-    parallel for each group of ``rows`` output rows of an image:
-      for each block of channels:
-        depthwise, these rows of the block   -> between     stays in the core's L1 or L2
-      1x1 layer, these rows                  -> output
+    parallel for each run of bands of an image:
+      for each band of ``rows`` output rows:
+        for each block of expanded channels:
+          expansion (1x1), the rows of the block that are not there yet -> expanded
+          depthwise, the band's rows of the block                       -> between
+        projection (1x1), the band's rows                               -> output
 
-No sum is split: the 1x1 layer runs once all channels of its rows are there (Zheng et al., section
-5.2). No row is computed twice, because a 1x1 layer reads just the rows that it writes.
+The group may lack the expansion or the projection: a squeeze-excite gate ends it. What lies between
+the layers stays in the core's L1 or L2. No sum is split: the projection runs once all channels of
+its rows are there (Zheng et al., section 5.2).
+
+``expanded`` is a ring of rows: the bands of a run find there what the bands before them have
+computed. A run of one band computes its halo anew, and keeps one block of channels at a time.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
+from tvm_neocpu.core.layer_group import Bands
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
+from tvm_neocpu.topi.fused_block.course import Course, Rows, course_of
 
 
 @dataclass(frozen=True)
@@ -32,80 +42,189 @@ class Member:
 
 
 @dataclass(frozen=True)
-class FusedBlock:
-    """The two layers under the plan's configs, and the output ``rows`` of a group."""
+class Step:
+    """A layer as its group computes it: tile by tile, each of ``rows`` rows of an image.
 
-    depthwise: Member
-    project: Member
+    ``member`` has the config whose parallel loop runs over these tiles. ``blocks``: into how many
+    blocks of channels the tiles are split; 0 for tiles of all channels.
+    """
+
+    member: Member
     rows: int
+    blocks: int = 0
 
     @property
     def conv(self) -> ConvWorkload:
-        """The depthwise layer."""
-        return self.depthwise.workload
+        return self.member.workload
 
     @property
-    def blocks(self) -> int:
-        """Blocks of channels between the layers."""
-        return self.conv.out_channels // int(self.depthwise.config.oc_bn)
-
-    @property
-    def groups(self) -> int:
-        """Groups of rows in an image."""
+    def tiles(self) -> int:
+        """Tiles down an image."""
         return self.conv.out_height // self.rows
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The axes that the parallel loop of the layer's template runs over."""
+        split = (self.blocks,) if self.blocks else ()
+        return (self.conv.batch, *split, self.tiles)
+
+    @property
+    def down(self) -> Rows:
+        conv = self.conv
+        image = conv.height, conv.stride[0], conv.reach[0], conv.padding[0]
+        return Rows(self.rows, conv.out_height, *image)
+
+
+@dataclass(frozen=True)
+class FusedBlock:
+    """Layers under the plan's configs, each of which reads the one before, and the group's bands.
+
+    One of them is a depthwise layer. ``whole``: the expansion computes all channels of its rows
+    before the depthwise layer begins.
+    """
+
+    members: tuple[Member, ...]
+    bands: Bands
+    whole: bool = False
 
     @property
     def chunks(self) -> int:
         """Trip count of the parallel loop."""
-        return self.conv.batch * self.groups
+        return self.members[-1].workload.batch * self.course.runs
+
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:
+        """The layers as the group computes them; their register tiles are the plan's."""
+        deep = depthwise_of(self.members)
+        found = []
+        for at, member in enumerate(self.members):
+            if at == deep:
+                found.append(_depthwise_step(member, self.bands.rows))
+            elif at > deep:
+                found.append(_projection_step(member, self.bands.rows))
+            else:
+                # Bands by themselves begin and end anywhere: finer tiles compute less in vain.
+                added = self.bands.rows * self.members[deep].workload.stride[0]
+                rows = 1 if self.bands.run == 1 else added
+                found.append(_expansion_step(member, rows, self.whole))
+        return tuple(found)
+
+    @cached_property
+    def course(self) -> Course:
+        """The rows of each layer, band by band."""
+        return course_of(tuple(step.down for step in self.steps), self.bands)
+
+    def shape_behind(self, at: int) -> tuple[int, int, int, int]:
+        """What layer ``at`` hands on at a time: (blocks, rows, width, lanes)."""
+        step, reader = self.steps[at], self.steps[at + 1]
+        lanes = int(step.member.config.oc_bn)
+        # A band alone takes a block at a time where the reader does, too.
+        alone = self.bands.run == 1 and step.blocks and reader.blocks
+        blocks = 1 if alone else step.conv.out_channels // lanes
+        return blocks, self.course.kept[at], step.conv.out_width, lanes
+
+    def bytes_behind(self, at: int) -> int:
+        return math.prod(self.shape_behind(at)) * item_bytes(self.steps[at].conv.types.output)
 
     @property
-    def between_shape(self) -> tuple[int, int, int, int]:
-        """What a group hands from layer to layer: (blocks, rows, OW, oc_bn)."""
-        return self.blocks, self.rows, self.conv.out_width, int(self.depthwise.config.oc_bn)
-
-    @property
-    def between_bytes(self) -> int:
-        return math.prod(self.between_shape) * item_bytes(self.conv.types.output)
-
-    @property
-    def chunked(self) -> tuple[Member, Member]:
-        """The layers under configs whose chunks are a group's rows; register tiles stay."""
-        depthwise, project = self.depthwise, self.project
-        down = replace(depthwise.config, oh_bn=self.rows // depthwise.config.reg_m)
-        across = replace(project.config, oh_bn=self.rows // project.config.reg_m, parallel_oc=False)
-        return replace(depthwise, config=down), replace(project, config=across)
+    def kept_bytes(self) -> int:
+        """What a core keeps between the layers."""
+        return sum(self.bytes_behind(at) for at in range(len(self.steps) - 1))
 
 
-def candidates(depthwise: Member, project: Member) -> tuple[FusedBlock, ...]:
+def candidates(members: Sequence[Member], cores: int) -> tuple[FusedBlock, ...]:
     """Groups of every number of rows that whole register tiles compute and that divides the image.
 
-    The layers must fit together (:func:`misfit`).
+    Where a layer has a halo to keep, an image is also split into a few runs for each core. The
+    layers must fit together (:func:`misfit`).
     """
-    step = math.lcm(depthwise.config.reg_m, project.config.reg_m)
-    heights = [rows for rows in factors(depthwise.workload.out_height) if rows % step == 0]
-    return tuple(FusedBlock(depthwise, project, rows) for rows in heights)
+    height, deep = members[-1].workload.out_height, depthwise_of(members)
+    return tuple(
+        FusedBlock(tuple(members), Bands(rows, run))
+        for rows in factors(height)
+        if rows % _tile_rows(members) == 0
+        for run in (_runs(height // rows, cores) if deep else (1,))
+    )
 
 
-def misfit(depthwise: Member, project: Member) -> str | None:
-    """Why two layers, the second of which reads the first, are no group; ``None`` if they are."""
-    return next(_reasons(depthwise, project), None)
+def is_band(members: Sequence[Member], bands: Bands) -> bool:
+    """Whether the layers, which fit together, may be computed in bands like these."""
+    if bands.rows < 1 or bands.rows % _tile_rows(members):
+        return False
+    count, rest = divmod(members[-1].workload.out_height, bands.rows)
+    return rest == 0 and 1 <= bands.run <= (count if depthwise_of(members) else 1)
 
 
-def _reasons(depthwise: Member, project: Member) -> Iterator[str]:
-    conv, config = depthwise.workload, depthwise.config
-    reader, read_by = project.workload, project.config
-    if not isinstance(config, DepthwiseConfig) or conv.multiplier != 1:
+def _tile_rows(members: Sequence[Member]) -> int:
+    return math.lcm(*(member.config.reg_m for member in members[depthwise_of(members) :]))
+
+
+def misfit(members: Sequence[Member]) -> str | None:
+    """Why layers, each of which reads the one before, are no group; ``None`` if they are."""
+    return next(_reasons(members), None)
+
+
+def depthwise_of(members: Sequence[Member]) -> int:
+    """The place of the depthwise layer; 0 without one."""
+    places = (at for at, member in enumerate(members) if member.workload.is_depthwise)
+    return next(places, 0)
+
+
+def _runs(count: int, cores: int) -> tuple[int, ...]:
+    """Bands in a run: one, or so many that an image has up to four runs for each core."""
+    return tuple(sorted({1, *(math.ceil(count / (cores * share)) for share in (1, 2, 3, 4))}))
+
+
+def _depthwise_step(member: Member, rows: int) -> Step:
+    config = replace(member.config, oh_bn=rows // member.config.reg_m)
+    return Step(replace(member, config=config), rows, _blocks(member))
+
+
+def _projection_step(member: Member, rows: int) -> Step:
+    config = replace(member.config, oh_bn=rows // member.config.reg_m, parallel_oc=False)
+    return Step(replace(member, config=config), rows)
+
+
+def _expansion_step(member: Member, wanted: int, whole: bool) -> Step:
+    """Tiles of about as many rows as are ``wanted``."""
+    height, reg_m = member.workload.out_height, member.config.reg_m
+    fitting = [f for f in factors(height) if f % reg_m == 0 and f <= max(wanted, reg_m)]
+    rows = fitting[-1]
+    config = replace(member.config, oh_bn=rows // reg_m, parallel_oc=not whole)
+    return Step(replace(member, config=config), rows, 0 if whole else _blocks(member))
+
+
+def _blocks(member: Member) -> int:
+    return member.workload.out_channels // int(member.config.oc_bn)
+
+
+def _reasons(members: Sequence[Member]) -> Iterator[str]:
+    deep = depthwise_of(members)
+    conv, config = members[deep].workload, members[deep].config
+    if not conv.is_depthwise or not isinstance(config, DepthwiseConfig) or conv.multiplier != 1:
         yield f"{conv} is no depthwise layer of one output a channel"
-    elif conv.out_height % config.reg_m:
+        return
+    if not 1 < len(members) <= 3 or deep > 1 or len(members) - deep > 2:
+        yield f"{conv} is not between 1x1 layers"
+    if conv.out_height % config.reg_m:
         yield f"tiles of {config.reg_m} rows overhang the {conv.out_height} rows of {conv}"
-    elif conv.types != FP32 or reader.types != FP32:
+    if any(member.workload.types != FP32 for member in members):
         yield "only fp32 layers are fused"
-    elif not reader.is_pointwise or reader.groups != 1:
-        yield f"{reader} is no 1x1 layer"
-    elif not isinstance(read_by, ConvConfig):
-        yield f"{reader} is not computed by the direct template"
-    elif DirectGeometry(reader, read_by).is_padded:
-        yield f"register tiles overhang the image of {reader}"
-    elif reader.in_shape != conv.out_shape or read_by.ic_bn != config.oc_bn:
-        yield f"{reader} does not read what {conv} writes"
+    for at, member in enumerate(members):
+        if at != deep:
+            yield from _reasons_against(member)
+    for member, reader in pairwise(members):
+        same = member.workload.out_shape == reader.workload.in_shape
+        if not same or member.config.oc_bn != reader.config.ic_bn:
+            yield f"{reader.workload} does not read what {member.workload} writes"
+
+
+def _reasons_against(member: Member) -> Iterator[str]:
+    """Why a layer is no expansion or projection."""
+    conv, config = member.workload, member.config
+    if not conv.is_pointwise or conv.groups != 1:
+        yield f"{conv} is no 1x1 layer"
+    elif not isinstance(config, ConvConfig):
+        yield f"{conv} is not computed by the direct template"
+    elif DirectGeometry(conv, config).is_padded:
+        yield f"register tiles overhang the image of {conv}"

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
 from tvm import tirx
 from tvm.ir import Expr
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm.tirx import For, ForKind, SeqStmt, Stmt
+from tvm.sym import Analyzer
+from tvm.tirx import BufferStore, For, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import Members
 from tvm_neocpu.topi.fused_block.chunks import Chunk, Window, cut_chunk
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock, depthwise_of
 from tvm_neocpu.topi.tir.order import LAST_MEMBER_REWRITES, MEMBER_REWRITES
 
 # Marks a group's function, which is scheduled already: what it computes, and its operations.
@@ -22,39 +24,50 @@ INDEX = "int64"
 
 
 @dataclass(frozen=True)
-class Layers:
-    """The functions of both layers as their templates computed them: epilogues, no schedule.
+class Layer:
+    """The function of a layer as its template computed it: epilogue, no schedule.
 
-    ``reads`` is the position of the 1x1 layer's parameter that the depthwise layer writes. The last
-    parameter of a function is its output.
+    ``reads`` is the position of the parameter that the layer before writes; ``None`` of the first
+    layer. The last parameter of a function is its output.
     """
 
-    depthwise: tirx.PrimFunc
-    project: tirx.PrimFunc
-    reads: int
+    func: tirx.PrimFunc
+    reads: int | None = None
 
 
-def fused_function(block: FusedBlock, layers: Layers, cpu: Cpu) -> tirx.PrimFunc | None:
-    """The scheduled function of the operands of both layers, in order, and of the last output.
+def fused_function(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFunc | None:
+    """The scheduled function of the operands of all layers, in order, and of the last output.
 
-    ``None`` where a layer's schedule has more than one loop nest, as one with a prologue has.
+    An expansion with a prologue computes all channels at once: blocks would compute the prologue
+    again. ``None`` where a layer's schedule has more than one loop nest even so.
     """
-    conv, (depthwise, project) = block.conv, block.chunked
-    over_blocks, over_rows = (conv.batch, block.blocks, block.groups), (conv.batch, block.groups)
-    first = cut_chunk(layers.depthwise, depthwise.config, over_blocks, MEMBER_REWRITES, cpu)
-    last = cut_chunk(layers.project, project.config, over_rows, LAST_MEMBER_REWRITES, cpu)
-    if first is None or last is None:
-        return None
-    operands = [param for at, param in enumerate(last.params) if at != layers.reads]
-    func = tirx.PrimFunc([*first.params[:-1], *operands], _loops(block, first, last, layers.reads))
-    workloads = (conv, project.workload)
-    members = (block.depthwise, block.project)
+    ways = (block, replace(block, whole=True))
+    return next((func for way in ways if (func := _fused(way, layers, cpu)) is not None), None)
+
+
+def _fused(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFunc | None:
+    chunks = []
+    for step, layer in zip(block.steps, layers, strict=True):
+        rewrites = LAST_MEMBER_REWRITES if layer is layers[-1] else MEMBER_REWRITES
+        chunk = cut_chunk(layer.func, step.member.config, step.extents, rewrites, cpu)
+        if chunk is None:
+            return None
+        chunks.append(chunk)
+    params = [
+        param
+        for chunk, layer in zip(chunks, layers, strict=True)
+        for at, param in enumerate(chunk.params[:-1])
+        if at != layer.reads
+    ]
+    body = _Loops(block, chunks, layers).function()
+    func = tirx.PrimFunc([*params, chunks[-1].params[-1]], body)
+    workloads = [member.workload for member in block.members]
     notes = {
         LAYERS: " -> ".join(map(str, workloads)),
         FLOPS: sum(workload.flops for workload in workloads),
-        MEMBERS: key_of(tuple((each.workload, each.config) for each in members)),
+        MEMBERS: key_of(tuple((each.workload, each.config) for each in block.members)),
     }
-    return func.with_attrs({**dict(layers.project.attrs or {}), **notes})
+    return func.with_attrs({**dict(layers[-1].func.attrs or {}), **notes})
 
 
 def layers_of(func: tirx.PrimFunc) -> tuple[str, int] | None:
@@ -74,39 +87,113 @@ def key_of(members: Members) -> str:
     return repr(members)
 
 
-def _loops(block: FusedBlock, first: Chunk, last: Chunk, reads: int) -> SBlockRealize:
-    """# parallel for chunk: (for channels: depthwise -> between); 1x1 of between -> output.
+class _Loops:
+    """The loops around the chunks of a group."""
 
-    Each pass allocates ``between`` for itself: a core finds its lines in its own cache, where a
-    workspace in the network's arena would have been written by another core last.
-    """
-    chunk, channels = tirx.Var("chunk", INDEX), tirx.Var("channels", INDEX)
-    image, group = tirx.floordiv(chunk, block.groups), tirx.floormod(chunk, block.groups)
-    window = _between(block, group)
-    depthwise = first.at((image, channels, group), {first.params[-1]: window})
-    project = last.at((image, group), {last.params[reads]: window})
-    rows = SeqStmt([_loop(channels, block.blocks, depthwise), project])
-    kind = ForKind.PARALLEL if block.chunks > 1 else ForKind.SERIAL
-    return _block(
-        "root", _loop(chunk, block.chunks, _block("rows", rows, [window.buffer]), kind), []
-    )
+    def __init__(self, block: FusedBlock, chunks: Sequence[Chunk], layers: Sequence[Layer]) -> None:
+        self._block, self._chunks, self._layers = block, chunks, layers
+        self._chunk, self._at = tirx.Var("chunk", INDEX), tirx.Var("band", INDEX)
+        run, runs = self._chunk, block.course.runs
+        self._image: Expr = tirx.const(0, INDEX)
+        if block.members[0].workload.batch > 1:
+            self._image, run = tirx.floordiv(self._chunk, runs), tirx.floormod(self._chunk, runs)
+        self._first = run * block.bands.run
+        self._channels = tirx.Var("channels", INDEX)
+        self._windows = [self._window(at) for at in range(len(chunks) - 1)]
+
+    def function(self) -> SBlockRealize:
+        """# parallel for chunk: allocate rings; for band: tiles of each layer, in order.
+
+        Each run allocates what lies between layers for itself: a core finds its lines in its own
+        cache, where a workspace in the network's arena would have been written by another core.
+        """
+        block = self._block
+        run: Stmt = self._band()
+        buffers = [window.buffer for window in self._windows]
+        if block.bands.run > 1:
+            bands = tirx.const(block.bands.run, INDEX)
+            if block.course.count % block.bands.run:
+                bands = tirx.min(bands, block.course.count - self._first)
+            # TVM moves a buffer into the innermost loop around all its uses. This use keeps it
+            # outside of the loop over bands, which would lose the rows of the band before.
+            zero = tirx.const(0, INDEX)
+            uses = [BufferStore(b, tirx.const(0, str(b.dtype)), [zero]) for b in buffers]
+            run = SeqStmt([*uses, _loop(self._at, bands, run)])
+        kind = ForKind.PARALLEL if block.chunks > 1 else ForKind.SERIAL
+        return _block(
+            "root", _loop(self._chunk, block.chunks, _block("rows", run, buffers), kind), []
+        )
+
+    @property
+    def _number(self) -> Expr:
+        """The band's number in the image."""
+        return self._first + self._at if self._block.bands.run > 1 else self._first
+
+    def _band(self) -> Stmt:
+        """The tiles of a band; layers that are split into blocks of channels share a loop."""
+        first, last = self._new_tiles()
+        steps, parts = self._block.steps, []
+        for blocks, places in groupby(range(len(steps)), key=lambda at: steps[at].blocks):
+            body = _in_turn([self._tiles(at, first[at], last[at]) for at in places])
+            parts.append(_loop(self._channels, blocks, body) if blocks else body)
+        return _in_turn(parts)
+
+    def _new_tiles(self) -> tuple[list[Expr], list[Expr]]:
+        """Of each layer the first tile that is not there yet, and the end of those of this band."""
+        block, band = self._block, self._number
+        ends = block.course.ends(band, tirx.min, tirx.max)
+        starts = block.course.starts(band, tirx.min, tirx.max)
+        if block.bands.run > 1:
+            before = block.course.ends(band - 1, tirx.min, tirx.max)
+            begins = zip(starts, before, strict=True)
+            starts = [tirx.Select(self._at == 0, start, end) for start, end in begins]
+        return starts, ends
+
+    def _tiles(self, at: int, first: Expr, end: Expr) -> Stmt:
+        """A layer's tiles in one band. From the depthwise layer on there is one for each band."""
+        if self._block.course.is_band(at):
+            return self._pass(at, self._number)
+        tile = tirx.Var("tile", INDEX)
+        return _loop(tile, end - first, self._pass(at, first + tile))
+
+    def _pass(self, at: int, tile: Expr) -> Stmt:
+        step, chunk, reads = self._block.steps[at], self._chunks[at], self._layers[at].reads
+        windows = {}
+        if reads is not None:
+            windows[chunk.params[reads]] = self._windows[at - 1]
+        if at < len(self._windows):
+            windows[chunk.params[-1]] = self._windows[at]
+        split = (self._channels,) if step.blocks else ()
+        return chunk.at((self._image, *split, tile), windows)
+
+    def _window(self, at: int) -> Window:
+        """The rows behind a layer in a flat buffer: those of a band alone, or a ring of a run's."""
+        block, step = self._block, self._block.steps[at]
+        blocks, rows, width, lanes = block.shape_behind(at)
+        starts = block.course.starts(self._number, tirx.min, tirx.max)
+        alone = block.bands.run == 1 or block.course.is_aligned(at)
+        analyzer = Analyzer()
+
+        def place(index: Sequence[Expr]) -> Sequence[Expr]:
+            _, part, row, column, lane = (axis.astype(INDEX) for axis in index)
+            # Not simplified, the difference of equal sums makes TVM divide by zero.
+            first = analyzer.simplify(row - starts[at] * step.rows)
+            slot = first if alone else tirx.floormod(row, rows)
+            line = slot if blocks == 1 else part * rows + slot
+            return [(line * width + column) * lanes + lane]
+
+        size = blocks * rows * width * lanes
+        name = "expanded" if at < depthwise_of(block.members) else "between"
+        return Window(tirx.decl_buffer([size], step.conv.types.output, name=name), place)
 
 
-def _between(block: FusedBlock, group: Expr) -> Window:
-    """The rows of a group in a flat buffer."""
-    blocks, rows, width, lanes = block.between_shape
-
-    def place(index: Sequence[Expr]) -> Sequence[Expr]:
-        _, at, row, column, lane = (axis.astype(INDEX) for axis in index)
-        line = at * rows + (row - group * rows)
-        return [(line * width + column) * lanes + lane]
-
-    size = blocks * rows * width * lanes
-    return Window(tirx.decl_buffer([size], block.conv.types.output, name="between"), place)
+def _loop(var: tirx.Var, count: Expr | int, body: Stmt, kind: int = ForKind.SERIAL) -> For:
+    extent = tirx.const(count, INDEX) if isinstance(count, int) else count
+    return For(var, tirx.const(0, INDEX), extent, kind, body)
 
 
-def _loop(var: tirx.Var, count: int, body: Stmt, kind: int = ForKind.SERIAL) -> For:
-    return For(var, tirx.const(0, INDEX), tirx.const(count, INDEX), kind, body)
+def _in_turn(parts: Sequence[Stmt]) -> Stmt:
+    return SeqStmt(list(parts)) if len(parts) > 1 else parts[0]
 
 
 def _block(name: str, body: Stmt, buffers: Sequence[tirx.Buffer]) -> SBlockRealize:

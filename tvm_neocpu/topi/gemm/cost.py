@@ -50,7 +50,7 @@ def work(
     unit = cpu.unit(types.accumulator)
     vectors = unit.registers_of(tiles.oc_bn)
     from_l2 = _l2_bytes_a_step(product, cpu)
-    widening = widening_of(types.weight)
+    widening = widening_of(types.weight) if product.dot is None else 0.0
     per_step = tile_step_cycles(
         tiles.height, vectors, cpu, unit, from_l2, dot=product.dot, widening=widening
     )

@@ -32,6 +32,8 @@ def interior_of(sch: Schedule, block: SBlockRV) -> tuple[int, int] | None:
     x, extent = found.iter_vars[-1].var, steps.loop_extent(sch, loops[-1])
     if len(loops) != len(found.iter_vars) or extent > MAX_COLUMNS:
         return None
+    if not store.value.indices:  # a scalar
+        return None
     *outer, last = store.value.indices
     if last.same_as(x) or not uses(last, x) or any(uses(index, x) for index in outer):
         return None

@@ -196,8 +196,9 @@ def _schedule_reduction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> Non
         return
     lanes, max_lanes = spatial[-1], MAX_VECTORS * unit.lanes
     extent = steps.loop_extent(sch, lanes)
-    if extent > max_lanes and extent % max_lanes == 0 and len(spatial) > 1:
-        spatial[-1:] = sch.split(lanes, [None, max_lanes])
+    row = _lanes_of_row(extent, unit)
+    if row < extent and len(spatial) > 1:
+        spatial[-1:] = sch.split(lanes, [None, row])
         lanes = spatial[-1]
     blocked = 1 < steps.loop_extent(sch, lanes) <= max_lanes and len(spatial) > 1
     if not blocked:
@@ -208,14 +209,26 @@ def _schedule_reduction(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> Non
     sch.reorder(*spatial[:-1], *reduction, lanes)
     store = sch.cache_write(block, 0, steps.LOCAL)
     outer = spatial[:-1]
-    keep = outer[-1:] if len(outer) > 1 else []
-    _parallel(sch, outer[: len(outer) - len(keep)], work)
+    # A chunk is a row of pixels, whatever a pixel's channels are cut into.
+    keep = min(len(outer) - 1, 2 if row < extent else 1)
+    _parallel(sch, outer[: len(outer) - keep], work)
     at = sch.get_loops(block)[-len(reduction) - 2]
     sch.reverse_compute_at(store, at, preserve_unit_loops=True)
     steps.vectorize_lanes(sch, sch.get_loops(store)[-1], unit)
     steps.vectorize_lanes(sch, lanes, unit)
     zero = sch.decompose_reduction(block, reduction[0])
     steps.vectorize_lanes(sch, sch.get_loops(zero)[-1], unit)
+
+
+def _lanes_of_row(extent: int, unit: VectorUnit) -> int:
+    """Elements that a reduction holds in registers at a time: whole vectors that divide the extent.
+
+    48 channels are two rows of 24 on AVX2. All of them where no whole vectors divide them.
+    """
+    if extent <= MAX_VECTORS * unit.lanes:
+        return extent
+    rows = (unit.lanes * vectors for vectors in range(MAX_VECTORS, 0, -1))
+    return next((row for row in rows if extent % row == 0), extent)
 
 
 def _reads_along_last_reduction(sch: Schedule, block: SBlockRV) -> bool:

@@ -73,8 +73,8 @@ def inline_epilogue(sch: Schedule, store: SBlockRV) -> SBlockRV:
     tail = store
     while (meeting := _where_readers_meet(sch, tail, domain)) is not None:
         tail = meeting
-    before_store = _names_upstream(sch, store)
-    before_tail = _names_upstream(sch, tail)
+    before_store = names_upstream(sch, store)
+    before_tail = names_upstream(sch, tail)
     for block in child_blocks(sch):
         if block_name(sch, block) in before_tail - before_store:
             sch.compute_inline(block)
@@ -101,11 +101,11 @@ def _where_readers_meet(sch: Schedule, block: SBlockRV, domain: tuple[int, ...])
     return None
 
 
-def _names_upstream(sch: Schedule, block: SBlockRV) -> set[str]:
+def names_upstream(sch: Schedule, block: SBlockRV) -> set[str]:
     """The names of all blocks that ``block`` depends on."""
     names: set[str] = set()
     for producer in sch.get_producers(block):
-        names |= {block_name(sch, producer)} | _names_upstream(sch, producer)
+        names |= {block_name(sch, producer)} | names_upstream(sch, producer)
     return names
 
 

@@ -15,6 +15,7 @@ from tvm_neocpu.topi.tir.forget_requests import forget_requests
 from tvm_neocpu.topi.tir.group_requests import group_requests
 from tvm_neocpu.topi.tir.keep_rolled import plant_fake_uses
 from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
+from tvm_neocpu.topi.tir.plant_bf16 import plant_bf16
 from tvm_neocpu.topi.tir.plant_dots import plant_dots
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
@@ -44,6 +45,7 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     plant_fake_uses,
     # Behind all that look at what a reduction reads.
     plant_dots,
+    plant_bf16,
     round_and_saturate,
     # After the prefetches: it wraps finished loop bodies, and nothing may be added to a chunk then.
     outline_chunks,

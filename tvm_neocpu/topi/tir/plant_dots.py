@@ -38,7 +38,7 @@ def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         dtype = str(data.args[0].ty.dtype)
         elements = len(data.args) * (item_bytes(dtype) if dtype == PAIRS_OF_BYTES else 1)
         by = cpu.dot_of(elements, len(pairs), weight_bits, dtype == SIGNED_BYTES)
-        loaded = [(_loaded(word), weights) for word, weights in pairs]
+        loaded = [(loaded_word(word), weights) for word, weights in pairs]
         return dot_products.accumulate(total.a, loaded, by)
 
     if not _has_dots(func):
@@ -46,7 +46,7 @@ def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Add, planted)))
 
 
-def _loaded(word: Call) -> Expr:
+def loaded_word(word: Call) -> Expr:
     """Neighbouring elements as one load of 32 bits."""
     first = word.args[0]
     *outer, last = first.indices

@@ -6,9 +6,11 @@ a failed record, so that AutoTVM's tools skip them. The ``"neocpu"`` key says wh
     "plan": {"graph": hash, "id": digest, "node": id}                        convolution
     "plan": {"graph": hash, "id": digest, "node": id, "layout": "NCHW16c"}   join
     "plan": {"graph": hash, "id": digest, "node": id, "group": [id, id], "rows": 14}
+    "plan": {"graph": hash, "id": digest, "node": id, "group": [id, ..], "rows": 2, "run": 14}
     "plan": {"graph": hash, "id": digest, "lines": 54, "seconds": ..., ...}  head
 
-A group's line names its first layer as its node; that of a layer and its pool is ``[id, "pool"]``.
+A group's line names its first layer as its node; one without ``run`` has runs of one band. That of
+a layer and its pool is ``[id, "pool"]``.
 ``"groups"`` in the head counts these lines; a head without it is of a version that decided nothing
 about groups.
 
@@ -26,7 +28,7 @@ from typing import Any, NamedTuple
 from tvm_neocpu.core.config import Config, knobs
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.errors import LineError, PlanError
-from tvm_neocpu.core.layer_group import LayerGroup
+from tvm_neocpu.core.layer_group import Bands, LayerGroup
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.database.record_lines import (
@@ -94,7 +96,8 @@ def encode_plan(
         lines.append(line(blank(), node=node, layout=str(layout)))
     for group in groups:
         members = [*group.members, *[POOL] * (len(group.members) == 1)]
-        lines.append(line(blank(), node=members[0], group=members, rows=group.rows))
+        bands = {"rows": group.rows} | ({} if group.run == 1 else {"run": group.run})
+        lines.append(line(blank(), node=members[0], group=members, **bands))
     return lines
 
 
@@ -121,7 +124,7 @@ class _Parts:
     head: Row | None = None
     configs: dict[str, Config] = field(default_factory=dict)
     joins: dict[str, Layout] = field(default_factory=dict)
-    groups: dict[tuple[str, ...], int] = field(default_factory=dict)
+    groups: dict[tuple[str, ...], Bands] = field(default_factory=dict)
 
     @property
     def count(self) -> int:
@@ -139,7 +142,7 @@ class _Parts:
             seconds=float(head["seconds"]),
             lower_bound=float(head["lower_bound"]),
             method=str(head["method"]),
-            groups=tuple(LayerGroup(*entry) for entry in self.groups.items())
+            groups=tuple(LayerGroup(members, *bands) for members, bands in self.groups.items())
             if "groups" in head
             else None,
         )
@@ -199,12 +202,14 @@ def _checked_head(tag: Row) -> Row:
     return {"method": "unknown", **tag}
 
 
-def _group(tag: Row) -> tuple[tuple[str, ...], int]:
-    members, rows = tag["group"], tag.get("rows")
+def _group(tag: Row) -> tuple[tuple[str, ...], Bands]:
+    members, rows, run = tag["group"], tag.get("rows"), tag.get("run", 1)
     named = isinstance(members, list) and all(isinstance(member, str) for member in members)
-    if not named or len(members) < 2 or type(rows) is not int or rows < 1:
+    if not named or len(members) < 2:
         raise LineError("a group's line without its layers or its rows")
-    return tuple(members[:-1] if members[1:] == [POOL] else members), rows
+    if type(rows) is not int or type(run) is not int or min(rows, run) < 1:
+        raise LineError("a group's line without its layers or its rows")
+    return tuple(members[:-1] if members[1:] == [POOL] else members), Bands(rows, run)
 
 
 def _layout(text: Any) -> Layout:
@@ -226,5 +231,7 @@ def plan_digest(plan: Plan, cpu: str, threads: int) -> str:
         sorted([node, str(layout)] for node, layout in plan.joins.items()),
     ]
     if plan.groups is not None:
-        content.append(sorted([*group.members, group.rows] for group in plan.groups))
+        runs = [[group.run] * (group.run > 1) for group in plan.groups]
+        pairs = zip(plan.groups, runs, strict=True)
+        content.append(sorted([*group.members, group.rows, *run] for group, run in pairs))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

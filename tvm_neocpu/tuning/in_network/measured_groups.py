@@ -37,7 +37,7 @@ def faster_groups(grouped: TimedPlan, apart: TimedPlan, graph: ConvGraph) -> tup
     Groups that share a layer's function are kept or left together: a run tells its time in all.
     """
     winners: set[Members] = set()
-    for together in _clusters(grouped.plan.group_rows(graph)):
+    for together in _clusters(grouped.plan.group_bands(graph)):
         layers = {scheme for members in together for scheme in _computed(members, graph)}
         if grouped.share({*together, *layers}) < apart.share(layers):
             winners |= together

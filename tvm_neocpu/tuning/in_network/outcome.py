@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.in_network.verify import Proof
 
 
@@ -33,11 +34,13 @@ class Outcome:
         if self.interrupted:
             return f"interrupted {after}; run again to go on"
         if self.proof is not None and self.proof.faster:
-            ratio = self.proof.ratio
-            return (
-                f"{1 / ratio.value:.2f}x faster ({1 / ratio.high:.2f}-{1 / ratio.low:.2f}) {after}"
-            )
+            return f"{speedup(self.proof.ratio, 'faster ')} {after}"
         how = "already at its best" if self.settled else "no faster plan found"
         if self.proof is None:
             return f"{how} {after}"
         return f"{how}: the best other plan takes {self.proof.ratio} of its time, {after}"
+
+
+def speedup(ratio: Ratio, word: str = "") -> str:
+    """``"1.06x (1.05-1.08)"`` for what takes ``ratio`` of the time; ``word`` follows the x."""
+    return f"{1 / ratio.value:.2f}x {word}({1 / ratio.high:.2f}-{1 / ratio.low:.2f})"

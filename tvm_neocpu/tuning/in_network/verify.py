@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.largest_error import largest_error
+from tvm_neocpu.core.layer_group import LayerGroup
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.machine import Lowering
@@ -117,14 +118,33 @@ def find_wrong(
 def _mixed(
     graph: ConvGraph, right: Plan, wrong: Plan, suspects: list[tuple[Workload, Config]]
 ) -> Plan:
-    """``right`` with the suspects' configs where ``wrong`` has them."""
+    """``right`` with the suspects' configs where ``wrong`` has them, each layer by itself."""
     configs = {
         node.id: wrong.configs[node.id]
         if (node.workload, wrong.configs[node.id]) in suspects
         else right.configs[node.id]
         for node in graph.convs
     }
-    return replace(right, configs=configs)
+    return replace(right, configs=configs, groups=())
+
+
+def find_wrong_groups(compute: Compute, right: Plan, wrong: Plan) -> tuple[LayerGroup, ...]:
+    """The group of ``wrong`` that makes the outputs differ, though its layers one by one do not.
+
+    Empty if no group is wrong alone, as where a layer is (:func:`find_wrong`).
+    """
+    wanted = compute(right)
+
+    def differs(groups: tuple[LayerGroup, ...]) -> bool:
+        return largest_error(compute(replace(wrong, groups=groups)), wanted) > SAME_ANSWER
+
+    suspects = wrong.groups or ()
+    if not suspects or differs(()):
+        return ()
+    while len(suspects) > 1:
+        half = suspects[: len(suspects) // 2]
+        suspects = half if differs(half) else suspects[len(half) :]
+    return suspects if differs(suspects) else ()
 
 
 def is_clear(ratio: Ratio) -> bool:

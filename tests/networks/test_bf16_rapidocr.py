@@ -1,0 +1,87 @@
+"""Trained CNNs in bf16: RapidOCR's recogniser reads what fp32 reads.
+
+ONNX Runtime computes with numbers that are rounded as a build rounds them: weights alone where bf16
+is for storage, data too where an instruction multiplies them.
+"""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from numpy.typing import NDArray
+from ocr import READ, line_image, page, random_lines, reader
+from onnx import TensorProto, helper, numpy_helper
+
+from tvm_neocpu.quantizing.onnx_graphs import weights_of
+from tvm_neocpu.quantizing.onnx_runs import runner
+from tvm_neocpu.quantizing.rewriting.choose_nodes import layers_of
+from tvm_neocpu.quantizing.rewriting.prepare import prepare
+
+
+def in_bf16(model: onnx.ModelProto, data: bool) -> onnx.ModelProto:
+    """Weights of all layers rounded but depthwise ones, batch norms folded before; and data."""
+    ready = prepare(model, "the recogniser")
+    graph = ready.graph
+    weights = weights_of(graph)
+    layers = [layer for layer in layers_of(graph) if not is_depthwise(layer)]
+    for name in {layer.input[1] for layer in layers}:
+        values = numpy_helper.to_array(weights[name]).astype(ml_dtypes.bfloat16)
+        weights[name].CopyFrom(numpy_helper.from_array(values.astype("float32"), name))
+    if not data:
+        return ready
+    names, nodes = {layer.name for layer in layers}, list(graph.node)
+    del graph.node[:]
+    for node in nodes:
+        if node.name in names:
+            narrow, wide = f"{node.name}.narrow", f"{node.name}.wide"
+            to_bf16, to_fp32 = TensorProto.BFLOAT16, TensorProto.FLOAT
+            graph.node.append(helper.make_node("Cast", [node.input[0]], [narrow], to=to_bf16))
+            graph.node.append(helper.make_node("Cast", [narrow], [wide], to=to_fp32))
+            node.input[0] = wide
+        graph.node.append(node)
+    return ready
+
+
+def is_depthwise(layer: onnx.NodeProto) -> bool:
+    """No template computes these in bf16."""
+    groups = [each.i for each in layer.attribute if each.name == "group"]
+    return bool(groups) and groups[0] > 1
+
+
+def without_blanks(texts: list[list[str]]) -> list[list[str]]:
+    return [[text.replace(" ", "") for text in lines] for lines in texts]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("data", "at_least"), [(False, 100), (True, 99)], ids=["storage", "arithmetic"]
+)
+def test_lines_are_read_alike(data: bool, at_least: int) -> None:
+    """A hundred strings in seven fonts and six sizes; what may differ are blanks."""
+    engine = reader(ours=False)
+    plain = engine.text_rec.session
+    run = runner(in_bf16(onnx.load(READ), data))
+
+    def rounded(image: NDArray[np.float32]) -> list[NDArray[np.float32]]:
+        return run({"x": image})
+
+    images = [line_image(line) for line in random_lines(100, 2)]
+    texts = []
+    for session in (plain, rounded):
+        engine.text_rec.session = session
+        found = (engine(image, use_det=False, use_cls=False)[0] for image in images)
+        texts.append([[line[0] for line in lines or []] for lines in found])
+    wanted, found = texts
+    same = sum(one == other for one, other in zip(wanted, found, strict=True))
+    assert same >= at_least
+    assert without_blanks(found) == without_blanks(wanted)
+    assert sum(map(bool, wanted)) > 90
+
+
+@pytest.mark.slow
+def test_our_build_reads_a_line() -> None:
+    image = page([("Convolution", "", 32)], 240, 60)
+    ((text, _),) = reader(ours=True, precision="bf16")(image, use_det=False, use_cls=False)[0]
+    assert text.strip() == "Convolution"

@@ -1,0 +1,1 @@
+"""Direct convolution in bf16: pairs of channels, summed in fp32."""
