@@ -41,3 +41,12 @@ def test_at_batch_1_the_weights_decide() -> None:
     config = DenseConfig(64, 1, 8)
     ratio = predict_seconds(large, config, SKYLAKE) / predict_seconds(small, config, SKYLAKE)
     assert 3.5 < ratio < 4.5
+
+
+def test_one_core_reads_several_streams_of_weights() -> None:
+    """Two cores ask for all that memory gives; one does only from several pages at once."""
+    dense, alone = DenseWorkload(1, 4096, 4096), replace(SKYLAKE, cores=1)
+    best = min(space(dense, alone), key=lambda c: predict_seconds(dense, c, alone))
+    assert best.streams == 4
+    one = predict_seconds(dense, replace(best, streams=1), alone)
+    assert one > 1.2 * predict_seconds(dense, best, alone)

@@ -7,6 +7,8 @@ import pytest
 from tvm_neocpu.topi.dense.geometry import DenseConfig, DenseGeometry, misfit
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 
+EMPTY = [DenseConfig(0), DenseConfig(16, 0), DenseConfig(16, 1, 0), DenseConfig(16, streams=0)]
+
 
 @pytest.mark.parametrize(
     ("batch", "reg_n", "tiles", "rows"),
@@ -41,8 +43,16 @@ def test_a_step_of_the_reduction_divides_the_features() -> None:
     assert steps == {64: 8, 30: 6, 31: 1}
 
 
-@pytest.mark.parametrize("empty", [DenseConfig(0), DenseConfig(16, 0), DenseConfig(16, 1, 0)])
+@pytest.mark.parametrize("empty", EMPTY)
 def test_empty_blocks_do_not_fit(empty: DenseConfig) -> None:
     dense = DenseWorkload(4, 30, 100)
     assert misfit(dense, empty) == "its blocks are empty"
     assert misfit(dense, DenseConfig(48, 8, 8)) is None
+
+
+@pytest.mark.parametrize(
+    ("streams", "taken", "chunks"), [(1, 1, 8), (2, 2, 4), (3, 2, 4), (4, 4, 2)]
+)
+def test_streams_share_the_blocks(streams: int, taken: int, chunks: int) -> None:
+    geometry = DenseGeometry(DenseWorkload(1, 30, 128), DenseConfig(16, streams=streams))
+    assert (geometry.streams, geometry.chunks) == (taken, chunks)

@@ -6,7 +6,7 @@ import pytest
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.types import uniform
-from tvm_neocpu.topi.dense.geometry import misfit
+from tvm_neocpu.topi.dense.geometry import DenseGeometry, misfit
 from tvm_neocpu.topi.dense.space import accepts, row_tiles, space
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 
@@ -39,7 +39,8 @@ def test_every_register_tile_fits(cpu: Cpu, dtype: str) -> None:
     assert accepts(dense, cpu) and found
     for config in found:
         assert config.oc_bn % unit.lanes == 0
-        assert unit.holds_tile(config.reg_n, config.oc_bn // unit.lanes)
+        assert unit.holds_tile(config.reg_n, config.oc_bn // unit.lanes * config.streams)
+        assert DenseGeometry(dense, config).streams == config.streams
         assert misfit(dense, config) is None
 
 

@@ -29,6 +29,10 @@ PRODUCT = "dense_acc_update"
         (13, DenseConfig(16, 7, 8), "parallel 7, 2, 8, unroll 8, unroll 7, vector 16"),
         (13, DenseConfig(16, 12, 2), "parallel 7, 2, 32, unroll 2, unroll 12, vector 16"),
         (3, DenseConfig(16, 8, 8), "parallel 7, 8, unroll 8, unroll 3, vector 16"),
+        # Blocks side by side: 7 have no factor but themselves.
+        (1, DenseConfig(16, 1, 8, 7), "8, unroll 8, unroll 7, vector 16"),
+        (1, DenseConfig(32, 1, 8, 2), "parallel 2, 8, unroll 8, unroll 2, vector 32"),
+        (3, DenseConfig(32, 3, 4, 2), "parallel 2, 16, unroll 4, unroll 2, unroll 3, vector 32"),
     ],
 )
 def test_loops(batch: int, config: DenseConfig, expected: str) -> None:
@@ -46,6 +50,13 @@ def test_rows_that_overhang_the_batch_are_not_seen(batch: int) -> None:
     """The highest tile that does not divide the batch; one of its own height where all divide."""
     reg_n = next((rows for rows in range(min(batch, 14), 1, -1) if batch % rows), batch)
     check(DenseWorkload(batch, 12, 19), DenseConfig(16, reg_n, 3), SKYLAKE, BIAS)
+
+
+@pytest.mark.parametrize("streams", [2, 3, 4])
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_blocks_side_by_side(batch: int, streams: int) -> None:
+    """The last block is padded; where streams do not divide the blocks, fewer are taken."""
+    check(DenseWorkload(batch, 12, 45), DenseConfig(8, batch, 3, streams), SKYLAKE, BIAS)
 
 
 def test_rows_beyond_the_batch_are_not_read() -> None:

@@ -14,7 +14,8 @@ from tvm_neocpu.topi.dense.workload import DenseWorkload
 class DenseConfig:
     """Dense packed in blocks of ``oc_bn`` outputs; ``reg_n`` rows of the batch at once.
 
-    ``unroll_k``: how many input features the reduction advances per step.
+    ``unroll_k``: how many input features the reduction advances per step. ``streams``: how many
+    blocks of outputs a register tile holds; each reads weights of its own, in order.
     """
 
     template: ClassVar[str] = "dense_pack"
@@ -22,6 +23,7 @@ class DenseConfig:
     oc_bn: int
     reg_n: int = 1
     unroll_k: int = 4
+    streams: int = 1
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,16 @@ class DenseGeometry:
         return math.ceil(self.dense.out_features / self.config.oc_bn)
 
     @property
+    def streams(self) -> int:
+        """Blocks of a register tile: at most ``streams``, and a factor of all."""
+        return largest_factor(self.out_blocks, self.config.streams)
+
+    @property
+    def chunks(self) -> int:
+        """Trip count of the parallel loop: blocks, ``streams`` at a time."""
+        return self.out_blocks // self.streams
+
+    @property
     def unroll_k(self) -> int:
         """Input features of a step: at most ``unroll_k``, and a factor of all."""
         return largest_factor(self.dense.in_features, self.config.unroll_k)
@@ -64,5 +76,5 @@ class DenseGeometry:
 
 def misfit(dense: DenseWorkload, config: DenseConfig) -> str | None:
     """Why a config from a log cannot compute the layer; ``None`` where it can."""
-    sizes = (config.oc_bn, config.reg_n, config.unroll_k)
+    sizes = (config.oc_bn, config.reg_n, config.unroll_k, config.streams)
     return None if min(sizes) >= 1 else "its blocks are empty"

@@ -10,6 +10,8 @@ from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 # Rows of the batch in a register tile, and how many tiles of equal height a batch is cut into.
 ROWS, MAX_EQUAL_TILES = (1, 2, 4, 6, 8, 12, 14), 4
+# Blocks of outputs whose weights a core reads side by side.
+STREAMS = (1, 2, 4)
 
 
 def accepts(dense: DenseWorkload, cpu: Cpu) -> bool:
@@ -17,15 +19,21 @@ def accepts(dense: DenseWorkload, cpu: Cpu) -> bool:
 
 
 def space(dense: DenseWorkload, cpu: Cpu) -> tuple[DenseConfig, ...]:
-    """Blocks of one to eight vectors of outputs, rows of the batch, reduction unrolling."""
+    """Blocks of one to eight vectors of outputs, rows of the batch, reduction unrolling, streams.
+
+    Weights that several tiles of rows read again come out of caches, where one stream is enough.
+    """
     unit = cpu.unit(dense.types.accumulator)
     widest = max(unit.lanes, math.ceil(dense.out_features / unit.lanes) * unit.lanes)
     blocks = [v * unit.lanes for v in (1, 2, 3, 4, 5, 6, 8) if v * unit.lanes <= widest]
     return tuple(
-        DenseConfig(oc_bn, reg_n, unroll_k)
+        DenseConfig(oc_bn, reg_n, unroll_k, streams)
         for oc_bn in blocks
+        for streams in STREAMS
+        if math.ceil(dense.out_features / oc_bn) % streams == 0
         for reg_n in row_tiles(dense)
-        if unit.holds_tile(reg_n, oc_bn // unit.lanes)
+        if streams == 1 or reg_n == dense.batch
+        if unit.holds_tile(reg_n, oc_bn // unit.lanes * streams)
         for unroll_k in (1, 2, 4, 8)
     )
 

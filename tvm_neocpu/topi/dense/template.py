@@ -1,7 +1,8 @@
 """Dense layers with weights packed at compile time: Y[b, o] = sum_k X[b, k] * W[o // x, k, o % x].
 
 At batch 1 the weights are read once and decide the time, so the loop streams them in order over
-every core; larger batches hold ``reg_n`` rows of the batch in registers to read them less often.
+every core, out of ``streams`` blocks at once: several pages keep more requests on their way than
+one. Larger batches hold ``reg_n`` rows of the batch in registers to read them less often.
 """
 
 from __future__ import annotations
@@ -51,19 +52,20 @@ def compute(
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
-    """# parallel for o: for bo: for ko: (ki unrolled): tile of bi, c in registers; epilogue."""
+    """# parallel for oo: for bo: for ko: (ki unrolled): oi, bi, c in registers; epilogue."""
     acc, geometry = anchor.block, DenseGeometry(anchor.workload, anchor.config)
     unit = cpu.unit(anchor.workload.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     b, o, c, k = sch.get_loops(acc)
+    oo, oi = steps.split_off(sch, o, geometry.streams)
     bo, bi = steps.split_off(sch, b, geometry.reg_n)
     ko, ki = steps.split_off(sch, k, geometry.unroll_k)
-    sch.reorder(o, bo, ko, ki, bi, c)
-    steps.unroll_all(sch, ki, bi)
+    sch.reorder(oo, bo, ko, ki, oi, bi, c)
+    steps.unroll_all(sch, ki, oi, bi)
     steps.vectorize_lanes(sch, c, unit)
-    steps.parallel_fused(sch, o)
+    steps.parallel_fused(sch, oo)
     zero = sch.decompose_reduction(acc, ko)
-    steps.unroll_and_vectorize(sch, zero, unit, pixels=1)
+    steps.unroll_and_vectorize(sch, zero, unit, pixels=2)
     steps.parallel_and_vectorize(sch, output, unit)
     return output
 
