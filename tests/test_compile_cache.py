@@ -184,8 +184,9 @@ def test_processes_at_once_make_one_entry_and_a_hit_needs_no_compiler(
     assert list(cache_home.glob("*.lock")) == []
 
 
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_session_lets_go_of_the_model_that_it_compiles(
-    model: Path, monkeypatch: pytest.MonkeyPatch
+    model: Path, monkeypatch: pytest.MonkeyPatch, precision: str
 ) -> None:
     """Its weights would stand beside the module's for the whole build."""
     real = relay.build
@@ -195,4 +196,4 @@ def test_a_session_lets_go_of_the_model_that_it_compiles(
         return real(mod, **options)
 
     monkeypatch.setattr(relay, "build", build)
-    Session(model)
+    Session(model, precision=precision)

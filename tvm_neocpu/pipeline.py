@@ -157,8 +157,8 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
         PadChannels(cpu),  # the passes above would work on its zeros too
         AbsorbZeroPoints(),  # near the end: the passes above know conv2d only
-        NoteWeightBits(cpu),  # no pass above may change weights that were looked at
-        StoreHalfWeights(cpu),  # last, too: passes compute with weights of fp32
+        NoteWeightBits(cpu),  # behind every pass that changes weights
+        StoreHalfWeights(cpu),  # last: the passes above compute with fp32 weights
     )
 
 

@@ -101,7 +101,7 @@ def _compiled(
         from_file = isinstance(model, (str, Path))
         known = load_model(Path(model)) if from_file else model
         mod, params = relay.frontend.from_onnx(known, shapes)
-        if request is None:
+        if request is None or request.half is not None:
             del known  # and its weights, which the module has too
             forget_source(mod)
         asked = request.options if request else {}

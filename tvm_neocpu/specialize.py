@@ -176,9 +176,9 @@ class _Lowering:
     def groups(self) -> GroupBands:
         """The groups of all networks."""
         return {
-            members: rows
+            members: bands
             for network in self._planned.values()
-            for members, rows in network.groups.items()
+            for members, bands in network.groups.items()
         }
 
     def merged(self) -> tvm.IRModule:

@@ -13,6 +13,7 @@ from onnx_node import assert_same, image, onnx_runtime, ours
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 WIDE = numpy_helper.from_array(image(8, 4, 3, 3), "wide")
 NARROW = numpy_helper.from_array(image(8, 4, 1, 1), "narrow")
@@ -103,6 +104,18 @@ def test_a_branch_that_the_inputs_do_not_fit() -> None:
         module.set_input("x", -positive)
         with pytest.raises(RuntimeError, match="mismatch to specified constant"):
             module.run()
+
+
+def test_a_branch_that_fails_leaves_the_shape_of_the_other_one() -> None:
+    """Of no rows, too."""
+    names = ["zero", "zero", "zero"]
+    zero = helper.make_node("Constant", [], ["zero"], value_ints=[0])
+    none = helper.make_node("Slice", ["r", *names], ["a0"])
+    shape = helper.make_node("Constant", [], ["shape"], value_ints=[7, -1])
+    model = _model([zero, none], [shape, helper.make_node("Reshape", ["x", "shape"], ["b0"])])
+    with pytest.warns(UserWarning, match="else_branch of If"):
+        mod, _ = relay.frontend.from_onnx(model)
+    assert dimensions(mod["main"].ret_ty) == (0, 4, 6, 6)
 
 
 def test_no_branch_fits_the_inputs() -> None:

@@ -3,8 +3,8 @@
 TVM's importer binds what a branch computes before the ``If``, so that every run computes both
 branches, and leaves a result unusable whose shape depends on the branch.
 
-A branch may fit other shapes only than those of the inputs: a check that fails stands in its place,
-so that a run that takes it raises.
+A branch may not fit the shapes of the inputs. A check that fails stands in its place, so that a
+run that takes it raises.
 """
 
 from __future__ import annotations
@@ -79,16 +79,18 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
     def _failing(self, condition: relax.Expr, taken: bool, ty: Any) -> relax.SeqExpr:
         """A branch that raises where the condition is ``taken``; its results have these types.
 
-        A cast checks that the condition is not what it is there: kernels have no assertions.
+        A match_cast of the condition to its opposite raises: kernels have no assertions.
         """
+        kinds = tensors_of(ty)
         self.bb._begin_binding_block()
         number = self.bb.emit(relax.op.astype(condition, "int64"))
         count = self.bb.emit(relax.op.reshape(number, [1]))
         shape = self.bb.emit(relax.op.tensor_to_shape(count))
         self.bb.match_cast(shape, relax.ShapeType([0 if taken else 1]))
+        shapes = [[1 if dim is None else dim for dim in dimensions(kind)] for kind in kinds]
         results = [
-            relax.const(np.zeros([dim or 1 for dim in dimensions(kind)], str(kind.dtype)))
-            for kind in tensors_of(ty)
+            relax.const(np.zeros(shape, str(kind.dtype)))
+            for shape, kind in zip(shapes, kinds, strict=True)
         ]
         result = self.bb.emit(results[0] if len(results) == 1 else relax.Tuple(results))
         return relax.SeqExpr([self.bb._end_block()], result)

@@ -52,8 +52,22 @@ class FuseFunctions:
             relax.transform.RewriteDataflowReshape(),
             relax.transform.AnnotateTIROpPattern(),
         )
-        fuse = tvm.transform.Sequential([relax.transform.FuseOps(), relax.transform.FuseTIR()])
+        fuse = tvm.transform.Sequential([relax.transform.FuseOps(), *_fuse_tir()])
         # FuseOps stops at dead code in a branch.
         living = remove_dead_code(legalize(mod))
         kernels = patterns(reshape(regions_to_dataflow(living)))
         return remove_dead_code(fuse(store_codes(kernels)))
+
+
+def _fuse_tir() -> list[tvm.transform.Pass]:
+    """FuseTIR without its removal of parameters, which defines an extent twice.
+
+    TVM 0.27 takes ``sizes``, which defines extents only, for unused, and lets a parameter of shape
+    define each of them. It does so for a scalar parameter as well, which defines itself::
+
+        fused(n: int64, x: (m // 2,), sizes: [m])  ->  fused(n: int64, x: (m // 2,), [m], [n])
+
+    No other parameter of a fused function is unused.
+    """
+    passes = relax.transform.FuseTIR().passes
+    return [step for step in passes if step.info.name != "RemoveUnusedParameters"]

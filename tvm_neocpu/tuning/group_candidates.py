@@ -30,16 +30,14 @@ from tvm_neocpu.tuning.pool_candidates import planned_pool_groups, pool_groups_o
 # group saves is a few per cent.
 HOPELESS = 1.5
 
-Layers = tuple[GraphNode, ...]
 Schemes = Sequence[Sequence[Candidate]]
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """A depthwise layer with the 1x1 layers around it; ``deep`` is its place among ``nodes``."""
+    """A depthwise layer with the 1x1 layers around it, in order."""
 
-    nodes: Layers
-    deep: int
+    nodes: tuple[GraphNode, ...]
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -84,18 +82,9 @@ def with_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
         return plan
     groups = []
     for chain in _chains(graph):
-        configs = [plan.configs.get(node.id) for node in chain.nodes]
-        best: tuple[float, LayerGroup] | None = None
-        for part in chain.parts:
-            if any(configs[at] is None for at in part):
-                continue
-            block = best_block([Member(chain.workloads[at], configs[at]) for at in part], cpu)
-            if block is None:
-                continue
-            gain = apart_seconds(block, cpu) - predict_seconds(block, cpu)
-            if best is None or gain > best[0]:
-                best = gain, LayerGroup(tuple(chain.members[at] for at in part), *block.bands)
-        groups += [] if best is None else [best[1]]
+        gaining = [found for part in chain.parts if (found := _gaining(chain, part, plan, cpu))]
+        if gaining:
+            groups.append(max(gaining, key=lambda found: found[0])[1])
     taken = {member for group in groups for member in group.members}
     pools = planned_pool_groups(graph, plan.configs, cpu, taken)
     return replace(plan, groups=(*groups, *pools))
@@ -107,6 +96,20 @@ def with_doubtful_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
     taken = {member for group in groups for member in group.members}
     pools = planned_pool_groups(graph, plan.configs, cpu, taken, doubtful=True)
     return replace(plan, groups=(*groups, *pools))
+
+
+def _gaining(chain: _Chain, part: range, plan: Plan, cpu: Cpu) -> tuple[float, LayerGroup] | None:
+    """The seconds that some layers of a chain gain under the plan's configs, and their group."""
+    nodes = [chain.nodes[at] for at in part]
+    configs = [plan.configs.get(node.id) for node in nodes]
+    if None in configs:
+        return None
+    members = [Member(n.workload, c) for n, c in zip(nodes, configs, strict=True)]  # type: ignore[arg-type]
+    block = best_block(members, cpu)
+    if block is None:
+        return None
+    gain = apart_seconds(block, cpu) - predict_seconds(block, cpu)
+    return gain, LayerGroup(tuple(node.id for node in nodes), *block.bands)
 
 
 def _candidates(chain: _Chain, part: range, schemes: Schemes, cpu: Cpu) -> Iterator[GroupCandidate]:
@@ -147,20 +150,18 @@ def _chains(graph: ConvGraph) -> Iterator[_Chain]:
     A product of a layer with itself, such as HardSwish makes, may stand between two. Whether
     something else does that is no epilogue, lowering alone sees. No layer is in two chains.
     """
-    before = {last.id: first for first, last in _pairs(graph)}
-    behind = {first.id: last for first, last in _pairs(graph)}
+    pairs = tuple(_pairs(graph))
+    before = {last.id: first for first, last in pairs if _is_flat(first)}
+    behind = {first.id: last for first, last in pairs if _is_flat(last)}
     taken: set[str] = set()
     for deep in graph.convs:
         if not (isinstance(deep.workload, ConvWorkload) and deep.workload.is_depthwise):
             continue
         around = (before.get(deep.id), deep, behind.get(deep.id))
-        nodes = tuple(
-            node for node in around if node is not None and (node is deep or _is_flat(node))
-        )
-        nodes = tuple(node for node in nodes if node.id not in taken)
+        nodes = tuple(node for node in around if node is not None and node.id not in taken)
         if len(nodes) > 1:
             taken |= {node.id for node in nodes}
-            yield _Chain(nodes, nodes.index(deep))
+            yield _Chain(nodes)
 
 
 def _is_flat(node: GraphNode) -> bool:

@@ -102,6 +102,26 @@ def test_selections_of_a_selection() -> None:
         assert_same(ours(model, [data]), onnx_runtime(model, [data]))
 
 
+def test_gather_by_a_part_of_a_selection() -> None:
+    """One fused function reads an extent as a number and another inside of a shape only."""
+    text = """<ir_version: 8, opset_import: ["" : 17]>
+    g (float[4,5] x, bool[20] mask) => (float[N] found) {
+        from = Constant<value = int64[1] {0}>()
+        to = Constant<value = int64[1] {2}>()
+        one = Constant<value = float {1}>()
+        values = Compress(x, mask)
+        above = GreaterOrEqual(values, one)
+        places = NonZero(above)
+        flat = Squeeze(places, from)
+        few = Slice(flat, from, to, from)
+        found = Gather<axis = 0>(values, few)
+    }"""
+    model = onnx.parser.parse_model(text)
+    data, mask = _few(4, 5, dtype="float32"), np.arange(20) % 3 > 0
+    for feed in ([data, mask], [data, np.zeros(20, bool)]):
+        assert_same(ours(model, feed), onnx_runtime(model, feed))
+
+
 def test_nothing_in_a_file_calls_python(tmp_path: Path) -> None:
     mod, params = relay.frontend.from_onnx(_chain())
     path = tmp_path / "chain.so"

@@ -11,6 +11,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
+from tvm_neocpu.frontend.converters.compute.places import places_of
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
@@ -174,7 +175,7 @@ def col2im(node: Node) -> relax.Expr:
             T.serial(0, taps) as tap,
             T.serial(0, columns) as column,
         ):
-            taps_at, starts = _unravelled(tap, block), _unravelled(column, counts)
+            taps_at, starts = places_of(tap, block), places_of(column, counts)
             places = [
                 start * stride + at * dilation - before
                 for start, stride, at, dilation, before in zip(
@@ -189,13 +190,6 @@ def col2im(node: Node) -> relax.Expr:
                 out[flat] = out[flat] + data[(c * taps + tap) * columns + column]
 
     return emit_loops(node, "col2im", [node.data], [((n, channels, *image), node.dtype)], body)[0]
-
-
-def _unravelled(number: tirx.Expr, extents: list[int]) -> list[tirx.Expr]:
-    return [
-        tirx.indexmod(tirx.indexdiv(number, math.prod(extents[axis + 1 :])), extent)
-        for axis, extent in enumerate(extents)
-    ]
 
 
 def _required_constant(node: Node, place: int) -> list[int]:

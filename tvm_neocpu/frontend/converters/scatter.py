@@ -15,6 +15,12 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.hand_loops import Extent, emit_loops
+from tvm_neocpu.frontend.converters.compute.places import (
+    extents_of,
+    int64,
+    places_of,
+    strides_of,
+)
 from tvm_neocpu.frontend.converters.node import Node
 
 Merge = Callable[[tirx.Expr, tirx.Expr], tirx.Expr]
@@ -44,15 +50,15 @@ def scatter_elements(node: Node) -> relax.Expr:
     merge = _merge(node)
     indices, updates = node.required(1), node.required(2)
     axis = _checked_axis(node)
-    data_shape, shape = _extents(node.data), _extents(indices)
+    data_shape, shape = extents_of(node.data), extents_of(indices)
     if len(shape) != len(data_shape):
         raise UnsupportedOperatorError("the ranks of its data and indices differ")
-    strides = _strides(data_shape)
+    strides = strides_of(data_shape)
 
     def body(data, indices, updates, out) -> None:  # type: ignore[no-untyped-def]
         _copy(data, out, data_shape)
-        with T.serial(0, _whole(prod(shape))) as i:
-            places = _places(i, shape)
+        with T.serial(0, int64(prod(shape))) as i:
+            places = places_of(i, shape)
             places[axis] = _from_end(indices[i], data_shape[axis])
             with T.If(_inside(places[axis], data_shape[axis])), T.Then():
                 at = sum(
@@ -68,16 +74,16 @@ def scatter_nd(node: Node) -> relax.Expr:
     """Data ``(d0, ..)``, indices ``(i0, .., k)``, updates ``(i0, .., dk, ..)`` -> as data."""
     merge = _merge(node)
     indices, updates = node.required(1), node.required(2)
-    data_shape, shape = _extents(node.data), _extents(indices)
+    data_shape, shape = extents_of(node.data), extents_of(indices)
     if not shape or not isinstance(shape[-1], int) or shape[-1] > len(data_shape):
         raise UnsupportedOperatorError("the length of its indices does not fit its data")
     depth = shape[-1]
     rows, part = prod(shape[:-1]), prod(data_shape[depth:])
-    strides = _strides(data_shape)
+    strides = strides_of(data_shape)
 
     def body(data, indices, updates, out) -> None:  # type: ignore[no-untyped-def]
         _copy(data, out, data_shape)
-        with T.serial(0, _whole(rows)) as i:
+        with T.serial(0, int64(rows)) as i:
             places = [
                 _from_end(indices[i * depth + axis], data_shape[axis]) for axis in range(depth)
             ]
@@ -87,7 +93,7 @@ def scatter_nd(node: Node) -> relax.Expr:
                     (place * strides[axis] for axis, place in enumerate(places)),
                     tirx.const(0, _INDEX),
                 )
-                with T.serial(0, _whole(part)) as j:
+                with T.serial(0, int64(part)) as j:
                     out[start + j] = merge(out[start + j], updates[i * part + j])
 
     return _emit(node, "scatter_nd", [node.data, indices, updates], data_shape, body)
@@ -114,42 +120,15 @@ def _checked_axis(node: Node) -> int:
     return axis % node.rank
 
 
-def _extents(value: relax.Expr) -> list[Extent]:
-    """The extents of a tensor, whole numbers where they are known."""
-    if value.ty.shape is None:
-        raise UnsupportedOperatorError("the shape of an input is not known at import")
-    return [
-        int(extent) if isinstance(extent, int | tirx.IntImm) else extent
-        for extent in value.ty.shape.values
-    ]
-
-
-def _strides(shape: list[Extent]) -> list[Extent]:
-    return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
-
-
-def _places(number: tirx.Expr, shape: list[Extent]) -> list[tirx.Expr]:
-    """The place of an element in each axis, from its row-major number."""
-    strides = _strides(shape)
-    return [
-        tirx.indexmod(tirx.indexdiv(number, _whole(stride)), _whole(extent))
-        for stride, extent in zip(strides, shape, strict=True)
-    ]
-
-
 def _from_end(index: tirx.Expr, extent: Extent) -> tirx.Expr:
     index = tirx.Cast(_INDEX, index)
-    return tirx.Select(index < 0, index + _whole(extent), index)
+    return tirx.Select(index < 0, index + int64(extent), index)
 
 
 def _inside(place: tirx.Expr, extent: Extent) -> tirx.Expr:
-    return tirx.all(place >= 0, place < _whole(extent))
+    return tirx.all(place >= 0, place < int64(extent))
 
 
 def _copy(data: T.Buffer, out: T.Buffer, shape: list[Extent]) -> None:
-    with T.serial(0, _whole(prod(shape))) as i:
+    with T.serial(0, int64(prod(shape))) as i:
         out[i] = data[i]
-
-
-def _whole(value: Extent) -> tirx.Expr:
-    return tirx.const(value, _INDEX) if isinstance(value, int) else value

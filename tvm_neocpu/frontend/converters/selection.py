@@ -9,7 +9,8 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.distinct_rows import distinct_rows
-from tvm_neocpu.frontend.converters.compute.hand_loops import Extent, emit_loops
+from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
+from tvm_neocpu.frontend.converters.compute.places import extents_of, int64, places_of
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from, head
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
@@ -17,9 +18,8 @@ from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 def non_zero(node: Node) -> relax.Expr:
     """``(d0, d1, ..)`` -> int64 ``(rank, count)``: the places of what is not zero, in order."""
-    shape = _extents(node.data) or (1,)
-    size, rank = _int64(math.prod(shape)), len(shape)
-    strides = [math.prod(shape[axis + 1 :]) for axis in range(rank)]
+    shape = extents_of(node.data) or [1]
+    size, rank = int64(math.prod(shape)), len(shape)
 
     def body(data, places, count) -> None:  # type: ignore[no-untyped-def]
         count[0] = T.int64(0)
@@ -27,9 +27,8 @@ def non_zero(node: Node) -> relax.Expr:
             # LLVM has no comparison of booleans as TVM writes it.
             is_set = data[i] if node.dtype == "bool" else data[i] != tirx.const(0, node.dtype)
             with T.If(is_set), T.Then():
-                for axis in range(rank):
-                    row = tirx.indexdiv(i, _int64(strides[axis]))
-                    places[axis * size + count[0]] = tirx.indexmod(row, _int64(shape[axis]))
+                for axis, place in enumerate(places_of(i, shape)):
+                    places[axis * size + count[0]] = place
                 count[0] = count[0] + T.int64(1)
 
     outputs = [((rank, size), "int64"), ((1,), "int64")]
@@ -44,8 +43,8 @@ def compress(node: Node) -> relax.Expr:
     A condition shorter than the axis drops the rest.
     """
     (data, axis), condition = _along(node), node.required(1)
-    (given,), extent = _extents(condition), _extents(data)[axis]
-    length = tirx.min(_int64(given), _int64(extent))
+    (given,), extent = extents_of(condition), extents_of(data)[axis]
+    length = tirx.min(int64(given), int64(extent))
 
     def body(condition, data, places, count) -> None:  # type: ignore[no-untyped-def]
         count[0] = T.int64(0)
@@ -53,6 +52,7 @@ def compress(node: Node) -> relax.Expr:
             places[count[0]] = i
             count[0] = count[0] + T.int64(1)
 
+    # The loop reads of the data only the extent, which a run alone may know.
     outputs = [((tirx.max(length, T.int64(1)),), "int64"), ((1,), "int64")]
     places, count = emit_loops(node, "compress", [condition, data], outputs, body)
     (extent,) = extents_from(node, count, ["kept"])
@@ -88,22 +88,10 @@ def _along(node: Node) -> tuple[relax.Expr, int]:
     data, axis = node.data, node.attributes.get("axis")
     if axis is None:
         data, axis = node.emit(relax.op.reshape(data, [-1])), 0
-    rank = len(_extents(data))
+    rank = len(extents_of(data))
     if not -rank <= axis < rank:
         raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {rank}")
     return data, axis % rank
-
-
-def _extents(value: relax.Expr) -> tuple[Extent, ...]:
-    """Extents of a tensor: numbers, or expressions of what only a run knows."""
-    shape = value.ty.shape
-    if not isinstance(shape, relax.ShapeExpr):
-        raise UnsupportedOperatorError("the rank of an input is not known at import")
-    return tuple(int(dim) if isinstance(dim, tirx.IntImm) else dim for dim in shape.values)
-
-
-def _int64(extent: Extent) -> tirx.Expr:
-    return tirx.const(extent, "int64") if isinstance(extent, int) else extent
 
 
 __all__ = ["compress", "non_zero", "unique"]

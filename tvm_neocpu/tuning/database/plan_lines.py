@@ -96,8 +96,7 @@ def encode_plan(
         lines.append(line(blank(), node=node, layout=str(layout)))
     for group in groups:
         members = [*group.members, *[POOL] * (len(group.members) == 1)]
-        bands = {"rows": group.rows} | ({} if group.run == 1 else {"run": group.run})
-        lines.append(line(blank(), node=members[0], group=members, **bands))
+        lines.append(line(blank(), node=members[0], group=members, **_bands(group)))
     return lines
 
 
@@ -202,6 +201,11 @@ def _checked_head(tag: Row) -> Row:
     return {"method": "unknown", **tag}
 
 
+def _bands(group: LayerGroup) -> dict[str, int]:
+    """A run of one band is left out: lines and digests of older versions stay as they were."""
+    return {"rows": group.rows} | ({} if group.run == 1 else {"run": group.run})
+
+
 def _group(tag: Row) -> tuple[tuple[str, ...], Bands]:
     members, rows, run = tag["group"], tag.get("rows"), tag.get("run", 1)
     named = isinstance(members, list) and all(isinstance(member, str) for member in members)
@@ -231,7 +235,5 @@ def plan_digest(plan: Plan, cpu: str, threads: int) -> str:
         sorted([node, str(layout)] for node, layout in plan.joins.items()),
     ]
     if plan.groups is not None:
-        runs = [[group.run] * (group.run > 1) for group in plan.groups]
-        pairs = zip(plan.groups, runs, strict=True)
-        content.append(sorted([*group.members, group.rows, *run] for group, run in pairs))
+        content.append(sorted([*group.members, *_bands(group).values()] for group in plan.groups))
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:12]

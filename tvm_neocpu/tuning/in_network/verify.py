@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
@@ -22,6 +22,7 @@ from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.workers import BUILD_TIMEOUT, network_process
 from tvm_neocpu.tuning.measuring.child_process import ChildProcess
 
+T = TypeVar("T")
 SLOT = "plan"
 # Turns of each plan, and what one turn takes: the first inference of a turn is not counted.
 MIN_TURNS, MAX_TURNS = 8, 60
@@ -106,17 +107,14 @@ def find_wrong(
     )
     wanted = compute(right)
 
-    def differs(half: list[tuple[Workload, Config]]) -> bool:
+    def differs(half: Sequence[tuple[Workload, Config]]) -> bool:
         return largest_error(compute(_mixed(graph, right, wrong, half)), wanted) > SAME_ANSWER
 
-    while len(suspects) > 1:
-        half = suspects[: len(suspects) // 2]
-        suspects = half if differs(half) else suspects[len(half) :]
-    return suspects if suspects and differs(suspects) else []
+    return list(_culprit(suspects, differs))
 
 
 def _mixed(
-    graph: ConvGraph, right: Plan, wrong: Plan, suspects: list[tuple[Workload, Config]]
+    graph: ConvGraph, right: Plan, wrong: Plan, suspects: Sequence[tuple[Workload, Config]]
 ) -> Plan:
     """``right`` with the suspects' configs where ``wrong`` has them, each layer by itself."""
     configs = {
@@ -133,18 +131,23 @@ def find_wrong_groups(compute: Compute, right: Plan, wrong: Plan) -> tuple[Layer
 
     Empty if no group is wrong alone, as where a layer is (:func:`find_wrong`).
     """
+    if not wrong.groups:
+        return ()
     wanted = compute(right)
 
-    def differs(groups: tuple[LayerGroup, ...]) -> bool:
-        return largest_error(compute(replace(wrong, groups=groups)), wanted) > SAME_ANSWER
+    def differs(groups: Sequence[LayerGroup]) -> bool:
+        built = compute(replace(wrong, groups=tuple(groups)))
+        return largest_error(built, wanted) > SAME_ANSWER
 
-    suspects = wrong.groups or ()
-    if not suspects or differs(()):
-        return ()
+    return () if differs(()) else tuple(_culprit(wrong.groups, differs))
+
+
+def _culprit(suspects: Sequence[T], differs: Callable[[Sequence[T]], bool]) -> Sequence[T]:
+    """The suspect that makes the outputs differ, found by halves; empty if none does alone."""
     while len(suspects) > 1:
         half = suspects[: len(suspects) // 2]
         suspects = half if differs(half) else suspects[len(half) :]
-    return suspects if differs(suspects) else ()
+    return suspects if suspects and differs(suspects) else ()
 
 
 def is_clear(ratio: Ratio) -> bool:

@@ -30,7 +30,7 @@ _MIN_PARALLEL = 8192
 
 
 def _order_of_float(value: tirx.Expr) -> tirx.Expr:
-    """An int32 that is larger for a larger float32; that of NaN is the largest."""
+    """An int32 that is larger for a larger float32; a NaN is an extreme, by its sign."""
     bits = tirx.reinterpret("int32", value)
     turned = tirx.bitwise_xor(bits, tirx.bitwise_and(bits >> 31, T.int32(0x7FFFFFFF)))
     return tirx.Select(value == T.float32(0), T.int32(0), turned)  # -0.0 equals 0.0
