@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tvm import relax
 
@@ -57,23 +58,22 @@ def convolution(data: relax.Expr, weight: Array, conv: ConvWorkload, groups: int
     )
 
 
-def typed_convolution(
-    call: relax.Call, data: relax.Expr, weight: relax.Expr, out_dtype: str
+def same_convolution(
+    call: relax.Call, data: relax.Expr, weight: relax.Expr, **changed: Any
 ) -> relax.Expr:
-    """The same convolution of other operands, which need not be of one type; not emitted."""
+    """The same convolution of other operands, but for the attributes given; not emitted."""
     attrs = call.attrs
-    return relax.op.nn.conv2d(
-        data,
-        weight,
-        strides=list(attrs.strides),
-        padding=list(attrs.padding),
-        dilation=list(attrs.dilation),
-        groups=attrs.groups,
-        data_layout=str(attrs.data_layout),
-        kernel_layout=str(attrs.kernel_layout),
-        out_layout=str(attrs.out_layout),
-        out_dtype=out_dtype,
-    )
+    own = {
+        "strides": list(attrs.strides),
+        "padding": list(attrs.padding),
+        "dilation": list(attrs.dilation),
+        "groups": attrs.groups,
+        "data_layout": str(attrs.data_layout),
+        "kernel_layout": str(attrs.kernel_layout),
+        "out_layout": str(attrs.out_layout),
+        "out_dtype": attrs.out_dtype or None,
+    }
+    return relax.op.nn.conv2d(data, weight, **{**own, **changed})
 
 
 def _refusal(call: relax.Call) -> str | None:
@@ -101,18 +101,7 @@ def _alter(
     call: relax.Call, tensors: Sequence[relax.Expr], before: Layout, after: Layout
 ) -> relax.Expr:
     """The weight stays OIHW until a template packs it."""
-    attrs = call.attrs
-    return relax.op.nn.conv2d(
-        *tensors,
-        strides=list(attrs.strides),
-        padding=list(attrs.padding),
-        dilation=list(attrs.dilation),
-        groups=attrs.groups,
-        data_layout=str(before),
-        kernel_layout="OIHW",
-        out_layout=str(after),
-        out_dtype=attrs.out_dtype or None,
-    )
+    return same_convolution(call, *tensors, data_layout=str(before), out_layout=str(after))
 
 
 CONV2D_FORM = CallForm(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import in_blocks, schedules
-from tvm_neocpu.topi.conv2d_split.geometry import AS_SMALL_AS, SplitConfig
+from tvm_neocpu.topi.conv2d_split.geometry import AS_SMALL_AS, ELEMENTS, SplitConfig
 
 # Narrower blocks are copied in part of a vector; C has to be a multiple of the least.
 BLOCKS = (8, 16, 32, 64)
@@ -29,11 +27,10 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[SplitConfig, ...]:
     """All combinations of channel factors, tile sizes and parallel axes that fit."""
-    unit, dot = cpu.unit(conv.types.accumulator), cpu.dot_of(4, 1, AS_SMALL_AS)
+    unit, dot = cpu.unit(conv.types.accumulator), cpu.dot_of(ELEMENTS, 1, AS_SMALL_AS)
     blocks = [block for block in in_blocks(conv) if block in BLOCKS]
-    make = partial(SplitConfig, dot=dot.elements)
 
     def holds(pixels: int, vectors: int) -> bool:
         return pixels == 1 or unit.holds_tile(pixels, vectors, 1 + dot.temporaries)
 
-    return tuple(schedules(conv, cpu, blocks, holds, make))
+    return tuple(schedules(conv, cpu, blocks, holds, SplitConfig))

@@ -7,20 +7,16 @@ place. A vector that the instruction does not have is plain arithmetic, on the s
 
 from __future__ import annotations
 
-from functools import cache, partial
-
-import tvm
 from tvm import tirx
 from tvm.ir import Call, Expr
-from tvm.tirx.op import register_intrin_lowering
 
 from tvm_neocpu.core.dot import WORD_BITS, DotProduct
+from tvm_neocpu.topi.math.dot_products import define, lanes_of, whole
 from tvm_neocpu.topi.math.half_precision import BITS
 
 BF16_DOT = "tirx.neocpu_bf16_dot"
 SUM_TYPE = "float32"
 ELEMENTS = 2
-_PURE = 1  # tirx.CallEffectKind.Pure
 # Of an fp32 number: the lower half's largest value below one half, all bits but the sign's, and
 # those of infinity. A quiet NaN in bf16.
 _BELOW_HALF, _SIZE, _INFINITY, _NAN = 0x7FFF, 0x7FFFFFFF, 0x7F800000, 0x7FC0
@@ -39,39 +35,27 @@ def rounded_bits(value: Expr) -> Expr:
 
 
 def bf16_dot(data: Expr, weights: Expr) -> Expr:
-    """The two products of a word of data and one of weights, added up; only planting it means it.
+    """The two products of a word of data and one of weights, added up.
 
-    Raises nothing; what is no :func:`.dot_products.word` cannot be planted.
+    Only :mod:`..tir.plant_bf16` gives it a meaning, and only to data that are a
+    :func:`.dot_products.word`.
     """
-    _define(BF16_DOT)
+    define(BF16_DOT)
     return tirx.call_intrin(SUM_TYPE, BF16_DOT, data, weights)
 
 
 def accumulate(total: Expr, data: Expr, weights: Expr, by: DotProduct) -> Expr:
     """``total + bf16_dot(data, weights)`` by an instruction, chosen once the lanes are known."""
     name = f"tirx.neocpu_{by.name}x{max(by.widths, default=0)}"
-    _define(name, by.widths)
+    define(name, by, _lowered)
     return tirx.call_intrin(SUM_TYPE, name, total, data, weights)
 
 
-@cache
-def _define(name: str, widths: tuple[int, ...] | None = None) -> None:
-    """Make an operator known to TVM, once, when it is first used.
-
-    ``widths`` are the bits of the vectors that the instruction exists for.
-    """
-    tvm.ir.register_op_attr(name, "TCallEffectKind", _PURE)
-    tvm.ir.register_op_attr(name, "TVectorizable", True)
-    tvm.ir.register_op_attr(name, "TScriptPrinterName", name.removeprefix("tirx."))
-    if widths is not None:
-        register_intrin_lowering(name, "llvm", f=partial(_lowered, widths=widths), level=99)
-
-
-def _lowered(call: Call, widths: tuple[int, ...]) -> Expr:
+def _lowered(call: Call, by: DotProduct) -> Expr:
     total, data, weights = call.args
-    lanes = int(call.ty.dtype.lanes)
+    lanes = lanes_of(call)
     bits = lanes * WORD_BITS
-    if bits not in widths:
+    if bits not in by.widths:
         return _arithmetic(total, data, weights, lanes)
     name = _SHIM.format(bits=bits)
     return tirx.call_extern(f"{SUM_TYPE}x{lanes}", name, total, data, weights)
@@ -111,10 +95,5 @@ def _arithmetic(total: Expr, data: Expr, weights: Expr, lanes: int) -> Expr:
 
 def _widened(word: Expr, upper: bool, lanes: int) -> Expr:
     """One element of each word as fp32: its bits on top of zeros."""
-    kept = word & _whole(-(1 << 16), lanes) if upper else word << _whole(16, lanes)
+    kept = word & whole(-(1 << 16), lanes) if upper else word << whole(16, lanes)
     return tirx.reinterpret(SUM_TYPE if lanes == 1 else f"{SUM_TYPE}x{lanes}", kept)
-
-
-def _whole(value: int, lanes: int) -> Expr:
-    constant = tirx.const(value, "int32")
-    return constant if lanes == 1 else tirx.Broadcast(constant, lanes)

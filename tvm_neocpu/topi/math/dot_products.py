@@ -36,7 +36,7 @@ _PURE = 1  # tirx.CallEffectKind.Pure
 
 def word(*elements: Expr) -> Expr:
     """Neighbours in memory as one word; only :mod:`..tir.plant_dots` gives it a meaning."""
-    _define(WORD)
+    define(WORD)
     return tirx.call_intrin(WORD_TYPE, WORD, *elements)
 
 
@@ -47,7 +47,7 @@ def dot(*pairs: Pair, weight_bits: int = ANY_WEIGHTS, needed: Expr | None = None
     number of 16 bits and a zero. ``weight_bits``: how small the weights are known to be.
     ``needed`` is 0 where all products are zero (:mod:`..tir.skip_parts`).
     """
-    _define(DOT)
+    define(DOT)
     first = [] if needed is None else [needed]
     return tirx.call_intrin(WORD_TYPE, DOT, weight_bits, *first, *chain(*pairs))
 
@@ -66,7 +66,7 @@ def needed_of(call: Call) -> Expr | None:
 def accumulate(total: Expr, pairs: Iterable[Pair], by: DotProduct) -> Expr:
     """``total + dot(*pairs)`` by an instruction, chosen once the lanes are known."""
     name = f"tirx.neocpu_{by.name}_{by.data}_{by.words}x{max(by.widths, default=0)}"
-    _define(name, by)
+    define(name, by, _lowered)
     return tirx.call_intrin(WORD_TYPE, name, total, *chain(*pairs))
 
 
@@ -75,18 +75,23 @@ def _paired(operands: Sequence[Expr]) -> list[Pair]:
 
 
 @cache
-def _define(name: str, by: DotProduct | None = None) -> None:
-    """Make an operator known to TVM, once, when it is first used."""
+def define(
+    name: str, by: DotProduct | None = None, lowered: Callable[..., Expr] | None = None
+) -> None:
+    """Make an operator known to TVM, once, when it is first used.
+
+    ``lowered(call, by=by)`` is what code generation puts in place of a call.
+    """
     tvm.ir.register_op_attr(name, "TCallEffectKind", _PURE)
     tvm.ir.register_op_attr(name, "TVectorizable", True)
     tvm.ir.register_op_attr(name, "TScriptPrinterName", name.removeprefix("tirx."))
-    if by is not None:
-        register_intrin_lowering(name, "llvm", f=partial(_lowered, by=by), level=99)
+    if lowered is not None:
+        register_intrin_lowering(name, "llvm", f=partial(lowered, by=by), level=99)
 
 
 def _lowered(call: Call, by: DotProduct) -> Expr:
     total, *operands = call.args
-    pairs, lanes = _paired(operands), _lanes_of(call)
+    pairs, lanes = _paired(operands), lanes_of(call)
     bits = lanes * WORD_BITS
     forms = _INSTRUCTIONS.get(by.name, {})
     if bits not in by.widths or bits not in forms:
@@ -102,7 +107,7 @@ def _lowered(call: Call, by: DotProduct) -> Expr:
     return form.call(total, elements, f"{WORD_TYPE}x{lanes}")
 
 
-def _lanes_of(value: Expr) -> int:
+def lanes_of(value: Expr) -> int:
     return int(value.ty.dtype.lanes)
 
 
@@ -120,13 +125,14 @@ def _arithmetic(total: Expr, data: Expr, weights: Expr, by: DotProduct, lanes: i
 def _element(word: Expr, at: int, elements: int, is_unsigned: bool, lanes: int) -> Expr:
     """One element of a word, extended to 32 bits: shifted to the top, and down again."""
     bits = WORD_BITS // elements
-    top = word << _whole(WORD_BITS - bits * (at + 1), lanes)
+    top = word << whole(WORD_BITS - bits * (at + 1), lanes)
     if not is_unsigned:
-        return top >> _whole(WORD_BITS - bits, lanes)
-    return (word >> _whole(bits * at, lanes)) & _whole(2**bits - 1, lanes)
+        return top >> whole(WORD_BITS - bits, lanes)
+    return (word >> whole(bits * at, lanes)) & whole(2**bits - 1, lanes)
 
 
-def _whole(value: int, lanes: int) -> Expr:
+def whole(value: int, lanes: int) -> Expr:
+    """The same number in each word of a vector."""
     constant = tirx.const(value, WORD_TYPE)
     return constant if lanes == 1 else tirx.Broadcast(constant, lanes)
 
@@ -156,7 +162,7 @@ def _in_16_bits(
     bytewise: str, widening: str, total: Expr, pairs: Sequence[Pair], dtype: str
 ) -> Expr:
     """Pairs of bytes, of all words, as sums of 16 bits; times one and in pairs: sums of 32."""
-    lanes = 2 * _lanes_of(total)
+    lanes = 2 * lanes_of(total)
     products = [tirx.call_llvm_pure_intrin(f"int16x{lanes}", bytewise, *pair) for pair in pairs]
     ones = tirx.Broadcast(tirx.const(1, "int16"), lanes)
     sums = reduce(operator.add, products)
@@ -169,7 +175,7 @@ def _by_halves(total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
     A word of data that is broadcast gives all lanes its first two halves: ``smlal`` multiplies with
     one element of a register then, where it would take halves of all words apart.
     """
-    lanes = _lanes_of(total)
+    lanes = lanes_of(total)
     for (data, weights), half in product(pairs, (0, 1)):
         is_broadcast = isinstance(data, Call) and isinstance(data.args[0], tirx.Broadcast)
         own = range(half, 2 * lanes, 2)
@@ -184,7 +190,7 @@ def _by_halves(total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
 
 def _bytes_apart(intrinsic: str, total: Expr, pairs: Sequence[Pair], dtype: str) -> Expr:
     """Bytes 0 and 2 of every word as 16 bits, and bytes 1 and 3: two products of two each."""
-    lanes = 2 * _lanes_of(total)
+    lanes = 2 * lanes_of(total)
     eight, low = (tirx.Broadcast(tirx.const(bits, "int16"), lanes) for bits in (8, 255))
 
     def halves(data: Expr, weights: Expr) -> tuple[Pair, Pair]:

@@ -16,7 +16,7 @@ from tvm.tirx import AttrStmt
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import PORTABLE_BF16
 from tvm_neocpu.topi.math.bf16_products import BF16_DOT, accumulate, llvm_code
-from tvm_neocpu.topi.tir.affine import contains
+from tvm_neocpu.topi.tir.affine import contains, is_call
 from tvm_neocpu.topi.tir.plant_dots import loaded_word
 from tvm_neocpu.topi.tir.rewrite_loops import over_body
 
@@ -26,12 +26,12 @@ def plant_bf16(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     by = cpu.bf16 or PORTABLE_BF16
 
     def planted(total: tirx.Add) -> Expr:
-        if not _is_dot(total.b):
+        if not is_call(total.b, BF16_DOT):
             return total
         data, weights = total.b.args
         return accumulate(total.a, loaded_word(data), weights, by)
 
-    if not contains(func.body, Call, _is_dot):
+    if not contains(func.body, Call, lambda call: is_call(call, BF16_DOT)):
         return func
     body = tvm_ffi.structural_map(func.body, (tirx.Add, planted))
     code = llvm_code(by)
@@ -43,7 +43,3 @@ def plant_bf16(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
 def _with_code(body: tirx.Stmt, code: str) -> tirx.Stmt:
     """The body, compiled together with functions that LLVM inlines."""
     return AttrStmt(tirx.const(0, "int32"), "pragma_import_llvm", StringImm(code), body)
-
-
-def _is_dot(value: Expr) -> bool:
-    return isinstance(value, Call) and getattr(value.op, "name", None) == BF16_DOT

@@ -8,8 +8,6 @@ Before TVM vectorises: the lanes of ``c`` then become those of the instruction.
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, Expr
@@ -18,7 +16,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import SIGNED_BYTES
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.math import dot_products
-from tvm_neocpu.topi.tir.affine import contains
+from tvm_neocpu.topi.tir.affine import contains, is_call
 from tvm_neocpu.topi.tir.vectors import ramp
 
 # Elements of this type are two bytes each.
@@ -29,11 +27,11 @@ def plant_dots(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """The function with the CPU's instruction in place of every ``acc + dot((word, w), ..)``."""
 
     def planted(total: tirx.Add) -> Expr:
-        if not _is_call(total.b, dot_products.DOT):
+        if not is_call(total.b, dot_products.DOT):
             return total
         weight_bits, pairs = dot_products.operands_of(total.b)
         data = pairs[0][0]
-        if not _is_call(data, dot_products.WORD):
+        if not is_call(data, dot_products.WORD):
             return dot_products.accumulate(total.a, pairs, cpu.dot_of(2))
         dtype = str(data.args[0].ty.dtype)
         elements = len(data.args) * (item_bytes(dtype) if dtype == PAIRS_OF_BYTES else 1)
@@ -55,8 +53,4 @@ def loaded_word(word: Call) -> Expr:
 
 
 def _has_dots(func: tirx.PrimFunc) -> bool:
-    return contains(func.body, Call, lambda call: _is_call(call, dot_products.DOT))
-
-
-def _is_call(value: Any, name: str) -> bool:
-    return isinstance(value, Call) and getattr(value.op, "name", None) == name
+    return contains(func.body, Call, lambda call: is_call(call, dot_products.DOT))
