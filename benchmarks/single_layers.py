@@ -91,7 +91,9 @@ def _normal(*shape: int) -> np.ndarray:
     return (np.random.default_rng(1).standard_normal(shape) * scale).astype("float32")
 
 
-def conv(inputs: int, size: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1):  # type: ignore[no-untyped-def]
+def conv(
+    inputs: int, size: int, outputs: int, kernel: int, stride: int = 1, groups: int = 1
+) -> Layer:
     """A convolution with bias, padded so that stride 1 keeps the size."""
     kind = " depthwise" if groups == inputs > 1 else f" g{groups}" if groups > 1 else ""
     name = f"conv {inputs}x{size}x{size}->{outputs} {kernel}x{kernel} s{stride}{kind}"
@@ -112,8 +114,10 @@ def pool(operator: str, channels: int, size: int, kernel: int, stride: int) -> L
     return Layer(name, operator, ((1, channels, size, size),), attributes=attributes)
 
 
-def unary(operator: str, *shape: int, constants: Sequence[np.ndarray | None] = (), **attributes):  # type: ignore[no-untyped-def]
-    told = {k: v for k, v in attributes.items() if k not in ("keepdims", "axes")}
+def unary(
+    operator: str, *shape: int, constants: Sequence[np.ndarray | None] = (), **attributes: Any
+) -> Layer:
+    told = {k: v for k, v in attributes.items() if k != "keepdims"}
     small = [c.tolist() for c in constants if c is not None and c.dtype == "int64" and c.size < 5]
     given = " ".join([*(f"{k}={v}" for k, v in told.items()), *map(str, small)])
     name = f"{operator} {'x'.join(map(str, shape))} {given}".strip()
@@ -341,7 +345,10 @@ def their_timer(network: Network) -> tuple[Timer, Sequence[np.ndarray]]:
 
 
 def our_timer(library: Path, network: Network) -> tuple[Timer, Sequence[np.ndarray]]:
-    """Ours without the locks of a module, as ONNX Runtime's runs have bound inputs."""
+    """Ours by the module's timer, which takes the lock once a burst, and its outputs.
+
+    ONNX Runtime's runs take no lock: their inputs are bound.
+    """
     module = load(library)["default"](tvm.cpu())
     module.set_input(**network.inputs)
     module.run()

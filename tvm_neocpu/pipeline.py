@@ -39,6 +39,7 @@ from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
 from tvm_neocpu.relay_passes.fold_parallel_branches import FoldParallelBranches
 from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
+from tvm_neocpu.relay_passes.fuse_pools import FusePools
 from tvm_neocpu.relay_passes.integer_operators import IntegerOperators, is_quantized
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
@@ -255,6 +256,7 @@ def schedule_module(
     return run_passes(
         computed,
         FuseBlocks(cpu, groups),
+        FusePools(cpu, groups),
         ScheduleFunctions(cpu, before),
         OrderCalls(),
         PlanMemory(),

@@ -40,12 +40,21 @@ class SweepKind(str, Enum):
 
 
 @dataclass(frozen=True)
+class RowWindow:
+    """Row ``y`` of an output reads ``taps`` rows, the first of them ``y * stride - before``."""
+
+    taps: int
+    stride: int
+    before: int
+
+
+@dataclass(frozen=True)
 class Sweep:
     """A call without a template that reads and writes feature maps in one layout.
 
     A pool, a mean over the image, a concat or slice that copies, an addition that no convolution
     takes along. ``inputs`` and ``output`` are logical (N, C, H, W); ``taps`` elements are read for
-    one of the output.
+    one of the output, from the rows that a pool's ``window`` says.
     """
 
     kind: SweepKind
@@ -53,6 +62,7 @@ class Sweep:
     output: Shape4
     taps: int = 1
     dtype: str = "float32"
+    window: RowWindow | None = None
 
 
 @dataclass(frozen=True)

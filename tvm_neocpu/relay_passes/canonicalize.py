@@ -24,7 +24,7 @@ from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, is_foldable, op_name
 from tvm_neocpu.relay_passes.ir.padding import image_padding
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
-from tvm_neocpu.relay_passes.operators.conv2d import convolution_like
+from tvm_neocpu.relay_passes.operators.conv2d import same_convolution
 
 CallRule = Callable[[Scope, Call], relax.Expr | None]
 Combine = Callable[[relax.Expr, relax.Expr], relax.Expr]
@@ -246,7 +246,7 @@ def _padding_into_conv(scope: Scope, call: Call) -> relax.Expr | None:
     if widths is None or float(pad.attrs.pad_value) != 0 or call.attrs.data_layout != "NCHW":
         return None
     padding = [int(own) + more for own, more in zip(call.attrs.padding, widths, strict=True)]
-    return convolution_like(call, pad.args[0], call.args[1], padding=padding)
+    return same_convolution(call, pad.args[0], call.args[1], padding=padding)
 
 
 def _same_type(left: relax.Expr, right: relax.Expr) -> bool:

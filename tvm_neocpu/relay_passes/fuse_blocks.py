@@ -34,6 +34,8 @@ OP = tvm.ir.Op.get(CALL_TIR)
 # What the functions of groups are called.
 NAME = "fused_block"
 _LOG = logging.getLogger("tvm_neocpu")
+# Of each layer of a chain the position of the argument that the layer before writes.
+Reads = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -168,11 +170,14 @@ class _Search:
         bands = self._planned.get(tuple((each.workload, each.config) for each in members))
         if bands is None:
             return False
-        name, reason = self._function(chain, members, bands)
-        if name is None:
-            _LOG.debug("left apart: %s", reason)
-            return False
         reads = _reads_of(chain)
+        reason = _refusal(members, bands, reads)
+        block = FusedBlock(members, bands)
+        name = None if reason else self._function(chain, block, reads)
+        if name is None:
+            nests = f"more than one loop nest computes a layer before {members[-1].workload}"
+            _LOG.debug("left apart: %s", reason or nests)
+            return False
         args = [
             arg
             for call, own in zip(chain, reads, strict=True)
@@ -185,28 +190,32 @@ class _Search:
         return True
 
     def _function(
-        self, chain: Sequence[_Call], members: tuple[Member, ...], bands: Bands
-    ) -> tuple[GlobalVar | None, str]:
-        """The group's function; without one, why there is none."""
-        last = members[-1].workload
-        reason = misfit(members)
-        if reason is None and not is_band(members, bands):
-            reason = f"{bands.rows} rows in runs of {bands.run} are no bands of {last}"
-        if reason is not None:
-            return None, reason
-        reads = _reads_of(chain)
-        for (_, own), (member, _) in zip(pairwise(reads), pairwise(members), strict=True):
-            if own is None:
-                return None, f"{member.workload} is an operand of the epilogue"
+        self, chain: Sequence[_Call], block: FusedBlock, reads: Reads
+    ) -> GlobalVar | None:
+        """The group's function; ``None`` where a layer has more than one loop nest."""
         key = tuple((call.name, own) for call, own in zip(chain, reads, strict=True))
         if key not in self._functions:
             layers = [Layer(call.func, own) for call, own in zip(chain, reads, strict=True)]
-            func = fused_function(FusedBlock(members, bands), layers, self._cpu)
+            func = fused_function(block, layers, self._cpu)
             self._functions[key] = None if func is None else self.builder.add_func(func, NAME)
-        return self._functions[key], f"more than one loop nest computes a layer before {last}"
+        return self._functions[key]
 
 
-def _reads_of(chain: Sequence[_Call]) -> tuple[int | None, ...]:
+def _refusal(members: Sequence[Member], bands: Bands, reads: Reads) -> str | None:
+    """Why layers of the plan are no group; ``None`` if they may be one."""
+    reason = misfit(members)
+    if reason is not None:
+        return reason
+    if not is_band(members, bands):
+        last = members[-1].workload
+        return f"{bands.rows} rows in runs of {bands.run} are no bands of {last}"
+    for member, own in zip(members[:-1], reads[1:], strict=True):
+        if own is None:
+            return f"{member.workload} is an operand of the epilogue"
+    return None
+
+
+def _reads_of(chain: Sequence[_Call]) -> Reads:
     """Where each call reads the one before; ``None`` for the first one, and where none does."""
     pairs = pairwise(chain)
     return (None, *(reader.reads_as_data(call.binding.var) for call, reader in pairs))

@@ -81,7 +81,7 @@ def wider_tiles(channels: int, cpu: Cpu, unit: VectorUnit) -> int:
     vectors, rest = divmod(channels, unit.lanes)
     if rest or vectors < 2 or any(vectors % count == 0 for count in range(2, MAX_VECTORS + 1)):
         return channels
-    wider = channels + unit.lanes * (vectors % 2)
+    wider = channels + unit.lanes
     single, *several = (_cycles_of_tile(count, cpu, unit) for count in range(1, MAX_VECTORS + 1))
     pays = single >= WIDER_GAIN * min(several) * (wider / channels) ** 2
     return wider if pays else channels
@@ -109,12 +109,10 @@ def _fills_tiles(conv: ConvWorkload, width: int, cpu: Cpu) -> bool:
     """Whether register tiles of a 1x1 layer compute no more channels than ``width``."""
     if conv.kernel != (1, 1):
         return False
-    blocks = out_blocks(conv, cpu)
     whole = cpu.lanes(conv.types.accumulator)
-    lanes = [conv.out_channels // block * (lanes or block) for block, lanes in blocks]
+    tiles = [(block, lanes or block) for block, lanes in out_blocks(conv, cpu)]
     return any(
-        count <= width and (wide or block) % whole == 0
-        for count, (block, wide) in zip(lanes, blocks, strict=True)
+        lanes % whole == 0 and conv.out_channels // block * lanes <= width for block, lanes in tiles
     )
 
 
@@ -258,4 +256,4 @@ def _channels(expr: relax.Expr) -> int:
     return shape[CHANNELS] if shape is not None and len(shape) > CHANNELS else 0
 
 
-__all__ = ["PadChannels", "padded_channels"]
+__all__ = ["PadChannels", "padded_channels", "wider_tiles"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-import ml_dtypes
 import numpy as np
 import tvm
 from tvm import relax
@@ -21,8 +20,9 @@ from tvm_neocpu.relay_passes.ir.constants import Array
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.half_weights import half_weights
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
-from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution_like
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, same_convolution
 from tvm_neocpu.relay_passes.operators.dense import dense_workload
+from tvm_neocpu.runtime.tensors import numpy_dtype
 from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.topi.table import implementations
@@ -85,7 +85,7 @@ def rounded(weight: Array, half: Half) -> Array | None:
     Weights below the smallest normal number lose digits: the error of all together, root mean
     square, is at most that of a number within the range.
     """
-    stored = np.empty(weight.shape, ml_dtypes.bfloat16 if half.dtype == "bfloat16" else half.dtype)
+    stored = np.empty(weight.shape, numpy_dtype(half.dtype))
     lost = signal = 0.0
     flat, out = np.ascontiguousarray(weight).reshape(-1), stored.reshape(-1)
     for start in range(0, flat.size, AT_ONCE):
@@ -106,4 +106,4 @@ def _stored_so(call: relax.Call, data: relax.Expr, weight: Array) -> relax.Expr:
     constant = relax.const(tvm.runtime.tensor(weight))
     if op_name(call) == "relax.matmul":
         return relax.op.matmul(data, constant, out_dtype="float32")
-    return convolution_like(call, data, constant, out_dtype="float32")
+    return same_convolution(call, data, constant, out_dtype="float32")

@@ -70,6 +70,21 @@ def schedule_as(func: tirx.PrimFunc, config: Config, cpu: Cpu) -> tirx.PrimFunc:
     return _by_template(sch, replace(anchor, config=config), cpu)
 
 
+def schedule_loops(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc | None:
+    """The function scheduled by the general rule, its loops not rewritten yet.
+
+    ``None`` where a template computes it, or nothing can schedule it.
+    """
+    try:
+        sch = Schedule(func)
+        if anchor_of(sch) is not None:
+            return None
+        schedule_generic(sch, cpu)
+    except ScheduleError:
+        return None
+    return sch.mod["main"]
+
+
 def _scheduled(func: tirx.PrimFunc, cpu: Cpu) -> tuple[tirx.PrimFunc, tuple[Rewrite, ...]] | None:
     """The function with its loops scheduled, and the rewrites that follow."""
     try:

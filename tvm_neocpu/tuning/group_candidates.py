@@ -1,6 +1,7 @@
 """Layers of a network that one function may compute, priced by the cost model.
 
-Today these are depthwise layers with the 1x1 layers around them (`topi/fused_block`).
+Today these are depthwise layers with the 1x1 layers around them (`topi/fused_block`), and a layer
+with the pool behind it (:mod:`.pool_candidates`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tvm_neocpu.topi.fused_block.cost import (
     saved_share,
 )
 from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.tuning.pool_candidates import planned_pool_groups, pool_groups_of
 
 # Schemes of members so many times slower than the best one are not offered as a group: what a
 # group saves is a few per cent.
@@ -70,7 +72,8 @@ def groups_of(
             )
         if known[workloads]:
             found.append(GroupNode(chain.members, known[workloads]))
-    return tuple(found)
+    taken = {member for group in found for member in group.members}
+    return (*found, *pool_groups_of(graph, candidates, cpu, taken))
 
 
 def with_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
@@ -82,7 +85,17 @@ def with_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
         gaining = [found for part in chain.parts if (found := _gaining(chain, part, plan, cpu))]
         if gaining:
             groups.append(max(gaining, key=lambda found: found[0])[1])
-    return replace(plan, groups=tuple(groups))
+    taken = {member for group in groups for member in group.members}
+    pools = planned_pool_groups(graph, plan.configs, cpu, taken)
+    return replace(plan, groups=(*groups, *pools))
+
+
+def with_doubtful_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
+    """The plan with groups too that only a measurement can prove faster: the tuner tries them."""
+    groups = plan.groups or ()
+    taken = {member for group in groups for member in group.members}
+    pools = planned_pool_groups(graph, plan.configs, cpu, taken, doubtful=True)
+    return replace(plan, groups=(*groups, *pools))
 
 
 def _gaining(chain: _Chain, part: range, plan: Plan, cpu: Cpu) -> tuple[float, LayerGroup] | None:

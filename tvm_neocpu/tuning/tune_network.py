@@ -31,7 +31,7 @@ from tvm_neocpu.tuning.database.log import LogContents, TuningLog
 from tvm_neocpu.tuning.database.plan_lines import plan_digest
 from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.database.turns import measuring_turn
-from tvm_neocpu.tuning.group_candidates import with_groups
+from tvm_neocpu.tuning.group_candidates import with_doubtful_groups, with_groups
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.contenders import Contenders
 from tvm_neocpu.tuning.in_network.crew import Crew, Here, Site
@@ -129,7 +129,7 @@ class TuningSession:
                 self._record,
                 self._keep,
                 self.progress,
-                lambda plan: with_groups(replace(plan, groups=None), self.graph, self.cpu),
+                self._regrouped,
             )
             self._search_candidates(workers, contenders)
             self.progress.say(f"  {self._state()}")
@@ -182,14 +182,20 @@ class TuningSession:
     def _search_records(self, records: Sequence[Record]) -> Plan:
         """The global search over these records, and over what logs know of transforms and sweeps.
 
-        Those that were timed in the session count instead.
+        Those that were timed in the session count instead. Doubtful groups are in, to be measured.
         """
         logged = self.known.transforms(self.graph) | self.known.sweeps(self.graph)
         timed = {record.workload for record in records}
         known = [r for w, found in logged.items() if w not in timed for r in found]
         log = LogContents((*known, *records))
         features = self.cpu.features
-        return self.search(History(self.cpu.name, self.cpu.cores, (log,), features=features))
+        found = self.search(History(self.cpu.name, self.cpu.cores, (log,), features=features))
+        return with_doubtful_groups(found, self.graph, self.cpu)
+
+    def _regrouped(self, plan: Plan) -> Plan:
+        """The plan's configs with all groups that may be faster: each is measured."""
+        modelled = with_groups(replace(plan, groups=None), self.graph, self.cpu)
+        return with_doubtful_groups(modelled, self.graph, self.cpu)
 
     # -- the end --------------------------------------------------------------------------------
 

@@ -50,7 +50,8 @@ def test_groups_have_lines_and_an_empty_tuple_is_a_decision(tmp_path, graph, pla
     log = TuningLog(tmp_path / "x.log")
     grouped = replace(plan, groups=(LayerGroup(("a", "b"), 14),))
     ring = replace(plan, groups=(LayerGroup(("a", "b"), 2, 7),))
-    for each in (grouped, ring, replace(plan, groups=()), plan):
+    with_pool = replace(plan, groups=(LayerGroup(("a",), 56),))
+    for each in (grouped, ring, with_pool, replace(plan, groups=()), plan):
         log.append_plan(each, graph, "znver4", 2)
         assert list(log.load().plans.values()) == [each]
     with pytest.raises(PlanError, match="without a config"):

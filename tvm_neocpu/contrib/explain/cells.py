@@ -106,7 +106,7 @@ def group_rows(found: Explanation) -> list[list[str]]:
     name = _numbered(found)
     return [
         [
-            " -> ".join(map(name, row.members)),
+            " -> ".join(map(name, row.members)) + (" -> pool" if len(row.members) == 1 else ""),
             words.bands(row.rows, row.run),
             words.GUESSED + words.ms(row.gain),
             words.extra_ms(row.if_apart, found.seconds),

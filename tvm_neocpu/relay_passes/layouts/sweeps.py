@@ -21,7 +21,7 @@ from math import prod
 
 from tvm import relax
 
-from tvm_neocpu.core.conv_graph import Shape4, Sweep, SweepKind
+from tvm_neocpu.core.conv_graph import RowWindow, Shape4, Sweep, SweepKind
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.relay_passes.flatten_concats import concat_axis, flat_parts
 from tvm_neocpu.relay_passes.ir.exprs import (
@@ -191,14 +191,22 @@ class _Walk:
         read = inputs or [static_shape4(part) for part in variables(value) if is_feature_map(part)]
         if not read:
             return
-        kind, taps = SweepKind.MOVE, 1
+        kind, taps, rows = SweepKind.MOVE, 1, None
         if name in _POOLS:
             window = getattr(value.attrs, "pool_size", None)
             kind = SweepKind.POOL
             taps = prod(map(int, window)) if window else prod(read[0]) // prod(result)
+            rows = _row_window(value) if window else None
         elif name in _REDUCTIONS:
             kind, taps = SweepKind.REDUCE, prod(read[0]) // prod(result)
-        self.found.own[var] = Sweep(kind, tuple(read), result, max(1, taps), dtype_of(var))
+        self.found.own[var] = Sweep(kind, tuple(read), result, max(1, taps), dtype_of(var), rows)
+
+
+def _row_window(pool: relax.Expr) -> RowWindow:
+    """The rows that a pool reads."""
+    attrs = pool.attrs
+    reach = (int(attrs.pool_size[0]) - 1) * int(attrs.dilation[0]) + 1
+    return RowWindow(reach, int(attrs.strides[0]), int(attrs.padding[0]))
 
 
 def _flat_uses(region: Region) -> Counter[relax.Var]:

@@ -18,7 +18,7 @@ OP = "relax.nn.conv2d"
 
 
 def conv_workload(call: relax.Expr) -> ConvWorkload | None:
-    """The workload of a conv2d call with a constant OIHW weight, else ``None``.
+    """The workload of a conv2d call with a constant OIHW weight of its data's type, else ``None``.
 
     Its data may be in any layout NCHW[x]c.
     """
@@ -58,12 +58,12 @@ def convolution(data: relax.Expr, weight: Array, conv: ConvWorkload, groups: int
     )
 
 
-def convolution_like(
-    call: relax.Call, data: relax.Expr, weight: relax.Expr, **changes: Any
+def same_convolution(
+    call: relax.Call, data: relax.Expr, weight: relax.Expr, **changed: Any
 ) -> relax.Expr:
-    """The same convolution of other operands, some of its attributes changed; not emitted."""
+    """The same convolution of other operands, but for the attributes given; not emitted."""
     attrs = call.attrs
-    same = {
+    own = {
         "strides": list(attrs.strides),
         "padding": list(attrs.padding),
         "dilation": list(attrs.dilation),
@@ -73,7 +73,7 @@ def convolution_like(
         "out_layout": str(attrs.out_layout),
         "out_dtype": attrs.out_dtype or None,
     }
-    return relax.op.nn.conv2d(data, weight, **(same | changes))
+    return relax.op.nn.conv2d(data, weight, **{**own, **changed})
 
 
 def _refusal(call: relax.Call) -> str | None:
@@ -101,8 +101,7 @@ def _alter(
     call: relax.Call, tensors: Sequence[relax.Expr], before: Layout, after: Layout
 ) -> relax.Expr:
     """The weight stays OIHW until a template packs it."""
-    data, weight = tensors
-    return convolution_like(call, data, weight, data_layout=str(before), out_layout=str(after))
+    return same_convolution(call, *tensors, data_layout=str(before), out_layout=str(after))
 
 
 CONV2D_FORM = CallForm(

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from tvm import te
 from tvm.s_tir import Schedule
-from tvm.s_tir.schedule import SBlockRV
+from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
@@ -67,8 +67,29 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
 
     Parts of a block follow each other, so that its lines are used while they are in L1.
     """
+    conv = anchor.workload
+    geometry = DepthwiseGeometry(conv, anchor.config)
+    output, chunk = schedule_tiles(sch, anchor, geometry, cpu)
+    if not geometry.is_copied:
+        inline_padding(sch, PAD)
+    place_padding(sch, PAD, chunk, cpu.unit(conv.types.data))
+    return output
+
+
+def schedule_tiles(
+    sch: Schedule,
+    anchor: Anchor,
+    geometry: DepthwiseGeometry,
+    cpu: Cpu,
+    rows_first: bool = True,
+) -> tuple[SBlockRV, LoopRV]:
+    """Schedule all but the padding; returns the output and the loop over chunks.
+
+    ``rows_first``: a tile is yi, xi, c, else xi, yi, c, where pixels of one column follow each
+    other.
+    """
     conv, config, acc = anchor.workload, anchor.config, anchor.block
-    geometry, unit = DepthwiseGeometry(conv, config), cpu.unit(conv.types.accumulator)
+    unit = cpu.unit(conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
     n, o, y, x, c, kh, kw = sch.get_loops(acc)
     y, yi = steps.split_off(sch, y, config.reg_m)
@@ -78,18 +99,17 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     if config.tile_channels < config.oc_bn:
         part, c = steps.split_off(sch, c, config.tile_channels)
         tile.append(part)
-    sch.reorder(n, o, yb, yo, *tile, kh, kw, yi, xi, c)
+    pixels = (yi, xi) if rows_first else (xi, yi)
+    sch.reorder(n, o, yb, yo, *tile, kh, kw, *pixels, c)
     chunk = steps.parallel_fused(sch, n, o, yb)
     if config.unroll_ker:
         steps.unroll_all(sch, kh, kw)
     sch.reverse_compute_at(output, tile[-1], preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=2)
+    # A dot product has a statement for each vector.
     registers = 1 if is_integer(conv) else steps.MAX_VECTORS
     steps.hold_tile_in_registers(sch, acc, kh, unit, registers)
-    if not geometry.is_copied:
-        inline_padding(sch, PAD)
-    place_padding(sch, PAD, chunk, cpu.unit(conv.types.data))
-    return output
+    return output, chunk
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: DepthwiseConfig) -> np.ndarray:

@@ -35,13 +35,12 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[RowsConfig, ...]:
     def holds(pixels: int, channels: int) -> bool:
         return unit.holds_tile(pixels, unit.registers_of(channels), phases + TEMPORARIES)
 
-    least = RowsConfig(1, 1, 1, reg_m=phases)
     return tuple(
         RowsConfig(ic_bn, oc_bn, reg_n, unroll_ker, reg_m, oh_bn, reg_c)
         for ic_bn, oc_bn in blocks(conv, cpu)
         for reg_c in tile_channels(oc_bn, unit)
         for reg_m in (phases, 2 * phases)
-        if reg_m <= max(conv.out_height, least.reg_m)
+        if reg_m <= max(conv.out_height, phases)
         for reg_n in sorted(widths)
         if (reg_m, reg_n) == (phases, 1) or holds(reg_m * reg_n, reg_c or oc_bn)
         for oh_bn in chunk_heights(conv, reg_m, oc_bn, cpu)

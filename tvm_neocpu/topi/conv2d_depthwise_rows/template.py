@@ -15,16 +15,16 @@ from tvm.s_tir.schedule import SBlockRV
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise.template import ACCUMULATE, STORE, schedule_tiles
 from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import (
     ROWS,
     RowsConfig,
     RowsGeometry,
 )
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot
-from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import inside_or, place_padding
 
-COPY, ACCUMULATE, STORE = "depthwise_words", "depthwise_rows_acc", "depthwise_rows_store"
+COPY = "depthwise_words"
 # Where the second row stands in a word.
 UPPER = 16
 
@@ -77,26 +77,9 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
 
     Rows of a tile share its words, so that they are next to each other.
     """
-    conv, config, acc = anchor.workload, anchor.config, anchor.block
-    geometry, unit = RowsGeometry(conv, config), cpu.unit(WORD_TYPE)
-    output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
-    n, o, y, x, c, kh, kw = sch.get_loops(acc)
-    y, yi = steps.split_off(sch, y, config.reg_m)
-    xo, xi = steps.split_off(sch, x, config.reg_n)
-    yb, yo = steps.split_off(sch, y, geometry.chunk_rows)
-    tile = [xo]
-    if config.tile_channels < config.oc_bn:
-        part, c = steps.split_off(sch, c, config.tile_channels)
-        tile.append(part)
-    sch.reorder(n, o, yb, yo, *tile, kh, kw, xi, yi, c)
-    chunk = steps.parallel_fused(sch, n, o, yb)
-    if config.unroll_ker:
-        steps.unroll_all(sch, kh, kw)
-    sch.reverse_compute_at(output, tile[-1], preserve_unit_loops=True)
-    steps.unroll_and_vectorize(sch, output, unit, pixels=2)
-    # A dot product has a statement for each vector.
-    steps.hold_tile_in_registers(sch, acc, kh, unit, registers=1)
-    place_padding(sch, COPY, chunk, unit)
+    geometry = RowsGeometry(anchor.workload, anchor.config)
+    output, chunk = schedule_tiles(sch, anchor, geometry, cpu, rows_first=False)
+    place_padding(sch, COPY, chunk, cpu.unit(WORD_TYPE))
     return output
 
 

@@ -63,10 +63,11 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[Im2colConfig], float]:
 
 @dataclass(frozen=True)
 class _Chunks:
-    """What does not depend on the blocks of input channels, if there are any.
+    """What configs share that differ in ``ic_bn`` only; plain NCHW (0) has its own.
 
-    ``count`` of them have ``tiles`` register tiles each, the last of ``last_tile`` pixels.
-    ``copied``: elements of columns, none where data are read in place. ``asks``: for pixels.
+    ``count`` chunks have ``tiles`` register tiles each, the last of ``last_tile`` pixels.
+    ``copied``: elements of columns, none where data are read in place. ``asks``: whether tiles
+    prefetch pixels.
     """
 
     count: int

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.types import U8S8
@@ -32,5 +30,4 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[SplitConfig, ...]:
     """All combinations of channel factors, tile sizes and parallel axes that fit."""
     unit, dot = cpu.unit(conv.types.accumulator), cpu.dot_of(ELEMENTS, 1, AS_SMALL_AS)
     blocks = [block for block in in_blocks(conv) if block in BLOCKS]
-    make = partial(SplitConfig, dot=dot.elements)
-    return tuple(schedules(conv, cpu, blocks, tiles_beside(dot, unit), make))
+    return tuple(schedules(conv, cpu, blocks, tiles_beside(dot, unit), SplitConfig))

@@ -104,7 +104,7 @@ class Supply:
 
 
 def supply_of(chunks: int, traffic: Traffic, cpu: Cpu) -> Supply:
-    """The same of a parallel loop of so many chunks that moves these bytes."""
+    """The supply of a parallel loop of so many chunks that moves these bytes."""
     share = math.ceil(chunks / cpu.cores) / chunks
     cached = traffic.from_l2 / cpu.l2_bytes_per_cycle + traffic.from_l3 / cpu.l3_bytes_per_cycle
     streams = min(1 / share * cpu.dram_bytes_per_cycle, cpu.dram_total_bytes_per_cycle)
@@ -118,7 +118,7 @@ def seconds(work: Work, cpu: Cpu) -> float:
 
 
 def seconds_beside(cycles: float, supply: Supply, cpu: Cpu) -> float:
-    """The same where ``cycles`` of instructions run beside what moves their data."""
+    """Predicted seconds of ``cycles`` of instructions, beside what moves their data."""
     compute, memory = (cycles + CHUNK_CYCLES * supply.chunks) * supply.share, supply.cached
     longer, shorter = max(compute, memory), min(compute, memory)
     taken = overlapped(longer + EXPOSED * shorter, supply.prefetched)

@@ -83,7 +83,13 @@ def cut_chunk(
 
     ``None`` where more than one loop nest, or another loop, computes the layer.
     """
-    scheduled = schedule_as(func, config, cpu)
+    return chunk_of(schedule_as(func, config, cpu), extents, rewrites, cpu)
+
+
+def chunk_of(
+    scheduled: tirx.PrimFunc, extents: Sequence[int], rewrites: Sequence[Rewrite], cpu: Cpu
+) -> Chunk | None:
+    """The chunk of a scheduled function whose loops are not rewritten yet, as :func:`cut_chunk`."""
     loop = scheduled.body.block.body
     if not isinstance(loop, For) or int(loop.extent) != prod(extents):
         return None

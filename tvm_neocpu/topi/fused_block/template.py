@@ -59,7 +59,7 @@ def _fused(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFun
         for at, param in enumerate(chunk.params[:-1])
         if at != layer.reads
     ]
-    body = _Loops(block, chunks, layers).function()
+    body = _Loops(block, chunks, layers).body()
     func = tirx.PrimFunc([*params, chunks[-1].params[-1]], body)
     workloads = [member.workload for member in block.members]
     notes = {
@@ -101,7 +101,7 @@ class _Loops:
         self._channels = tirx.Var("channels", INDEX)
         self._windows = [self._window(at) for at in range(len(chunks) - 1)]
 
-    def function(self) -> SBlockRealize:
+    def body(self) -> SBlockRealize:
         """# parallel for chunk: allocate rings; for band: tiles of each layer, in order.
 
         Each run allocates what lies between layers for itself: a core finds its lines in its own

@@ -7,13 +7,11 @@ place. A vector that the instruction does not have is plain arithmetic, on the s
 
 from __future__ import annotations
 
-from functools import cache, partial
-
 from tvm import tirx
 from tvm.ir import Call, Expr
 
 from tvm_neocpu.core.dot import WORD_BITS, DotProduct
-from tvm_neocpu.topi.math.dot_products import in_all_lanes, lanes_of, register
+from tvm_neocpu.topi.math.dot_products import define, lanes_of, whole
 from tvm_neocpu.topi.math.half_precision import BITS
 
 BF16_DOT = "tirx.neocpu_bf16_dot"
@@ -39,33 +37,25 @@ def rounded_bits(value: Expr) -> Expr:
 def bf16_dot(data: Expr, weights: Expr) -> Expr:
     """The two products of a word of data and one of weights, added up.
 
-    Only :mod:`..tir.plant_bf16` gives it a meaning. ``data`` must be a :func:`.dot_products.word`.
+    Only :mod:`..tir.plant_bf16` gives it a meaning, and only to data that are a
+    :func:`.dot_products.word`.
     """
-    _define(BF16_DOT)
+    define(BF16_DOT)
     return tirx.call_intrin(SUM_TYPE, BF16_DOT, data, weights)
 
 
 def accumulate(total: Expr, data: Expr, weights: Expr, by: DotProduct) -> Expr:
     """``total + bf16_dot(data, weights)`` by an instruction, chosen once the lanes are known."""
     name = f"tirx.neocpu_{by.name}x{max(by.widths, default=0)}"
-    _define(name, by.widths)
+    define(name, by, _lowered)
     return tirx.call_intrin(SUM_TYPE, name, total, data, weights)
 
 
-@cache
-def _define(name: str, widths: tuple[int, ...] | None = None) -> None:
-    """Make an operator known to TVM, once, when it is first used.
-
-    ``widths`` are the bits of the vectors that the instruction exists for.
-    """
-    register(name, None if widths is None else partial(_lowered, widths=widths))
-
-
-def _lowered(call: Call, widths: tuple[int, ...]) -> Expr:
+def _lowered(call: Call, by: DotProduct) -> Expr:
     total, data, weights = call.args
     lanes = lanes_of(call)
     bits = lanes * WORD_BITS
-    if bits not in widths:
+    if bits not in by.widths:
         return _arithmetic(total, data, weights, lanes)
     name = _SHIM.format(bits=bits)
     return tirx.call_extern(f"{SUM_TYPE}x{lanes}", name, total, data, weights)
@@ -88,7 +78,7 @@ define <{sums} x float> @neocpu_dpbf16ps_{bits}(
 
 
 def llvm_code(by: DotProduct) -> str:
-    """LLVM's text of what a function calls in which :func:`accumulate` was used; may be empty."""
+    """What a function needs to be compiled with that :func:`accumulate` was used in; or nothing."""
     sizes = ((bits, bits // WORD_BITS) for bits in by.widths)
     return "".join(
         _SHIM_CODE.format(bits=bits, sums=sums, pairs=ELEMENTS * sums) for bits, sums in sizes
@@ -105,5 +95,5 @@ def _arithmetic(total: Expr, data: Expr, weights: Expr, lanes: int) -> Expr:
 
 def _widened(word: Expr, upper: bool, lanes: int) -> Expr:
     """One element of each word as fp32: its bits on top of zeros."""
-    kept = word & in_all_lanes(-(1 << 16), lanes) if upper else word << in_all_lanes(16, lanes)
+    kept = word & whole(-(1 << 16), lanes) if upper else word << whole(16, lanes)
     return tirx.reinterpret(SUM_TYPE if lanes == 1 else f"{SUM_TYPE}x{lanes}", kept)

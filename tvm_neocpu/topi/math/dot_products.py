@@ -36,7 +36,7 @@ _PURE = 1  # tirx.CallEffectKind.Pure
 
 def word(*elements: Expr) -> Expr:
     """Neighbours in memory as one word; only :mod:`..tir.plant_dots` gives it a meaning."""
-    _define(WORD)
+    define(WORD)
     return tirx.call_intrin(WORD_TYPE, WORD, *elements)
 
 
@@ -47,7 +47,7 @@ def dot(*pairs: Pair, weight_bits: int = ANY_WEIGHTS, needed: Expr | None = None
     number of 16 bits and a zero. ``weight_bits``: how small the weights are known to be.
     ``needed`` is 0 where all products are zero (:mod:`..tir.skip_parts`).
     """
-    _define(DOT)
+    define(DOT)
     first = [] if needed is None else [needed]
     return tirx.call_intrin(WORD_TYPE, DOT, weight_bits, *first, *chain(*pairs))
 
@@ -66,7 +66,7 @@ def needed_of(call: Call) -> Expr | None:
 def accumulate(total: Expr, pairs: Iterable[Pair], by: DotProduct) -> Expr:
     """``total + dot(*pairs)`` by an instruction, chosen once the lanes are known."""
     name = f"tirx.neocpu_{by.name}_{by.data}_{by.words}x{max(by.widths, default=0)}"
-    _define(name, by)
+    define(name, by, _lowered)
     return tirx.call_intrin(WORD_TYPE, name, total, *chain(*pairs))
 
 
@@ -75,18 +75,18 @@ def _paired(operands: Sequence[Expr]) -> list[Pair]:
 
 
 @cache
-def _define(name: str, by: DotProduct | None = None) -> None:
-    """Make an operator known to TVM, once, when it is first used."""
-    register(name, None if by is None else partial(_lowered, by=by))
+def define(
+    name: str, by: DotProduct | None = None, lowered: Callable[..., Expr] | None = None
+) -> None:
+    """Make an operator known to TVM, once, when it is first used.
 
-
-def register(name: str, lowered: Callable[[Call], Expr] | None = None) -> None:
-    """An operator without effects that TVM vectorises; ``lowered`` is what LLVM makes of a call."""
+    ``lowered(call, by=by)`` is what code generation puts in place of a call.
+    """
     tvm.ir.register_op_attr(name, "TCallEffectKind", _PURE)
     tvm.ir.register_op_attr(name, "TVectorizable", True)
     tvm.ir.register_op_attr(name, "TScriptPrinterName", name.removeprefix("tirx."))
     if lowered is not None:
-        register_intrin_lowering(name, "llvm", f=lowered, level=99)
+        register_intrin_lowering(name, "llvm", f=partial(lowered, by=by), level=99)
 
 
 def _lowered(call: Call, by: DotProduct) -> Expr:
@@ -125,14 +125,14 @@ def _arithmetic(total: Expr, data: Expr, weights: Expr, by: DotProduct, lanes: i
 def _element(word: Expr, at: int, elements: int, is_unsigned: bool, lanes: int) -> Expr:
     """One element of a word, extended to 32 bits: shifted to the top, and down again."""
     bits = WORD_BITS // elements
-    top = word << in_all_lanes(WORD_BITS - bits * (at + 1), lanes)
+    top = word << whole(WORD_BITS - bits * (at + 1), lanes)
     if not is_unsigned:
-        return top >> in_all_lanes(WORD_BITS - bits, lanes)
-    return (word >> in_all_lanes(bits * at, lanes)) & in_all_lanes(2**bits - 1, lanes)
+        return top >> whole(WORD_BITS - bits, lanes)
+    return (word >> whole(bits * at, lanes)) & whole(2**bits - 1, lanes)
 
 
-def in_all_lanes(value: int, lanes: int) -> Expr:
-    """A vector of words that are all this number; a single word for one lane."""
+def whole(value: int, lanes: int) -> Expr:
+    """The same number in each word of a vector."""
     constant = tirx.const(value, WORD_TYPE)
     return constant if lanes == 1 else tirx.Broadcast(constant, lanes)
 

@@ -18,6 +18,11 @@ def predict_seconds(sweep: SweepWorkload, config: SweepConfig, cpu: Cpu) -> floa
     """Predicted seconds on ``cpu.cores`` threads."""
     bandwidth = streamed_bytes_per_cycle(sweep.min_bytes, cpu)
     moved = sweep.min_bytes / (bandwidth * STREAMED)
-    steps = sweep.reads / contiguous_run(sweep, cpu.lanes(sweep.types.data)) / cpu.cores
-    issued = steps * PER_TAP / cpu.load_per_cycle
+    issued = issue_cycles(sweep, cpu) / cpu.cores
     return overlapped(moved, issued) / (cpu.ghz * 1e9) + cpu.fork_join
+
+
+def issue_cycles(sweep: SweepWorkload, cpu: Cpu) -> float:
+    """Cycles in which one core issues the sweep's instructions, its data in the near caches."""
+    steps = sweep.reads / contiguous_run(sweep, cpu.lanes(sweep.types.data))
+    return steps * PER_TAP / cpu.load_per_cycle

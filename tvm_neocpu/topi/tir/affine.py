@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Expr, Range, TensorLoad
+from tvm.ir import Call, Expr, Range, TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For
@@ -80,6 +80,11 @@ def uses(expr: Any, var: tirx.Var) -> bool:
 def names_values(tree: Any) -> bool:
     """Whether an expression or a statement names intermediate results, as long formulas do."""
     return contains(tree, tirx.Let)
+
+
+def is_call(value: Any, *names: str) -> bool:
+    """Whether an expression calls one of these operators."""
+    return isinstance(value, Call) and getattr(value.op, "name", None) in names
 
 
 def contains(tree: Any, kind: type, test: Callable[[Any], bool] = lambda _: True) -> bool:

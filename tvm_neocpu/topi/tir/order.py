@@ -74,5 +74,13 @@ MEMBER_REWRITES: tuple[Rewrite, ...] = (
     forget_locals,
 )
 
+# The first layer of a group, whose image and weights lie in memory.
+FIRST_MEMBER_REWRITES: tuple[Rewrite, ...] = (
+    plant_pixel_requests,
+    plant_prefetches,
+    group_requests,
+    *MEMBER_REWRITES,
+)
+
 # The last layer of a group, whose output and residual lie in memory.
 LAST_MEMBER_REWRITES: tuple[Rewrite, ...] = (prefetch_epilogues, *MEMBER_REWRITES)

@@ -16,8 +16,8 @@ from tvm.tirx import AttrStmt
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import PORTABLE_BF16
 from tvm_neocpu.topi.math.bf16_products import BF16_DOT, accumulate, llvm_code
-from tvm_neocpu.topi.tir.affine import contains
-from tvm_neocpu.topi.tir.plant_dots import is_call, loaded_word
+from tvm_neocpu.topi.tir.affine import contains, is_call
+from tvm_neocpu.topi.tir.plant_dots import loaded_word
 from tvm_neocpu.topi.tir.rewrite_loops import over_body
 
 
@@ -35,9 +35,9 @@ def plant_bf16(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         return func
     body = tvm_ffi.structural_map(func.body, (tirx.Add, planted))
     code = llvm_code(by)
-    if code:
-        body = over_body(body, lambda inside: _with_code(inside, code))
-    return func.with_body(body)
+    return func.with_body(
+        over_body(body, lambda inside: _with_code(inside, code)) if code else body
+    )
 
 
 def _with_code(body: tirx.Stmt, code: str) -> tirx.Stmt:

@@ -8,8 +8,6 @@ Before TVM vectorises: the lanes of ``c`` then become those of the instruction.
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, Expr
@@ -18,7 +16,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import SIGNED_BYTES
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.math import dot_products
-from tvm_neocpu.topi.tir.affine import contains
+from tvm_neocpu.topi.tir.affine import contains, is_call
 from tvm_neocpu.topi.tir.vectors import ramp
 
 # Elements of this type are two bytes each.
@@ -56,8 +54,3 @@ def loaded_word(word: Call) -> Expr:
 
 def _has_dots(func: tirx.PrimFunc) -> bool:
     return contains(func.body, Call, lambda call: is_call(call, dot_products.DOT))
-
-
-def is_call(value: Any, name: str) -> bool:
-    """Whether an expression calls the operator of that name."""
-    return isinstance(value, Call) and getattr(value.op, "name", None) == name

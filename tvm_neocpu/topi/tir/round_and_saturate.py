@@ -17,11 +17,11 @@ from typing import Any
 
 import tvm_ffi
 from tvm import tirx
-from tvm.ir import Call, Expr
+from tvm.ir import Expr
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.math.vector_math import ROUND
-from tvm_neocpu.topi.tir.affine import contains, names_values
+from tvm_neocpu.topi.tir.affine import contains, is_call, names_values
 
 # Both round half to even.
 ROUNDS = ("tirx.round", "tirx.nearbyint")
@@ -115,7 +115,7 @@ def _rounded(value: Expr) -> tuple[Expr, int] | None:
     if isinstance(value, tirx.Add):
         parts = value.a, value.b
     for rounded, zero in (parts, parts[::-1]):
-        if not _is_round(rounded) or str(rounded.ty.dtype) != "float32":
+        if not is_call(rounded, *ROUNDS) or str(rounded.ty.dtype) != "float32":
             continue
         if zero is None:
             return rounded.args[0], 0
@@ -134,10 +134,6 @@ def _packed(value: Expr, zero: int, dtype: str) -> Expr:
 def _clip(value: Expr, bounds: tuple[int, int], dtype: str) -> Expr:
     low, high = (tirx.const(bound, dtype) for bound in bounds)
     return tirx.Max(tirx.Min(value, high), low)
-
-
-def _is_round(value: Any) -> bool:
-    return isinstance(value, Call) and getattr(value.op, "name", None) in ROUNDS
 
 
 def _rounds(func: tirx.PrimFunc) -> bool:

@@ -11,8 +11,6 @@ register tile.
 
 from __future__ import annotations
 
-from typing import Any
-
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, Expr
@@ -22,8 +20,8 @@ from tvm.tirx import For, IfThenElse, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.math import dot_products
-from tvm_neocpu.topi.tir.affine import replaced
-from tvm_neocpu.topi.tir.loop_nests import innermost_block
+from tvm_neocpu.topi.tir.affine import is_call, replaced
+from tvm_neocpu.topi.tir.loop_nests import innermost_block, loops_of
 from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY
 from tvm_neocpu.topi.tir.rewrite_loops import (
     opaque,
@@ -65,34 +63,20 @@ def _needed(stmt: Stmt) -> Expr:
     """What the products in a nest say, at its first pixel."""
     realize = innermost_block(stmt)
     assert realize is not None, "a reduction ends in a block"
-    found: list[Any] = []
+    found: list[Expr | None] = []
 
-    def look(call: Call) -> Call:
-        if getattr(call.op, "name", None) == dot_products.DOT:
+    def look(call: Call) -> None:
+        if is_call(call, dot_products.DOT):
             found.append(dot_products.needed_of(call))
-        return call
 
-    tvm_ffi.structural_map(realize.block.body, (Call, look))
+    tvm_ffi.structural_walk(realize.block.body, (Call, look))
     axes = [axis.var for axis in realize.block.iter_vars]
     needed = replaced(found[0], dict(zip(axes, realize.iter_values, strict=True)))
-    inner: list[For] = []
-    _loops(stmt, inner)
-    return replaced(needed, {loop.loop_var: _number(loop, 0) for loop in inner})
+    return replaced(needed, {loop.loop_var: _number(loop, 0) for loop in loops_of(stmt)})
 
 
 def _number(loop: For, value: int) -> Expr:
     return tirx.const(value, str(loop.loop_var.ty.dtype))
-
-
-def _loops(stmt: Stmt, found: list[For]) -> None:
-    def inside(part: Stmt) -> Stmt:
-        _loops(part, found)
-        return part
-
-    if isinstance(stmt, For):
-        found.append(stmt)
-    if not isinstance(stmt, SBlockRealize):
-        over_body(stmt, inside)
 
 
 def _without_requests(stmt: Stmt) -> Stmt:

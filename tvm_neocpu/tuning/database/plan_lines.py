@@ -9,7 +9,8 @@ a failed record, so that AutoTVM's tools skip them. The ``"neocpu"`` key says wh
     "plan": {"graph": hash, "id": digest, "node": id, "group": [id, ..], "rows": 2, "run": 14}
     "plan": {"graph": hash, "id": digest, "lines": 54, "seconds": ..., ...}  head
 
-A group's line names its first layer as its node; one without ``run`` has runs of one band.
+A group's line names its first layer as its node; one without ``run`` has runs of one band. That of
+a layer and its pool is ``[id, "pool"]``.
 ``"groups"`` in the head counts these lines; a head without it is of a version that decided nothing
 about groups.
 
@@ -45,6 +46,8 @@ from tvm_neocpu.tuning.database.record_lines import (
 )
 
 _TASK = "neocpu_plan"
+# Stands behind the only layer of a group: the pool is no node.
+POOL = "pool"
 
 
 class PlanKey(NamedTuple):
@@ -92,7 +95,7 @@ def encode_plan(
     for node, layout in plan.joins.items():
         lines.append(line(blank(), node=node, layout=str(layout)))
     for group in groups:
-        members = list(group.members)
+        members = [*group.members, *[POOL] * (len(group.members) == 1)]
         lines.append(line(blank(), node=members[0], group=members, **_bands(group)))
     return lines
 
@@ -210,7 +213,7 @@ def _group(tag: Row) -> tuple[tuple[str, ...], Bands]:
         raise LineError("a group's line without its layers or its rows")
     if type(rows) is not int or type(run) is not int or min(rows, run) < 1:
         raise LineError("a group's line without its layers or its rows")
-    return tuple(members), Bands(rows, run)
+    return tuple(members[:-1] if members[1:] == [POOL] else members), Bands(rows, run)
 
 
 def _layout(text: Any) -> Layout:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.layer_group import LayerGroup, Members
 from tvm_neocpu.core.plan import Plan
-from tvm_neocpu.tuning.in_network.machine import Run
+from tvm_neocpu.tuning.in_network.machine import Run, Scheme
+from tvm_neocpu.tuning.pool_candidates import pool_behind
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def faster_groups(grouped: TimedPlan, apart: TimedPlan, graph: ConvGraph) -> tup
     """
     winners: set[Members] = set()
     for together in _clusters(grouped.plan.group_bands(graph)):
-        layers = {scheme for members in together for scheme in members}
+        layers = {scheme for members in together for scheme in _computed(members, graph)}
         if grouped.share({*together, *layers}) < apart.share(layers):
             winners |= together
     return tuple(
@@ -45,6 +46,14 @@ def faster_groups(grouped: TimedPlan, apart: TimedPlan, graph: ConvGraph) -> tup
         for group in grouped.plan.groups or ()
         if grouped.plan.members_of(group, graph) in winners
     )
+
+
+def _computed(members: Members, graph: ConvGraph) -> Iterator[Scheme]:
+    """The schemes of a group's layers, and of the pool behind a group of one layer."""
+    yield from members
+    pool = pool_behind(*members[0], graph) if len(members) == 1 else None
+    if pool is not None:
+        yield pool
 
 
 def _clusters(groups: Iterable[Members]) -> list[set[Members]]:
