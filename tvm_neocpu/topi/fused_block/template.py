@@ -8,7 +8,7 @@ from itertools import groupby
 
 from tvm import tirx
 from tvm.ir import Expr
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir import SBlock, SBlockRealize, renew_defs
 from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, For, ForKind, SeqStmt, Stmt
 
@@ -49,7 +49,8 @@ def _fused(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFun
     chunks = []
     for step, layer in zip(block.steps, layers, strict=True):
         rewrites = LAST_MEMBER_REWRITES if layer is layers[-1] else MEMBER_REWRITES
-        chunk = cut_chunk(layer.func, step.member.config, step.extents, rewrites, cpu)
+        # Equal layers share a function; in the group each has operands of its own.
+        chunk = cut_chunk(renew_defs(layer.func), step.member.config, step.extents, rewrites, cpu)
         if chunk is None:
             return None
         chunks.append(chunk)
