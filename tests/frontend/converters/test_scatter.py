@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
-from onnx_node import Array, Case, check_together, node_model, ours
+from onnx_node import (
+    Array,
+    Case,
+    assert_same,
+    check_together,
+    node_model,
+    onnx_runtime,
+    ours,
+)
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
@@ -77,3 +86,26 @@ def test_an_index_outside_writes_nothing() -> None:
     expected = data.copy()
     expected[1] = inputs[2][2]
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("column", "scatter"),
+    [("Identity(places)", "ScatterElements<axis = 0>"), ("Unsqueeze(places, one)", "ScatterND")],
+)
+def test_indices_whose_number_only_a_run_knows(column: str, scatter: str) -> None:
+    """The extent is none of the result's: the loop takes it from the indices."""
+    text = f"""<ir_version: 8, opset_import: ["" : 17]>
+    g (float[12] x, bool[12] mask) => (float[12] y) {{
+        zero = Constant<value = int64[1] {{0}}>()
+        one = Constant<value = int64[1] {{1}}>()
+        chosen = NonZero(mask)
+        places = Squeeze(chosen, zero)
+        picked = Gather<axis = 0>(x, places)
+        twice = Add(picked, picked)
+        column = {column}
+        y = {scatter}(x, column, twice)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    data, mask = np.arange(12, dtype="float32"), np.arange(12) % 3 > 0
+    for chosen in (mask, np.zeros(12, bool)):
+        assert_same(ours(model, [data, chosen]), onnx_runtime(model, [data, chosen]))

@@ -38,6 +38,7 @@ def emit_loops(
     def written(ins: Sequence[tirx.Buffer], outs: Sequence[tirx.Buffer]) -> tirx.Stmt:
         with IRBuilder() as builder:
             with T.seq_scope():
+                _name_extents(inputs, ins, outs)
                 body(*(T.buffer_proxy(buffer) for buffer in (*ins, *outs)))
             return builder.get()
 
@@ -57,3 +58,27 @@ def emit_loops(
     if len(outputs) == 1 and not isinstance(found.ty, relax.TupleType):
         return [found]
     return [node.emit(relax.TupleGetItem(found, place)) for place in range(len(outputs))]
+
+
+def _name_extents(
+    inputs: Sequence[relax.Expr], ins: Sequence[tirx.Buffer], outs: Sequence[tirx.Buffer]
+) -> None:
+    """Extents of the inputs that only a run knows, by the names that ``body`` has for them.
+
+    The function has names of its own for them, but for those that its results' shapes hold.
+    """
+    given = [
+        var
+        for buffer in (*ins, *outs)
+        for extent in buffer.shape
+        for var in tirx.analysis.undefined_vars(extent)
+    ]
+    named: dict[tirx.Var, tirx.Expr] = {
+        known: own
+        for value, buffer in zip(inputs, ins, strict=True)
+        if isinstance(value.ty.shape, relax.ShapeExpr)
+        for known, own in zip(value.ty.shape.values, buffer.shape, strict=True)
+        if isinstance(known, tirx.Var) and not any(known.same_as(var) for var in given)
+    }
+    for known, own in named.items():
+        T.bind(own, var=known)
