@@ -18,6 +18,7 @@ from emulation.kernels import arm, executing
 from samples import BIAS, check
 
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.table import implementations
@@ -40,8 +41,8 @@ QUICK = {
     "batch_matmul_pack": ("matmul, odd", V1),
     "layout_transform": ("wider blocks", A72),
 }
-# No ARM core multiplies bytes faster where their sums are small.
-X86_ONLY = {SplitConfig.template}
+# No ARM core multiplies bytes faster where their sums are small; bf16 takes vdpbf16ps.
+X86_ONLY = {SplitConfig.template, Bf16Config.template}
 ON_ARM = [template for template in TEMPLATES if template not in X86_ONLY]
 # The emulator knows no usdot: it is computed in Python there, some 50,000 a second.
 MOST_MULTIPLY_ADDS = 3e6
