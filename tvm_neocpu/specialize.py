@@ -10,7 +10,7 @@ Each of them goes through :mod:`.pipeline` by itself. They share weights, memory
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from functools import partial
 import tvm
 from tvm import relax, tirx
 
+from tvm_neocpu.codegen.kernel_store import compiling_ahead
 from tvm_neocpu.codegen.late_weights import late_weights, packed_at_once
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.cpu import Cpu
@@ -94,8 +95,12 @@ def build_networks(
     )
     known, outputs = interface_of(entries)
     recorded = recording_transforms() if small_file else nullcontext()
-    with packed_at_once() if small_file else nullcontext(), recorded as transforms:
-        lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
+    with (
+        packed_at_once() if small_file else nullcontext(),
+        recorded as transforms,
+        compiling_ahead(target.target) as ready,
+    ):
+        lowered = lower_networks(networks, target.cpu, history, fallback, max_batch, ready)
     lowered = OutputsFromCaller(tuple(networks))(lowered)
     info = ModuleInfo(
         name=name,
@@ -126,8 +131,11 @@ def lower_networks(
     history: History | None = None,
     fallback: OnFallback = "warn",
     max_batch: int = MAX_BATCH,
+    ready: Callable[[tirx.PrimFunc], None] | None = None,
 ) -> tvm.IRModule:
     """Everything before code generation: a function for each network, by name.
+
+    ``ready`` is told of each kernel as soon as it is scheduled.
 
     The images of a network with an open batch are proved to be independent; where they are not, its
     functions are TVM's own. Raises what :func:`.pipeline.lower` raises.
@@ -135,7 +143,7 @@ def lower_networks(
     lowering = _Lowering(cpu, history or current_history(cpu), fallback)
     for name, mod in networks.items():
         lowering.add(name, mod, max_batch)
-    return schedule_module(lowering.merged(), cpu, lowering.groups)
+    return schedule_module(lowering.merged(), cpu, lowering.groups, ready=ready)
 
 
 class _Lowering:

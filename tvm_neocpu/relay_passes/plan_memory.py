@@ -9,7 +9,7 @@ faster on one thread and 1-4 % on two, the more the busier memory is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -52,25 +52,39 @@ class PlanMemory:
     name: ClassVar[str] = "plan-memory"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        explicit = tvm.transform.Sequential(
-            [
-                relax.transform.RewriteDataflowReshape(),
-                relax.transform.ToNonDataflow(),
-                relax.transform.RemovePurityChecking(),
-                relax.transform.CallTIRRewrite(),
-            ]
-        )(mod)
-        networks = {
-            var: func for var, func in explicit.functions.items() if isinstance(func, Function)
-        }
-        planned = [var for var, func in networks.items() if _is_chain(explicit, func)]
+        explicit, planned = _explicit(mod)
         if not planned:
             return mod
-        # TVM would make copies of the reshapes in a function that is half explicit.
-        left = [(mod.get_global_var(v.name_hint), v) for v in networks if v not in planned]
-        for original, var in left:
-            explicit.update_func(var, mod[original])
         return relax.transform.Normalize()(_Planner(explicit, planned).planned())
+
+
+def arguments_in_arena(mod: tvm.IRModule) -> dict[str, list[int]]:
+    """The arguments that PlanMemory will place, by function: the numbers of its parameters.
+
+    A guess before functions are scheduled: that of all functions is assumed to succeed.
+    """
+    explicit, planned = _explicit(mod)
+    movable = _Planner(explicit, planned).movable
+    return {name: sorted(params) for name, params in movable.items()}
+
+
+def _explicit(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[GlobalVar]]:
+    """The module with explicit allocations in the functions that get an arena, and these."""
+    explicit = tvm.transform.Sequential(
+        [
+            relax.transform.RewriteDataflowReshape(),
+            relax.transform.ToNonDataflow(),
+            relax.transform.RemovePurityChecking(),
+            relax.transform.CallTIRRewrite(),
+        ]
+    )(mod)
+    networks = {var: func for var, func in explicit.functions.items() if isinstance(func, Function)}
+    planned = [var for var, func in networks.items() if _is_chain(explicit, func)]
+    # TVM would make copies of the reshapes in a function that is half explicit.
+    left = [(mod.get_global_var(v.name_hint), v) for v in networks if v not in planned]
+    for original, var in left:
+        explicit.update_func(var, mod[original])
+    return explicit, planned
 
 
 def _is_chain(mod: tvm.IRModule, network: Function) -> bool:
@@ -102,9 +116,11 @@ class _Planner:
             var: _owners(mod, bindings, mod[var].body.body, fixed)
             for var, bindings in self._bindings.items()
         }
-        self._functions = _functions(mod, self._bindings, self._owners, fixed)
+        self.movable = _movable(mod, self._bindings, self._owners, fixed)
+        self._functions: dict[str, _Rewritten] = {}
 
     def planned(self) -> tvm.IRModule:
+        self._functions = _functions(self._mod, self.movable)
         placements = {var: self._placed(var) for var in self._networks}
         size = max(placement.size for placement in placements.values())
         planned = {
@@ -206,13 +222,13 @@ def _viewed(reshape: VarBinding) -> VarBinding:
 _Rewritten = tuple[GlobalVar, tirx.PrimFunc, tuple[Workspace, ...]]
 
 
-def _functions(
+def _movable(
     mod: tvm.IRModule,
     bindings: Mapping[GlobalVar, Sequence[VarBinding]],
     owners: Mapping[GlobalVar, Mapping[Var, Var]],
     fixed: frozenset[str],
-) -> dict[str, _Rewritten]:
-    """The functions that are called with memory of an arena, rewritten, by name."""
+) -> dict[str, set[int]]:
+    """The functions that are called with memory of an arena, and their parameters that get it."""
     movable: dict[str, set[int]] = {}
     for network, calls in bindings.items():
         for binding in calls:
@@ -221,6 +237,11 @@ def _functions(
                 args = binding.value.args
                 at_call = {at for at, arg in enumerate(args) if arg in owners[network]}
                 movable.setdefault(name, set()).update(at_call)
+    return movable
+
+
+def _functions(mod: tvm.IRModule, movable: Mapping[str, Collection[int]]) -> dict[str, _Rewritten]:
+    """The functions that are called with memory of an arena, rewritten, by name."""
     rewritten = {
         name: with_memory_params(mod[name], sorted(params)) for name, params in movable.items()
     }
