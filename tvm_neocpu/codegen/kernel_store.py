@@ -56,6 +56,7 @@ class KernelStore:
     def __init__(self, folder: Path, target: Target) -> None:
         self._folder = CacheFolder(folder, suffix=KERNEL)
         self._target = target
+        self._takes_files = True
         self.compiled = 0
 
     def objects(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, KernelObject]:
@@ -85,10 +86,13 @@ class KernelStore:
         return {name: objects[key] for name, key in keys.items()}
 
     def prepare(self, func: tirx.PrimFunc, context: PassContext) -> None:
-        """Compile a kernel that :meth:`objects` will probably be asked for, in any thread."""
+        """Compile a kernel that :meth:`objects` will probably be asked for, in any thread.
+
+        The folder keeps it until then: nothing is done once the folder took no file.
+        """
         with unchecked(context):
             key = kernel_key(func, self._target, options_of(context))
-        if self._read(key) is None:
+        if self._takes_files and self._read(key) is None:
             self._make(key, func, context, wait=False)
 
     def _make(
@@ -102,7 +106,8 @@ class KernelStore:
             if known is not None:
                 return known
             made = self._compile(key, func, context)
-            self._folder.write(key, lambda path: _save(made.content, path))
+            written = self._folder.write(key, lambda path: _save(made.content, path))
+            self._takes_files = self._takes_files and written
             self.compiled += 1
             return made
 

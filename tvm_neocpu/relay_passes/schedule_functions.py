@@ -40,9 +40,7 @@ class ScheduleFunctions:
         placed = {} if self.ready is None else arguments_in_arena(mod)
         scheduled = mod.clone()
         functions = [
-            (name, func)
-            for name, func in mod.functions_items()
-            if isinstance(func, tirx.PrimFunc)
+            (name, func) for name, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)
         ]
         for name, func in sorted(functions, key=lambda item: -_stages(item[1])):
             if layers_of(func) is None:
