@@ -8,14 +8,17 @@ from itertools import groupby
 
 from tvm import tirx
 from tvm.ir import Expr
-from tvm.s_tir import SBlockRealize, renew_defs
+from tvm.s_tir import SBlockRealize, ScheduleError, renew_defs
 from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import Members
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.chunks import Chunk, Window, cut_chunk
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, depthwise_of
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, depthwise_of
+from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
+from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.tir.order import LAST_MEMBER_REWRITES, MEMBER_REWRITES
 from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque
 
@@ -70,6 +73,17 @@ def _fused(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFun
         MEMBERS: key_of(tuple((each.workload, each.config) for each in block.members)),
     }
     return func.with_attrs({**dict(layers[-1].func.attrs or {}), **notes})
+
+
+def member_of(func: tirx.PrimFunc) -> Member | None:
+    """The layer that a template's function computes; ``None`` for any other function."""
+    try:
+        anchor = anchor_of(UncheckedSchedule(func)) if isinstance(func, tirx.PrimFunc) else None
+    except ScheduleError:
+        return None
+    if anchor is None or not isinstance(anchor.workload, ConvWorkload):
+        return None
+    return Member(anchor.workload, anchor.config)
 
 
 def layers_of(func: tirx.PrimFunc) -> tuple[str, int] | None:
