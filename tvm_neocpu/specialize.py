@@ -162,9 +162,10 @@ class _Lowering:
         if batch is None or not _is_independent(mod, batch):
             self._planned[name] = self._plan(mod, SHAPE_MAY_COST)
             return
-        planned = {size: self._plan_batch(mod, batch, size) for size in sorted({1, max_batch})}
-        one, largest = _seconds(planned[1]), _seconds(planned[max_batch])
-        sizes = worthwhile_sizes(one, largest, max_batch)
+        tried = sorted({1, min(2, max_batch), max_batch})
+        planned = {size: self._plan_batch(mod, batch, size) for size in tried}
+        seconds = {size: _seconds(network) for size, network in planned.items()}
+        sizes = worthwhile_sizes(seconds[1], seconds[max_batch], max_batch, seconds.get(2))
         for size in sizes:
             network = planned.get(size) or self._plan_batch(mod, batch, size)
             self._planned[batch_name(name, size)] = network
