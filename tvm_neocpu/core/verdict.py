@@ -16,8 +16,7 @@ KEPT = "kept"
 
 @dataclass(frozen=True)
 class Settled:
-    """A workload of which no candidate is worth another measurement, in the network it was settled
-    in.
+    """A workload that needed no more measurements in one network.
 
     ``noise`` is what the next measurement was expected to save, as a share of the workload's own
     time (0.01 is 1 %): a layer that hardly counts in one network may count in another.

@@ -118,7 +118,7 @@ class History:
         return self.noise(workload) is not None
 
     def noise(self, workload: Workload) -> float | None:
-        """What was left to gain when a workload was settled, as a share of its time, or ``None``."""
+        """What was left to gain of a workload's time when it was settled, a share; or ``None``."""
         return self._noises.get(workload)
 
     def hints(self, workload: Workload) -> tuple[Config, ...]:

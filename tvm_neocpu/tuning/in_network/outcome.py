@@ -14,8 +14,8 @@ from tvm_neocpu.tuning.in_network.verify import Proof
 class Outcome:
     """``plan`` is what builds take now; ``None`` after an interrupt. ``settled``: nothing is left.
 
-    ``measured`` and ``failed`` count candidates, ``seconds`` the time of the whole session; ``spent``
-    is that time by what it was spent on.
+    ``measured`` and ``failed`` count candidates, ``seconds`` the time of the whole session;
+    ``spent`` is that time by what it was spent on.
     """
 
     plan: Plan | None
