@@ -244,12 +244,14 @@ def schedule_module(
     cpu: Cpu,
     groups: GroupBands = APART,
     before: ScheduledBefore | None = None,
+    at_offset: Sequence[str] = (),
     ready: Callable[[tirx.PrimFunc], None] | None = None,
 ) -> tvm.IRModule:
     """Every function scheduled; calls in order; activations and workspace placed in one arena.
 
     The plan's ``groups`` of layers are fused first, while their functions are not scheduled; every
-    other layer stays a call of its own. What ``before`` knows is not scheduled again. ``ready`` may
+    other layer stays a call of its own. What ``before`` knows is not scheduled again. Networks
+    of the names ``at_offset`` take tensors that are rows of others, where they can. ``ready`` may
     compile each function while the next ones are scheduled.
 
     A function's workspace is known once it is scheduled. OrderCalls thinks of the arena that
@@ -260,8 +262,8 @@ def schedule_module(
         computed,
         FuseBlocks(cpu, groups),
         FusePools(cpu, groups),
-        ScheduleFunctions(cpu, before, ready),
+        ScheduleFunctions(cpu, before, ready, at_offset),
         OrderCalls(),
-        PlanMemory(),
+        PlanMemory(at_offset),
         SeparateBranches(),
     )

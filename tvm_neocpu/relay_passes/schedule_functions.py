@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.plan_memory import arguments_in_arena
+from tvm_neocpu.relay_passes.plan_memory import arguments_at_offsets
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
@@ -24,7 +24,7 @@ class ScheduleFunctions:
 
     A function that cannot be scheduled (an opaque body) stays as TVM wrote it, a fused group as
     :class:`FuseBlocks` left it. ``before`` keeps what it schedules for the next module. ``ready``
-    is told of each function at once, as PlanMemory is expected to rewrite it.
+    is told of each function at once, as ``PlanMemory(at_offset)`` is expected to rewrite it.
 
     Needs: groups are fused; the schedule of a template covers its epilogue.
     Leaves: PrimFuncs ready for code generation; Relax functions as they were.
@@ -34,10 +34,11 @@ class ScheduleFunctions:
     cpu: Cpu
     before: ScheduledBefore | None = None
     ready: Callable[[tirx.PrimFunc], None] | None = None
+    at_offset: Collection[str] = ()
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         schedule = schedule_function if self.before is None else self.before.schedule
-        placed = {} if self.ready is None else arguments_in_arena(mod)
+        placed = {} if self.ready is None else arguments_at_offsets(mod, self.at_offset)
         scheduled = mod.clone()
         functions = [
             (name, func) for name, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)
