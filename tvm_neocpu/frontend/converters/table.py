@@ -20,6 +20,7 @@ from tvm_neocpu.frontend.converters.elementwise import (
     power,
     sign,
 )
+from tvm_neocpu.frontend.converters.fourier import dft, stft
 from tvm_neocpu.frontend.converters.gather import gather, gather_elements, gather_nd
 from tvm_neocpu.frontend.converters.hyperbolic import hyperbolic, in_float32
 from tvm_neocpu.frontend.converters.instance_norm import instance_normalization
@@ -105,6 +106,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Cosh": hyperbolic,
         "CumProd": cumulative,
         "CumSum": cumulative,
+        "DFT": dft,
         "DeformConv": deform_conv,
         "DequantizeLinear": dequantize_linear,
         "Det": det,
@@ -173,6 +175,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "ScatterND": scatter_nd,
         "Selu": selu,
         "Shape": shape,
+        "STFT": stft,
         "Sign": sign,
         "Sinh": hyperbolic,
         "Size": size,
