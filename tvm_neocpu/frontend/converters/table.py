@@ -11,6 +11,7 @@ from tvm_neocpu.frontend.converters.clip import clip
 from tvm_neocpu.frontend.converters.conv import conv
 from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
 from tvm_neocpu.frontend.converters.deform_conv import deform_conv
+from tvm_neocpu.frontend.converters.einsum import einsum
 from tvm_neocpu.frontend.converters.elementwise import (
     bit_cast,
     bit_shift,
@@ -29,7 +30,7 @@ from tvm_neocpu.frontend.converters.integer_arithmetic import (
     matmul_integer,
 )
 from tvm_neocpu.frontend.converters.lp_normalization import lp_normalization
-from tvm_neocpu.frontend.converters.matrix import affine_grid, det, einsum, grid_sample
+from tvm_neocpu.frontend.converters.matrix import affine_grid, det, grid_sample
 from tvm_neocpu.frontend.converters.max_unpool import max_unpool
 from tvm_neocpu.frontend.converters.node import Converter
 from tvm_neocpu.frontend.converters.non_max_suppression import non_max_suppression
