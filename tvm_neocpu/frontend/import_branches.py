@@ -1,4 +1,4 @@
-"""``If`` whose condition a run computes: each branch is computed where it is taken.
+"""``If`` and ``Loop`` that a run decides: each branch is computed where it is taken.
 
 TVM's importer binds what a branch computes before the ``If``, so that every run computes both
 branches, and leaves a result unusable whose shape depends on the branch.
@@ -21,6 +21,8 @@ from tvm import relax, tirx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.import_loops import LoopImporter, Names
+from tvm_neocpu.frontend.loop_form import loop_form
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
 
@@ -36,14 +38,23 @@ class _Nodes:
 
 
 class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
-    """TVM's importer, but for ``If``."""
+    """TVM's importer, but for ``If`` and ``Loop``."""
 
     def _construct_nodes(self, graph: Any) -> None:
         for node in graph.node:
             if node.op_type == "If":
                 self._construct_if(node)
+            elif node.op_type == "Loop":
+                self._construct_loop(node)
             else:
                 super()._construct_nodes(_Nodes([node]))
+
+    def _construct_loop(self, node: onnx.NodeProto) -> None:
+        form = loop_form(node)
+        for result, around in form.passed_on:
+            self._nodes[result] = self._nodes[around]
+        names = [*(each.result for each in form.carried), *(name for _, name in form.stacked)]
+        self._nodes.update(zip(names, LoopImporter(self, form).results(), strict=True))
 
     def _construct_if(self, node: onnx.NodeProto) -> None:
         graphs = {entry.name: entry.g for entry in node.attribute}
@@ -98,7 +109,7 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
     def _branch(self, graph: onnx.GraphProto) -> relax.SeqExpr:
         """The bindings of a branch, which sees all tensors that are known so far."""
         outer = self._nodes
-        self._nodes = dict(outer)
+        self._nodes = Names(outer)
         self.bb._begin_binding_block()
         try:
             for tensor in graph.initializer:

@@ -76,7 +76,7 @@ def import_model(
         sanitize=False,
     )
     opset = opset or opset_of(model)
-    known = {**_get_convert_map(), **CONVERTERS, "If": None}
+    known = {**_get_convert_map(), **CONVERTERS, "If": None, "Loop": None}
     graph = fold_shapes(
         model, resolved, opset, keep_weights=not freeze_params, known=known.keys() - BY_BODY
     )
