@@ -6,8 +6,9 @@
 One walk over the nodes in their order: onnx infers the types of each node's results, onnx's
 reference evaluator computes each node whose inputs are known and small. ``If`` with a known
 condition becomes its branch; another one gets both branches folded. ``Loop`` and ``Scan`` become
-their iterations where these are known; what is the same in all trips of another one is folded; an operator without a converter becomes the body that
-its schema has. A node that onnx cannot infer or evaluate stays as it is.
+their iterations where these are known; in another one what is the same in all trips is folded. An
+operator without a converter becomes the body that its schema has. A node that onnx cannot infer or
+evaluate stays as it is.
 
 onnxslim was tried and left: it fuses float arithmetic too, and results are no longer bit-equal.
 """
@@ -208,16 +209,16 @@ class _Folder:
         body.node.extend(nodes)
         return changed
 
-    def _inside_of(
-        self, form: LoopForm, types: Mapping[Carried, onnx.TypeProto]
-    ) -> _Folder:
+    def _inside_of(self, form: LoopForm, types: Mapping[Carried, onnx.TypeProto]) -> _Folder:
         """The folder of a loop's body, which carries tensors of these types."""
         inner = self._inner()
         for tensor in form.body.initializer:
             inner.know_tensor(tensor.name, tensor, weight=True)
         for value in form.body.input:  # they hide tensors of the same name around the loop
             inner._types[value.name], inner._tensors[value.name] = onnx.TypeProto(), None
-        for value, dtype in zip(form.body.input, (TensorProto.INT64, TensorProto.BOOL), strict=False):
+        for value, dtype in zip(
+            form.body.input, (TensorProto.INT64, TensorProto.BOOL), strict=False
+        ):
             rank = len(value.type.tensor_type.shape.dim)
             inner.know_type(value.name, dtype, [1] * rank)
         for each, known in types.items():

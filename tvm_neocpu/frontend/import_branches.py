@@ -21,7 +21,7 @@ from tvm import relax, tirx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.import_loops import LoopImporter, Names
+from tvm_neocpu.frontend.import_loops import LoopImporter, Names, single_of_rank
 from tvm_neocpu.frontend.loop_form import loop_form
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
@@ -63,6 +63,9 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
             condition = self.bb.emit(relax.op.reshape(condition, []))
         names = ("then_branch", "else_branch")
         branches = [self._branch_or_failure(graphs[name]) for name in names]
+        ranks = _ranks_of_single_elements(branches)
+        if ranks is not None:
+            branches = [self._branch(graphs[name], ranks) for name in names]
         for place, failure in enumerate(branches):
             other = branches[1 - place]
             if not isinstance(failure, ConversionFailure):
@@ -106,8 +109,13 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
         result = self.bb.emit(results[0] if len(results) == 1 else relax.Tuple(results))
         return relax.SeqExpr([self.bb._end_block()], result)
 
-    def _branch(self, graph: onnx.GraphProto) -> relax.SeqExpr:
-        """The bindings of a branch, which sees all tensors that are known so far."""
+    def _branch(
+        self, graph: onnx.GraphProto, ranks: Sequence[int] | None = None
+    ) -> relax.SeqExpr:
+        """The bindings of a branch, which sees all tensors that are known so far.
+
+        ``ranks`` are what its results shall have if they are single elements.
+        """
         outer = self._nodes
         self._nodes = Names(outer)
         self.bb._begin_binding_block()
@@ -116,6 +124,9 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
                 self._nodes[tensor.name] = relax.const(numpy_helper.to_array(tensor))
             self._construct_nodes(graph)
             results = [self._nodes[value.name] for value in graph.output]
+            if ranks is not None:
+                pairs = zip(results, ranks, strict=True)
+                results = [single_of_rank(self.bb, each, rank) for each, rank in pairs]
             result = self.bb.emit(results[0] if len(results) == 1 else relax.Tuple(results))
         finally:
             block = self.bb._end_block()
@@ -131,6 +142,22 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
                 "the results of its branches differ in rank or type"
             )
         return with_extents(self.bb, value)
+
+
+def _ranks_of_single_elements(
+    branches: Sequence[relax.SeqExpr | ConversionFailure],
+) -> list[int] | None:
+    """The larger rank of each result where both branches give one element, of different ranks.
+
+    Paddle's exporter writes ``[]`` in one branch and ``[1]`` in the other. ``None`` where no result
+    is like that.
+    """
+    if any(isinstance(branch, ConversionFailure) for branch in branches):
+        return None
+    kinds = [tensors_of(branch.body.ty) for branch in branches]
+    ranks = [max(one.ndim, other.ndim) for one, other in zip(*kinds, strict=True)]
+    differ = any(one.ndim != other.ndim for one, other in zip(*kinds, strict=True))
+    return ranks if differ else None
 
 
 def with_extents(builder: relax.BlockBuilder, value: relax.Expr) -> relax.Expr:

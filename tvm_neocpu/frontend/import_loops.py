@@ -9,7 +9,7 @@
         return x, pieces, [i]
 
 The call is the last thing that the function does, so the virtual machine's program jumps to the
-function's begin instead (`exporting.bytecode.tail_calls`): thousands of trips take no stack. What
+function's begin instead (`codegen.bytecode.tail_calls`): thousands of trips take no stack. What
 the body reads of the tensors around it are parameters (``w``), constants aside.
 """
 
@@ -27,12 +27,13 @@ from tvm import relax, te, tirx
 from tvm.ir import Call, GlobalVar
 from tvm.relax.expr import _update_type
 
+from tvm_neocpu.codegen.network import LOOP
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.loop_form import LoopForm
 from tvm_neocpu.frontend.nodes import names_read
 from tvm_neocpu.frontend.stacked_pieces import grown, stacked, stored
 from tvm_neocpu.relay_passes.ir.constants import array_of
-from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
+from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, static_shape_of
 
 # Extents that vary from trip to trip become symbolic, one after another at most.
 _MAX_ATTEMPTS = 64
@@ -99,9 +100,12 @@ class LoopImporter:
         form, names = self._form, self._importer._nodes
         self._bind_what_is_read(names)
         initial = [self._tensor(names[each.initial], each.inside) for each in form.carried]
-        body = self._fitting_body(initial)
         limit = self._limit()
         first = self._first_condition()
+        self._always_begins = (limit is None or (_known(limit) or 0) > 0) and (
+            first is None or bool(_known(first))
+        )
+        body = self._fitting_body(initial)
         elements = [self._element(ty) for ty in body.results[1 + len(initial) :]]
         loop = _LoopFunction(self._builder, form, body, elements, limit is not None)
         found = loop.call(initial, first, limit)
@@ -162,11 +166,15 @@ class LoopImporter:
             types = widened
         raise self._refused("the shapes that it carries never settle")
 
-    def _widened(
-        self, old: relax.TensorType, new: relax.TensorType, name: str
-    ) -> relax.TensorType:
+    def _widened(self, old: relax.TensorType, new: relax.TensorType, name: str) -> relax.TensorType:
         """The type that holds both before and after a trip; ``old`` itself where nothing varies."""
-        if new.ndim != old.ndim or str(new.dtype) != str(old.dtype):
+        if new.ndim != old.ndim and _is_single(old) and _is_single(new):
+            # Paddle's exporter carries [] into the first trip and [1] into the others.
+            return old if old.ndim > new.ndim else relax.TensorType([1] * new.ndim, str(old.dtype))
+        differs = new.ndim != old.ndim or str(new.dtype) != str(old.dtype)
+        if _is_other(old, new) and self._always_begins and not self._is_read(name):
+            return new  # what it is before the first trip, nobody sees
+        if differs:
             raise self._refused(
                 f"{name!r} is {old.dtype} of rank {old.ndim} before a trip and {new.dtype} of "
                 f"rank {new.ndim} after it"
@@ -180,6 +188,12 @@ class LoopImporter:
             for dim, varied in zip(before, varies, strict=True)
         ]
         return relax.TensorType(shape, str(old.dtype))
+
+    def _is_read(self, name: str) -> bool:
+        """Whether a trip reads what it gets under this name."""
+        body = self._form.body
+        read = {each for node in body.node for each in names_read(node)}
+        return name in read or any(value.name == name for value in body.output)
 
     def _body(self, types: Sequence[relax.TensorType]) -> _Body:
         """One trip over carried tensors of these types, as a function of the module."""
@@ -308,6 +322,8 @@ class _LoopFunction:
     ) -> relax.Var:
         """The call from outside: a tuple of what is carried, the pieces, the number of trips."""
         builder, body = self._builder, self._body
+        pairs = zip(initial, body.carried, strict=True)
+        initial = [_before_first_trip(builder, value, ty) for value, ty in pairs]
         state: list[tirx.Expr] = []
         self._most_trips = _known(limit)
         if self._counts:
@@ -365,7 +381,7 @@ class _LoopFunction:
         block = builder._end_block()
         builder.end_scope()
         function = relax.Function(params, relax.SeqExpr([block], result), ret, True)
-        builder.update_func(name, _fresh(function))
+        builder.update_func(name, _fresh(function).with_attr(LOOP, True))
         return name
 
     def _again(
@@ -388,6 +404,8 @@ class _LoopFunction:
             with_known_rank(builder, builder.emit(relax.TupleGetItem(made, 1 + at)))
             for at in range(len(carried) + len(buffers))
         ]
+        for at, ty in enumerate(body.carried):
+            values[at] = single_of_rank(builder, values[at], ty.ndim)
         trips = self._most_trips
         pieces = [
             stored(builder, grown(builder, buffer, state[0], shape, trips), piece, state[0])
@@ -415,6 +433,36 @@ def with_known_rank(builder: relax.BlockBuilder, value: relax.Expr) -> relax.Exp
         return value
     extents = [tirx.Var(f"extent_{axis}", "int64") for axis in range(known.ndim)]
     return builder.match_cast(value, relax.TensorType(extents, str(known.dtype)))
+
+
+def single_of_rank(builder: relax.BlockBuilder, value: relax.Expr, rank: int) -> relax.Expr:
+    """A single element with this rank; any other tensor, or one that has it, as it is."""
+    value = builder.normalize(value)
+    if value.ty.ndim == rank or not _is_single(value.ty):
+        return value
+    return builder.emit(relax.op.reshape(value, [1] * rank))
+
+
+def _before_first_trip(
+    builder: relax.BlockBuilder, value: relax.Expr, ty: relax.TensorType
+) -> relax.Expr:
+    """A carried value of the type; zeros of it for one that no trip reads."""
+    if _is_single(ty):
+        value = single_of_rank(builder, value, ty.ndim)
+    if not _is_other(value.ty, ty):
+        return value
+    return relax.const(np.zeros(dimensions(ty) or (), str(ty.dtype)))
+
+
+def _is_other(old: relax.TensorType, new: relax.TensorType) -> bool:
+    """Whether ``new`` is another type, of a known shape."""
+    shape = static_shape_of(new)
+    same_kind = new.ndim == old.ndim and str(new.dtype) == str(old.dtype)
+    return shape is not None and not (same_kind and shape == static_shape_of(old))
+
+
+def _is_single(ty: relax.TensorType) -> bool:
+    return ty.ndim >= 0 and set(dimensions(ty) or (() if not ty.ndim else (None,))) <= {1}
 
 
 def _and_below(

@@ -1,8 +1,8 @@
 """A ``Loop`` node read: what each name of its body stands for; a ``Scan`` written as a ``Loop``.
 
-    y, ys = Scan(h, xs, body: h, x -> g, z)
-      ->
-    y, ys = Loop(extent of xs, "", h, body: i, _, h -> Identity(_), g, z   with x = Gather(xs, i))
+y, ys = Scan(h, xs, body: h, x -> g, z)
+  ->
+y, ys = Loop(extent of xs, "", h, body: i, _, h -> Identity(_), g, z   with x = Gather(xs, i))
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The pieces that the trips of a loop make, one behind the other in memory that grows.
 
-    room 0                  nothing yet
-    room 4, 12, 28, ...     doubled where a piece does not fit: each is copied twice on average
+room 0                  nothing yet
+room 4, 12, 28, ...     doubled where a piece does not fit: each is copied twice on average
 """
 
 from __future__ import annotations
