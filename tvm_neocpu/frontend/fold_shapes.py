@@ -184,7 +184,13 @@ class _Folder:
 
     def _with_folded_body(self, node: onnx.NodeProto) -> onnx.NodeProto:
         """The ``Loop`` with whatever is the same in all of its trips folded."""
-        form = loop_form(node)
+        changed = onnx.NodeProto()
+        changed.CopyFrom(node)
+        form = loop_form(changed)
+        unchanged = dict(form.unchanged)
+        for inside, following in zip(form.body.input[2:], form.body.output[1:], strict=False):
+            if inside.name in unchanged:  # a folded Identity would hide that it is the same
+                following.name = inside.name
         types = {each: self._types.get(each.initial) or onnx.TypeProto() for each in form.carried}
         while True:
             inner = self._inside_of(form, types)
@@ -200,13 +206,9 @@ class _Folder:
             self._types[each.result] = known
         for result, around in form.passed_on:
             self._know_as(result, around, self)
-        if nodes is None:
-            return node
-        changed = onnx.NodeProto()
-        changed.CopyFrom(node)
-        body = next(entry.g for entry in changed.attribute if entry.name == "body")
-        del body.node[:]
-        body.node.extend(nodes)
+        if nodes is not None:
+            del form.body.node[:]
+            form.body.node.extend(nodes)
         return changed
 
     def _inside_of(self, form: LoopForm, types: Mapping[Carried, onnx.TypeProto]) -> _Folder:

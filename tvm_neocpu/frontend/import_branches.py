@@ -109,9 +109,7 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
         result = self.bb.emit(results[0] if len(results) == 1 else relax.Tuple(results))
         return relax.SeqExpr([self.bb._end_block()], result)
 
-    def _branch(
-        self, graph: onnx.GraphProto, ranks: Sequence[int] | None = None
-    ) -> relax.SeqExpr:
+    def _branch(self, graph: onnx.GraphProto, ranks: Sequence[int] | None = None) -> relax.SeqExpr:
         """The bindings of a branch, which sees all tensors that are known so far.
 
         ``ranks`` are what its results shall have if they are single elements.
