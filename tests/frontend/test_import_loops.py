@@ -179,6 +179,49 @@ def test_extents_that_grow() -> None:
     _check(model, *[(image(2, 3), np.array(count)) for count in COUNTS])
 
 
+def test_pieces_whose_extents_a_run_knows() -> None:
+    """All trips pick as many rows as the mask has; pieces of other shapes raise."""
+    model = parsed(
+        """
+        g (float[5,2] x, bool[5] mask, int64 n) => (float[5,2] y, float[t,k,2] all) {
+            y, all = Loop <body = body (int64 i, bool go, float[5,2] v) =>
+                                       (bool goes, float[5,2] vo, float[k,2] piece) {
+                vo = Add(v, v)
+                piece = Compress <axis = 0> (vo, mask)
+                goes = Identity(go)
+            }> (n, , x)
+        }""",
+        13,
+    )
+    mask = np.array([True, False, True, True, False])
+    _check(model, *[(image(5, 2), mask, np.array(count)) for count in (1, 2, 9)])
+    _, pieces = _outputs(_module(model), [image(5, 2), mask, np.array(0)])
+    assert pieces.size == 0
+    assert pieces.ndim == 3
+
+
+def test_pieces_of_different_extents_raise() -> None:
+    model = parsed(
+        """
+        g (float[5] x, int64 n) => (float[5] y, float[t,k] all) {
+            y, all = Loop <body = body (int64 i, bool go, float[5] v) =>
+                                       (bool goes, float[5] vo, float[k] piece) {
+                vo = Sub(v, one)
+                is_positive = Greater(vo, zero)
+                piece = Compress <axis = 0> (vo, is_positive)
+                goes = Identity(go)
+            }> (n, , x)
+        }""",
+        13,
+    )
+    _with_weights(model, one=np.float32([1]), zero=np.float32([0]))
+    module = _module(model)
+    x = np.array([1, 2, 3, 4, 5], "float32")
+    assert len(_outputs(module, [x, np.array(1)])[1][0]) == 4
+    with pytest.raises(Exception, match="match_cast"):
+        _outputs(module, [x, np.array(2)])
+
+
 def test_a_loop_and_a_branch_inside_of_a_loop() -> None:
     model = parsed(
         """

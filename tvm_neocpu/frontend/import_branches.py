@@ -21,8 +21,9 @@ from tvm import relax, tirx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.import_loops import LoopImporter, Names, single_of_rank
+from tvm_neocpu.frontend.import_loops import LoopImporter, Names
 from tvm_neocpu.frontend.loop_form import loop_form
+from tvm_neocpu.frontend.loop_function import single_of_rank
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
 

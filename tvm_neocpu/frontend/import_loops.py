@@ -2,11 +2,8 @@
 
     body(x, w) -> (goes_on, x', piece)        straight-line: planned, scheduled, as any network
 
-    loop(x, pieces, goes_on, [i, n], w):
-        if goes_on:
-            goes_on', x', piece = body(x, w)
-            return loop(x', pieces with piece at row i, goes_on' and i + 1 < n, [i + 1, n], w)
-        return x, pieces, [i]
+    loop(x, pieces, goes_on, [i, n], w):      `loop_function`
+        ..
 
 The call is the last thing that the function does, so the virtual machine's program jumps to the
 function's begin instead (`codegen.bytecode.tail_calls`): thousands of trips take no stack. What
@@ -17,23 +14,32 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import numpy_helper
-from tvm import relax, te, tirx
-from tvm.ir import Call, GlobalVar
-from tvm.relax.expr import _update_type
+from tvm import relax, tirx
+from tvm.ir import Call
 
-from tvm_neocpu.codegen.network import LOOP
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.loop_form import LoopForm
+from tvm_neocpu.frontend.loop_function import (
+    Body,
+    Element,
+    LoopFunction,
+    erased,
+    fresh,
+    is_other,
+    is_single,
+    known_scalar,
+    with_extents_of,
+    with_own_extents,
+)
 from tvm_neocpu.frontend.nodes import names_read
-from tvm_neocpu.frontend.stacked_pieces import grown, stacked, stored
+from tvm_neocpu.frontend.stacked_pieces import stacked
 from tvm_neocpu.relay_passes.ir.constants import array_of
-from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, static_shape_of
+from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 # Extents that vary from trip to trip become symbolic, one after another at most.
 _MAX_ATTEMPTS = 64
@@ -73,20 +79,6 @@ class Names(dict[str, Any]):
         return own
 
 
-@dataclass(frozen=True)
-class _Body:
-    """A trip as a function: its name, and the tensors around it that it reads last.
-
-    ``results`` are the types of the condition, of what is carried and of each piece.
-    """
-
-    name: GlobalVar
-    carried: tuple[relax.TensorType, ...]
-    takes_counter: bool
-    captured: tuple[relax.Expr, ...]
-    results: tuple[relax.TensorType, ...]
-
-
 class LoopImporter:
     """What builds the functions of one ``Loop`` inside an importer's block."""
 
@@ -102,14 +94,15 @@ class LoopImporter:
         initial = [self._tensor(names[each.initial], each.inside) for each in form.carried]
         limit = self._limit()
         first = self._first_condition()
-        self._always_begins = (limit is None or (_known(limit) or 0) > 0) and (
-            first is None or bool(_known(first))
+        self._always_begins = (limit is None or (known_scalar(limit) or 0) > 0) and (
+            first is None or bool(known_scalar(first))
         )
         body = self._fitting_body(initial)
-        elements = [self._element(ty) for ty in body.results[1 + len(initial) :]]
-        loop = _LoopFunction(self._builder, form, body, elements, limit is not None)
+        elements = [Element.of(ty) for ty in body.results[1 + len(initial) :]]
+        loop = LoopFunction(self._builder, body, elements, limit is not None)
         found = loop.call(initial, first, limit)
-        return self._final(found, initial, elements, first, limit)
+        trips = known_scalar(limit) if first is None else None
+        return self._final(found, body.carried, elements, trips)
 
     def _bind_what_is_read(self, names: dict[str, Any]) -> None:
         """Bind what the loop reads here: an expression in its body would be computed there."""
@@ -122,38 +115,31 @@ class LoopImporter:
     def _final(
         self,
         found: relax.Var,
-        initial: Sequence[relax.Expr],
-        elements: Sequence[tuple[tuple[int, ...], str]],
-        first: relax.Expr | None,
-        limit: relax.Expr | None,
+        carried: Sequence[relax.TensorType],
+        elements: Sequence[Element],
+        trips: int | None,
     ) -> list[relax.Expr]:
+        """The loop's results from what its function gives; ``trips`` where it is known."""
         builder = self._builder
-        values = [
-            with_known_rank(builder, builder.emit(relax.TupleGetItem(found, at)))
-            for at in range(len(initial) + len(elements))
-        ]
+        count = len(carried) + len(elements)
+        fields = [builder.emit(relax.TupleGetItem(found, at)) for at in range(count)]
+        pairs = zip(fields, carried, strict=False)
+        values = [with_extents_of(builder, field, ty) for field, ty in pairs]
         if not elements:
             return values
-        trips: int | tirx.Var
-        known = None if first is not None else _known(limit)
-        if known is not None:
-            trips = max(known, 0)
-        else:
-            trips = tirx.Var("trips", "int64")
-            count = builder.emit(relax.TupleGetItem(found, len(values)))
-            builder.match_cast(count, relax.ShapeType([trips]))
-        carried = len(initial)
-        return [
-            *values[:carried],
-            *(
-                stacked(builder, flat, trips, shape)
-                for flat, (shape, _) in zip(values[carried:], elements, strict=True)
-            ),
-        ]
+        shapes = [each.named() for each in elements]
+        open_extents = [dim for shape in shapes for dim in shape if isinstance(dim, tirx.Var)]
+        whole = tirx.Var("trips", "int64")
+        counted = builder.emit(relax.TupleGetItem(found, count))
+        builder.match_cast(counted, relax.ShapeType([whole, *open_extents]))
+        rows = whole if trips is None else tirx.IntImm("int64", max(trips, 0))
+        flat = [with_extents_of(builder, each, each.ty) for each in fields[len(carried) :]]
+        pieces = zip(flat, shapes, strict=True)
+        return [*values, *(stacked(builder, each, rows, shape) for each, shape in pieces)]
 
-    def _fitting_body(self, initial: Sequence[relax.Expr]) -> _Body:
+    def _fitting_body(self, initial: Sequence[relax.Expr]) -> Body:
         """The body for carried tensors whose extents hold in every trip."""
-        types = [_with_own_extents(value.ty) for value in initial]
+        types = [with_own_extents(value.ty) for value in initial]
         for _ in range(_MAX_ATTEMPTS):
             body = self._body(types)
             found = body.results[1 : 1 + len(types)]
@@ -168,11 +154,11 @@ class LoopImporter:
 
     def _widened(self, old: relax.TensorType, new: relax.TensorType, name: str) -> relax.TensorType:
         """The type that holds both before and after a trip; ``old`` itself where nothing varies."""
-        if new.ndim != old.ndim and _is_single(old) and _is_single(new):
+        if new.ndim != old.ndim and is_single(old) and is_single(new):
             # Paddle's exporter carries [] into the first trip and [1] into the others.
             return old if old.ndim > new.ndim else relax.TensorType([1] * new.ndim, str(old.dtype))
         differs = new.ndim != old.ndim or str(new.dtype) != str(old.dtype)
-        if _is_other(old, new) and self._always_begins and not self._is_read(name):
+        if is_other(old, new) and self._always_begins and not self._is_read(name):
             return new  # what it is before the first trip, nobody sees
         if differs:
             raise self._refused(
@@ -195,7 +181,7 @@ class LoopImporter:
         read = {each for node in body.node for each in names_read(node)}
         return name in read or any(value.name == name for value in body.output)
 
-    def _body(self, types: Sequence[relax.TensorType]) -> _Body:
+    def _body(self, types: Sequence[relax.TensorType]) -> Body:
         """One trip over carried tensors of these types, as a function of the module."""
         importer, builder, form = self._importer, self._builder, self._form
         outer = importer._nodes
@@ -230,12 +216,12 @@ class LoopImporter:
         captured = list(inner.captured)
         used = _reads(block, counter)
         own = [*([counter] if used else []), *params, *captured]
-        ret = relax.TupleType([_erased(kind) for kind in kinds])
+        ret = relax.TupleType([erased(kind) for kind in kinds])
         function = relax.Function(own, relax.SeqExpr([block], result), ret, True)
         function, shapes = _with_shape_parameter(function)
-        name = builder.add_func(_fresh(function), "loop_body")
+        name = builder.add_func(fresh(function), "loop_body")
         around = [*inner.captured.values(), *([relax.ShapeExpr(shapes)] if shapes else [])]
-        return _Body(name, tuple(types), used, tuple(around), tuple(kinds))
+        return Body(name, tuple(types), used, tuple(around), tuple(kinds))
 
     def _as_declared(self, value: relax.Expr, declared: onnx.ValueInfoProto) -> relax.Expr:
         """A scalar as the body wants it: some have it as a vector of one element."""
@@ -256,7 +242,7 @@ class LoopImporter:
         value = None
         if name:
             value = self._flag(self._importer._nodes[name])
-        known = _known(value)
+        known = known_scalar(value)
         if self._form.has_condition or (value is not None and not known):
             return relax.const(True) if value is None else value
         return None
@@ -285,220 +271,8 @@ class LoopImporter:
             raise self._refused(f"the rank of {name!r} is not known")
         return value
 
-    def _element(self, ty: relax.TensorType) -> tuple[tuple[int, ...], str]:
-        """The shape and type of a piece that each trip makes."""
-        dims = dimensions(ty)
-        if dims is None or None in dims:
-            raise self._refused("the shape of a scan output depends on data")
-        return tuple(dim for dim in dims if dim is not None), str(ty.dtype)
-
     def _refused(self, why: str) -> UnsupportedOperatorError:
         return UnsupportedOperatorError(f"cannot import operator {self._form.told}: {why}")
-
-
-class _LoopFunction:
-    """The function that calls the body and itself."""
-
-    def __init__(
-        self,
-        builder: relax.BlockBuilder,
-        form: LoopForm,
-        body: _Body,
-        elements: Sequence[tuple[tuple[int, ...], str]],
-        is_limited: bool,
-    ) -> None:
-        self._builder = builder
-        self._form = form
-        self._body = body
-        self._elements = elements
-        self._is_limited = is_limited
-        self._counts = is_limited or body.takes_counter or bool(elements)
-
-    def call(
-        self,
-        initial: Sequence[relax.Expr],
-        first: relax.Expr | None,
-        limit: relax.Expr | None,
-    ) -> relax.Var:
-        """The call from outside: a tuple of what is carried, the pieces, the number of trips."""
-        builder, body = self._builder, self._body
-        pairs = zip(initial, body.carried, strict=True)
-        initial = [_before_first_trip(builder, value, ty) for value, ty in pairs]
-        state: list[tirx.Expr] = []
-        self._most_trips = _known(limit)
-        if self._counts:
-            state.append(tirx.IntImm("int64", 0))
-        if limit is not None:
-            state.append(self._extent(limit))
-            if first is not None:
-                first = _and_below(builder, first, *state)
-        flags = [] if first is None else [first]
-        empty = [relax.const(np.zeros(0, dtype), dtype) for _, dtype in self._elements]
-        name = self._built(bool(flags))
-        shape = [relax.ShapeExpr(state)] if state else []
-        return builder.emit(
-            Call(name, [*flags, *initial, *empty, *shape, *body.captured], None, [])
-        )
-
-    def _extent(self, limit: relax.Expr) -> tirx.Expr:
-        """The limit as an extent, 0 for a negative one."""
-        builder, known = self._builder, _known(limit)
-        if known is not None:
-            return tirx.IntImm("int64", max(known, 0))
-        whole = builder.emit(relax.op.maximum(limit, relax.const(0, "int64")))
-        vector = builder.emit(relax.op.reshape(whole, [1]))
-        shape = builder.emit(relax.op.tensor_to_shape(vector))
-        extent = tirx.Var("limit", "int64")
-        builder.match_cast(shape, relax.ShapeType([extent]))
-        return extent
-
-    def _built(self, has_flag: bool) -> GlobalVar:
-        builder, body = self._builder, self._body
-        trip, limit = tirx.Var("trip", "int64"), tirx.Var("limit", "int64")
-        state = [*([trip] if self._counts else []), *([limit] if self._is_limited else [])]
-        flag = relax.Var("goes_on", _FLAG)
-        carried = [relax.Var(f"carried_{at}", ty) for at, ty in enumerate(body.carried)]
-        buffers = [
-            relax.Var(f"pieces_{at}", relax.TensorType([tirx.Var("room", "int64")], dtype))
-            for at, (_, dtype) in enumerate(self._elements)
-        ]
-        at = [relax.Var("at", relax.ShapeType(state))] if state else []
-        around = [relax.Var(f"around_{at}", value.ty) for at, value in enumerate(body.captured)]
-        params = [*([flag] if has_flag else []), *carried, *buffers, *at, *around]
-        count = [relax.ShapeType(ndim=1)] if self._elements else []
-        ret = relax.TupleType([_erased(var.ty) for var in (*carried, *buffers)] + count)
-        name = GlobalVar(builder.get_unique_name("loop"))
-        _update_type(name, relax.FuncType([var.ty for var in params], ret, True))
-        builder.begin_scope(params)
-        builder._begin_binding_block()
-        again = self._again(name, flag if has_flag else None, carried, buffers, state, around)
-        builder._begin_binding_block()
-        number = [relax.ShapeExpr([trip])] if self._elements else []
-        ended = builder.emit(relax.Tuple([*carried, *buffers, *number]))
-        stop = relax.SeqExpr([builder._end_block()], ended)
-        condition = flag if has_flag else relax.prim_value(trip < limit)
-        result = builder.emit(relax.If(condition, again, stop))
-        block = builder._end_block()
-        builder.end_scope()
-        function = relax.Function(params, relax.SeqExpr([block], result), ret, True)
-        builder.update_func(name, _fresh(function).with_attr(LOOP, True))
-        return name
-
-    def _again(
-        self,
-        name: GlobalVar,
-        flag: relax.Var | None,
-        carried: Sequence[relax.Var],
-        buffers: Sequence[relax.Var],
-        state: Sequence[tirx.Var],
-        around: Sequence[relax.Var],
-    ) -> relax.SeqExpr:
-        """One trip, then the function again."""
-        builder, body = self._builder, self._body
-        builder._begin_binding_block()
-        counter = []
-        if body.takes_counter:
-            counter = [builder.emit_te(_as_scalar, state[0], primfunc_name_hint="trip")]
-        made = builder.emit(Call(body.name, [*counter, *carried, *around], None, []))
-        values = [
-            with_known_rank(builder, builder.emit(relax.TupleGetItem(made, 1 + at)))
-            for at in range(len(carried) + len(buffers))
-        ]
-        for at, ty in enumerate(body.carried):
-            values[at] = single_of_rank(builder, values[at], ty.ndim)
-        trips = self._most_trips
-        pieces = [
-            stored(builder, grown(builder, buffer, state[0], shape, trips), piece, state[0])
-            for buffer, piece, (shape, _) in zip(
-                buffers, values[len(carried) :], self._elements, strict=True
-            )
-        ]
-        following = [state[0] + 1, *state[1:]] if state else []
-        flags = []
-        if flag is not None:
-            goes_on = builder.emit(relax.TupleGetItem(made, 0))
-            if self._is_limited:
-                goes_on = _and_below(builder, goes_on, following[0], following[1])
-            flags.append(goes_on)
-        shape = [relax.ShapeExpr(following)] if following else []
-        args = [*flags, *values[: len(carried)], *pieces, *shape, *around]
-        result = builder.emit(Call(name, args, None, []))
-        return relax.SeqExpr([builder._end_block()], result)
-
-
-def with_known_rank(builder: relax.BlockBuilder, value: relax.Expr) -> relax.Expr:
-    """A tensor whose extents only a run knows gets symbolic ones, which its readers need."""
-    known = value.ty
-    if not isinstance(known, relax.TensorType) or known.shape is not None:
-        return value
-    extents = [tirx.Var(f"extent_{axis}", "int64") for axis in range(known.ndim)]
-    return builder.match_cast(value, relax.TensorType(extents, str(known.dtype)))
-
-
-def single_of_rank(builder: relax.BlockBuilder, value: relax.Expr, rank: int) -> relax.Expr:
-    """A single element with this rank; any other tensor, or one that has it, as it is."""
-    value = builder.normalize(value)
-    if value.ty.ndim == rank or not _is_single(value.ty):
-        return value
-    return builder.emit(relax.op.reshape(value, [1] * rank))
-
-
-def _before_first_trip(
-    builder: relax.BlockBuilder, value: relax.Expr, ty: relax.TensorType
-) -> relax.Expr:
-    """A carried value of the type; zeros of it for one that no trip reads."""
-    if _is_single(ty):
-        value = single_of_rank(builder, value, ty.ndim)
-    if not _is_other(value.ty, ty):
-        return value
-    return relax.const(np.zeros(dimensions(ty) or (), str(ty.dtype)))
-
-
-def _is_other(old: relax.TensorType, new: relax.TensorType) -> bool:
-    """Whether ``new`` is another type, of a known shape."""
-    shape = static_shape_of(new)
-    same_kind = new.ndim == old.ndim and str(new.dtype) == str(old.dtype)
-    return shape is not None and not (same_kind and shape == static_shape_of(old))
-
-
-def _is_single(ty: relax.TensorType) -> bool:
-    return ty.ndim >= 0 and set(dimensions(ty) or (() if not ty.ndim else (None,))) <= {1}
-
-
-def _and_below(
-    builder: relax.BlockBuilder, flag: relax.Expr, trip: tirx.Expr, limit: tirx.Expr
-) -> relax.Var:
-    """``flag and trip < limit``, a tensor."""
-
-    def compute(data: te.Tensor, at: tirx.Expr, end: tirx.Expr) -> te.Tensor:
-        return te.compute((), lambda: tirx.all(data(), at < end), name="goes_on")
-
-    return builder.emit_te(compute, flag, trip, limit, primfunc_name_hint="goes_on")
-
-
-def _as_scalar(value: tirx.Expr) -> te.Tensor:
-    return te.compute((), lambda: value, name="trip")
-
-
-def _known(value: relax.Expr | None) -> int | None:
-    """A scalar's value; ``None`` where a run computes it."""
-    known = None if value is None else array_of(value)
-    return None if known is None else int(known.item())
-
-
-def _with_own_extents(ty: relax.TensorType) -> relax.TensorType:
-    """The type with new names for the extents that only a run knows."""
-    dims = dimensions(ty) or (None,) * ty.ndim
-    shape = [tirx.Var("extent", "int64") if dim is None else dim for dim in dims]
-    return relax.TensorType(shape, str(ty.dtype))
-
-
-def _erased(ty: relax.TensorType) -> relax.TensorType:
-    """The type as far as every call knows it."""
-    dims = dimensions(ty)
-    if dims is None or None in dims:
-        return relax.TensorType(dtype=str(ty.dtype), ndim=ty.ndim)
-    return relax.TensorType(list(dims), str(ty.dtype))
 
 
 def _rank(declared: onnx.ValueInfoProto) -> int:
@@ -522,8 +296,3 @@ def _with_shape_parameter(function: relax.Function) -> tuple[relax.Function, lis
     shape = relax.Var("extents", relax.ShapeType(free))
     params = [*function.params, shape]
     return relax.Function(params, function.body, function.ret_ty, function.is_pure), free
-
-
-def _fresh(function: relax.Function) -> relax.Function:
-    """The function with variables of its own, which no other function binds."""
-    return relax.utils.copy_with_new_vars(function)

@@ -179,10 +179,7 @@ def _check_operators(graph: Graph | onnx.GraphProto, known: Mapping[str, object]
 
 
 def _hint(missing: Sequence[str]) -> str:
-    loops = [name for name in missing if name in ("Loop", "Scan")]
-    if not loops:
-        return ""
-    return f" (a {loops[0]} is imported where the number of its iterations is known at import)"
+    return " (the Scan of opset 8 has a batch; later ones are imported)" if "Scan" in missing else ""
 
 
 def _changed_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from tvm.script import from_source
 
 from tvm_neocpu.core.types import item_bytes
 
-Shape = tuple[int, ...]
+Shape = tuple[int | tirx.Var, ...]
 # A known number of trips gets all its room at once, up to this many bytes.
 _AT_ONCE = 1 << 26
 _FIRST_PIECES = 4
@@ -24,17 +24,18 @@ def grown(
     builder: relax.BlockBuilder,
     buffer: relax.Var,
     trip: tirx.Var,
-    element: Shape,
+    piece: relax.Expr,
     trips: int | None,
 ) -> relax.Var:
     """The flat buffer, or a larger copy of it, with room for the piece of this trip.
 
     ``trips`` is the most there will be, ``None`` where that is not known.
     """
-    size, dtype = prod(element), str(buffer.ty.dtype)
+    size, dtype = _size(piece), str(buffer.ty.dtype)
     room = buffer.ty.shape.values[0]
     more = 2 * room + _FIRST_PIECES * size
-    if trips is not None and trips * size * item_bytes(dtype) <= _AT_ONCE:
+    is_known = trips is not None and isinstance(size, int)
+    if is_known and trips * size * item_bytes(dtype) <= _AT_ONCE:
         more = tirx.IntImm("int64", trips * size)
     builder._begin_binding_block()
 
@@ -57,14 +58,15 @@ def stored(
     builder: relax.BlockBuilder, buffer: relax.Var, piece: relax.Expr, trip: tirx.Var
 ) -> relax.Var:
     """The same buffer with the piece in the place of this trip. Nothing else may read it."""
-    size, dtype = prod(piece.ty.shape.values), str(piece.ty.dtype)
+    size, dtype = _size(piece), str(piece.ty.dtype)
     flat = builder.emit(relax.op.reshape(piece, [size]))
-    name = builder.add_func(from_source(_STORE.format(size=size, dtype=dtype)), "store_piece")
+    text = _STORE if isinstance(size, int) else _STORE_ANY
+    name = builder.add_func(from_source(text.format(size=size, dtype=dtype)), "store_piece")
     return builder.emit(relax.op.call_tir_inplace(name, [buffer, flat, trip], 0, buffer.ty))
 
 
 def stacked(
-    builder: relax.BlockBuilder, flat: relax.Expr, trips: int | tirx.Var, element: Shape
+    builder: relax.BlockBuilder, flat: relax.Expr, trips: tirx.Expr, element: Shape
 ) -> relax.Var:
     """The pieces along a new first axis."""
     size = prod(element)
@@ -81,6 +83,14 @@ def stacked(
     return builder.emit_te(compute, flat, primfunc_name_hint="stacked")
 
 
+def _size(piece: relax.Expr) -> int | tirx.Expr:
+    """Elements of a piece."""
+    size = tirx.IntImm("int64", 1)
+    for dim in piece.ty.shape.values:
+        size = size * dim
+    return int(size) if isinstance(size, tirx.IntImm) else size
+
+
 _STORE = """
 @T.prim_func(private=True, s_tir=True)
 def store(handle: T.handle, piece: T.Buffer(({size},), "{dtype}"), trip: T.int64):
@@ -91,6 +101,20 @@ def store(handle: T.handle, piece: T.Buffer(({size},), "{dtype}"), trip: T.int64
         with T.sblock("piece"):
             vi = T.axis.spatial({size}, i)
             pieces[trip * {size} + vi] = piece[vi]
+"""
+
+_STORE_ANY = """
+@T.prim_func(private=True, s_tir=True)
+def store(handle: T.handle, other: T.handle, trip: T.int64):
+    T.func_attr({{"tirx.noalias": True}})
+    room = T.int64()
+    size = T.int64()
+    pieces = T.match_buffer(handle, (room,), "{dtype}")
+    piece = T.match_buffer(other, (size,), "{dtype}")
+    for i in range(size):
+        with T.sblock("piece"):
+            vi = T.axis.spatial(size, i)
+            pieces[trip * size + vi] = piece[vi]
 """
 
 __all__: Sequence[str] = ["grown", "stacked", "stored"]

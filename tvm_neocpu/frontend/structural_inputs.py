@@ -28,6 +28,7 @@ _PLACES: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "Expand": (1,),
         "HammingWindow": (0,),
         "HannWindow": (0,),
+        "Loop": (0, 1),
         "MaxUnpool": (2,),
         "MelWeightMatrix": (0, 1, 2, 3, 4),
         "NonMaxSuppression": (2, 3, 4),
