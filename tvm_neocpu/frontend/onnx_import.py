@@ -179,7 +179,7 @@ def _check_operators(graph: Graph | onnx.GraphProto, known: Mapping[str, object]
 
 
 def _hint(missing: Sequence[str]) -> str:
-    return " (the Scan of opset 8 has a batch; later ones are imported)" if "Scan" in missing else ""
+    return " (Scan is imported from opset 9 on)" if "Scan" in missing else ""
 
 
 def _changed_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> tuple[int, int] | None:
