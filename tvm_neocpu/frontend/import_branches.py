@@ -21,6 +21,7 @@ from tvm import relax, tirx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.open.known import Extents
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
 
@@ -37,6 +38,11 @@ class _Nodes:
 
 class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
     """TVM's importer, but for ``If``."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        # Of this model's tensors.
+        self.extents = Extents()
 
     def _construct_nodes(self, graph: Any) -> None:
         for node in graph.node:
@@ -119,13 +125,30 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
                 f"cannot import operator If (node {node.name or 'without a name'}): "
                 "the results of its branches differ in rank or type"
             )
-        return with_extents(self.bb, value)
+        return with_extents(self.bb, value, self.extents)
 
 
-def with_extents(builder: relax.BlockBuilder, value: relax.Expr) -> relax.Expr:
-    """A tensor whose rank alone is known gets symbolic extents, which its readers need."""
-    known = value.ty if isinstance(value, relax.Expr) else None
-    if not isinstance(known, relax.TensorType) or known.shape is not None or known.ndim < 0:
+def with_extents(
+    builder: relax.BlockBuilder, value: relax.Expr, known: Extents
+) -> relax.Expr:
+    """A tensor of known rank gets a name for each extent that has none, which its readers need.
+
+    An extent that is an expression of others gets one too, so that later kernels can read it.
+    """
+    ty = value.ty if isinstance(value, relax.Expr) else None
+    if not isinstance(ty, relax.TensorType) or ty.ndim < 0:
         return value
-    extents = [tirx.Var(f"extent_{axis}", "int64") for axis in range(known.ndim)]
-    return builder.match_cast(value, relax.TensorType(extents, str(known.dtype)))
+    if ty.shape is None:
+        extents = [known.new(f"extent_{axis}") for axis in range(ty.ndim)]
+    elif isinstance(ty.shape, relax.ShapeExpr):
+        extents = [
+            extent
+            if isinstance(extent, (tirx.IntImm, tirx.Var))
+            else known.defined(f"extent_{axis}", extent)
+            for axis, extent in enumerate(ty.shape.values)
+        ]
+        if all(one.same_as(other) for one, other in zip(extents, ty.shape.values, strict=True)):
+            return value
+    else:
+        return value
+    return builder.match_cast(value, relax.TensorType(extents, str(ty.dtype)))
