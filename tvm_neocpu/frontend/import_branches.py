@@ -16,12 +16,15 @@ from typing import Any
 
 import numpy as np
 import onnx
+import tvm
 from onnx import numpy_helper
 from tvm import relax, tirx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.open.known import Extents
+from tvm_neocpu.frontend.converters.compute.places import extents_of
+from tvm_neocpu.frontend.converters.open.at_run_time import with_names
+from tvm_neocpu.frontend.converters.open.known import Extents, as_expr
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
 
@@ -140,15 +143,17 @@ def with_extents(
         return value
     if ty.shape is None:
         extents = [known.new(f"extent_{axis}") for axis in range(ty.ndim)]
-    elif isinstance(ty.shape, relax.ShapeExpr):
-        extents = [
-            extent
-            if isinstance(extent, (tirx.IntImm, tirx.Var))
-            else known.defined(f"extent_{axis}", extent)
-            for axis, extent in enumerate(ty.shape.values)
-        ]
-        if all(one.same_as(other) for one, other in zip(extents, ty.shape.values, strict=True)):
-            return value
-    else:
+        return builder.match_cast(value, relax.TensorType(extents, str(ty.dtype)))
+    if not isinstance(ty.shape, relax.ShapeExpr):
         return value
-    return builder.match_cast(value, relax.TensorType(extents, str(ty.dtype)))
+    given = extents_of(value)
+    if all(isinstance(extent, int) for extent in given):
+        return value
+    if isinstance(value, tvm.ir.Call):
+        # Bound to a variable here, so that a check of its extents does not compute it again.
+        value = builder.emit(value)
+    if all(isinstance(extent, (int, tirx.Var)) for extent in given):
+        return value
+    names = [f"extent_{axis}" for axis in range(len(given))]
+    shape = [as_expr(extent) for extent in with_names(builder, known, given, names)]
+    return builder.emit(relax.op.reshape(value, relax.ShapeExpr(shape)))

@@ -9,7 +9,13 @@ from tvm import relax, te, tirx
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.places import extents_of
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.open.known import Extent, Numbers, as_expr, numbers
+from tvm_neocpu.frontend.converters.open.known import (
+    Extent,
+    Extents,
+    Numbers,
+    as_expr,
+    numbers,
+)
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 
@@ -70,7 +76,11 @@ def require(node: Node, conditions: Sequence[tirx.Expr | bool]) -> None:
 
 
 def at_extents(node: Node, value: relax.Expr, extents: Sequence[Extent]) -> relax.Expr:
-    """The tensor with these extents in place of its own; a run checks what is not known."""
+    """The tensor with these numbers and names for its extents; a run checks what is not known.
+
+    A match_cast would not do: CanonicalizeBindings drops one that gives an extent a second name,
+    and leaves the types of its readers as they were.
+    """
     own = extents_of(value)
     known = node.extents
     require(
@@ -83,29 +93,26 @@ def at_extents(node: Node, value: relax.Expr, extents: Sequence[Extent]) -> rela
     )
     if all(_identical(one, other) for one, other in zip(own, extents, strict=True)):
         return value
-    shape = [known_name(node, extent) for extent in extents]
-    return node.builder.match_cast(value, relax.TensorType(shape, str(value.ty.dtype)))
-
-
-def known_name(node: Node, extent: Extent, name: str = "extent") -> Extent:
-    """A number or a name, which stands for the expression from here on."""
-    if isinstance(extent, (int, tirx.Var)):
-        return extent
-    (found,) = names_of(node, [extent], [name])
-    return found
+    shape = relax.ShapeExpr([as_expr(extent) for extent in extents])
+    return node.emit(relax.op.reshape(value, shape))
 
 
 def names_of(node: Node, extents: Sequence[Extent], names: Sequence[str]) -> list[Extent]:
     """A name for each expression; numbers and names stay."""
-    simple = [node.extents.simple(extent) for extent in extents]
+    return with_names(node.builder, node.extents, extents, names)
+
+
+def with_names(
+    builder: relax.BlockBuilder, known: Extents, extents: Sequence[Extent], names: Sequence[str]
+) -> list[Extent]:
+    """As :func:`names_of`, between nodes."""
+    simple = [known.simple(extent) for extent in extents]
     unnamed = [extent for extent in simple if not isinstance(extent, (int, tirx.Var))]
     if not unnamed:
         return simple
-    vector = node.builder.emit_te(_vector, unnamed, "int64", primfunc_name_hint="extents")
+    vector = builder.emit_te(_vector, unnamed, "int64", primfunc_name_hint="extents")
     found = [
-        extent
-        if isinstance(extent, (int, tirx.Var))
-        else node.extents.defined(name, extent)
+        extent if isinstance(extent, (int, tirx.Var)) else known.defined(name, extent)
         for extent, name in zip(simple, names, strict=True)
     ]
     new = [
@@ -113,8 +120,7 @@ def names_of(node: Node, extents: Sequence[Extent], names: Sequence[str]) -> lis
         for name, extent in zip(found, simple, strict=True)
         if not isinstance(extent, (int, tirx.Var))
     ]
-    shape = node.emit(relax.op.tensor_to_shape(vector))
-    node.builder.match_cast(shape, relax.ShapeType(new))
+    builder.match_cast(builder.emit(relax.op.tensor_to_shape(vector)), relax.ShapeType(new))
     return found
 
 
@@ -144,9 +150,9 @@ def _vector(values: Sequence[tirx.Expr], dtype: str) -> te.Tensor:
 __all__ = [
     "at_extents",
     "equal",
-    "known_name",
     "names_of",
     "read",
     "require",
     "tensor_of",
+    "with_names",
 ]

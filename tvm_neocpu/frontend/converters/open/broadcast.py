@@ -115,6 +115,8 @@ def _common(node: Node, extents: Sequence[Extent]) -> tuple[Extent, list[tirx.Ex
             result = tirx.Select(equal(result, 1), as_expr(extent), as_expr(result))
     if len(distinct) < 2:
         return result, []
+    # One name for one extent.
+    result = next((extent for extent in distinct if known.same(extent, result)), result)
     return result, [
         tirx.Or(equal(extent, 1), equal(extent, result))
         if not isinstance(extent, int)

@@ -163,7 +163,30 @@ def concat(node: Node) -> relax.Expr:
     for value, shape in zip(values, shapes, strict=True):
         target = [shape[at] if at == axis else common[at] for at in range(rank)]
         fitted.append(at_extents(node, value, target))
-    return relax.op.concat(fitted, axis)
+    lengths = [shape[axis] for shape in shapes]
+    if all(isinstance(length, int) for length in lengths):
+        return relax.op.concat(fitted, axis)
+    ends = [as_expr(lengths[0])]
+    for length in lengths[1:]:
+        ends.append(as_expr(node.extents.simple(ends[-1] + as_expr(length))))
+    (total,) = names_of(node, [ends[-1]], ["joined"])
+
+    def compute(parts: list[te.Tensor], ends: list[tirx.Expr], total: tirx.Expr) -> te.Tensor:
+        def element(*at: tirx.Var) -> tirx.Expr:
+            result = None
+            for place in range(len(parts) - 1, -1, -1):
+                first = ends[place - 1] if place else tirx.const(0, "int64")
+                value = parts[place](*at[:axis], at[axis] - first, *at[axis + 1 :])
+                inside = at[axis] < ends[place]
+                result = value if result is None else tirx.if_then_else(inside, value, result)
+            return result
+
+        shape = [*parts[0].shape[:axis], total, *parts[0].shape[axis + 1 :]]
+        return te.compute(shape, element, name="concat")
+
+    return node.builder.emit_te(
+        compute, fitted, ends, as_expr(total), primfunc_name_hint="concat"
+    )
 
 
 def gather(node: Node) -> relax.Expr:
