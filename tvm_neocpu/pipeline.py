@@ -243,11 +243,13 @@ def schedule_module(
     cpu: Cpu,
     groups: GroupBands = APART,
     before: ScheduledBefore | None = None,
+    at_offset: Sequence[str] = (),
 ) -> tvm.IRModule:
     """Every function scheduled; calls in order; activations and workspace placed in one arena.
 
     The plan's ``groups`` of layers are fused first, while their functions are not scheduled; every
-    other layer stays a call of its own. What ``before`` knows is not scheduled again.
+    other layer stays a call of its own. What ``before`` knows is not scheduled again. Networks
+    of the names ``at_offset`` take tensors that are rows of others, where they can.
 
     A function's workspace is known once it is scheduled. OrderCalls thinks of the arena that
     PlanMemory makes of its order. SeparateBranches takes the functions that
@@ -259,6 +261,6 @@ def schedule_module(
         FusePools(cpu, groups),
         ScheduleFunctions(cpu, before),
         OrderCalls(),
-        PlanMemory(),
+        PlanMemory(at_offset),
         SeparateBranches(),
     )

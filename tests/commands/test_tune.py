@@ -102,11 +102,23 @@ def test_a_network_that_does_not_run_is_one_line(
 
 
 @pytest.mark.parametrize(
-    ("complete", "budget", "goes_on"),
-    [(True, None, False), (False, "60", False), (False, "61", True), (False, None, True)],
+    ("complete", "candidates", "budget", "goes_on"),
+    [
+        (True, 412, None, False),
+        (False, 412, "60", False),
+        (False, 412, "61", True),
+        (False, 412, None, True),
+        (False, 0, "60", True),  # the start took all of the time
+        (True, 0, "60", False),
+    ],
 )
 def test_a_tuned_network_is_tuned_again_only_for_more_time(
-    sessions, capsys: pytest.CaptureFixture[str], complete: bool, budget: str, goes_on: bool
+    sessions,
+    capsys: pytest.CaptureFixture[str],
+    complete: bool,
+    candidates: int,
+    budget: str,
+    goes_on: bool,
 ) -> None:
     found = sessions()
     assert tune.main(["lenet", "--log", "x.log", "--time-budget", "1"]) == 0
@@ -120,7 +132,7 @@ def test_a_tuned_network_is_tuned_again_only_for_more_time(
             1.0,
             0.99,
             1.01,
-            412,
+            candidates,
             seconds=60.0,
             complete=complete,
         )

@@ -66,9 +66,7 @@ def test_lenet() -> None:
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=30, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=30, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(sketch=sketches(WEIGHTED))
 def test_random_networks(sketch: Sketch) -> None:
     check_emulated(written(sketch))

@@ -77,7 +77,7 @@ def test_odd_shapes(template: str, shape: str, core: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("template", ON_ARM)
 @given(data=st.data())
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, suppress_health_check=list(HealthCheck))
 def test_any_config_of_any_workload(template: str, data: st.DataObject) -> None:
     target = TARGETS[data.draw(st.sampled_from([A72, N1]), "core")]
     workload = draw_workload(data, template, target.cpu)

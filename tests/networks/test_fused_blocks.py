@@ -88,7 +88,6 @@ ALWAYS = "apart_seconds"
 @pytest.mark.slow
 @settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(chain=CHAINS)

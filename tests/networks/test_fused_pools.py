@@ -89,7 +89,6 @@ def _every_pool_gains(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 @settings(
     max_examples=25,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(chain=CHAINS)

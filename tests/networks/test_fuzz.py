@@ -68,7 +68,6 @@ def turns() -> Iterator[int]:
 @settings(
     max_examples=settings().max_examples if NIGHTLY else 12,
     derandomize=not NIGHTLY,
-    deadline=None,
     phases=[Phase.explicit, Phase.generate, *([Phase.shrink] if NIGHTLY else [])],
     suppress_health_check=list(HealthCheck),
 )

@@ -266,7 +266,7 @@ SKETCHES = st.builds(
 
 
 @given(sketch=SKETCHES, data=st.data())
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 def test_any_plan_computes_the_same(sketch: Sketch, data: st.DataObject) -> None:
     mod = sketch.module()
     graph = ExtractConvGraph(TARGET.cpu)(mod)
@@ -289,7 +289,7 @@ def price(shape: Shape4, before: Layout, after: Layout) -> float:
 
 
 @given(sketch=SKETCHES, data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 def test_the_plan_pays_for_the_transforms_that_are_inserted(
     sketch: Sketch, data: st.DataObject
 ) -> None:

@@ -172,7 +172,7 @@ def count(mod: tvm.IRModule) -> Counter[str]:
     return Counter(v.op.name for v in values if isinstance(v, tvm.ir.Call))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(chains())
 def test_random_chains_compute_the_same(mod: tvm.IRModule) -> None:
     folded = FoldLinearOps()(mod)
@@ -190,7 +190,7 @@ def test_random_chains_compute_the_same(mod: tvm.IRModule) -> None:
     assert after.total() <= before.total() + before["relax.nn.batch_norm"]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(chains())
 def test_random_chains_still_compile(mod: tvm.IRModule) -> None:
     shape = [int(size) for size in mod["main"].params[0].ty.shape]

@@ -87,6 +87,13 @@ class Net:
         return helper.make_model(graph, opset_imports=opsets, ir_version=9)
 
 
+def node(
+    kind: str, *inputs: str, out: str = "out", name: str = "", **attributes: object
+) -> onnx.NodeProto:
+    """A node of one output."""
+    return helper.make_node(kind, list(inputs), [out], name, **attributes)
+
+
 def run(lib: BuiltModule, data: Array) -> Array:
     module = lib["default"](tvm.cpu())
     module.set_input(0, data)

@@ -113,7 +113,7 @@ class KernelStore:
 
 
 def store_for(target: Target, folder: Path | None = None) -> KernelStore | None:
-    """The store of kernels for this machine in the user's cache folder, or in another one.
+    """The store of kernels for a target in the user's cache folder, or in another one.
 
     ``None`` where the cache is switched off, or nothing links objects.
     """
@@ -142,20 +142,27 @@ def current_store(target: Target) -> KernelStore | None:
 
 def static_libraries(objects: Sequence[KernelObject]) -> tuple[tvm.runtime.Module, ...]:
     """Objects as modules that an export links; they do not run."""
-    with _scratch() as folder:
+    different = tuple(dict.fromkeys(objects))
+    with objects_in_files(different) as files:
         return tuple(
-            tvm.runtime.load_static_library(each.write(folder), [each.symbol])
-            for each in dict.fromkeys(objects)
+            tvm.runtime.load_static_library(file, [each.symbol])
+            for file, each in zip(files, different, strict=True)
         )
 
 
 def loaded(objects: Sequence[KernelObject]) -> tvm.runtime.Module:
     """Objects linked and loaded into this process, to be asked for their symbols."""
-    with _scratch() as folder:
+    with _scratch() as folder, objects_in_files(objects) as files:
         library = f"{folder}/kernels.so"
-        files = [each.write(folder) for each in dict.fromkeys(objects)]
         link(library, files, "load kernels")
         return tvm.runtime.load_module(library)
+
+
+@contextlib.contextmanager
+def objects_in_files(objects: Sequence[KernelObject]) -> Iterator[list[str]]:
+    """Paths of object files, each object once, for a moment."""
+    with _scratch() as folder:
+        yield [each.write(folder) for each in dict.fromkeys(objects)]
 
 
 @contextlib.contextmanager

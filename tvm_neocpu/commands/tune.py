@@ -135,8 +135,12 @@ def _tune_network(
 
 
 def _is_enough(verdict: Verdict, budget: float | None) -> bool:
-    """Whether a verdict says all that a session of this budget could find out."""
-    return verdict.complete or (budget is not None and budget <= verdict.seconds)
+    """Whether a verdict says all that a session of this budget could find out.
+
+    A session that measured nothing (its start took all of its time) says nothing.
+    """
+    as_long = budget is not None and budget <= verdict.seconds
+    return verdict.complete or (as_long and verdict.candidates > 0)
 
 
 def _old_news(verdict: Verdict) -> str:
@@ -160,6 +164,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "measured": outcome.measured,
         "failed": outcome.failed,
         "seconds": outcome.seconds,
+        "spent_seconds": dict(outcome.spent),
     }
     if proof is not None:
         report |= {

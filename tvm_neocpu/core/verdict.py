@@ -16,12 +16,13 @@ KEPT = "kept"
 
 @dataclass(frozen=True)
 class Settled:
-    """A workload whose best known config is beaten by no candidate by more than the noise.
+    """A workload that needed no more measurements in one network.
 
-    ``noise`` is the share of the time up to which the comparison could not tell candidates apart
-    (0.01 is 1 %). ``candidates`` counts those that were measured. The key is a record's:
-    workload, CPU, features, threads. ``stamp`` is a :class:`Stamp` of the operator's whole space;
-    ``None``: this process settled it.
+    ``noise`` is what the next measurement was expected to save, as a share of the workload's own
+    time (0.01 is 1 %): a layer that hardly counts in one network may count in another.
+    ``candidates`` counts those that were measured. The key is a record's: workload, CPU, features,
+    threads. ``stamp`` is a :class:`Stamp` of the operator's whole space; ``None``: this process
+    settled it.
     """
 
     workload: Workload

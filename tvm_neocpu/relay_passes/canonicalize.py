@@ -21,7 +21,7 @@ from tvm.ir import Call, GenericConst
 
 from tvm_neocpu.relay_passes.folding.importer_primfuncs import read_bound, read_zero_pad
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
-from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, is_foldable, op_name
+from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, call_of, dtype_of, is_foldable, op_name
 from tvm_neocpu.relay_passes.ir.padding import image_padding
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.operators.conv2d import same_convolution
@@ -257,7 +257,7 @@ RULES: dict[str, CallRule] = {
     "relax.add": _constant_to_the_right,
     "relax.astype": _skip_identity,
     "relax.broadcast_to": _skip_identity,
-    "relax.call_tir": _operator_from_loops,
+    CALL_TIR: _operator_from_loops,
     "relax.concat": _skip_concat_of_one,
     "relax.divide": _multiply_by_reciprocal,
     "relax.expand_dims": _skip_identity,

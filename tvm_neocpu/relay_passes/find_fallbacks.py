@@ -11,15 +11,13 @@ from tvm import relax, tirx
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.fallback import Coverage, Fallback
-from tvm_neocpu.relay_passes.ir.exprs import op_name
+from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of
 from tvm_neocpu.relay_passes.operators.call_form import MultiplyAdds
 from tvm_neocpu.relay_passes.operators.heavy import HEAVY, flops_of
 from tvm_neocpu.relay_passes.operators.table import forms, read_decision, why_no_template
 from tvm_neocpu.relay_passes.operators.tensor_products import multiply_adds_of
-
-CALL_TIR = "relax.call_tir"
 
 
 @dataclass(frozen=True)

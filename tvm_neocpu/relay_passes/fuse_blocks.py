@@ -14,22 +14,19 @@ from typing import ClassVar
 import tvm
 from tvm import relax, tirx
 from tvm.ir import GlobalVar
-from tvm.s_tir import ScheduleError
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import Bands, GroupBands
-from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
+from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.topi.anchor import child_blocks
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, is_band, misfit
-from tvm_neocpu.topi.fused_block.template import Layer, fused_function
+from tvm_neocpu.topi.fused_block.template import Layer, fused_function, member_of
 from tvm_neocpu.topi.schedule.steps import block_name, names_upstream
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
 
-CALL_TIR = "relax.call_tir"
 OP = tvm.ir.Op.get(CALL_TIR)
 # What the functions of groups are called.
 NAME = "fused_block"
@@ -153,7 +150,7 @@ class _Search:
             return None
         name = str(value.args[0].name_hint)
         if name not in self._members:
-            self._members[name] = _member_of(self._mod[name])
+            self._members[name] = member_of(self._mod[name])
         member = self._members[name]
         return None if member is None else _Call(binding, self._mod[name], member)
 
@@ -219,17 +216,6 @@ def _reads_of(chain: Sequence[_Call]) -> Reads:
     """Where each call reads the one before; ``None`` for the first one, and where none does."""
     pairs = pairwise(chain)
     return (None, *(reader.reads_as_data(call.binding.var) for call, reader in pairs))
-
-
-def _member_of(func: tirx.PrimFunc) -> Member | None:
-    """The layer that a template's function computes; ``None`` for any other function."""
-    try:
-        anchor = anchor_of(UncheckedSchedule(func)) if isinstance(func, tirx.PrimFunc) else None
-    except ScheduleError:
-        return None
-    if anchor is None or not isinstance(anchor.workload, ConvWorkload):
-        return None
-    return Member(anchor.workload, anchor.config)
 
 
 def _rewrite(scope: Scope, groups: Sequence[_Group]) -> None:

@@ -10,22 +10,19 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import tvm
-from tvm import relax, tirx
+from tvm import relax
 from tvm.ir import GlobalVar
-from tvm.s_tir import Schedule, ScheduleError
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import GroupBands
-from tvm_neocpu.relay_passes.ir.exprs import op_name
+from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.geometry import Member
 from tvm_neocpu.topi.fused_block.pool_template import pool_of, pooled_function
 from tvm_neocpu.topi.fused_block.pooled_conv import bands_of
-from tvm_neocpu.topi.schedule_function import anchor_of
+from tvm_neocpu.topi.fused_block.template import member_of
 
-CALL_TIR = "relax.call_tir"
 OP = tvm.ir.Op.get(CALL_TIR)
 # What the functions of groups are called.
 NAME = "fused_pool"
@@ -81,7 +78,7 @@ class _Search:
             value = binding.value
             if op_name(value) != CALL_TIR or len(value.args) != 2:
                 continue
-            layer = _layer_of(self._mod[str(value.args[0].name_hint)])
+            layer = member_of(self._mod[str(value.args[0].name_hint)])
             if layer is None:
                 self._visit_reader(binding, planned)
                 continue
@@ -130,14 +127,3 @@ class _Search:
         for binding in scope.region.bindings:
             if binding.var not in self.gone:
                 scope.bind(binding.var, self.calls.get(binding.var, binding.value))
-
-
-def _layer_of(func: tirx.PrimFunc) -> Member | None:
-    """The layer that a template's function computes; ``None`` for any other function."""
-    try:
-        anchor = anchor_of(Schedule(func)) if isinstance(func, tirx.PrimFunc) else None
-    except ScheduleError:
-        return None
-    if anchor is None or not isinstance(anchor.workload, ConvWorkload):
-        return None
-    return Member(anchor.workload, anchor.config)

@@ -24,7 +24,7 @@ from tvm.relax import Function, Var, VarBinding
 
 from tvm_neocpu.core.arena import Lifetime, largest_live_set, place_tightly
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape, variables
+from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, static_shape, variables
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.scheduling.graph.live import lifetimes, workspaces
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode
@@ -32,7 +32,7 @@ from tvm_neocpu.scheduling.orders.best import best
 from tvm_neocpu.scheduling.orders.file_order import file_order
 from tvm_neocpu.topi.tir.memory_params import takes_memory_params, workspaces_of
 
-CALL, RESHAPE = "relax.call_tir", "relax.reshape"
+RESHAPE = "relax.reshape"
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def _called(function: Function) -> set[str]:
 
 def _callee(value: relax.Expr) -> str:
     """The name of the function that a ``call_tir`` calls; ``""`` for anything else."""
-    return str(value.args[0].name_hint) if op_name(value) == CALL else ""
+    return str(value.args[0].name_hint) if op_name(value) == CALL_TIR else ""
 
 
 def _shared(value: relax.Expr) -> Var | None:

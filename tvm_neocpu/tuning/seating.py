@@ -16,7 +16,7 @@ from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_records
-from tvm_neocpu.tuning.in_network.board import Board, Estimate, Seat
+from tvm_neocpu.tuning.in_network.board import SETTLED_SHARE, Board, Estimate, Seat
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme, seconds_of
 from tvm_neocpu.tuning.in_network.ratios import Ratio
@@ -115,7 +115,10 @@ def _taught(tasks: Sequence[Task], known: History, cpu: Cpu) -> Ranker:
 
 def _resume(seat: Seat, known: History) -> None:
     """Ratios that logs know count as confirmed, against their own record of the incumbent."""
-    seat.closed = known.settled(seat.workload) and not seat.exhaustive
+    doubt = known.noise(seat.workload)
+    if doubt is not None and not seat.exhaustive:
+        # It may be a larger part of this network than of the one in which it was settled.
+        seat.closed, seat.doubt = doubt * seat.weight < SETTLED_SHARE, doubt
     seat.hints = known.hints(seat.workload)
     records = {r.config: r for r in known.tried((seat.workload,)).get(seat.workload, ())}
     before = [records[c].seconds for c in seat.incumbent if c in records and records[c].ok]

@@ -41,6 +41,7 @@ from tvm_neocpu.tuning.in_network.progress import NoProgress, Progress, State
 from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
 from tvm_neocpu.tuning.in_network.reserve import PROOF_SECONDS, Reserve, about_the_start
 from tvm_neocpu.tuning.in_network.rounds import Rounds
+from tvm_neocpu.tuning.in_network.spent import PROOF, SEARCH, START, ClockedCrew, Spent
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, find_wrong_groups
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT
@@ -86,6 +87,7 @@ class TuningSession:
         self._interrupts = Interrupts()
         self._open = with_operators(self.open_network)
         self._board = Board({}, 0.0)
+        self._spent = Spent()
         try:
             with self._interrupts, measuring_turn(self._say_waiting):
                 self._start = time.monotonic()
@@ -96,49 +98,61 @@ class TuningSession:
             self.progress.close()
 
     def _tuned(self) -> Outcome:
-        with self.site.crew(self._open, self.cpu.cores) as workers:
-            self.progress.say("building the network as it is")
-            tasks = [task for task in tasks_of(self.graph, self.cpu) if task.space]
-            with ThreadPoolExecutor(1) as pool:
-                # A layer inside a group could not be timed.
-                starting = pool.submit(workers.start, replace(self.incumbent, groups=()))
-                tuners = make_tuners(tasks, self.choices, self.known, self.cpu)
-                starting.result()
-            startup = time.monotonic() - self._start
-            kept: float = workers.ask(0, "kept_seconds", INCUMBENT)
-            self._reserve = Reserve.fitting(max(0.0, startup - kept), self._left())
-            if about := about_the_start(self._reserve, self._left()):
-                self.progress.say(about)
-            self._board = seated(
-                tasks,
-                tuners,
-                self.graph,
-                self.incumbent,
-                workers,
-                self.known,
-                self.choices,
-                self._record,
-            )
-            self._keep_incumbents()
-            contenders = Contenders(
-                self.graph,
-                self._board,
-                self.incumbent,
-                workers,
-                self._search_records,
-                self._record,
-                self._keep,
-                self.progress,
-                self._regrouped,
-            )
-            self._search_candidates(workers, contenders)
-            self.progress.say(f"  {self._state()}")
-            found = contenders.find(lambda: self._left() > self._reserve.proof)
-        proof, plan = self._proven(found)
+        with self.site.crew(self._open, self.cpu.cores) as crew:
+            workers = ClockedCrew(crew, self._spent)
+            with self._spent.on(START):
+                self._start_up(workers)
+            with self._spent.on(SEARCH):
+                found = self._contenders(workers)
+        with self._spent.on(PROOF):
+            proof, plan = self._proven(found)
         with self._interrupts.held():
             self.log.append_plan(plan, self.graph, self.cpu.name, self.cpu.cores)
             self.log.append_verdict(self._verdict(plan, proof))
         return self._outcome(plan, proof)
+
+    def _start_up(self, workers: Crew) -> None:
+        """The network as it is, compiled and timed in every process; a seat for each layer."""
+        self.progress.say("building the network as it is")
+        tasks = [task for task in tasks_of(self.graph, self.cpu) if task.space]
+        with ThreadPoolExecutor(1) as pool:
+            # A layer inside a group could not be timed.
+            starting = pool.submit(workers.start, replace(self.incumbent, groups=()))
+            tuners = make_tuners(tasks, self.choices, self.known, self.cpu)
+            starting.result()
+        startup = time.monotonic() - self._start
+        kept: float = workers.ask(0, "kept_seconds", INCUMBENT)
+        self._reserve = Reserve.fitting(max(0.0, startup - kept), self._left())
+        if about := about_the_start(self._reserve, self._left()):
+            self.progress.say(about)
+        self._board = seated(
+            tasks,
+            tuners,
+            self.graph,
+            self.incumbent,
+            workers,
+            self.known,
+            self.choices,
+            self._record,
+        )
+        self._keep_incumbents()
+
+    def _contenders(self, workers: Crew) -> list[tuple[Ratio, Plan]]:
+        """Play rounds while there is time; then the plans that ran faster than the incumbent."""
+        contenders = Contenders(
+            self.graph,
+            self._board,
+            self.incumbent,
+            workers,
+            self._search_records,
+            self._record,
+            self._keep,
+            self.progress,
+            self._regrouped,
+        )
+        self._search_candidates(workers, contenders)
+        self.progress.say(f"  {self._state()}")
+        return contenders.find(lambda: self._left() > self._reserve.proof)
 
     def _keep_incumbents(self) -> None:
         """The incumbent's own times, against which the ratios in the log are read."""
@@ -238,8 +252,17 @@ class TuningSession:
     ) -> Outcome:
         board = self._board
         seconds = time.monotonic() - self._start
-        settled = bool(board.seats) and not board.open
-        return Outcome(plan, board.measured, board.failed, seconds, proof, settled, interrupted)
+        settled = bool(board.seats) and all(s.settled_for_good for s in board.seats.values())
+        return Outcome(
+            plan,
+            board.measured,
+            board.failed,
+            seconds,
+            proof,
+            settled,
+            interrupted,
+            self._spent.seconds,
+        )
 
     def _state(self) -> State:
         open_ = self._board.open
@@ -282,10 +305,16 @@ class TuningSession:
         before = proof.ratio if proof is not None else Ratio(0.0, SURE)
         settled = tuple(
             Settled(
-                seat.workload, cpu.name, cpu.cores, SURE, len(seat.estimates), now, cpu.features
+                seat.workload,
+                cpu.name,
+                cpu.cores,
+                seat.promised(),
+                len(seat.estimates),
+                now,
+                cpu.features,
             )
             for seat in self._board.seats.values()
-            if seat.settled
+            if seat.settled_for_good
         )
         return Verdict(
             graph=self.graph.hash,
@@ -301,7 +330,7 @@ class TuningSession:
             network=self.name,
             features=cpu.features,
             seconds=self.seconds or time.monotonic() - self._start,
-            complete=all(seat.settled for seat in self._board.seats.values()),
+            complete=all(seat.settled_for_good for seat in self._board.seats.values()),
         )
 
     def _say_waiting(self, holder: str) -> None:

@@ -114,7 +114,7 @@ def test_onnx_reference_agrees(bias: bool) -> None:
     reach=st.sampled_from([0.0, 2.0, 100.0]),
     constants=st.sampled_from([("weight", "bias"), ("bias",)]),
 )
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 def test_any_attributes(
     deform: DeformConvWorkload, bias: bool, reach: float, constants: tuple[str, ...]
 ) -> None:

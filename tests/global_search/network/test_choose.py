@@ -148,7 +148,7 @@ def layouts_around(graph: ConvGraph, candidates: Schemes, join: str) -> set[Layo
 
 @pytest.mark.parametrize("name", GRAPHS)
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_no_other_plan_is_cheaper(name: str, data: st.DataObject) -> None:
     graph = GRAPHS[name]
     candidates = {work: data.draw(SCHEMES) for work in graph.workloads}

@@ -111,7 +111,7 @@ GAINS = st.lists(
 
 
 @given(costs=COSTS, first=GAINS, second=GAINS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_choice_of_schemes_and_groups_is_cheaper(
     costs: list[list[int]], first: list[tuple[int, int, int]], second: list[tuple[int, int, int]]
 ) -> None:

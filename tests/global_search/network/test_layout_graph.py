@@ -231,7 +231,7 @@ def graphs(draw: st.DrawFn) -> LayoutGraph:
 
 
 @given(found=graphs(), data=st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_any_choice_costs_what_its_nodes_and_transforms_do(
     found: LayoutGraph, data: st.DataObject
 ) -> None:

@@ -59,7 +59,7 @@ def small_problems(draw: st.DrawFn) -> LayoutProblem:
 
 
 @every_method
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(problem=small_problems())
 def test_agrees_with_enumeration(method, problem):
     agrees_with_enumeration(problem, method)

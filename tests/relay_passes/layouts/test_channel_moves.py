@@ -113,7 +113,7 @@ def images(channels: int) -> np.ndarray:
 
 
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 12), st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_interleaving_is_depth_to_space(
     rows: int, columns: int, kept: int, data: st.DataObject
 ) -> None:
@@ -126,7 +126,7 @@ def test_interleaving_is_depth_to_space(
 
 
 @given(st.integers(2, 4), st.integers(2, 6), st.data())
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_shuffling_exchanges_groups_and_their_members(
     groups: int, size: int, data: st.DataObject
 ) -> None:

@@ -175,7 +175,7 @@ def test_half_precision_is_computed_in_single_precision() -> None:
 
 
 @given(deform=deformables(), reach=st.sampled_from([0.0, 1.0, 50.0]))
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
 def test_any_workload_without_a_template(deform: DeformConvWorkload, reach: float) -> None:
     arrays = operands_of(deform, reach)
     assert_close(legalised(deform, arrays), deformed(deform, *arrays))

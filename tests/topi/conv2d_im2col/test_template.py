@@ -53,7 +53,7 @@ def test_columns_of_every_kind(case: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 def test_any_config_of_any_convolution(data: st.DataObject) -> None:
     pairs = [st.tuples(*[st.integers(1, most)] * 2) for most in (4, 3, 2)]
     kernel_size, stride, dilation = (data.draw(pair) for pair in pairs)

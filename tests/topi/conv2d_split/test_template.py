@@ -55,7 +55,7 @@ def test_extremes_do_not_saturate(byte: int, weight: int) -> None:
 
 
 @pytest.mark.skipif(not HAS_AVX2, reason="this CPU has no AVX2")
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     st.integers(0, 31), st.integers(0, 23), st.integers(0, 255), st.integers(0, 255), st.integers()
 )

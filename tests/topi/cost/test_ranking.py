@@ -139,7 +139,7 @@ CONVS = st.builds(
 CPUS = st.sampled_from((CPU, replace(CPU, isa=AVX512, cores=8), replace(CPU, isa=NEON)))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(CONVS, CPUS)
 def test_many_configs_are_priced_as_each_of_them_alone(conv: ConvWorkload, cpu: Cpu) -> None:
     for entry in implementations(conv, cpu):
@@ -150,7 +150,7 @@ def test_many_configs_are_priced_as_each_of_them_alone(conv: ConvWorkload, cpu: 
         assert [together[i] for i in some] == [entry.cost(conv, space[i], cpu) for i in some]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(CONVS, CPUS)
 def test_the_best_are_those_of_the_whole_space(conv: ConvWorkload, cpu: Cpu) -> None:
     favoured = set(favoured_of(conv, space_of(conv, cpu), cpu))

@@ -83,7 +83,7 @@ def test_places_beyond_all_numbers_read_nothing(far: float) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 def test_any_config_of_any_workload(data: st.DataObject) -> None:
     deform = data.draw(deformables())
     check(deform, data.draw(st.sampled_from(space(deform, SKYLAKE))), SKYLAKE, BIAS)

@@ -52,7 +52,7 @@ def courses(draw: st.DrawFn) -> Course:
     return Course(tuple(layers), Bands(layers[-1].tile, draw(st.integers(1, count))))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(course=courses())
 def test_every_row_that_is_read_is_there_and_not_overwritten(course: Course) -> None:
     rings: list[dict[int, int]] = []

@@ -123,6 +123,12 @@ def test_what_is_settled_in_one_network_is_settled_in_all(log, graph) -> None:
     assert not found.settled(WORKLOADS[1]) and found.noise(WORKLOADS[1]) is None
 
 
+def test_of_several_networks_the_one_that_looked_closest_counts(log) -> None:
+    for noise in (0.03, 0.002, 0.01):
+        log.append_settled(Settled(CONV, "testcpu", 2, noise))
+    assert history(log).noise(CONV) == 0.002
+
+
 @pytest.mark.parametrize(
     "changes",
     [

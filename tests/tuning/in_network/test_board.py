@@ -75,6 +75,26 @@ def test_a_closed_seat_opens_when_the_search_asks(seat, space) -> None:
     assert not seat.settled
 
 
+def test_a_layer_that_hardly_counts_promises_no_less_of_its_own_time(seat) -> None:
+    promised = seat.promised()
+    seat.weight = 1e-4
+    assert seat.settled and seat.settled_for_good
+    assert seat.promised() == promised > 0.0
+
+
+def test_a_closed_seat_promises_what_was_left_when_it_was_closed(seat) -> None:
+    seat.closed, seat.doubt = True, 0.003
+    assert seat.promised() == 0.003
+
+
+def test_what_a_limit_of_candidates_ends_is_not_settled_for_good(seat, space) -> None:
+    seat.trials = 1
+    seat.hear(space[1], ratio(1.2))
+    assert seat.settled and not seat.settled_for_good
+    seat.weight = 1e-4
+    assert seat.settled_for_good
+
+
 def test_the_board_adds_up_what_is_confirmed(seat, space) -> None:
     board = Board({seat.workload: seat}, 5e-3)
     for _ in range(2):

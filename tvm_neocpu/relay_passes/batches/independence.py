@@ -25,11 +25,10 @@ from tvm.ir import Call, GenericConst, GlobalVar, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import BufferType
 
-from tvm_neocpu.relay_passes.ir.exprs import op_name
+from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of
 
-CALL_TIR = "relax.call_tir"
 # Relax says of these that the elements keep their order, whatever the loops look like.
 _REORDERED_NEVER = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")
 # Calls that reach memory other than by an index.

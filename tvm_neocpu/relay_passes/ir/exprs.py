@@ -12,6 +12,9 @@ from tvm_neocpu.core.conv_graph import Shape4, shape4
 from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
+# The operator that calls a function of loops.
+CALL_TIR = "relax.call_tir"
+
 
 def op_name(expr: relax.Expr | None) -> str:
     """``"relax.nn.conv2d"`` for a call of that operator; ``""`` for anything else."""

@@ -12,12 +12,11 @@ from collections.abc import Container
 from tvm import relax
 from tvm.ir import Call, GlobalVar
 
-from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
+from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, variables
 
 MAX_FORMULAS = 2
 # TVM's fusion looks no further back.
 MAX_SEEN = 256
-CALL_TIR = "relax.call_tir"
 # tirx.OpPatternKind.kOpaque: fused with nothing.
 OPAQUE = 8
 

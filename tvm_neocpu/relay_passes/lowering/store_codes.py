@@ -18,11 +18,10 @@ import tvm
 from tvm import relax
 from tvm.ir import GlobalVar
 
-from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, over_variables
+from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, call_of, dtype_of, over_variables
 from tvm_neocpu.relay_passes.ir.regions import count_uses, relax_functions
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 
-CALL_TIR = "relax.call_tir"
 # relax.OpPatternKind: elementwise and broadcasting functions have no higher one.
 BROADCAST = 1
 CODES, FLOATS = "uint8", "float32"

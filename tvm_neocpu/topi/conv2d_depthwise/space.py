@@ -68,7 +68,12 @@ def chunk_heights(conv: ConvWorkload, reg_m: int, oc_bn: int, cpu: Cpu) -> tuple
         small = [f for f in parts if padded_bytes(conv, reg_m * f, oc_bn) <= cache]
         if small and padded_bytes(conv, conv.out_height, oc_bn) > cache:
             found.add(small[-1])
+    return tuple(sorted(found | heights_for_cores(conv, rows, oc_bn, cpu)))
+
+
+def heights_for_cores(conv: ConvWorkload, rows: int, oc_bn: int, cpu: Cpu) -> set[int]:
+    """Chunk heights, factors of ``rows``, for workloads whose blocks alone leave a core idle."""
     count = conv.batch * conv.out_channels // oc_bn
-    if count % cpu.cores and count < 8 * cpu.cores:
-        found |= {f for f in parts if rows // f <= 2 * cpu.cores}
-    return tuple(sorted(found))
+    if count % cpu.cores == 0 or count >= 8 * cpu.cores:
+        return set()
+    return {f for f in factors(rows) if f < rows and rows // f <= 2 * cpu.cores}

@@ -7,7 +7,7 @@ import math
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_depthwise.space import blocks, tile_channels
+from tvm_neocpu.topi.conv2d_depthwise.space import blocks, heights_for_cores, tile_channels
 from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import (
     ROWS,
     RowsConfig,
@@ -62,7 +62,4 @@ def chunk_heights(conv: ConvWorkload, reg_m: int, oc_bn: int, cpu: Cpu) -> tuple
     for cache in (cpu.l1 / 2, cpu.l1, cpu.l2 / 4):
         small = [f for f in parts if geometry[f].chunk_bytes <= cache]
         found |= set(small[-1:])
-    count = conv.batch * conv.out_channels // oc_bn
-    if count % cpu.cores and count < 8 * cpu.cores:
-        found |= {f for f in parts if rows // f <= 2 * cpu.cores}
-    return tuple(sorted(found))
+    return tuple(sorted(found | heights_for_cores(conv, rows, oc_bn, cpu)))

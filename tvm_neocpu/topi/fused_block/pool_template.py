@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Expr, Range, TensorLoad
-from tvm.s_tir import SBlock, SBlockRealize
+from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
-from tvm.tirx import AllocBuffer, Bind, For, ForKind, SeqStmt, Stmt
+from tvm.tirx import AllocBuffer, Bind, For, ForKind, SeqStmt
 
 from tvm_neocpu.core.conv_graph import RowWindow
 from tvm_neocpu.core.cpu import Cpu
@@ -20,6 +20,7 @@ from tvm_neocpu.topi.fused_block.template import FLOPS, INDEX, LAYERS, MEMBERS, 
 from tvm_neocpu.topi.schedule_function import schedule_loops
 from tvm_neocpu.topi.tir.affine import replaced
 from tvm_neocpu.topi.tir.order import FIRST_MEMBER_REWRITES, GENERIC_REWRITES
+from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque
 
 
 @dataclass(frozen=True)
@@ -90,29 +91,20 @@ def _loops(group: PooledConv, first: Chunk, pool: Pool) -> SBlockRealize:
     ring, source = _ring(group, at), pool.chunk.params[pool.reads]
     conv = first.at((image, at), {first.params[-1]: ring})
     pooled = pool.chunk.at((image, block, done + row), {source: _read_ring(group, ring)})
-    of_blocks = _up_to(block, group.ring_shape[0], pooled)
+    of_blocks = counted_loop(block, group.ring_shape[0], pooled)
     body = [
         Bind(at, first_chunk + step),
         conv,
         Bind(done, tirx.max(_ready(group, at), begin)),
         Bind(count, tirx.max(tirx.min(_ready(group, at + 1), end) - done, 0)),
-        _up_to(row, count, of_blocks),
+        counted_loop(row, count, of_blocks),
     ]
-    steps = _up_to(step, last_chunk - first_chunk + 1, SeqStmt(body))
+    steps = counted_loop(step, last_chunk - first_chunk + 1, SeqStmt(body))
     kind = ForKind.PARALLEL if group.trips > 1 else ForKind.SERIAL
     # A buffer of the block would be allocated in the innermost loop around all of its uses, which
     # are the steps, and lose the ring's rows from one step to the next.
-    band_block = _block("band", SeqStmt([AllocBuffer(ring.buffer), steps]))
-    return _block("root", _up_to(trip, group.trips, band_block, kind))
-
-
-def _up_to(var: tirx.Var, count: Expr | int, body: Stmt, kind: int = ForKind.SERIAL) -> For:
-    extent = tirx.const(count, INDEX) if isinstance(count, int) else count
-    return For(var, tirx.const(0, INDEX), extent, kind, body)
-
-
-def _block(name: str, body: Stmt) -> SBlockRealize:
-    return SBlockRealize([], True, SBlock([], [], [], name, body))
+    band_block = opaque("band", SeqStmt([AllocBuffer(ring.buffer), steps]))
+    return opaque("root", counted_loop(trip, group.trips, band_block, kind))
 
 
 def _ready(group: PooledConv, chunks: Expr) -> Expr:

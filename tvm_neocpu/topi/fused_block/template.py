@@ -8,15 +8,19 @@ from itertools import groupby
 
 from tvm import tirx
 from tvm.ir import Expr
-from tvm.s_tir import SBlock, SBlockRealize, renew_defs
+from tvm.s_tir import SBlockRealize, ScheduleError, renew_defs
 from tvm.sym import Analyzer
-from tvm.tirx import BufferStore, For, ForKind, SeqStmt, Stmt
+from tvm.tirx import BufferStore, ForKind, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import Members
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.chunks import Chunk, Window, cut_chunk
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, depthwise_of
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, depthwise_of
+from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
+from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.tir.order import LAST_MEMBER_REWRITES, MEMBER_REWRITES
+from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque
 
 # Marks a group's function, which is scheduled already: what it computes, and its operations.
 LAYERS, FLOPS, MEMBERS = "neocpu.layers", "neocpu.flops", "neocpu.members"
@@ -71,6 +75,17 @@ def _fused(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFun
     return func.with_attrs({**dict(layers[-1].func.attrs or {}), **notes})
 
 
+def member_of(func: tirx.PrimFunc) -> Member | None:
+    """The layer that a template's function computes; ``None`` for any other function."""
+    try:
+        anchor = anchor_of(UncheckedSchedule(func)) if isinstance(func, tirx.PrimFunc) else None
+    except ScheduleError:
+        return None
+    if anchor is None or not isinstance(anchor.workload, ConvWorkload):
+        return None
+    return Member(anchor.workload, anchor.config)
+
+
 def layers_of(func: tirx.PrimFunc) -> tuple[str, int] | None:
     """(its layers, its operations) of a group's function; ``None`` for any other function."""
     if not func.attrs or LAYERS not in func.attrs:
@@ -119,11 +134,10 @@ class _Loops:
             # outside of the loop over bands, which would lose the rows of the band before.
             zero = tirx.const(0, INDEX)
             uses = [BufferStore(b, tirx.const(0, str(b.dtype)), [zero]) for b in buffers]
-            run = SeqStmt([*uses, _loop(self._at, bands, run)])
+            run = SeqStmt([*uses, counted_loop(self._at, bands, run)])
         kind = ForKind.PARALLEL if block.chunks > 1 else ForKind.SERIAL
-        return _block(
-            "root", _loop(self._chunk, block.chunks, _block("rows", run, buffers), kind), []
-        )
+        rows = opaque("rows", run, buffers)
+        return opaque("root", counted_loop(self._chunk, block.chunks, rows, kind))
 
     @property
     def _number(self) -> Expr:
@@ -136,7 +150,7 @@ class _Loops:
         steps, parts = self._block.steps, []
         for blocks, places in groupby(range(len(steps)), key=lambda at: steps[at].blocks):
             body = _in_turn([self._tiles(at, first[at], last[at]) for at in places])
-            parts.append(_loop(self._channels, blocks, body) if blocks else body)
+            parts.append(counted_loop(self._channels, blocks, body) if blocks else body)
         return _in_turn(parts)
 
     def _new_tiles(self) -> tuple[list[Expr], list[Expr]]:
@@ -155,7 +169,7 @@ class _Loops:
         if self._block.course.is_band(at):
             return self._pass(at, self._number)
         tile = tirx.Var("tile", INDEX)
-        return _loop(tile, end - first, self._pass(at, first + tile))
+        return counted_loop(tile, end - first, self._pass(at, first + tile))
 
     def _pass(self, at: int, tile: Expr) -> Stmt:
         step, chunk, reads = self._block.steps[at], self._chunks[at], self._layers[at].reads
@@ -188,14 +202,5 @@ class _Loops:
         return Window(tirx.decl_buffer([size], step.conv.types.output, name=name), place)
 
 
-def _loop(var: tirx.Var, count: Expr | int, body: Stmt, kind: int = ForKind.SERIAL) -> For:
-    extent = tirx.const(count, INDEX) if isinstance(count, int) else count
-    return For(var, tirx.const(0, INDEX), extent, kind, body)
-
-
 def _in_turn(parts: Sequence[Stmt]) -> Stmt:
     return SeqStmt(list(parts)) if len(parts) > 1 else parts[0]
-
-
-def _block(name: str, body: Stmt, buffers: Sequence[tirx.Buffer]) -> SBlockRealize:
-    return SBlockRealize([], True, SBlock([], [], [], name, body, None, list(buffers)))

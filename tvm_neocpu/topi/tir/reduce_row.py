@@ -16,7 +16,8 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import Bind, Buffer, BufferStore, For, ForKind, SeqStmt, Shuffle, Stmt
 
 from tvm_neocpu.topi.tir.affine import replaced, uses
-from tvm_neocpu.topi.tir.vectors import ramp, serial_loop, wide
+from tvm_neocpu.topi.tir.rewrite_loops import counted_loop
+from tvm_neocpu.topi.tir.vectors import ramp, wide
 
 # Additions of 4 cycles, one a cycle or two.
 ACCUMULATORS = 4
@@ -105,7 +106,7 @@ class _Row:
             term = self._term(((i + 1) * self.count + at) * self.lanes, self.lanes)
             total = self.combine(self.totals[place], term)
             self.stmts.append(BufferStore(self.totals, total, [place]))
-        self.stmts = [*before, serial_loop(i, rounds - 1, SeqStmt(self.stmts))]
+        self.stmts = [*before, counted_loop(i, rounds - 1, SeqStmt(self.stmts))]
         return [self._named(self.totals[place]) for place in places]
 
     def _rest(self) -> dict[int, Expr]:
@@ -139,7 +140,7 @@ class _Row:
         if vector is None:
             lane = tirx.Var("lane", "int64")
             store = BufferStore(self.terms, replaced(self.term, {self.k: begin + lane}), [lane])
-            self.stmts.append(serial_loop(lane, width, store, ForKind.VECTORIZED))
+            self.stmts.append(counted_loop(lane, width, store, ForKind.VECTORIZED))
             vector = self.terms[ramp(tirx.const(0, "int64"), width)]
         return self._named(vector)
 

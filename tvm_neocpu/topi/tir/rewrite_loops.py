@@ -7,8 +7,9 @@ from typing import Any
 
 import tvm
 from tvm import s_tir, tirx
+from tvm.ir import Expr
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm.tirx import AttrStmt, Buffer, For, SeqStmt, Stmt
+from tvm.tirx import AttrStmt, Buffer, For, ForKind, SeqStmt, Stmt
 
 # (loop, its body already rewritten, the loops around it from the outermost) -> what replaces it
 Rule = Callable[[For, Stmt, tuple[For, ...]], Stmt]
@@ -69,9 +70,18 @@ def block_with(
     return SBlockRealize(realized.iter_values, realized.predicate, rewritten)
 
 
-def opaque(name: str, stmt: Stmt) -> SBlockRealize:
-    """A statement as a block of its own, which lowering asks for among other blocks."""
-    return SBlockRealize([], True, SBlock([], [], [], name, stmt))
+def opaque(name: str, stmt: Stmt, buffers: Sequence[Buffer] = ()) -> SBlockRealize:
+    """A statement as a block of its own, which lowering asks for among other blocks.
+
+    The block allocates ``buffers``.
+    """
+    return SBlockRealize([], True, SBlock([], [], [], name, stmt, None, list(buffers)))
+
+
+def counted_loop(var: tirx.Var, count: Expr | int, body: Stmt, kind: int = ForKind.SERIAL) -> For:
+    """A loop from 0 in 64 bits."""
+    extent = tirx.const(count, "int64") if isinstance(count, int) else count
+    return For(var, tirx.const(0, "int64"), extent, kind, body)
 
 
 def run_passes(func: tirx.PrimFunc, *passes: tvm.transform.Pass) -> tirx.PrimFunc:

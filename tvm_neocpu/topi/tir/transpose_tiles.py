@@ -30,7 +30,7 @@ from tvm.tirx import Bind, BufferStore, For, ForKind, SeqStmt, Shuffle, Stmt
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.tir.affine import replaced, store_of, stride
-from tvm_neocpu.topi.tir.rewrite_loops import opaque, rewrite_loops, with_body
+from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque, rewrite_loops, with_body
 
 # Notes on the loop over ``i``: the side of a tile; whether the tiles run in parallel.
 TILE_KEY, PARALLEL_KEY = "neocpu.transpose_tile", "neocpu.transpose_parallel"
@@ -100,8 +100,8 @@ def _joined_rows(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt:
     row_of_all = BufferStore(
         nest.store.buffer, Shuffle(rows, order), [*outer_at, _ramp(last, lanes * count)]
     )
-    body = _loop(tile, in_group, row_of_all)
-    return _loop(group, groups, body, kind)
+    body = counted_loop(tile, in_group, row_of_all)
+    return counted_loop(group, groups, body, kind)
 
 
 def _tiled(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt:
@@ -115,19 +115,15 @@ def _tiled(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt:
     i = _start(group * in_group + tile, groups * in_group, side, int(i_loop.extent))
     j = _start(column, columns, side, int(j_loop.extent))
     body: Stmt = SeqStmt([*_turned(nest, i, j, side), *_finished(nest, i, j, side)])
-    body = _loop(tile, in_group, body)
-    body = _loop(column, columns, body)
-    return _loop(group, groups, body, kind)
+    body = counted_loop(tile, in_group, body)
+    body = counted_loop(column, columns, body)
+    return counted_loop(group, groups, body, kind)
 
 
 def _start(tile: Expr, tiles: int, side: int, extent: int) -> Expr:
     """Where a tile begins: none ends behind the end of the axis."""
     begin = tile * side
     return begin if tiles * side <= extent else tirx.Min(begin, tirx.const(extent - side, "int64"))
-
-
-def _loop(var: tirx.Var, extent: int, body: Stmt, kind: ForKind = ForKind.SERIAL) -> For:
-    return For(var, tirx.const(0, "int64"), tirx.const(extent, "int64"), kind, body)
 
 
 def _turned(nest: _Nest, i: Expr, j: Expr, side: int) -> list[Stmt]:
@@ -166,7 +162,7 @@ def _finished(nest: _Nest, i: Expr, j: Expr, side: int) -> list[Stmt]:
     row, lane = tirx.Var("row", "int64"), tirx.Var("lane", "int64")
     indices = [nest.at(index, i + row, j + lane) for index in nest.store.indices]
     store: Stmt = BufferStore(nest.store.buffer, nest.at(value, i + row, j + lane), indices)
-    return [_loop(row, side, _loop(lane, side, store, ForKind.VECTORIZED))]
+    return [counted_loop(row, side, counted_loop(lane, side, store, ForKind.VECTORIZED))]
 
 
 def turned(rows: Sequence[Expr], dtype: str, named: Callable[[Expr], Expr]) -> list[Expr]:

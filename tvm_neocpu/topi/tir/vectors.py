@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from tvm import tirx
 from tvm.ir import Expr, TensorLoad
 from tvm.sym import Analyzer
-from tvm.tirx import BufferStore, For, ForKind, Shuffle, Stmt
+from tvm.tirx import BufferStore, ForKind, Shuffle, Stmt
 
 from tvm_neocpu.topi.tir.affine import replaced, stride, uses
+from tvm_neocpu.topi.tir.rewrite_loops import counted_loop
 
 _BINARY = (tirx.Max, tirx.Min, tirx.Add, tirx.Sub, tirx.Mul, tirx.Div)
 
@@ -27,7 +28,7 @@ def vector_store(store: BufferStore, x: tirx.Var, start: Expr, lanes: int) -> St
         at = _places(store.indices, x, start)
         return BufferStore(store.buffer, value, [*at[:-1], ramp(at[-1], lanes)])
     lane = tirx.Var("lane", "int64")
-    return serial_loop(lane, lanes, replaced(store, {x: start + lane}), ForKind.VECTORIZED)
+    return counted_loop(lane, lanes, replaced(store, {x: start + lane}), ForKind.VECTORIZED)
 
 
 def wide(value: Expr, x: tirx.Var, start: Expr, lanes: int) -> Expr | None:
@@ -104,8 +105,3 @@ def ramp(start: Expr, lanes: int) -> Expr:
     if lanes == 1:
         return start
     return tirx.Ramp(start, tirx.const(1, "int64"), lanes)
-
-
-def serial_loop(var: tirx.Var, extent: int, body: Stmt, kind: ForKind = ForKind.SERIAL) -> For:
-    """A loop from 0."""
-    return For(var, tirx.const(0, "int64"), tirx.const(extent, "int64"), kind, body)

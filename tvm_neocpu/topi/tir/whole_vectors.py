@@ -28,12 +28,13 @@ from tvm_neocpu.topi.tir.prefetch_rows import next_row_requests
 from tvm_neocpu.topi.tir.reduce_row import reduced_row
 from tvm_neocpu.topi.tir.rewrite_loops import (
     behind,
+    counted_loop,
     opaque,
     rewrite_loops,
     with_body,
     with_small_buffers,
 )
-from tvm_neocpu.topi.tir.vectors import serial_loop, vector_store
+from tvm_neocpu.topi.tir.vectors import vector_store
 
 # Notes on a loop: the lanes of a vector; [first, behind the last] iteration without conditions.
 LANES_KEY, INTERIOR_KEY = "neocpu.whole_vectors", "neocpu.interior"
@@ -72,7 +73,7 @@ def _rewritten(loop: For, store: BufferStore, outer: Sequence[For], cpu: Cpu) ->
     for start, end in ((0, first), (last, extent)):
         if start < end:
             x = tirx.Var("x", "int64")
-            parts.append(serial_loop(x, end - start, replaced(store, {loop.loop_var: x + start})))
+            parts.append(counted_loop(x, end - start, replaced(store, {loop.loop_var: x + start})))
     if first < last:
         inner = _inside(store, loop, first, last, outer) if parts else store
         parts += _vectors(loop, inner, first, last, lanes, cpu)
@@ -113,7 +114,7 @@ def _vectors(
     start: Expr = v * group + first
     if group == lanes and extent % lanes:
         start = tirx.Min(start, tirx.const(last - lanes, "int64"))
-        return [serial_loop(v, count, vector(start, lanes), loop.kind)]
+        return [counted_loop(v, count, vector(start, lanes), loop.kind)]
     requests = next_row_requests(store, loop.loop_var, start, group, extent, cpu)
-    whole = serial_loop(v, extent // group, behind(requests, vector(start, group)), loop.kind)
+    whole = counted_loop(v, extent // group, behind(requests, vector(start, group)), loop.kind)
     return [whole, *few(first + extent // group * group)]

@@ -114,11 +114,11 @@ class History:
         return last if last is not None and is_current(last) else None
 
     def settled(self, workload: Workload) -> bool:
-        """Whether no candidate is worth another measurement, in whatever network it was settled."""
+        """Whether no candidate was worth another measurement in some network; :meth:`noise`."""
         return self.noise(workload) is not None
 
     def noise(self, workload: Workload) -> float | None:
-        """The noise within which a workload is settled, as a share of its time; else ``None``."""
+        """What was left to gain of a workload's time when it was settled, a share; or ``None``."""
         return self._noises.get(workload)
 
     def hints(self, workload: Workload) -> tuple[Config, ...]:
@@ -172,14 +172,14 @@ class History:
 
     @cached_property
     def _noises(self) -> dict[Workload, float]:
-        return {
-            settled.workload: settled.noise
-            for log in self.logs
-            for settled in log.settled
-            if (settled.cpu, settled.threads) == (self.cpu, self.threads)
-            and self._has_features(settled)
-            and is_current(settled)
-        }
+        least: dict[Workload, float] = {}
+        for log in self.logs:
+            for settled in log.settled:
+                here = (settled.cpu, settled.threads) == (self.cpu, self.threads)
+                if here and self._has_features(settled) and is_current(settled):
+                    before = least.get(settled.workload, settled.noise)
+                    least[settled.workload] = min(before, settled.noise)
+        return least
 
     def _has_features(self, line: Verdict | Settled) -> bool:
         return not (line.features and self.features) or line.features == self.features

@@ -65,8 +65,9 @@ class Seat:
     ``incumbent`` holds its configs in the network as it is; ``seconds`` is what one of its calls
     takes there, and ``weight`` the share of the network's time that all its calls take. ``hints``
     are configs to try first. The search has ``asked`` for configs that its plan takes unmeasured.
-    A ``closed`` seat was settled in an earlier session. ``trials`` bounds its candidates;
-    an ``exhaustive`` one is not settled before all were measured.
+    A ``closed`` seat was settled in an earlier session, which expected the next measurement to save
+    the share ``doubt`` of the layer's time. ``trials`` bounds its candidates; an ``exhaustive`` one
+    is not settled before all were measured.
     ``unit`` are the incumbent's seconds as the log has them, in which ratios are written down: an
     earlier session may have run on a slower clock.
     """
@@ -81,6 +82,7 @@ class Seat:
     hints: Sequence[Config] = ()
     asked: list[Config] = field(default_factory=list)
     closed: bool = False
+    doubt: float = 0.0
     trials: int | None = None
     exhaustive: bool = False
     unit: float = 0.0
@@ -117,14 +119,25 @@ class Seat:
             return max(self.weight, SETTLED_SHARE)
         if self.closed or self.weight * MOST < SETTLED_SHARE:
             return 0.0
+        promise = 0.0 if self.curbed else self.tuner.promise()
+        return self.weight * max(promise, self._second_look())
+
+    def promised(self) -> float:
+        """Expected saving of the next measurement, as a share of the layer's own time.
+
+        Neither the layer's weight in this network counts nor the session's limit of candidates.
+        """
+        if self.closed:
+            return self.doubt
+        return min(1.0, max(self.tuner.promise(), self._second_look()))
+
+    def _second_look(self) -> float:
+        """What another reading of the contender may show, as a share of the layer's time."""
         contender = self.contender()
-        spent = self.trials is not None and len(self.estimates) >= self.trials
-        promised = 0.0 if spent else self.tuner.promise()
-        if contender is not None:
-            # Half of what the first reading shows is noise, by experience and by selection.
-            gain = self.best - self.estimates[contender].ratio.value
-            promised = max(promised, gain / 2)
-        return self.weight * promised
+        if contender is None:
+            return 0.0
+        # Half of what the first reading shows is noise, by experience and by selection.
+        return (self.best - self.estimates[contender].ratio.value) / 2
 
     def wishes(self, count: int) -> list[Config]:
         """Configs to measure next, the most wanted first."""
@@ -162,6 +175,17 @@ class Seat:
     @property
     def settled(self) -> bool:
         return self.hope() < SETTLED_SHARE
+
+    @property
+    def curbed(self) -> bool:
+        """Whether the session's limit of candidates is reached."""
+        return self.trials is not None and len(self.estimates) >= self.trials
+
+    @property
+    def settled_for_good(self) -> bool:
+        """Settled, and not by the limit of candidates alone."""
+        worth = self.weight * MOST >= SETTLED_SHARE <= self.weight * self.promised()
+        return self.settled and not (self.curbed and worth)
 
     def knows(self, config: Config) -> bool:
         """Whether a config was measured, or is what the network has."""

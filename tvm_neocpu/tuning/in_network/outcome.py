@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.in_network.ratios import Ratio
@@ -13,7 +14,8 @@ from tvm_neocpu.tuning.in_network.verify import Proof
 class Outcome:
     """``plan`` is what builds take now; ``None`` after an interrupt. ``settled``: nothing is left.
 
-    ``measured`` and ``failed`` count candidates, ``seconds`` the time of the whole session.
+    ``measured`` and ``failed`` count candidates, ``seconds`` the time of the whole session;
+    ``spent`` is that time by what it was spent on.
     """
 
     plan: Plan | None
@@ -23,6 +25,7 @@ class Outcome:
     proof: Proof | None = None
     settled: bool = False
     interrupted: bool = False
+    spent: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def improved(self) -> bool:

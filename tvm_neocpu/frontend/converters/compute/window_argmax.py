@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import tvm
 from tvm import relax, te, tirx
 
+from tvm_neocpu.frontend.converters.compute.places import places_of
 from tvm_neocpu.frontend.converters.geometry.windows import WindowAxis
 from tvm_neocpu.frontend.converters.node import Node
 
@@ -93,8 +94,7 @@ def _row_major(places: list[tirx.Expr], image: list[int]) -> tirx.Expr:
 def _column_major(position: tirx.Expr, image: list[int]) -> tirx.Expr:
     """The same element's number when the first axis varies fastest."""
     number = _index(0)
-    for axis in reversed(range(len(image))):
-        behind = math.prod(image[axis + 1 :])
-        place = tirx.indexmod(tirx.indexdiv(position, _index(behind)), _index(image[axis]))
-        number = number * _index(image[axis]) + place
+    places = places_of(position, image)
+    for place, extent in zip(reversed(places), reversed(image), strict=True):
+        number = number * _index(extent) + place
     return number
