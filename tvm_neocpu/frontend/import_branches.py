@@ -131,9 +131,7 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
         return with_extents(self.bb, value, self.extents)
 
 
-def with_extents(
-    builder: relax.BlockBuilder, value: relax.Expr, known: Extents
-) -> relax.Expr:
+def with_extents(builder: relax.BlockBuilder, value: relax.Expr, known: Extents) -> relax.Expr:
     """A tensor of known rank gets a name for each extent that has none, which its readers need.
 
     An extent that is an expression of others gets one too, so that later kernels can read it.

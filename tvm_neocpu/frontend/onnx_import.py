@@ -131,7 +131,8 @@ class _Importer(BranchingImporter):
     ) -> relax.Expr:
         """The converted node: of known numbers, of open extents, by us, by TVM's importer."""
         by_tvm = super()._convert_operator
-        if op_name not in _OURS or any(isinstance(value.ty, relax.ShapeType) for value in inputs if value is not None):
+        shapes = [value for value in inputs if value is not None]
+        if op_name not in _OURS or any(isinstance(v.ty, relax.ShapeType) for v in shapes):
             return by_tvm(op_name, inputs, attrs, opset)
         node = self._node(op_name, inputs, attrs, opset, by_tvm)
         found = of_known_values(node)

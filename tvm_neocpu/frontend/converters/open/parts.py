@@ -23,7 +23,12 @@ _FAR = 2**31 - 1
 
 
 def slice_(node: Node) -> relax.Expr:
-    """Elements from ``starts`` to ``ends`` by ``steps``, as Python slices have them."""
+    """Elements from ``starts`` to ``ends`` by ``steps``, as Python slices have them.
+
+    TVM's importer takes axes and steps that a run computes.
+    """
+    if any(node.input(place) is not None and node.known(place) is None for place in (3, 4)):
+        return node.by_tvm()
     own = extents_of(node.data)
     if node.opset >= 10:
         starts, ends, axes, steps = (_list(node, place) for place in range(1, 5))
@@ -37,8 +42,8 @@ def slice_(node: Node) -> relax.Expr:
         raise UnsupportedOperatorError(f"starts {starts}, ends {ends}, axes {axes}, steps {steps}")
     if any(not isinstance(axis, int) or not -len(own) <= axis < len(own) for axis in axes):
         raise UnsupportedOperatorError(f"axes {axes} of data of rank {len(own)}")
-    if any(not isinstance(step, int) or step == 0 for step in steps):
-        raise UnsupportedOperatorError(f"steps {steps} are not known at import")
+    if 0 in steps:
+        raise UnsupportedOperatorError(f"steps {steps}")
     firsts: list[Extent] = [0] * len(own)
     by, result = [1] * len(own), list(own)
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
@@ -59,7 +64,9 @@ def _range(
     first = simple(_bounded(node, start, extent, low, high))
     last = simple(_bounded(node, end, extent, low, high))
     if step > 0:
-        count = tirx.floordiv(as_expr(last) - as_expr(first) + (step - 1), tirx.const(step, "int64"))
+        count = tirx.floordiv(
+            as_expr(last) - as_expr(first) + (step - 1), tirx.const(step, "int64")
+        )
     else:
         count = tirx.floordiv(
             as_expr(first) - as_expr(last) + (-step - 1), tirx.const(-step, "int64")
@@ -184,9 +191,7 @@ def concat(node: Node) -> relax.Expr:
         shape = [*parts[0].shape[:axis], total, *parts[0].shape[axis + 1 :]]
         return te.compute(shape, element, name="concat")
 
-    return node.builder.emit_te(
-        compute, fitted, ends, as_expr(total), primfunc_name_hint="concat"
-    )
+    return node.builder.emit_te(compute, fitted, ends, as_expr(total), primfunc_name_hint="concat")
 
 
 def gather(node: Node) -> relax.Expr:
@@ -259,7 +264,9 @@ def gather_nd(node: Node) -> relax.Expr:
             taken = [*at[:batch], *places, *at[rows:]]
             return _guarded(data, taken, range(batch, batch + named))
 
-        return te.compute([*index.shape[:-1], *data.shape[batch + named :]], element, name="gather_nd")
+        return te.compute(
+            [*index.shape[:-1], *data.shape[batch + named :]], element, name="gather_nd"
+        )
 
     return node.builder.emit_te(compute, node.data, index, primfunc_name_hint="gather_nd")
 

@@ -141,16 +141,16 @@ def range_(node: Node) -> relax.Expr:
     if delta == 0:
         raise UnsupportedOperatorError("its step is 0")
     require(node, [tirx.NE(as_expr(delta), tirx.const(0, "int64"))])
-    length = -((start - limit) // delta) if _ints(start, limit, delta) else _negated(start, limit, delta)
+    length = (
+        -((start - limit) // delta) if _ints(start, limit, delta) else _negated(start, limit, delta)
+    )
     count = node.extents.simple(
         max(length, 0) if isinstance(length, int) else tirx.max(length, tirx.const(0, "int64"))
     )
     (count,) = names_of(node, [count], ["counted"])
 
     def compute(count: tirx.Expr, start: tirx.Expr, delta: tirx.Expr) -> te.Tensor:
-        return te.compute(
-            (count,), lambda at: tirx.Cast(dtype, start + at * delta), name="range"
-        )
+        return te.compute((count,), lambda at: tirx.Cast(dtype, start + at * delta), name="range")
 
     given = [as_expr(number) for number in (count, start, delta)]
     return node.builder.emit_te(compute, *given, primfunc_name_hint="range")
@@ -172,7 +172,9 @@ def tile(node: Node) -> relax.Expr:
     own, repeats = extents_of(node.data), list(_required(node, 1))
     if len(own) != len(repeats):
         raise UnsupportedOperatorError(f"{len(repeats)} repeats for data of rank {len(own)}")
-    products = [as_expr(extent) * as_expr(count) for extent, count in zip(own, repeats, strict=True)]
+    products = [
+        as_expr(extent) * as_expr(count) for extent, count in zip(own, repeats, strict=True)
+    ]
     extents = names_of(node, products, [f"tiled_{place}" for place in range(len(own))])
 
     def compute(data: te.Tensor, shape: list[tirx.Expr]) -> te.Tensor:

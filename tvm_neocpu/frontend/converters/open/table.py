@@ -10,7 +10,6 @@ from types import MappingProxyType
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.compute.places import extents_of
 from tvm_neocpu.frontend.converters.node import Converter, Node
 from tvm_neocpu.frontend.converters.open.broadcast import broadcast_together
 from tvm_neocpu.frontend.converters.open.parts import (
@@ -115,8 +114,6 @@ OPEN: Mapping[str, Converter] = MappingProxyType(
 )
 
 # Their own converters do, once the extents of their inputs broadcast.
-BROADCAST = frozenset(
-    """Add And BitShift BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less
-    LessOrEqual Mod Mul Or PRelu Pow Sub Where Xor""".split()
-)
-__all__ = ["BROADCAST", "OPEN", "broadcasting", "extents_of", "is_open"]
+_BINARY = "Add BitShift Div Equal Greater GreaterOrEqual Less LessOrEqual Mod Mul PRelu Pow Sub"
+_LOGICAL = "And BitwiseAnd BitwiseOr BitwiseXor Or Where Xor"
+BROADCAST = frozenset([*_BINARY.split(), *_LOGICAL.split()])

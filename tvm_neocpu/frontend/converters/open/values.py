@@ -121,16 +121,13 @@ def _comparison(node_type: str) -> Callable[..., Numbers | None]:
 
     def compute(node: Node, one: Numbers, other: Numbers) -> Numbers | None:
         both = np.broadcast_arrays(one, other)
-        found = [_decided(node.extents, build, python, a, b) for a, b in zip(*map(_flat, both))]
+        pairs = zip(both[0].flat, both[1].flat, strict=True)
+        found = [_decided(node.extents, build, python, a, b) for a, b in pairs]
         if None in found:
             return None
         return numbers(found).reshape(both[0].shape)
 
     return compute
-
-
-def _flat(array: Numbers) -> list[Any]:
-    return list(array.flat)
 
 
 def _decided(known: Extents, build: Any, python: Any, one: Any, other: Any) -> bool | None:
@@ -155,9 +152,7 @@ _COMPARISONS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
 
 def _where(node: Node, condition: Numbers, one: Numbers, other: Numbers) -> Numbers:
     flags, one, other = np.broadcast_arrays(condition, one, other)
-    chosen = [
-        a if flag else b for flag, a, b in zip(flags.flat, one.flat, other.flat, strict=True)
-    ]
+    chosen = [a if flag else b for flag, a, b in zip(flags.flat, one.flat, other.flat, strict=True)]
     return numbers(chosen).reshape(flags.shape)
 
 
