@@ -10,7 +10,7 @@ Each of them goes through :mod:`.pipeline` by itself. They share weights, memory
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from functools import partial
 import tvm
 from tvm import relax, tirx
 
+from tvm_neocpu.codegen.kernel_store import compiling_ahead
 from tvm_neocpu.codegen.late_weights import late_weights, packed_at_once
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.cpu import Cpu
@@ -92,8 +93,12 @@ def build_networks(
     )
     known, outputs = interface_of(entries)
     recorded = recording_transforms() if small_file else nullcontext()
-    with packed_at_once() if small_file else nullcontext(), recorded as transforms:
-        lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
+    with (
+        packed_at_once() if small_file else nullcontext(),
+        recorded as transforms,
+        compiling_ahead(target.target) as ready,
+    ):
+        lowered = lower_networks(networks, target.cpu, history, fallback, max_batch, ready)
     lowered = OutputsFromCaller(tuple(networks))(lowered)
     info = ModuleInfo(
         name=name,
@@ -124,8 +129,11 @@ def lower_networks(
     history: History | None = None,
     fallback: OnFallback = "warn",
     max_batch: int = MAX_BATCH,
+    ready: Callable[[tirx.PrimFunc], None] | None = None,
 ) -> tvm.IRModule:
     """Everything before code generation: a function for each network, by name.
+
+    ``ready`` is told of each kernel as soon as it is scheduled.
 
     The images of a network with an open batch are proved to be independent; where they are not, its
     functions are TVM's own. Raises what :func:`.pipeline.lower` raises.
@@ -133,7 +141,7 @@ def lower_networks(
     lowering = _Lowering(cpu, history or current_history(cpu), fallback)
     for name, mod in networks.items():
         lowering.add(name, mod, max_batch)
-    return lowering.lowered()
+    return lowering.lowered(ready)
 
 
 class _Lowering:
@@ -171,8 +179,11 @@ class _Lowering:
             self._planned[batch_name(name, size)] = network
         self._dispatched[name] = (mod["main"], sizes)
 
-    def lowered(self) -> tvm.IRModule:
-        """One module, scheduled, whose networks of open batch have their dispatch."""
+    def lowered(self, ready: Callable[[tirx.PrimFunc], None] | None) -> tvm.IRModule:
+        """One module, scheduled, whose networks of open batch have their dispatch.
+
+        ``ready`` is told of each kernel of the networks as soon as it is scheduled.
+        """
         groups = {
             members: bands
             for network in self._planned.values()
@@ -180,7 +191,8 @@ class _Lowering:
         }
         dispatched = self._dispatched.items()
         batches = [batch_name(name, size) for name, (_, sizes) in dispatched for size in sizes]
-        module = schedule_module(self._merged(), self._cpu, groups, at_offset=batches)
+        merged = self._merged()
+        module = schedule_module(merged, self._cpu, groups, at_offset=batches, ready=ready)
         module = OutputsFromCaller(batches)(module)
         for name, (symbolic, sizes) in dispatched:
             with PYTHON_LOCK:

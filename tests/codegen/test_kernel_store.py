@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,10 +15,17 @@ import tvm
 from onnx import helper
 from small_kernels import adds
 from tvm import rpc
+from tvm.ir.transform import PassContext
 
 from tvm_neocpu import cache_folder, relay
 from tvm_neocpu.codegen import kernel_store
-from tvm_neocpu.codegen.kernel_store import KernelStore, loaded, store_for
+from tvm_neocpu.codegen.kernel_store import (
+    KernelStore,
+    compiling_ahead,
+    kernels_kept,
+    loaded,
+    store_for,
+)
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.profile_network import profile_network
 from tvm_neocpu.folded_network import open_onnx
@@ -76,6 +84,32 @@ def test_two_at_once_share_the_work(cache_home: Path, compiled: list[str]) -> No
     assert found[0] == found[1] == found[2]
     assert sum(store.compiled for store in stores) == len(compiled) == 2
     assert {path.suffix for path in cache_home.iterdir()} == {".kernel"}
+
+
+def test_what_is_ready_is_compiled_before_it_is_asked_for(
+    cache_home: Path, compiled: list[str]
+) -> None:
+    with kernels_kept(cache_home), compiling_ahead(TARGET) as begin:
+        assert begin is not None
+        begin(FUNCTIONS["one"])
+        deadline = time.monotonic() + 60
+        while not list(cache_home.glob("*.kernel")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert len(compiled) == 1
+    run(KernelStore(cache_home, TARGET))
+    assert len(compiled) == 2
+
+
+def test_nothing_is_compiled_ahead_where_no_file_can_wait(
+    tmp_path: Path, compiled: list[str]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    store = KernelStore(tmp_path / "file" / "cache", TARGET)
+    for function in FUNCTIONS.values():
+        store.prepare(function, PassContext.current())
+    assert len(compiled) == 1
+    with compiling_ahead(TARGET) as begin:
+        assert begin is None  # no build here ends in the cache
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])

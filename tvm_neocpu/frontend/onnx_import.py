@@ -76,7 +76,7 @@ def import_model(
         sanitize=False,
     )
     opset = opset or opset_of(model)
-    known = {**_get_convert_map(), **CONVERTERS, "If": None}
+    known = {**_get_convert_map(), **CONVERTERS, "If": None, "Loop": None}
     graph = fold_shapes(
         model, resolved, opset, keep_weights=not freeze_params, known=known.keys() - BY_BODY
     )
@@ -179,10 +179,7 @@ def _check_operators(graph: Graph | onnx.GraphProto, known: Mapping[str, object]
 
 
 def _hint(missing: Sequence[str]) -> str:
-    loops = [name for name in missing if name in ("Loop", "Scan")]
-    if not loops:
-        return ""
-    return f" (a {loops[0]} is imported where the number of its iterations is known at import)"
+    return " (Scan is imported from opset 9 on)" if "Scan" in missing else ""
 
 
 def _changed_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> tuple[int, int] | None:

@@ -57,25 +57,41 @@ class PlanMemory:
     at_offset: Collection[str] = ()
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        explicit = tvm.transform.Sequential(
-            [
-                relax.transform.RewriteDataflowReshape(),
-                relax.transform.ToNonDataflow(),
-                relax.transform.RemovePurityChecking(),
-                relax.transform.CallTIRRewrite(),
-            ]
-        )(mod)
-        networks = {
-            var: func for var, func in explicit.functions.items() if isinstance(func, Function)
-        }
-        planned = [var for var, func in networks.items() if _is_chain(explicit, func)]
+        explicit, planned = _explicit(mod)
         if not planned:
             return mod
-        # TVM would make copies of the reshapes in a function that is half explicit.
-        left = [(mod.get_global_var(v.name_hint), v) for v in networks if v not in planned]
-        for original, var in left:
-            explicit.update_func(var, mod[original])
         return relax.transform.Normalize()(_Planner(explicit, planned, self.at_offset).planned())
+
+
+def arguments_at_offsets(
+    mod: tvm.IRModule, at_offset: Collection[str] = ()
+) -> dict[str, list[int]]:
+    """The arguments that PlanMemory will place, by function: the numbers of its parameters.
+
+    A guess before functions are scheduled: that of all functions is assumed to succeed.
+    """
+    explicit, planned = _explicit(mod)
+    movable = _Planner(explicit, planned, at_offset).movable
+    return {name: sorted(params) for name, params in movable.items()}
+
+
+def _explicit(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[GlobalVar]]:
+    """The module with explicit allocations in the functions that get an arena, and these."""
+    explicit = tvm.transform.Sequential(
+        [
+            relax.transform.RewriteDataflowReshape(),
+            relax.transform.ToNonDataflow(),
+            relax.transform.RemovePurityChecking(),
+            relax.transform.CallTIRRewrite(),
+        ]
+    )(mod)
+    networks = {var: func for var, func in explicit.functions.items() if isinstance(func, Function)}
+    planned = [var for var, func in networks.items() if _is_chain(explicit, func)]
+    # TVM would make copies of the reshapes in a function that is half explicit.
+    left = [(mod.get_global_var(v.name_hint), v) for v in networks if v not in planned]
+    for original, var in left:
+        explicit.update_func(var, mod[original])
+    return explicit, planned
 
 
 def _is_chain(mod: tvm.IRModule, network: Function) -> bool:
@@ -114,13 +130,15 @@ class _Planner:
             for var in networks
             if var.name_hint in at_offset
         }
-        movable = {
+        moving = {
             var: {*owners, *(self._shifted[var].names if var in self._shifted else ())}
             for var, owners in self._owners.items()
         }
-        self._functions = _functions(mod, self._bindings, movable, fixed)
+        self.movable = _movable(mod, self._bindings, moving, fixed)
+        self._functions: dict[str, _Rewritten] = {}
 
     def planned(self) -> tvm.IRModule:
+        self._functions = _functions(self._mod, self.movable)
         placements = {var: self._placed(var) for var in self._networks}
         size = max(placement.size for placement in placements.values())
         planned = {
@@ -276,13 +294,13 @@ def _viewed(reshape: VarBinding) -> VarBinding:
 _Rewritten = tuple[GlobalVar, tirx.PrimFunc, tuple[Workspace, ...]]
 
 
-def _functions(
+def _movable(
     mod: tvm.IRModule,
     bindings: Mapping[GlobalVar, Sequence[VarBinding]],
     moving: Mapping[GlobalVar, Collection[Var]],
     fixed: frozenset[str],
-) -> dict[str, _Rewritten]:
-    """The functions that are called with ``moving`` tensors, rewritten, by name.
+) -> dict[str, set[int]]:
+    """The functions that are called with ``moving`` tensors, and their parameters that get these.
 
     These lie in an arena, or at an offset in the caller's memory.
     """
@@ -294,6 +312,11 @@ def _functions(
                 args = binding.value.args
                 at_call = {at for at, arg in enumerate(args) if arg in moving[network]}
                 movable.setdefault(name, set()).update(at_call)
+    return movable
+
+
+def _functions(mod: tvm.IRModule, movable: Mapping[str, Collection[int]]) -> dict[str, _Rewritten]:
+    """The functions whose parameters are ``movable``, rewritten, by name."""
     rewritten = {
         name: with_memory_params(mod[name], sorted(params)) for name, params in movable.items()
     }
