@@ -16,11 +16,15 @@ from typing import Any
 
 import numpy as np
 import onnx
+import tvm
 from onnx import numpy_helper
 from tvm import relax, tirx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.compute.places import extents_of
+from tvm_neocpu.frontend.converters.open.at_run_time import with_names
+from tvm_neocpu.frontend.converters.open.known import Extents, as_expr
 from tvm_neocpu.frontend.import_loops import LoopImporter, Names
 from tvm_neocpu.frontend.loop_form import loop_form
 from tvm_neocpu.frontend.loop_function import single_of_rank
@@ -40,6 +44,11 @@ class _Nodes:
 
 class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
     """TVM's importer, but for ``If`` and ``Loop``."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        # Of this model's tensors.
+        self.extents = Extents()
 
     def _construct_nodes(self, graph: Any) -> None:
         for node in graph.node:
@@ -140,7 +149,7 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
                 f"cannot import operator If (node {node.name or 'without a name'}): "
                 "the results of its branches differ in rank or type"
             )
-        return with_extents(self.bb, value)
+        return with_extents(self.bb, value, self.extents)
 
 
 def _ranks_of_single_elements(
@@ -159,10 +168,27 @@ def _ranks_of_single_elements(
     return ranks if differ else None
 
 
-def with_extents(builder: relax.BlockBuilder, value: relax.Expr) -> relax.Expr:
-    """A tensor whose rank alone is known gets symbolic extents, which its readers need."""
-    known = value.ty if isinstance(value, relax.Expr) else None
-    if not isinstance(known, relax.TensorType) or known.shape is not None or known.ndim < 0:
+def with_extents(builder: relax.BlockBuilder, value: relax.Expr, known: Extents) -> relax.Expr:
+    """A tensor of known rank gets a name for each extent that has none, which its readers need.
+
+    An extent that is an expression of others gets one too, so that later kernels can read it.
+    """
+    ty = value.ty if isinstance(value, relax.Expr) else None
+    if not isinstance(ty, relax.TensorType) or ty.ndim < 0:
         return value
-    extents = [tirx.Var(f"extent_{axis}", "int64") for axis in range(known.ndim)]
-    return builder.match_cast(value, relax.TensorType(extents, str(known.dtype)))
+    if ty.shape is None:
+        extents = [known.new(f"extent_{axis}") for axis in range(ty.ndim)]
+        return builder.match_cast(value, relax.TensorType(extents, str(ty.dtype)))
+    if not isinstance(ty.shape, relax.ShapeExpr):
+        return value
+    given = extents_of(value)
+    if all(isinstance(extent, int) for extent in given):
+        return value
+    if isinstance(value, tvm.ir.Call):
+        # Bound to a variable here, so that a check of its extents does not compute it again.
+        value = builder.emit(value)
+    if all(isinstance(extent, (int, tirx.Var)) for extent in given):
+        return value
+    names = [f"extent_{axis}" for axis in range(len(given))]
+    shape = [as_expr(extent) for extent in with_names(builder, known, given, names)]
+    return builder.emit(relax.op.reshape(value, relax.ShapeExpr(shape)))
