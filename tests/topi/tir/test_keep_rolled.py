@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 import tvm
 from tvm.target import Target
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
+from tvm_neocpu.core.dot import dots_of
+from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule_function import schedule_blocks
 from tvm_neocpu.topi.tir.keep_rolled import (
@@ -54,6 +58,15 @@ def test_marked_reductions_alone_get_fake_uses() -> None:
     two_vectors = ConvWorkload(1, 32, 14, 14, 32, (3, 3), (1, 1), (1, 1, 1, 1))
     wide = schedule_blocks(unscheduled(two_vectors, ConvConfig(8, 16, 2, reg_m=2)), ZEN3)
     assert "fake_use" not in wide.script()
+
+
+@pytest.mark.parametrize(("vectors", "rolled"), [(3, True), (1, False)])
+def test_steps_of_many_weights_stay_rolled_beside_few_pixels(vectors: int, rolled: bool) -> None:
+    """12 words: three steps of 2 pixels x 3 vectors have 9 vectors of weights."""
+    cpu = replace(ZEN3, dots=dots_of(frozenset({"sse2", "avx2"})))
+    conv = ConvWorkload(1, 24, 4, 4, 24, (1, 1), types=U8S8)
+    config = IntegerConfig(24, 8 * vectors, 2, dot=2)
+    assert ("fake_use" in str(kernel(conv, config, cpu))) == rolled
 
 
 def test_the_tile_stays_in_registers() -> None:
