@@ -106,6 +106,11 @@ def import_model(
 _OURS = {*CONVERTERS, *OPEN, *BROADCAST, *OF_VALUES}
 
 
+# Their converters in TVM ask a sequence for one tensor after the other; one that has a name has no
+# last one, and they never end.
+_READ_ALL = frozenset(["ConcatFromSequence", "SequenceErase", "SequenceInsert", "SequenceLength"])
+
+
 class _Importer(BranchingImporter):
     """TVM's importer, with our converters before its own, and errors that name the node.
 
@@ -131,6 +136,8 @@ class _Importer(BranchingImporter):
     ) -> relax.Expr:
         """The converted node: of known numbers, of open extents, by us, by TVM's importer."""
         by_tvm = super()._convert_operator
+        if op_name in _READ_ALL and not isinstance(inputs[0], relax.Tuple):
+            raise UnsupportedOperatorError("it reads a sequence that is not built tensor by tensor")
         shapes = [value for value in inputs if value is not None]
         if op_name not in _OURS or any(isinstance(v.ty, relax.ShapeType) for v in shapes):
             return by_tvm(op_name, inputs, attrs, opset)
