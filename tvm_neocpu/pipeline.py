@@ -29,6 +29,7 @@ from tvm_neocpu.relay_passes.absorb_zero_points import AbsorbZeroPoints
 from tvm_neocpu.relay_passes.alter_op_layout import AlterOpLayout
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.computed_filters import ComputedFilters
+from tvm_neocpu.relay_passes.computed_transposes import ComputedTransposes
 from tvm_neocpu.relay_passes.convs_over_images import ConvsOverImages
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
@@ -154,6 +155,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
         WidenGroups(cpu),  # what has one group after this can absorb shuffles
         FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
+        ComputedTransposes(),  # makes convolutions for the next pass
         ComputedFilters(),  # makes products for the next pass
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
         PadChannels(cpu),  # the passes above would work on its zeros too

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.errors import ModelFileError, SessionError, TargetError
-from tvm_neocpu.core.precision import AccuracyData, Request, request_of
 from tvm_neocpu.external_files import external_files
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.module_file import SUFFIXES
@@ -19,6 +18,7 @@ from tvm_neocpu.runtime.session import CompiledSession
 if TYPE_CHECKING:
     import onnx
 
+    from tvm_neocpu.core.precision import AccuracyData, Request
     from tvm_neocpu.targets import TargetLike
 
     Model = str | Path | BuiltModule | onnx.ModelProto
@@ -58,7 +58,11 @@ class Session(CompiledSession):
     ) -> None:
         if target is None and hint == "throughput":
             target = _ONE_THREAD
-        request = request_of(precision, max_error, accuracy_data)
+        request = None
+        if precision != "fp32" or max_error is not None or accuracy_data is not None:
+            from tvm_neocpu.core.precision import request_of  # 9 ms that few sessions need
+
+            request = request_of(precision, max_error, accuracy_data)
         library = _library(model, shapes, target, cache, request)
         super().__init__(library, threads, hint, streams=streams, cores=cores)
 

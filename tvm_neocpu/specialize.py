@@ -26,6 +26,7 @@ from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
 from tvm_neocpu.core.weight_transform import recording_transforms
 from tvm_neocpu.exporting.write_module import export_module
+from tvm_neocpu.frontend.onnx_model import example_shape
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
 from tvm_neocpu.relay_passes.batches.generalize import at_batch
@@ -161,11 +162,7 @@ class _Lowering:
         Raises ShapeError for a module that stands for a network of open shapes.
         """
         if mod.attrs and AT_SHAPES in mod.attrs:
-            example = {shape[0]: (1, "...") for shape in open_inputs(mod)[:1]}
-            raise ShapeError(
-                "the network is known for given shapes only: list them, "
-                f"relay.build(..., shapes=[{example}])".replace("'...'", "...")
-            )
+            raise ShapeError(_needs_shapes(mod))
         batch = open_batch(mod)
         if batch is None or not _is_independent(mod, batch):
             self._planned[name] = self._plan(mod, SHAPE_MAY_COST)
@@ -226,6 +223,26 @@ class _Lowering:
         # One warning is enough: the other shapes have the same operations.
         self._fallback = "error" if self._fallback == "error" else "ignore"
         return network
+
+
+def _needs_shapes(mod: tvm.IRModule) -> str:
+    """Which inputs are open, and how to give them shapes."""
+    opened = {name: shape for name, shape, _ in open_inputs(mod) if -1 in shape}
+    named = " and ".join(
+        f"{name!r} [{', '.join('?' if dim == -1 else str(dim) for dim in shape)}]"
+        for name, shape in opened.items()
+    )
+    example = {
+        name: example_shape([None if dim == -1 else dim for dim in shape])
+        for name, shape in opened.items()
+    }
+    options = " ".join(
+        f"--shape {name}:{','.join(map(str, shape))}" for name, shape in example.items()
+    )
+    return (
+        f"the network is another one for each shape of {named}: give shapes, for instance "
+        f"Session(..., shapes={example}), relay.build(..., shapes=[{example}]) or {options}"
+    )
 
 
 def _is_independent(mod: tvm.IRModule, batch: tirx.Var) -> bool:

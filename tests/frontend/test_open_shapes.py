@@ -10,6 +10,7 @@ import pytest
 import tvm
 from onnx import helper, numpy_helper
 
+from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ShapeError, UnsupportedOperatorError
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.open_shapes import open_extents
@@ -98,3 +99,26 @@ def test_a_shape_that_does_not_fit_is_the_importers_own_error(make_model: MakeMo
     at_shapes(mod, {"data": (2, 4)})
     with pytest.raises(UnsupportedOperatorError, match="cannot import operator MatMul"):
         at_shapes(mod, {"data": (2, 5)})
+
+
+def test_a_state_of_one_image_asks_for_shapes(make_model: MakeModel) -> None:
+    """Recurrent layers of TorchScript's exporter have the batch that they were traced with."""
+    model = make_model([node("Concat", ["data", "state"], ["out"], axis=1)], ("N", 4))
+    state = numpy_helper.from_array(np.ones((1, 3), "float32"), "state")
+    model.graph.initializer.append(state)
+    mod, _ = from_onnx(model)
+    assert AT_SHAPES in mod.attrs
+    with pytest.raises(ShapeError) as told:
+        relay.build(mod, target="llvm", cache=False)
+    message = str(told.value)
+    assert "'data' [?, 4]" in message and "\n" not in message
+    assert "Session(..., shapes={'data': (1, 4)})" in message and "--shape data:1,4" in message
+    assert describe_outputs(at_shapes(mod, {"data": (1, 4)})) == (("out", (1, 7), "float32"),)
+
+
+def test_what_no_batch_mends_is_told_as_it_is(make_model: MakeModel) -> None:
+    model = make_model([node("Concat", ["data", "state"], ["out"], axis=5)], ("N", 4))
+    state = numpy_helper.from_array(np.ones((1, 3), "float32"), "state")
+    model.graph.initializer.append(state)
+    with pytest.raises(UnsupportedOperatorError, match="Concat"):
+        from_onnx(model)

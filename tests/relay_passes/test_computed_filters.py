@@ -26,6 +26,7 @@ def network(weight: tuple[int, ...], **attributes: Any) -> Any:
 
 CASES = {
     "one tap": ((12, 8, 1, 1), {}),
+    "one tap, one filter": ((1, 8, 1, 1), {}),
     "stride of one tap": ((5, 8, 1, 1), {"strides": [2, 3]}),
     "padding": ((6, 8, 3, 3), {"pads": [1, 0, 2, 1]}),
     "everything": (
@@ -49,7 +50,9 @@ def test_numbers_of_a_sequence() -> None:
     check(net.model(net("Conv", "data", kernel, pads=[1, 0], group=2)))
 
 
-@pytest.mark.parametrize(("case", "left"), [("everything", 0), ("depthwise", 1)])
+@pytest.mark.parametrize(
+    ("case", "left"), [("everything", 0), ("one tap, one filter", 0), ("depthwise", 1)]
+)
 def test_templates_take_all_but_depthwise(case: str, left: int) -> None:
     weight, attributes = CASES[case]
     folded = fold(relay.frontend.from_onnx(network(weight, **attributes))[0], CPU)

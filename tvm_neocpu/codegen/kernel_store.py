@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,28 +62,39 @@ class KernelStore:
     def objects(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, KernelObject]:
         """By the functions' names; functions that are equal but for names share one.
 
-        Only those that are not in the folder are compiled, by a thread for each core. Kernels that
-        another process compiles just now are left to it.
+        Only those that are not in the folder are compiled, by a thread for each core, while the
+        keys of the next ones are made. Kernels that another process compiles just now are left to
+        it.
         """
         context = PassContext.current()
         options = options_of(context)
-        keys = {name: kernel_key(func, self._target, options) for name, func in functions.items()}
-        wanted = {key: functions[name] for name, key in keys.items()}
-        found = {key: self._read(key) for key in wanted}
-        missing = [key for key, known in found.items() if known is None]
+        keys: dict[str, str] = {}
+        wanted: dict[str, tirx.PrimFunc] = {}
+        before = self.compiled
+        with ThreadPoolExecutor(physical_cores()) as pool:
 
-        def make(key: str, wait: bool) -> KernelObject | None:
-            return self._make(key, wanted[key], context, wait)
+            def begin(key: str, wait: bool) -> Future[KernelObject | None]:
+                return pool.submit(self._found, key, wanted[key], context, wait)
 
-        if missing:
-            with ThreadPoolExecutor(physical_cores()) as pool:
-                for wait in (False, True):
-                    made = pool.map(lambda key, wait=wait: make(key, wait), missing)
-                    found.update(zip(missing, made, strict=True))
-                    missing = [key for key in missing if found[key] is None]
+            jobs: dict[str, Future[KernelObject | None]] = {}
+            for name, func in functions.items():
+                key = keys[name] = kernel_key(func, self._target, options)
+                if key not in wanted:
+                    wanted[key] = func
+                    jobs[key] = begin(key, wait=False)
+            found = {key: job.result() for key, job in jobs.items()}
+            late = {key: begin(key, wait=True) for key, known in found.items() if known is None}
+            found.update({key: job.result() for key, job in late.items()})
+        if self.compiled > before:
             self._folder.drop_old(*wanted)
         objects = {key: known for key, known in found.items() if known is not None}
         return {name: objects[key] for name, key in keys.items()}
+
+    def _found(
+        self, key: str, func: tirx.PrimFunc, context: PassContext, wait: bool
+    ) -> KernelObject | None:
+        """The folder's object, else a new one; ``None`` as :meth:`_make` says."""
+        return self._read(key) or self._make(key, func, context, wait)
 
     def prepare(self, func: tirx.PrimFunc, context: PassContext) -> None:
         """Compile a kernel that :meth:`objects` will probably be asked for, in any thread.

@@ -156,7 +156,7 @@ def _static(value: onnx.ValueInfoProto, declared: tuple[int | None, ...] | None)
     if declared is None:
         raise ShapeError(f"input {name!r} has no shape; give one: {{{name!r}: (1, ...)}}")
     if None in declared:
-        example = _example(declared)
+        example = example_shape(declared)
         option = f"--shape {name}:{','.join(map(str, example))}"
         advice = (
             f"input {name!r} has dynamic dimensions, {shape_text(declared)}; give a shape, like "
@@ -165,7 +165,7 @@ def _static(value: onnx.ValueInfoProto, declared: tuple[int | None, ...] | None)
     return tuple(dim for dim in declared if dim is not None)
 
 
-def _example(declared: Sequence[int | None]) -> Shape:
+def example_shape(declared: Sequence[int | None]) -> Shape:
     """One image of 3 channels and 224 x 224 pixels, in NCHW or NHWC; 128 of whatever else."""
     likely = {4: (1, 3, 224, 224), 5: (1, 3, 16, 224, 224)}.get(len(declared))
     if len(declared) == 4 and declared[3] in (1, 3, 4) and declared[1] is None:

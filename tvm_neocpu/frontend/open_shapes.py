@@ -19,7 +19,7 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
-from tvm_neocpu.core.errors import NeoCpuError, ShapeError
+from tvm_neocpu.core.errors import NeoCpuError, ShapeError, UnsupportedOperatorError
 from tvm_neocpu.frontend.onnx_import import import_model
 from tvm_neocpu.frontend.onnx_model import (
     declared_shape,
@@ -86,6 +86,10 @@ def _for_any_batch(
         try:
             mod, _ = import_model(model, shapes, dtype, opset)
         except ShapeError:  # the file has a fixed batch, in a Reshape for instance
+            return None
+        except UnsupportedOperatorError:
+            # States of a batch of 1, which an exporter wrote; or nothing that a shape would mend.
+            import_model(model, {name: (1, *shape[1:]) for name, shape in extents.items()})
             return None
         with PYTHON_LOCK:
             found.append(with_open_batch(mod, prime, batch))

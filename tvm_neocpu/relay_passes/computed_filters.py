@@ -27,7 +27,7 @@ class ComputedFilters:
     """Each conv2d of static shape without a constant weight becomes a ``matmul``.
 
     Convolutions of few filters or channels a group (depthwise) stay: copying their columns would
-    cost more than the general schedule does.
+    cost more than the general schedule does. Those of one tap and one group copy none.
 
     Needs: constants are folded; padding is in the convolutions.
     Leaves: ``matmul`` calls that no dense layer matches.
@@ -53,7 +53,8 @@ def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     groups = int(attrs.groups)
     if len(types) > 1 or not types < {*FOLDED} or 0 in out:
         return None
-    if weight[0] // groups < MIN_FILTERS or weight[1] < MIN_CHANNELS:
+    has_one_tap = groups == 1 and weight[2:] == (1, 1)  # no columns are copied
+    if (weight[0] // groups < MIN_FILTERS and not has_one_tap) or weight[1] < MIN_CHANNELS:
         return None
     batch, filters, height, width = out
     taps = weight[1] * weight[2] * weight[3]

@@ -57,7 +57,7 @@ def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     whole = phases[0] if len(phases) == 1 else scope.emit(relax.op.concat(phases, axis=1))
     if conv.stride != (1, 1):
         whole = scope.emit(channel_move(whole, Interleave(*conv.stride)))
-    return _cropped(whole, (rows.crop, columns.crop), static_shape(call)[2:])
+    return cropped(whole, (rows.crop, columns.crop), static_shape(call)[2:])
 
 
 def _axes(
@@ -116,7 +116,8 @@ def phase_weights(conv: ConvTranspose, rows: SubPixelAxis, columns: SubPixelAxis
     return weights.reshape(-1, *shape[2:])
 
 
-def _cropped(whole: relax.Expr, begin: tuple[int, ...], wanted: tuple[int, ...]) -> relax.Expr:
+def cropped(whole: relax.Expr, begin: tuple[int, ...], wanted: tuple[int, ...]) -> relax.Expr:
+    """The pixels from ``begin`` on, as many as are wanted."""
     extents = static_shape(whole)[2:]
     ranges = [
         Range(2 + axis, begin[axis], begin[axis] + wanted[axis])
@@ -126,4 +127,4 @@ def _cropped(whole: relax.Expr, begin: tuple[int, ...], wanted: tuple[int, ...])
     return slice_of(whole, ranges) if ranges else whole
 
 
-__all__ = ["SubPixelTranspose", "phase_weights"]
+__all__ = ["SubPixelTranspose", "cropped", "phase_weights"]

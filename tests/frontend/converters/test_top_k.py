@@ -106,3 +106,20 @@ def test_the_place_of_an_extremum(op_type: str) -> None:
             for last in (0, 1)
         ]
     )
+
+
+@pytest.mark.parametrize("largest", [0, 1])
+def test_nan_is_above_all_as_numpy_sorts_it(largest: int) -> None:
+    """Wherever it stands; what ONNX Runtime gives depends on where it stands."""
+    nan = np.nan
+    rows = [[nan, 1, 3, 2, 5], [1, 3, nan, 2, 5], [1, 3, 2, 5, -nan], [nan, 2, nan, 1, nan]]
+    data = np.array(rows, "float32")
+    for k in (2, 4):
+        model = node_model("TopK", [data], [_k(k)], opset=11, outputs=2, largest=largest)
+        values, places = ours(model, [data])
+        order = np.argsort(data, axis=1, kind="stable")
+        if largest:
+            # Of equal elements the first one comes first here too.
+            order = 4 - np.argsort(data[:, ::-1], axis=1, kind="stable")[:, ::-1]
+        np.testing.assert_array_equal(places, order[:, :k])
+        np.testing.assert_array_equal(values, np.take_along_axis(data, order[:, :k], 1))

@@ -33,21 +33,27 @@ class Extents:
         self._ranges = Analyzer()
         self._definitions = Analyzer()
         self._values: dict[relax.Var, Numbers] = {}
+        self._bounded: set[tirx.Var] = set()
 
     def new(self, name: str, most: int | None = None) -> tirx.Var:
         """An extent that a run computes, at most ``most``."""
         var = tirx.Var(name, "int64")
-        bounds = tvm.ir.Range(tirx.const(0, "int64"), tirx.const((most or _MOST) + 1, "int64"))
-        for analyzer in (self._ranges, self._definitions):
-            analyzer.bind(var, bounds)
+        self.adopt(var, most)
         return var
+
+    def adopt(self, var: tirx.Var, most: int | None = None) -> None:
+        """Learn that a variable is an extent, which is never negative."""
+        if var in self._bounded:
+            return
+        self._bounded.add(var)
+        for analyzer in (self._ranges, self._definitions):
+            analyzer.bind(var, _up_to(most))
 
     def defined(self, name: str, extent: tirx.Expr) -> tirx.Var:
         """A name for an expression of extents."""
         var = tirx.Var(name, "int64")
-        most = self.most(extent)
-        bounds = tvm.ir.Range(tirx.const(0, "int64"), tirx.const((most or _MOST) + 1, "int64"))
-        self._ranges.bind(var, bounds)
+        self._bounded.add(var)
+        self._ranges.bind(var, _up_to(self.most(extent)))
         self._definitions.bind(var, extent)
         return var
 
@@ -85,6 +91,11 @@ class Extents:
     def values(self, tensor: relax.Expr | None) -> Numbers | None:
         """The elements of an integer tensor; ``None`` where they are not known."""
         return self._values.get(tensor) if isinstance(tensor, relax.Var) else None
+
+
+def _up_to(most: int | None) -> tvm.ir.Range:
+    last = _MOST if most is None else most
+    return tvm.ir.Range(tirx.const(0, "int64"), tirx.const(last + 1, "int64"))
 
 
 def as_expr(extent: Extent) -> tirx.Expr:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from tvm import relax
+from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Converter, Node
@@ -54,6 +54,9 @@ def is_open(node: Node) -> bool:
     if any(value.ty.shape is None for value in tensors):
         return False
     if any(static_shape_of(value.ty) is None for value in tensors):
+        for extent in (extent for value in tensors for extent in value.ty.shape.values):
+            if isinstance(extent, tirx.Var):
+                node.extents.adopt(extent)
         return True
     places = _NUMBERS.get(node.op_type, ())
     return any(node.input(place) is not None and node.known(place) is None for place in places)

@@ -52,7 +52,11 @@ def of_known_values(node: Node) -> relax.Expr | None:
 def _shape(node: Node) -> relax.Expr:
     """``(d0, d1, ...)`` -> int64 ``(rank,)``, or the part from ``start`` to ``end`` of it."""
     part = slice(node.attributes.get("start", 0), node.attributes.get("end"))
-    return tensor_of(node, numbers(extents_of(node.data)[part]), "int64")
+    extents = extents_of(node.data)[part]
+    for extent in extents:
+        if isinstance(extent, tirx.Var):
+            node.extents.adopt(extent)
+    return tensor_of(node, numbers(extents), "int64")
 
 
 def _numbers(node: Node, place: int) -> Numbers | None:

@@ -1,0 +1,115 @@
+"""Cold builds: seconds of `relay.build` by network, and what memory it takes beside the weights.
+
+    python benchmarks/builds.py resnet50 densenet121 --json builds.json
+
+Each network is built in a process of its own, with an empty cache folder. Seconds begin when the
+ONNX module has been imported, and contain what `relay.build` imports of this package at its first
+call. ``cpu_seconds`` are those of all threads and of the linker: they tell more where other
+processes run. ``grown_mb`` is by how much the process's largest resident set grows.
+
+`--source DIR` builds with another checkout of the package, for comparisons in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ONE = "--one"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("networks", nargs="+")
+    parser.add_argument("--rounds", type=int, default=1, help="the fastest one counts")
+    parser.add_argument("--json", type=Path, metavar="F")
+    parser.add_argument("--source", type=Path, default=Path(__file__).parents[1], metavar="DIR")
+    options = parser.parse_args(arguments)
+    rows = []
+    for network in options.networks:
+        builds = [built(network, options.source) for _ in range(options.rounds)]
+        rows.append(min(builds, key=lambda row: row["seconds"]))
+        print(
+            "{network}: {seconds} s, {cpu_seconds} s of CPU; "
+            "{grown_mb} MB of memory for {weights_mb} MB of weights".format(**rows[-1]),
+            flush=True,
+        )
+    if options.json:
+        options.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 0
+
+
+def built(network: str, source: Path) -> dict[str, Any]:
+    """The row of one network, from a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
+        environment = os.environ | {"TVM_NEOCPU_CACHE": folder, "PYTHONPATH": str(source)}
+        command = [sys.executable, __file__, ONE, network]
+        found = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, text=True, check=True
+        )
+    row: dict[str, Any] = json.loads(found.stdout.splitlines()[-1])
+    return row
+
+
+def build_one(network: str) -> dict[str, Any]:
+    """Build a network in this process, once."""
+    import onnx
+
+    import tvm_neocpu
+    from tvm_neocpu import relay
+    from tvm_neocpu.contrib import model_zoo
+    from tvm_neocpu.runtime.heap import give_back
+
+    model = model_zoo.build(network)
+    weights = sum(onnx.numpy_helper.to_array(each).nbytes for each in model.graph.initializer)
+    mod, params = relay.frontend.from_onnx(model, {"data": model_zoo.input_shape(network)})
+    del model
+    give_back()
+    forget_peak()
+    before, cpu, start = resident(), cpu_seconds(), time.perf_counter()
+    relay.build(mod, target="llvm", params=params)
+    seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
+    grown = resident() - before
+    return {
+        "network": network,
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(cpu, 2),
+        "weights_mb": round(weights / 1e6, 1),
+        "grown_mb": round(grown / 1e6, 1),
+        "cpu": tvm_neocpu.parse_target().cpu.name,
+        "cores": tvm_neocpu.parse_target().cpu.cores,
+    }
+
+
+def cpu_seconds() -> float:
+    """Of this process and of those that it waited for."""
+    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+def forget_peak() -> None:
+    """Begin to look for the largest resident set from here."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def resident() -> int:
+    """The largest resident set since :func:`forget_peak`, in bytes."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == [ONE]:
+        print(json.dumps(build_one(sys.argv[2])))
+    else:
+        sys.exit(main())
