@@ -19,6 +19,7 @@ import tvm
 import tvm_neocpu
 from tvm_neocpu import Session, cache_folder, compile_cache, relay
 from tvm_neocpu.compile_cache import key_of
+from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.core.fallback import FallbackWarning
 from tvm_neocpu.frontend.source import source_of
 from tvm_neocpu.runtime.built_module import BuiltModule
@@ -69,6 +70,31 @@ def test_the_second_session_builds_nothing(
         for path in cache_home.iterdir()
         if path.suffix not in (".so", ".json", ".kernel")
     ] == []
+
+
+def test_weights_in_a_file_beside_the_model_count(
+    cache_home: Path, tiny_cnn: onnx.ModelProto, tmp_path: Path, builds: list[int]
+) -> None:
+    def save(model: onnx.ModelProto) -> Path:
+        copy = onnx.ModelProto.FromString(model.SerializeToString())
+        (tmp_path / "net.bin").unlink(missing_ok=True)
+        path = tmp_path / "apart.onnx"
+        onnx.save(copy, path, save_as_external_data=True, location="net.bin", size_threshold=0)
+        return path
+
+    path = save(tiny_cnn)
+    first = scores(path)
+    np.testing.assert_array_equal(scores(path), first)
+    assert len(builds) == 1
+    changed = onnx.ModelProto.FromString(tiny_cnn.SerializeToString())
+    weight = max(changed.graph.initializer, key=lambda each: len(each.raw_data))
+    halved = onnx.numpy_helper.to_array(weight) / 2
+    weight.raw_data = halved.astype("float32").tobytes()
+    assert not np.allclose(scores(save(changed)), first)
+    assert len(builds) == 2
+    (tmp_path / "net.bin").unlink()
+    with pytest.raises(ModelFileError, match="which is no file"):
+        scores(path)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])

@@ -21,6 +21,7 @@ from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.graph_module import GraphModule
+from tvm_neocpu.specialize import lower_networks
 
 MakeModel = Callable[..., onnx.ModelProto]
 Shape = tuple[int, ...]
@@ -96,6 +97,19 @@ def test_any_batch(batches: Network) -> None:
     assert module.benchmark(repeat=1, number=1).mean > 0
     with pytest.raises(ShapeError, match=r"input 'data' is \[\?, 8, 8, 8\], not \[1, 8, 8, 9\]"):
         module.set_input("data", np.zeros((1, 8, 8, 9), "float32"))
+
+
+def test_rows_of_a_batch_are_not_copied(make_model: MakeModel) -> None:
+    """Rows of 2 KiB begin where code wants them to; the ten scores of an image do not."""
+    mod, _ = relay.frontend.from_onnx(residual_net(make_model, ("N", 8, 8, 8)))
+    cpu = tvm_neocpu.parse_target("llvm").cpu
+    lowered = lower_networks({"main": mod}, cpu, max_batch=2)
+    names = {str(var.name_hint) for var in lowered.get_global_vars()}
+    assert {name for name in names if "float32" in name} == {
+        "store_1_10_float32",
+        "store_2_10_float32",
+    }
+    assert "main_into" in names
 
 
 def test_any_batch_through_tvm_compile(make_model: MakeModel) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.errors import ModelFileError, SessionError
 from tvm_neocpu.core.precision import AccuracyData, Request, request_of
+from tvm_neocpu.external_files import external_files
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.module_file import SUFFIXES
 from tvm_neocpu.runtime.session import CompiledSession
@@ -122,19 +124,28 @@ def _compiled(
 
 
 def _content(model: str | Path | onnx.ModelProto) -> bytes | None:
-    """What stands for the model's bytes in a key; ``None`` for a file whose weights lie in others,
-    or that cannot be read: building says why.
+    """What stands for the model's bytes in a key, those of its external weights included; ``None``
+    for a file that cannot be read: building says why.
 
-    A file is mapped, so that a build does not have it in memory beside what is made of it.
+    Files are mapped, so that a build does not have them in memory beside what is made of them.
     """
     if not isinstance(model, (str, Path)):
         return hashlib.sha256(model.SerializeToString(deterministic=True)).digest()
     try:
-        with open(model, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as found:
-            return None if found.find(_EXTERNAL) >= 0 else hashlib.sha256(found).digest()
+        with _mapped(model) as found:
+            content = hashlib.sha256(found)
+            beside = external_files(found, Path(model).parent)
+        if beside is None:
+            return None
+        for path in beside:
+            with _mapped(path) as found:
+                content.update(hashlib.sha256(found).digest())
     except (OSError, ValueError):  # nobody maps an empty file
         return None
+    return content.digest()
 
 
-# The key of an external tensor's file in ONNX.
-_EXTERNAL = b"location"
+@contextlib.contextmanager
+def _mapped(path: str | Path) -> Iterator[mmap]:
+    with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as found:
+        yield found

@@ -10,7 +10,7 @@ Each of them goes through :mod:`.pipeline` by itself. They share weights, memory
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -18,12 +18,12 @@ from functools import partial
 import tvm
 from tvm import relax, tirx
 
+from tvm_neocpu.codegen.kernel_store import compiling_ahead
 from tvm_neocpu.codegen.late_weights import late_weights, packed_at_once
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
-from tvm_neocpu.core.layer_group import GroupBands
 from tvm_neocpu.core.weight_transform import recording_transforms
 from tvm_neocpu.exporting.write_module import export_module
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
@@ -39,12 +39,11 @@ from tvm_neocpu.relay_passes.ir.describe import (
     describe_outputs,
 )
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
+from tvm_neocpu.relay_passes.ir.written_outputs import into_name, written_outputs
 from tvm_neocpu.relay_passes.merge_networks import merge_networks
-from tvm_neocpu.relay_passes.outputs_from_caller import (
-    OutputsFromCaller,
-    into_name,
-    written_outputs,
-)
+from tvm_neocpu.relay_passes.outputs_from_caller import OutputsFromCaller
+from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
 from tvm_neocpu.relay_passes.unlowered import naming_what_is_left
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
@@ -94,8 +93,12 @@ def build_networks(
     )
     known, outputs = interface_of(entries)
     recorded = recording_transforms() if small_file else nullcontext()
-    with packed_at_once() if small_file else nullcontext(), recorded as transforms:
-        lowered = lower_networks(networks, target.cpu, history, fallback, max_batch)
+    with (
+        packed_at_once() if small_file else nullcontext(),
+        recorded as transforms,
+        compiling_ahead(target.target) as ready,
+    ):
+        lowered = lower_networks(networks, target.cpu, history, fallback, max_batch, ready)
     lowered = OutputsFromCaller(tuple(networks))(lowered)
     info = ModuleInfo(
         name=name,
@@ -126,8 +129,11 @@ def lower_networks(
     history: History | None = None,
     fallback: OnFallback = "warn",
     max_batch: int = MAX_BATCH,
+    ready: Callable[[tirx.PrimFunc], None] | None = None,
 ) -> tvm.IRModule:
     """Everything before code generation: a function for each network, by name.
+
+    ``ready`` is told of each kernel as soon as it is scheduled.
 
     The images of a network with an open batch are proved to be independent; where they are not, its
     functions are TVM's own. Raises what :func:`.pipeline.lower` raises.
@@ -135,7 +141,7 @@ def lower_networks(
     lowering = _Lowering(cpu, history or current_history(cpu), fallback)
     for name, mod in networks.items():
         lowering.add(name, mod, max_batch)
-    return schedule_module(lowering.merged(), cpu, lowering.groups)
+    return lowering.lowered(ready)
 
 
 class _Lowering:
@@ -164,35 +170,47 @@ class _Lowering:
         if batch is None or not _is_independent(mod, batch):
             self._planned[name] = self._plan(mod, SHAPE_MAY_COST)
             return
-        planned = {size: self._plan_batch(mod, batch, size) for size in sorted({1, max_batch})}
-        one, largest = _seconds(planned[1]), _seconds(planned[max_batch])
-        sizes = worthwhile_sizes(one, largest, max_batch)
+        tried = sorted({1, min(2, max_batch), max_batch})
+        planned = {size: self._plan_batch(mod, batch, size) for size in tried}
+        seconds = {size: _seconds(network) for size, network in planned.items()}
+        sizes = worthwhile_sizes(seconds[1], seconds[max_batch], max_batch, seconds.get(2))
         for size in sizes:
             network = planned.get(size) or self._plan_batch(mod, batch, size)
             self._planned[batch_name(name, size)] = network
         self._dispatched[name] = (mod["main"], sizes)
 
-    @property
-    def groups(self) -> GroupBands:
-        """The groups of all networks."""
-        return {
+    def lowered(self, ready: Callable[[tirx.PrimFunc], None] | None) -> tvm.IRModule:
+        """One module, scheduled, whose networks of open batch have their dispatch.
+
+        ``ready`` is told of each kernel of the networks as soon as it is scheduled.
+        """
+        groups = {
             members: bands
             for network in self._planned.values()
             for members, bands in network.groups.items()
         }
+        dispatched = self._dispatched.items()
+        batches = [batch_name(name, size) for name, (_, sizes) in dispatched for size in sizes]
+        merged = self._merged()
+        module = schedule_module(merged, self._cpu, groups, at_offset=batches, ready=ready)
+        module = OutputsFromCaller(batches)(module)
+        for name, (symbolic, sizes) in dispatched:
+            with PYTHON_LOCK:
+                module = add_dispatch(module, name, symbolic, sizes, self._prepared)
+        return module
 
-    def merged(self) -> tvm.IRModule:
+    def _prepared(self, dispatch: tvm.IRModule) -> tvm.IRModule:
+        """A dispatch's functions as scheduled ones are: its rows are copied by loops."""
+        return SeparateBranches()(ScheduleFunctions(self._cpu)(dispatch))
+
+    def _merged(self) -> tvm.IRModule:
         """One module, not scheduled yet."""
         if list(self._planned) == ["main"]:
             return compute(self._planned["main"], self._cpu)
         with packed_at_once():
             items = self._planned.items()
             computed = {name: compute(network, self._cpu) for name, network in items}
-        merged = merge_networks(computed)
-        for name, (symbolic, sizes) in self._dispatched.items():
-            with PYTHON_LOCK:
-                merged = add_dispatch(merged, name, symbolic, sizes)
-        return merged
+        return merge_networks(computed)
 
     def _plan_batch(self, mod: tvm.IRModule, batch: tirx.Var, size: int) -> PlannedNetwork:
         with PYTHON_LOCK:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,13 +14,25 @@ import pytest
 import tvm
 from onnx import helper
 from small_kernels import adds
+from tvm import rpc
+from tvm.ir.transform import PassContext
 
 from tvm_neocpu import cache_folder, relay
 from tvm_neocpu.codegen import kernel_store
-from tvm_neocpu.codegen.kernel_store import KernelStore, loaded, store_for
+from tvm_neocpu.codegen.kernel_store import (
+    KernelStore,
+    compiling_ahead,
+    kernels_kept,
+    loaded,
+    store_for,
+)
+from tvm_neocpu.contrib.peers.runner import Network
+from tvm_neocpu.contrib.profile.profile_network import profile_network
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import choose_plan
+from tvm_neocpu.runtime.threads import thread_count
 from tvm_neocpu.targets import parse_target
+from tvm_neocpu.tuning.fleet.remote_machine import RemoteMachine
 from tvm_neocpu.tuning.in_network.machine import NetworkMachine
 
 pytestmark = pytest.mark.compiler
@@ -71,6 +84,32 @@ def test_two_at_once_share_the_work(cache_home: Path, compiled: list[str]) -> No
     assert found[0] == found[1] == found[2]
     assert sum(store.compiled for store in stores) == len(compiled) == 2
     assert {path.suffix for path in cache_home.iterdir()} == {".kernel"}
+
+
+def test_what_is_ready_is_compiled_before_it_is_asked_for(
+    cache_home: Path, compiled: list[str]
+) -> None:
+    with kernels_kept(cache_home), compiling_ahead(TARGET) as begin:
+        assert begin is not None
+        begin(FUNCTIONS["one"])
+        deadline = time.monotonic() + 60
+        while not list(cache_home.glob("*.kernel")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert len(compiled) == 1
+    run(KernelStore(cache_home, TARGET))
+    assert len(compiled) == 2
+
+
+def test_nothing_is_compiled_ahead_where_no_file_can_wait(
+    tmp_path: Path, compiled: list[str]
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    store = KernelStore(tmp_path / "file" / "cache", TARGET)
+    for function in FUNCTIONS.values():
+        store.prepare(function, PassContext.current())
+    assert len(compiled) == 1
+    with compiling_ahead(TARGET) as begin:
+        assert begin is None  # no build here ends in the cache
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])
@@ -154,6 +193,33 @@ def test_a_build_after_tuning_compiles_nothing(
     module = library["default"](tvm.cpu())
     module.run(data=network.inputs[0])
     np.testing.assert_array_equal(module.get_output(0).numpy(), machine.outputs("incumbent")[0])
+
+
+def test_a_server_and_a_profile_take_what_a_build_compiled(
+    cache_home: Path, compiled: list[str], tiny_cnn: onnx.ModelProto, tmp_path: Path
+) -> None:
+    built(tiny_cnn)
+    before = len(compiled)
+    network = open_onnx(tiny_cnn.SerializeToString(), {"data": (1, 8, 6, 6)}, "llvm")
+    plan = choose_plan(network.graph, network.cpu)
+    machines = [
+        NetworkMachine(lambda: network),
+        RemoteMachine(lambda: network, InProcess(), thread_count(), tmp_path),
+    ]
+    for machine in machines:
+        assert machine.build("incumbent", plan) == before
+    here, there = (machine.outputs("incumbent")[0] for machine in machines)
+    np.testing.assert_array_equal(here, there)
+    profiled = Network("tiny", tiny_cnn, {"data": (1, 8, 6, 6)}, thread_count())
+    assert len(profile_network(profiled, lambda *_: 100.0, 10.0, runs=1).rows) >= before
+    assert len(compiled) == before
+
+
+class InProcess:
+    """A fleet whose one server is this process."""
+
+    def connect(self) -> rpc.LocalSession:
+        return rpc.LocalSession()
 
 
 def test_a_network_that_finds_no_place_runs(

@@ -37,6 +37,10 @@ COVERED: dict[str, Network] = {
         lambda net: net("Conv", "data", net.weight(8, 4, 3, 3, 3), net.weight(8), pads=[1] * 6),
     ),
     "attention": ((2, 17, 24), attention),
+    "einsum": (
+        (2, 16, 24),
+        lambda net: net("Einsum", "data", "data", equation="bij,bkj->bik"),
+    ),
 }
 FALLBACKS: dict[str, tuple[Network, str]] = {
     "3-D transposed": (
@@ -47,7 +51,10 @@ FALLBACKS: dict[str, tuple[Network, str]] = {
         "conv3d_transpose",
     ),
     "einsum": (
-        ((2, 16, 24), lambda net: net("Einsum", "data", "data", equation="bij,bkj->bik")),
+        (
+            (2, 16, 24),
+            lambda net: net("Einsum", "data", "data", "data", equation="bij,bkj,bkj->bik"),
+        ),
         "einsum",
     ),
 }

@@ -7,7 +7,8 @@ from tvm.script import ir as I
 from tvm.script import relax as R
 from tvm.script import tirx as T
 
-from tvm_neocpu.relay_passes.outputs_from_caller import OutputsFromCaller, written_outputs
+from tvm_neocpu.relay_passes.ir.written_outputs import written_outputs
+from tvm_neocpu.relay_passes.outputs_from_caller import OutputsFromCaller
 
 
 @I.ir_module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
 from tvm.script import tirx as T
@@ -11,6 +12,7 @@ from tvm.script import tirx as T
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
+from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.topi.schedule_function import anchor_of
 
@@ -78,3 +80,15 @@ def test_a_function_that_cannot_be_scheduled_stops_nobody() -> None:
     after = ScheduleFunctions(CPU)(before)
     tvm.ir.assert_structural_equal(after["opaque"], before["opaque"])
     assert all("T.parallel(" in f.script() for n, f in primfuncs(after).items() if n != "opaque")
+
+
+def test_each_function_is_told_of_as_memory_planning_leaves_it() -> None:
+    told: list[tirx.PrimFunc] = []
+    scheduled = ScheduleFunctions(CPU, ready=told.append)(fused())
+    final = primfuncs(PlanMemory()(scheduled)).values()
+    assert len(told) == len(final) == 2
+    assert {tvm_ffi.structural_hash(func) for func in told} == {
+        tvm_ffi.structural_hash(func) for func in final
+    }
+    # The pool reads the convolution's result out of the arena.
+    assert any("_offset" in func.script() for func in told)

@@ -107,14 +107,24 @@ ROWS = st.builds(
     st.tuples(st.integers(1, 2), st.integers(1, 3)),
     st.tuples(*[st.integers(0, 2)] * 4),
 )
-POINTWISE = st.builds(
-    lambda batch, channels, sides, stride, zero: ConvWorkload(
-        batch, channels[0], *sides, channels[1], (1, 1), stride, types=U8S8, pad_value=zero
+SPLIT_CONVS = st.builds(
+    lambda batch, channels, sides, kernel, stride, padding, zero: ConvWorkload(
+        batch,
+        channels[0],
+        *(max(side, taps) for side, taps in zip(sides, kernel, strict=True)),
+        channels[1],
+        kernel,
+        stride,
+        padding,
+        types=U8S8,
+        pad_value=zero,
     ),
     st.integers(1, 2),
     st.tuples(st.sampled_from([8, 16, 24, 32, 40, 64]), CHANNELS),
     st.tuples(st.integers(1, 15), st.integers(1, 15)),
+    st.sampled_from([(1, 1), (1, 1), (1, 7), (7, 1), (3, 3), (2, 4), (5, 5)]),
     st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    st.just((0, 0, 0, 0)) | st.tuples(*[st.integers(0, 3)] * 4),
     st.sampled_from([0, 1, 32]),
 )
 FEATURES = st.integers(1, 40) | st.sampled_from([64, 67, 128])
@@ -176,7 +186,7 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     ),
     DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
     RowsConfig.template: ROWS.map(quantized),
-    SplitConfig.template: POINTWISE,
+    SplitConfig.template: SPLIT_CONVS,
     DeformConfig.template: deformables(),
     DenseConfig.template: LAYERS | LAYERS.map(stored_in_half),
     IntegerDenseConfig.template: (LAYERS | MANY_ROWS).map(

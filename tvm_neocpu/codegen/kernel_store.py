@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ from tvm.target import Target
 
 from tvm_neocpu.cache_folder import KERNEL, CacheFolder, cache_folder
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
-from tvm_neocpu.codegen.kernels import build_module, options_of
+from tvm_neocpu.codegen.kernels import build_module, options_of, unchecked
 from tvm_neocpu.codegen.late_weights import weights_late
 from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.draft import draft_of
@@ -56,6 +56,7 @@ class KernelStore:
     def __init__(self, folder: Path, target: Target) -> None:
         self._folder = CacheFolder(folder, suffix=KERNEL)
         self._target = target
+        self._takes_files = True
         self.compiled = 0
 
     def objects(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, KernelObject]:
@@ -84,6 +85,16 @@ class KernelStore:
         objects = {key: known for key, known in found.items() if known is not None}
         return {name: objects[key] for name, key in keys.items()}
 
+    def prepare(self, func: tirx.PrimFunc, context: PassContext) -> None:
+        """Compile a kernel that :meth:`objects` will probably be asked for, in any thread.
+
+        The folder keeps it until then: nothing is done once the folder took no file.
+        """
+        with unchecked(context):
+            key = kernel_key(func, self._target, options_of(context))
+        if self._takes_files and self._read(key) is None:
+            self._make(key, func, context, wait=False)
+
     def _make(
         self, key: str, func: tirx.PrimFunc, context: PassContext, wait: bool
     ) -> KernelObject | None:
@@ -95,7 +106,8 @@ class KernelStore:
             if known is not None:
                 return known
             made = self._compile(key, func, context)
-            self._folder.write(key, lambda path: _save(made.content, path))
+            written = self._folder.write(key, lambda path: _save(made.content, path))
+            self._takes_files = self._takes_files and written
             self.compiled += 1
             return made
 
@@ -113,7 +125,7 @@ class KernelStore:
 
 
 def store_for(target: Target, folder: Path | None = None) -> KernelStore | None:
-    """The store of kernels for this machine in the user's cache folder, or in another one.
+    """The store of kernels for a target in the user's cache folder, or in another one.
 
     ``None`` where the cache is switched off, or nothing links objects.
     """
@@ -140,22 +152,52 @@ def current_store(target: Target) -> KernelStore | None:
     return None if folder is None else store_for(target, folder)
 
 
+@contextlib.contextmanager
+def compiling_ahead(target: Target) -> Iterator[Callable[[tirx.PrimFunc], None] | None]:
+    """Takes kernels as they become ready, and compiles them in threads, until it is left.
+
+    What threads have not begun by then is dropped: the store's caller wants the rest at once. An
+    error is told when the kernel is asked for. ``None`` where no store is asked.
+    """
+    store = current_store(target)
+    if store is None:
+        yield None
+        return
+    context = PassContext.current()
+    pool = ThreadPoolExecutor(max(1, physical_cores() - 1))
+
+    def begin(func: tirx.PrimFunc) -> None:
+        pool.submit(store.prepare, func, context)
+
+    try:
+        yield begin
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
 def static_libraries(objects: Sequence[KernelObject]) -> tuple[tvm.runtime.Module, ...]:
     """Objects as modules that an export links; they do not run."""
-    with _scratch() as folder:
+    different = tuple(dict.fromkeys(objects))
+    with objects_in_files(different) as files:
         return tuple(
-            tvm.runtime.load_static_library(each.write(folder), [each.symbol])
-            for each in dict.fromkeys(objects)
+            tvm.runtime.load_static_library(file, [each.symbol])
+            for file, each in zip(files, different, strict=True)
         )
 
 
 def loaded(objects: Sequence[KernelObject]) -> tvm.runtime.Module:
     """Objects linked and loaded into this process, to be asked for their symbols."""
-    with _scratch() as folder:
+    with _scratch() as folder, objects_in_files(objects) as files:
         library = f"{folder}/kernels.so"
-        files = [each.write(folder) for each in dict.fromkeys(objects)]
         link(library, files, "load kernels")
         return tvm.runtime.load_module(library)
+
+
+@contextlib.contextmanager
+def objects_in_files(objects: Sequence[KernelObject]) -> Iterator[list[str]]:
+    """Paths of object files, each object once, for a moment."""
+    with _scratch() as folder:
+        yield [each.write(folder) for each in dict.fromkeys(objects)]
 
 
 @contextlib.contextmanager

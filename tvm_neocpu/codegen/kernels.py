@@ -55,7 +55,7 @@ def build_module(
     kernels: Mapping[str, tirx.PrimFunc], target: Target, context: PassContext
 ) -> tvm.runtime.Module:
     """One module of kernels that check nothing, in any thread; ``context`` is the caller's."""
-    with _unchecked(context):
+    with unchecked(context):
         return tirx.build(tvm.IRModule(dict(kernels)), target)
 
 
@@ -70,7 +70,7 @@ def _parts(names: tuple[str, ...], size: int) -> list[tuple[str, ...]]:
     return [names[first::count] for first in range(count)]
 
 
-def _unchecked(context: PassContext) -> PassContext:
+def unchecked(context: PassContext) -> PassContext:
     """The caller's options, in a thread of its own, and no checks of arguments.
 
     Instruments are left out: they are the caller's thread's.

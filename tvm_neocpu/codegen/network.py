@@ -11,23 +11,39 @@ from tvm import relax, tirx
 from tvm.relax import _ffi_api
 from tvm.target import Target
 
+from tvm_neocpu.codegen.bytecode.stored_module import executable_of, module_of
+from tvm_neocpu.codegen.bytecode.tail_calls import with_jumps
 from tvm_neocpu.codegen.kernel_store import KernelStore, current_store, static_libraries
 from tvm_neocpu.codegen.kernels import compile_kernels
+
+# The attribute of a Relax function that calls itself, last of all, for each trip of a loop.
+LOOP = "neocpu.loop"
 
 
 @dataclass(frozen=True)
 class Program:
-    """What the virtual machine runs, before its kernels are compiled."""
+    """What the virtual machine runs, before its kernels are compiled.
+
+    ``loops`` are its functions that call themselves for each trip of a loop.
+    """
 
     builder: relax.ExecBuilder
     kernels: dict[str, tirx.PrimFunc]
     constants: dict[str, Any]
+    loops: tuple[str, ...] = ()
 
     def linked(self, libraries: tuple[tvm.runtime.Module, ...], target: Target) -> Any:
         """The executable; ``libraries`` have the kernels that TVM's registry has not."""
         first, *others = libraries or (None,)
         linked = _ffi_api.VMLink(self.builder, target, first, others, self.constants)
-        return relax.VMExecutable(linked)
+        return relax.VMExecutable(self._jumping(linked) if self.loops else linked)
+
+    def _jumping(self, linked: tvm.runtime.Module) -> tvm.runtime.Module:
+        """The executable whose loops are jumps. Raises UnknownBytecodeError."""
+        made = module_of(with_jumps(executable_of(linked), self.loops))
+        for part in linked.imports:
+            made.import_module(part)
+        return made
 
 
 def lowered_of(scheduled: tvm.IRModule, target: Target) -> tvm.IRModule:
@@ -44,7 +60,8 @@ def program_of(lowered: tvm.IRModule, symbols: Mapping[str, str] | None = None) 
     attrs = dict(lowered.attrs) if lowered.attrs else {}
     builder = relax.ExecBuilder()
     rest = _ffi_api.VMCodeGen(builder, _calling(symbols, lowered) if symbols else lowered)
-    return Program(builder, kernels_of(rest), dict(attrs.get("const_name_to_constant", {})))
+    constants = dict(attrs.get("const_name_to_constant", {}))
+    return Program(builder, kernels_of(rest), constants, _loops_of(lowered))
 
 
 def kernels_of(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
@@ -54,6 +71,14 @@ def kernels_of(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:
         for var, func in mod.functions.items()
         if isinstance(func, tirx.PrimFunc)
     }
+
+
+def _loops_of(lowered: tvm.IRModule) -> tuple[str, ...]:
+    return tuple(
+        str(var.name_hint)
+        for var, func in lowered.functions.items()
+        if isinstance(func, relax.Function) and func.attrs and LOOP in func.attrs
+    )
 
 
 def _calling(symbols: Mapping[str, str], lowered: tvm.IRModule) -> tvm.IRModule:

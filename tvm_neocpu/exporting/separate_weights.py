@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,24 +9,21 @@ from pathlib import Path
 import numpy as np
 import tvm
 
-from tvm_neocpu.codegen.late_weights import LateWeight, LateWeights
-from tvm_neocpu.core.arena import ALIGNMENT
-from tvm_neocpu.core.weight_transform import Transformed, WeightTransform, content_key
-from tvm_neocpu.exporting.bytecode.executable import (
+from tvm_neocpu.codegen.bytecode.executable import (
     Constant,
     Executable,
     UnknownBytecodeError,
-    read_executable,
-    write_executable,
 )
-from tvm_neocpu.exporting.bytecode.lift_weights import lift_weights
+from tvm_neocpu.codegen.bytecode.lift_weights import lift_weights
+from tvm_neocpu.codegen.bytecode.stored_module import executable_of, module_of
+from tvm_neocpu.codegen.late_weights import LateWeight, LateWeights
+from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.core.weight_transform import Transformed, WeightTransform, content_key
 from tvm_neocpu.runtime.file_tail import Tail, Weight, append_tail
 from tvm_neocpu.runtime.module_info import ModuleInfo
-from tvm_neocpu.runtime.quiet import silent_stderr
 
 # Modules of kernels: LLVM's, which write objects, and objects.
 LLVM, OBJECTS = "llvm", "static_library"
-_LOAD = "ffi.Module.load_from_bytes.relax.VMExecutable"
 
 
 @dataclass(frozen=True)
@@ -102,20 +98,15 @@ def separated(
 
     ``late`` has weights that the module has keys of.
     """
-    with tempfile.NamedTemporaryFile(prefix="neocpu-") as file:
-        with silent_stderr():
-            module.write_to_file(file.name, "")
-        text = Path(file.name).read_bytes()
     try:
-        executable = read_executable(memoryview(text))
+        executable = executable_of(module)
         found = _late_of(executable, late)
         lifted = lift_weights(executable, found)
     except UnknownBytecodeError:
         return None
     if lifted is None:
         return None
-    with silent_stderr():
-        made = tvm.get_global_func(_LOAD)(write_executable(lifted.executable))
+    made = module_of(lifted.executable)
     for part in module.imports:
         if part.kind != LLVM:
             made.import_module(part)

@@ -6,8 +6,9 @@
 One walk over the nodes in their order: onnx infers the types of each node's results, onnx's
 reference evaluator computes each node whose inputs are known and small. ``If`` with a known
 condition becomes its branch; another one gets both branches folded. ``Loop`` and ``Scan`` become
-their iterations where these are known, and an operator without a converter becomes the body that
-its schema has. A node that onnx cannot infer or evaluate stays as it is.
+their iterations where these are known; in another one what is the same in all trips is folded. An
+operator without a converter becomes the body that its schema has. A node that onnx cannot infer or
+evaluate stays as it is.
 
 onnxslim was tried and left: it fuses float arithmetic too, and results are no longer bit-equal.
 """
@@ -32,9 +33,11 @@ from tvm_neocpu.frontend.check_graph import stored_bytes
 from tvm_neocpu.frontend.inline_branch import inlined_branch
 from tvm_neocpu.frontend.inline_functions import function_nodes
 from tvm_neocpu.frontend.limits import Budget
+from tvm_neocpu.frontend.loop_form import Carried, LoopForm, loop_form, scan_as_loop
 from tvm_neocpu.frontend.nodes import (
     FOLDABLE,
     SHAPE_READERS,
+    common_type,
     constant_node,
     constant_of,
     has_graph,
@@ -107,7 +110,7 @@ class _Folder:
         self._keep_weights = keep_weights
         self._known = known
         self._types: MutableMapping[str, onnx.TypeProto] = {}
-        self._tensors: MutableMapping[str, onnx.TensorProto] = {}
+        self._tensors: MutableMapping[str, onnx.TensorProto | None] = {}
 
     def know_type(self, name: str, dtype: int, shape: Sequence[int]) -> None:
         self._types[name] = helper.make_tensor_type_proto(dtype, list(shape))
@@ -135,21 +138,31 @@ class _Folder:
         while pending:
             node = pending.popleft()
             if isinstance(node, LoopRest):
-                pending.extendleft(reversed(node.next(self._truth(node.condition))))
+                iteration = node.next(self._truth(node.condition))
+                if iteration is None:
+                    del kept[node.before :]
+                    kept.append(self._with_folded_body(node.node))
+                else:
+                    pending.extendleft(reversed(iteration))
                 continue
             inlined = self._inlined(node)
             if inlined is not None:
+                for part in inlined:
+                    if isinstance(part, LoopRest):
+                        part.before = len(kept)
                 pending.extendleft(reversed(inlined))
             elif not self._fold(node):
-                changed = self._with_folded_branches(node)
+                changed = self._with_folded_graphs(node)
                 kept.append(changed)
                 if changed is node:
                     continue
             folded = True
         return kept, folded
 
-    def _with_folded_branches(self, node: onnx.NodeProto) -> onnx.NodeProto:
-        """The ``If`` with whatever folds in its branches folded; any other node itself."""
+    def _with_folded_graphs(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """The ``If`` or ``Loop`` with whatever folds inside of it folded; any other node itself."""
+        if node.op_type == "Loop":
+            return self._with_folded_body(node)
         if node.op_type != "If":
             return node
         found = {}
@@ -168,6 +181,58 @@ class _Folder:
                 del entry.g.node[:]
                 entry.g.node.extend(nodes)
         return changed
+
+    def _with_folded_body(self, node: onnx.NodeProto) -> onnx.NodeProto:
+        """The ``Loop`` with whatever is the same in all of its trips folded."""
+        changed = onnx.NodeProto()
+        changed.CopyFrom(node)
+        form = loop_form(changed)
+        unchanged = dict(form.unchanged)
+        for inside, following in zip(form.body.input[2:], form.body.output[1:], strict=False):
+            if inside.name in unchanged:  # a folded Identity would hide that it is the same
+                following.name = inside.name
+        types = {each: self._types.get(each.initial) or onnx.TypeProto() for each in form.carried}
+        while True:
+            inner = self._inside_of(form, types)
+            nodes = inner.folded(form.body)
+            held = {
+                each: common_type(before, inner._types.get(each.following))
+                for each, before in types.items()
+            }
+            if held == types:
+                break
+            types = held
+        for each, known in types.items():
+            self._types[each.result] = known
+        for result, around in form.passed_on:
+            self._know_as(result, around, self)
+        if nodes is not None:
+            del form.body.node[:]
+            form.body.node.extend(nodes)
+        return changed
+
+    def _inside_of(self, form: LoopForm, types: Mapping[Carried, onnx.TypeProto]) -> _Folder:
+        """The folder of a loop's body, which carries tensors of these types."""
+        inner = self._inner()
+        for tensor in form.body.initializer:
+            inner.know_tensor(tensor.name, tensor, weight=True)
+        for value in form.body.input:  # they hide tensors of the same name around the loop
+            inner._types[value.name], inner._tensors[value.name] = onnx.TypeProto(), None
+        for value, dtype in zip(
+            form.body.input, (TensorProto.INT64, TensorProto.BOOL), strict=False
+        ):
+            rank = len(value.type.tensor_type.shape.dim)
+            inner.know_type(value.name, dtype, [1] * rank)
+        for each, known in types.items():
+            inner._types[each.inside] = known
+        for inside, around in form.unchanged:
+            inner._know_as(inside, around, self)
+        return inner
+
+    def _know_as(self, name: str, other: str, folder: _Folder) -> None:
+        """Know of a tensor what ``folder`` knows of another one."""
+        self._types[name] = folder._types.get(other) or onnx.TypeProto()
+        self._tensors[name] = folder._tensors.get(other)
 
     def _inner(self) -> _Folder:
         """The folder of a nested graph, which reads the tensors around it."""
@@ -196,7 +261,7 @@ class _Folder:
         opset = self._versions[""]
         if node.op_type == "Scan":
             shapes = [static_shape(self._types.get(name)) for name in node.input]
-            return unrolled_scan(node, shapes, opset)
+            return unrolled_scan(node, shapes, opset) or scan_as_loop(node, opset)
         if node.op_type != "Loop":
             return None
         trips = self._value(node.input[0]) if node.input[0] else np.array(MAX_NODES)
@@ -274,7 +339,8 @@ class _Folder:
         # A nested graph reads tensors that are no inputs of the node.
         if version is None or has_graph(node) or len(types) < len(set(node.input) - {""}):
             return {}
-        data = {name: self._tensors[name] for name in node.input if name in self._tensors}
+        known = ((name, self._tensors.get(name)) for name in node.input)
+        data = {name: tensor for name, tensor in known if tensor is not None}
         # Whatever inference raises, the types stay unknown.
         with contextlib.suppress(Exception):
             schema = onnx.defs.get_schema(node.op_type, version, node.domain)

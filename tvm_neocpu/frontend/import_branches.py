@@ -1,4 +1,4 @@
-"""``If`` whose condition a run computes: each branch is computed where it is taken.
+"""``If`` and ``Loop`` that a run decides: each branch is computed where it is taken.
 
 TVM's importer binds what a branch computes before the ``If``, so that every run computes both
 branches, and leaves a result unusable whose shape depends on the branch.
@@ -16,11 +16,18 @@ from typing import Any
 
 import numpy as np
 import onnx
+import tvm
 from onnx import numpy_helper
 from tvm import relax, tirx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.compute.places import extents_of
+from tvm_neocpu.frontend.converters.open.at_run_time import with_names
+from tvm_neocpu.frontend.converters.open.known import Extents, as_expr
+from tvm_neocpu.frontend.import_loops import LoopImporter, Names
+from tvm_neocpu.frontend.loop_form import loop_form
+from tvm_neocpu.frontend.loop_function import single_of_rank
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
 
@@ -36,14 +43,28 @@ class _Nodes:
 
 
 class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
-    """TVM's importer, but for ``If``."""
+    """TVM's importer, but for ``If`` and ``Loop``."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        # Of this model's tensors.
+        self.extents = Extents()
 
     def _construct_nodes(self, graph: Any) -> None:
         for node in graph.node:
             if node.op_type == "If":
                 self._construct_if(node)
+            elif node.op_type == "Loop":
+                self._construct_loop(node)
             else:
                 super()._construct_nodes(_Nodes([node]))
+
+    def _construct_loop(self, node: onnx.NodeProto) -> None:
+        form = loop_form(node)
+        for result, around in form.passed_on:
+            self._nodes[result] = self._nodes[around]
+        names = [*(each.result for each in form.carried), *(name for _, name in form.stacked)]
+        self._nodes.update(zip(names, LoopImporter(self, form).results(), strict=True))
 
     def _construct_if(self, node: onnx.NodeProto) -> None:
         graphs = {entry.name: entry.g for entry in node.attribute}
@@ -52,6 +73,9 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
             condition = self.bb.emit(relax.op.reshape(condition, []))
         names = ("then_branch", "else_branch")
         branches = [self._branch_or_failure(graphs[name]) for name in names]
+        ranks = _ranks_of_single_elements(branches)
+        if ranks is not None:
+            branches = [self._branch(graphs[name], ranks) for name in names]
         for place, failure in enumerate(branches):
             other = branches[1 - place]
             if not isinstance(failure, ConversionFailure):
@@ -95,16 +119,22 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
         result = self.bb.emit(results[0] if len(results) == 1 else relax.Tuple(results))
         return relax.SeqExpr([self.bb._end_block()], result)
 
-    def _branch(self, graph: onnx.GraphProto) -> relax.SeqExpr:
-        """The bindings of a branch, which sees all tensors that are known so far."""
+    def _branch(self, graph: onnx.GraphProto, ranks: Sequence[int] | None = None) -> relax.SeqExpr:
+        """The bindings of a branch, which sees all tensors that are known so far.
+
+        ``ranks`` are what its results shall have if they are single elements.
+        """
         outer = self._nodes
-        self._nodes = dict(outer)
+        self._nodes = Names(outer)
         self.bb._begin_binding_block()
         try:
             for tensor in graph.initializer:
                 self._nodes[tensor.name] = relax.const(numpy_helper.to_array(tensor))
             self._construct_nodes(graph)
             results = [self._nodes[value.name] for value in graph.output]
+            if ranks is not None:
+                pairs = zip(results, ranks, strict=True)
+                results = [single_of_rank(self.bb, each, rank) for each, rank in pairs]
             result = self.bb.emit(results[0] if len(results) == 1 else relax.Tuple(results))
         finally:
             block = self.bb._end_block()
@@ -119,13 +149,46 @@ class BranchingImporter(ONNXGraphImporter):  # type: ignore[misc]
                 f"cannot import operator If (node {node.name or 'without a name'}): "
                 "the results of its branches differ in rank or type"
             )
-        return with_extents(self.bb, value)
+        return with_extents(self.bb, value, self.extents)
 
 
-def with_extents(builder: relax.BlockBuilder, value: relax.Expr) -> relax.Expr:
-    """A tensor whose rank alone is known gets symbolic extents, which its readers need."""
-    known = value.ty if isinstance(value, relax.Expr) else None
-    if not isinstance(known, relax.TensorType) or known.shape is not None or known.ndim < 0:
+def _ranks_of_single_elements(
+    branches: Sequence[relax.SeqExpr | ConversionFailure],
+) -> list[int] | None:
+    """The larger rank of each result where both branches give one element, of different ranks.
+
+    Paddle's exporter writes ``[]`` in one branch and ``[1]`` in the other. ``None`` where no result
+    is like that.
+    """
+    if any(isinstance(branch, ConversionFailure) for branch in branches):
+        return None
+    kinds = [tensors_of(branch.body.ty) for branch in branches]
+    ranks = [max(one.ndim, other.ndim) for one, other in zip(*kinds, strict=True)]
+    differ = any(one.ndim != other.ndim for one, other in zip(*kinds, strict=True))
+    return ranks if differ else None
+
+
+def with_extents(builder: relax.BlockBuilder, value: relax.Expr, known: Extents) -> relax.Expr:
+    """A tensor of known rank gets a name for each extent that has none, which its readers need.
+
+    An extent that is an expression of others gets one too, so that later kernels can read it.
+    """
+    ty = value.ty if isinstance(value, relax.Expr) else None
+    if not isinstance(ty, relax.TensorType) or ty.ndim < 0:
         return value
-    extents = [tirx.Var(f"extent_{axis}", "int64") for axis in range(known.ndim)]
-    return builder.match_cast(value, relax.TensorType(extents, str(known.dtype)))
+    if ty.shape is None:
+        extents = [known.new(f"extent_{axis}") for axis in range(ty.ndim)]
+        return builder.match_cast(value, relax.TensorType(extents, str(ty.dtype)))
+    if not isinstance(ty.shape, relax.ShapeExpr):
+        return value
+    given = extents_of(value)
+    if all(isinstance(extent, int) for extent in given):
+        return value
+    if isinstance(value, tvm.ir.Call):
+        # Bound to a variable here, so that a check of its extents does not compute it again.
+        value = builder.emit(value)
+    if all(isinstance(extent, (int, tirx.Var)) for extent in given):
+        return value
+    names = [f"extent_{axis}" for axis in range(len(given))]
+    shape = [as_expr(extent) for extent in with_names(builder, known, given, names)]
+    return builder.emit(relax.op.reshape(value, relax.ShapeExpr(shape)))

@@ -116,6 +116,21 @@ def static_shape(type_: onnx.TypeProto | None) -> tuple[int, ...] | None:
     return tuple(dim.dim_value for dim in dims)
 
 
+def common_type(one: onnx.TypeProto, other: onnx.TypeProto | None) -> onnx.TypeProto:
+    """What two types have in common: extents that differ are open; an empty one if ranks do."""
+    if other is None or one.tensor_type.elem_type != other.tensor_type.elem_type:
+        return onnx.TypeProto()
+    ranks = [each.tensor_type.HasField("shape") for each in (one, other)]
+    pairs = (one.tensor_type.shape.dim, other.tensor_type.shape.dim)
+    if not all(ranks) or len(pairs[0]) != len(pairs[1]):
+        return onnx.TypeProto()
+    same = [
+        a.dim_value if a.HasField("dim_value") and b.HasField("dim_value") and a == b else None
+        for a, b in zip(*pairs, strict=True)
+    ]
+    return helper.make_tensor_type_proto(one.tensor_type.elem_type, same)
+
+
 def constant_node(name: str, value: npt.NDArray[Any]) -> onnx.NodeProto:
     return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -22,6 +22,9 @@ from tvm_neocpu.core.errors import (
     first_line,
 )
 from tvm_neocpu.frontend.converters.node import Node, read_attributes
+from tvm_neocpu.frontend.converters.open.broadcast import broadcast_together
+from tvm_neocpu.frontend.converters.open.table import BROADCAST, OPEN, is_open
+from tvm_neocpu.frontend.converters.open.values import OF_VALUES, of_known_values
 from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
 from tvm_neocpu.frontend.element_types import check_element_types
 from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
@@ -76,7 +79,7 @@ def import_model(
         sanitize=False,
     )
     opset = opset or opset_of(model)
-    known = {**_get_convert_map(), **CONVERTERS, "If": None}
+    known = {**_get_convert_map(), **CONVERTERS, "If": None, "Loop": None}
     graph = fold_shapes(
         model, resolved, opset, keep_weights=not freeze_params, known=known.keys() - BY_BODY
     )
@@ -99,6 +102,10 @@ def import_model(
     return (mod, {}) if freeze_params else _detach(mod)
 
 
+# What TVM's importer alone converts is not asked about its extents.
+_OURS = {*CONVERTERS, *OPEN, *BROADCAST, *OF_VALUES}
+
+
 class _Importer(BranchingImporter):
     """TVM's importer, with our converters before its own, and errors that name the node.
 
@@ -112,11 +119,7 @@ class _Importer(BranchingImporter):
         self, op_name: str, inputs: list[Any], attrs: dict[str, Any], opset: int
     ) -> Any:
         try:
-            if op_name in CONVERTERS:
-                result = self._converted(op_name, inputs, attrs, opset)
-            else:
-                result = super()._convert_operator(op_name, inputs, attrs, opset)
-            return with_extents(self.bb, result)
+            return self._named(self._converted(op_name, inputs, attrs, opset))
         except Exception as error:  # a converter may raise anything at all
             name = attrs["tvm_custom"]["name"] or "without a name"
             raise ConversionFailure(
@@ -126,9 +129,36 @@ class _Importer(BranchingImporter):
     def _converted(
         self, op_name: str, inputs: list[Any], attrs: dict[str, Any], opset: int
     ) -> relax.Expr:
+        """The converted node: of known numbers, of open extents, by us, by TVM's importer."""
+        by_tvm = super()._convert_operator
+        shapes = [value for value in inputs if value is not None]
+        if op_name not in _OURS or any(isinstance(v.ty, relax.ShapeType) for v in shapes):
+            return by_tvm(op_name, inputs, attrs, opset)
+        node = self._node(op_name, inputs, attrs, opset, by_tvm)
+        found = of_known_values(node)
+        if found is not None:
+            return found
+        convert = CONVERTERS.get(op_name)
+        if is_open(node):
+            if op_name in BROADCAST:
+                inputs[:] = broadcast_together(node, inputs)
+                node = self._node(op_name, inputs, attrs, opset, by_tvm)
+            convert = OPEN.get(op_name, convert)
+        if convert is None:
+            return by_tvm(op_name, inputs, attrs, opset)
+        return self.bb.normalize(convert(node))
+
+    def _node(
+        self,
+        op_name: str,
+        inputs: list[Any],
+        attrs: dict[str, Any],
+        opset: int,
+        by_tvm: Callable[..., relax.Expr],
+    ) -> Node:
         given = dict(attrs)
         outputs = given.pop("tvm_custom")["num_outputs"]
-        node = Node(
+        return Node(
             op_name,
             opset,
             tuple(inputs),
@@ -136,9 +166,15 @@ class _Importer(BranchingImporter):
             outputs,
             self.bb,
             self._params,
-            functools.partial(super()._convert_operator, op_name, inputs, attrs, opset),
+            functools.partial(by_tvm, op_name, inputs, attrs, opset),
+            self.extents,
         )
-        return self.bb.normalize(CONVERTERS[op_name](node))
+
+    def _named(self, result: relax.Expr) -> relax.Expr:
+        """The result with a number or a name for each of its extents."""
+        if isinstance(result, relax.Tuple):
+            return relax.Tuple([self._named(field) for field in result.fields])
+        return with_extents(self.bb, result, self.extents)
 
 
 def _run_importer(importer: _Importer, graph: Graph | onnx.GraphProto, opset: int) -> tvm.IRModule:
@@ -179,10 +215,7 @@ def _check_operators(graph: Graph | onnx.GraphProto, known: Mapping[str, object]
 
 
 def _hint(missing: Sequence[str]) -> str:
-    loops = [name for name in missing if name in ("Loop", "Scan")]
-    if not loops:
-        return ""
-    return f" (a {loops[0]} is imported where the number of its iterations is known at import)"
+    return " (Scan is imported from opset 9 on)" if "Scan" in missing else ""
 
 
 def _changed_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> tuple[int, int] | None:

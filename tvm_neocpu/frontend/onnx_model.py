@@ -28,7 +28,7 @@ from tvm_neocpu.targets.syntax import suggestion
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Sequence[int]]
 # Operators that the importer handles outside its table.
-_CONTROL = frozenset({"If"})
+_CONTROL = frozenset({"If", "Loop"})
 _DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
 
 

@@ -5,8 +5,8 @@
                                                y = Identity(y/1/v)
 
 What was a loop is straight-line code then: shapes fold, layouts flow and templates apply. A
-``Loop`` is unrolled while its condition is known at import; `fold_shapes` walks the nodes of an
-iteration before it asks for the next one.
+``Loop`` is unrolled if its condition is known at import; `fold_shapes` walks the nodes of an
+iteration before it asks for the next one. `import_loops` takes those that stay loops.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.renamed_node import renamed
 
 # A loop of more nodes than this, over all iterations, stays a loop.
@@ -30,7 +29,8 @@ class LoopRest:
     """The iterations of a Loop that are still to come.
 
     ``condition`` names the tensor that says whether the next one runs, ``""`` for always; ``state``
-    names the loop-carried tensors, ``stacked`` the pieces of each scan output so far.
+    names the loop-carried tensors, ``stacked`` the pieces of each scan output so far. ``before`` is
+    the number of nodes that stand before the loop, for those who take its iterations back.
     """
 
     node: onnx.NodeProto
@@ -42,24 +42,18 @@ class LoopRest:
     stacked: list[list[str]]
     shared: Mapping[str, str] = field(default_factory=dict)
     done: int = 0
+    before: int = 0
 
-    def next(self, goes_on: bool | None) -> list[onnx.NodeProto | LoopRest]:
+    def next(self, goes_on: bool | None) -> list[onnx.NodeProto | LoopRest] | None:
         """One iteration and the rest, or the nodes that give the results their names.
 
-        Raises UnsupportedOperatorError where it is not known whether the loop goes on.
+        ``None`` where the loop must stay one: it is not known whether it goes on, or it would be
+        more than `MAX_NODES` nodes.
         """
         if self.done == self.trips or goes_on is False:
             return list(self._results())
-        if goes_on is None:
-            raise UnsupportedOperatorError(
-                f"cannot import operator Loop (node {self.node.name or 'without a name'}): "
-                f"its condition after {self.done} iterations depends on data"
-            )
-        if (self.done + 1) * len(self.body.node) > MAX_NODES:
-            raise UnsupportedOperatorError(
-                f"cannot import operator Loop (node {self.node.name or 'without a name'}): "
-                f"more than {MAX_NODES} nodes in {self.done} iterations"
-            )
+        if goes_on is None or (self.done + 1) * len(self.body.node) > MAX_NODES:
+            return None
         prefix = f"{_first_output(self.node)}/{self.done}/"
         counter = f"{prefix}iteration"
         values = [counter, self.condition, *self.state]

@@ -26,17 +26,10 @@ from tvm.relax import Var, VarBinding
 from tvm.relax.expr import _update_type
 
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
+from tvm_neocpu.relay_passes.ir.written_outputs import WRITTEN, into_name
 from tvm_neocpu.relay_passes.merge_networks import SYMBOL
 from tvm_neocpu.relay_passes.plan_memory import ALLOCATE, VIEW
 from tvm_neocpu.topi.tir.memory_params import are_constant
-
-# The attribute of such a function: the numbers of the outputs that it takes, in their order.
-WRITTEN = "neocpu_written_outputs"
-
-
-def into_name(network: str) -> str:
-    """The name of the function that takes a network's outputs."""
-    return f"{network}_into"
 
 
 @dataclass(frozen=True)
@@ -67,14 +60,6 @@ class OutputsFromCaller:
         if len(functions) == len(mod.functions):
             return mod
         return relax.transform.Normalize()(tvm.IRModule(functions, attrs=mod.attrs))
-
-
-def written_outputs(mod: tvm.IRModule, network: str) -> tuple[int, ...]:
-    """The outputs that ``NAME_into`` takes; empty if there is no such function."""
-    for var, func in mod.functions.items():
-        if var.name_hint == into_name(network) and func.attrs and WRITTEN in func.attrs:
-            return tuple(map(int, func.attrs[WRITTEN]))
-    return ()
 
 
 def _writing(func: relax.Function, name: str) -> relax.Function | None:

@@ -9,7 +9,7 @@ faster on one thread and 1-4 % on two, the more the busier memory is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -23,6 +23,7 @@ from tvm.relax.expr import _update_type
 from tvm_neocpu.core.arena import Lifetime, place_tightly
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.relay_passes.ir.exprs import op_name, variables
+from tvm_neocpu.relay_passes.ir.written_outputs import with_offsets
 from tvm_neocpu.topi.tir.memory_params import (
     Workspace,
     are_constant,
@@ -44,33 +45,53 @@ class PlanMemory:
     Each planned function has an arena, and all arenas have the size of the largest: one function
     runs at a time, and TVM's pool gives the next one of equal size the same memory.
 
+    Networks of the names ``at_offset`` take inputs, and write outputs, at an offset, where all
+    functions that take these can (:mod:`.ir.written_outputs`).
+
     Needs: functions are scheduled; each scheduled function shows the workspace that it allocates.
     Leaves: explicit allocations and calls; PrimFuncs that take their workspace as arguments and
     whose parameters may lie at an offset. Functions that TVM plans are as they were.
     """
 
     name: ClassVar[str] = "plan-memory"
+    at_offset: Collection[str] = ()
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        explicit = tvm.transform.Sequential(
-            [
-                relax.transform.RewriteDataflowReshape(),
-                relax.transform.ToNonDataflow(),
-                relax.transform.RemovePurityChecking(),
-                relax.transform.CallTIRRewrite(),
-            ]
-        )(mod)
-        networks = {
-            var: func for var, func in explicit.functions.items() if isinstance(func, Function)
-        }
-        planned = [var for var, func in networks.items() if _is_chain(explicit, func)]
+        explicit, planned = _explicit(mod)
         if not planned:
             return mod
-        # TVM would make copies of the reshapes in a function that is half explicit.
-        left = [(mod.get_global_var(v.name_hint), v) for v in networks if v not in planned]
-        for original, var in left:
-            explicit.update_func(var, mod[original])
-        return relax.transform.Normalize()(_Planner(explicit, planned).planned())
+        return relax.transform.Normalize()(_Planner(explicit, planned, self.at_offset).planned())
+
+
+def arguments_at_offsets(
+    mod: tvm.IRModule, at_offset: Collection[str] = ()
+) -> dict[str, list[int]]:
+    """The arguments that PlanMemory will place, by function: the numbers of its parameters.
+
+    A guess before functions are scheduled: that of all functions is assumed to succeed.
+    """
+    explicit, planned = _explicit(mod)
+    movable = _Planner(explicit, planned, at_offset).movable
+    return {name: sorted(params) for name, params in movable.items()}
+
+
+def _explicit(mod: tvm.IRModule) -> tuple[tvm.IRModule, list[GlobalVar]]:
+    """The module with explicit allocations in the functions that get an arena, and these."""
+    explicit = tvm.transform.Sequential(
+        [
+            relax.transform.RewriteDataflowReshape(),
+            relax.transform.ToNonDataflow(),
+            relax.transform.RemovePurityChecking(),
+            relax.transform.CallTIRRewrite(),
+        ]
+    )(mod)
+    networks = {var: func for var, func in explicit.functions.items() if isinstance(func, Function)}
+    planned = [var for var, func in networks.items() if _is_chain(explicit, func)]
+    # TVM would make copies of the reshapes in a function that is half explicit.
+    left = [(mod.get_global_var(v.name_hint), v) for v in networks if v not in planned]
+    for original, var in left:
+        explicit.update_func(var, mod[original])
+    return explicit, planned
 
 
 def _is_chain(mod: tvm.IRModule, network: Function) -> bool:
@@ -93,7 +114,9 @@ def _is_simple(mod: tvm.IRModule, binding: relax.Binding) -> bool:
 class _Planner:
     """The functions of one module that have arenas."""
 
-    def __init__(self, mod: tvm.IRModule, networks: Sequence[GlobalVar]) -> None:
+    def __init__(
+        self, mod: tvm.IRModule, networks: Sequence[GlobalVar], at_offset: Collection[str]
+    ) -> None:
         self._mod = mod
         self._networks = networks
         self._bindings = {var: list(mod[var].body.blocks[0].bindings) for var in networks}
@@ -102,9 +125,20 @@ class _Planner:
             var: _owners(mod, bindings, mod[var].body.body, fixed)
             for var, bindings in self._bindings.items()
         }
-        self._functions = _functions(mod, self._bindings, self._owners, fixed)
+        self._shifted = {
+            var: _Shifted.of(mod, mod[var], self._bindings[var], fixed)
+            for var in networks
+            if var.name_hint in at_offset
+        }
+        moving = {
+            var: {*owners, *(self._shifted[var].names if var in self._shifted else ())}
+            for var, owners in self._owners.items()
+        }
+        self.movable = _movable(mod, self._bindings, moving, fixed)
+        self._functions: dict[str, _Rewritten] = {}
 
     def planned(self) -> tvm.IRModule:
+        self._functions = _functions(self._mod, self.movable)
         placements = {var: self._placed(var) for var in self._networks}
         size = max(placement.size for placement in placements.values())
         planned = {
@@ -144,7 +178,61 @@ class _Planner:
                 rewritten.append(binding)
         old = self._mod[network]
         body = relax.SeqExpr([relax.BindingBlock(rewritten)], old.body.body)
-        return Function(old.params, body, old.ret_ty, old.is_pure, old.attrs, old.span)
+        new = Function(old.params, body, old.ret_ty, old.is_pure, old.attrs, old.span)
+        shifted = self._shifted.get(network)
+        return new if shifted is None else with_offsets(new, shifted.inputs, shifted.outputs)
+
+
+@dataclass(frozen=True)
+class _Shifted:
+    """The inputs and outputs of a network that may lie at an offset, and the names that they have
+    in it.
+    """
+
+    inputs: Sequence[int]
+    outputs: Sequence[int]
+    names: Collection[Var]
+
+    @classmethod
+    def of(
+        cls,
+        mod: tvm.IRModule,
+        network: Function,
+        bindings: Sequence[VarBinding],
+        fixed: frozenset[str],
+    ) -> _Shifted:
+        """An input that is returned stays: whoever reads the output may not take an offset."""
+        results = _results(network.body.body, bindings)
+        roots: dict[Var, Var] = {param: param for param in network.params}
+        unsuited: set[Var] = set()
+        for binding in bindings:
+            value = binding.value
+            if op_name(value) == ALLOCATE:
+                roots[binding.var] = binding.var
+            elif isinstance(value, Var) or op_name(value) == RESHAPE:
+                source = value if isinstance(value, Var) else value.args[0]
+                if source in roots:
+                    roots[binding.var] = roots[source]
+            elif isinstance(value, relax.Tuple) and binding.var.same_as(network.body.body):
+                continue
+            elif not _suits(mod, _callee(binding), fixed):
+                unsuited |= {roots[name] for name in variables(value) if name in roots}
+        given = {*network.params}
+        of_results = [roots.get(result) for result in results]
+        unsuited |= {root for root in of_results if root in given}
+        wanted = (given | {*of_results}) - unsuited
+        return cls(
+            [at for at, param in enumerate(network.params) if param in wanted],
+            [at for at, root in enumerate(of_results) if root is not None and root in wanted],
+            [name for name, root in roots.items() if root in wanted],
+        )
+
+
+def _results(result: relax.Expr, bindings: Sequence[VarBinding]) -> list[relax.Expr]:
+    """The tensors of a flat result."""
+    last = next((binding.value for binding in bindings if binding.var.same_as(result)), result)
+    expr = last if isinstance(last, relax.Tuple) else result
+    return list(expr.fields) if isinstance(expr, relax.Tuple) else [expr]
 
 
 @dataclass(frozen=True)
@@ -206,21 +294,29 @@ def _viewed(reshape: VarBinding) -> VarBinding:
 _Rewritten = tuple[GlobalVar, tirx.PrimFunc, tuple[Workspace, ...]]
 
 
-def _functions(
+def _movable(
     mod: tvm.IRModule,
     bindings: Mapping[GlobalVar, Sequence[VarBinding]],
-    owners: Mapping[GlobalVar, Mapping[Var, Var]],
+    moving: Mapping[GlobalVar, Collection[Var]],
     fixed: frozenset[str],
-) -> dict[str, _Rewritten]:
-    """The functions that are called with memory of an arena, rewritten, by name."""
+) -> dict[str, set[int]]:
+    """The functions that are called with ``moving`` tensors, and their parameters that get these.
+
+    These lie in an arena, or at an offset in the caller's memory.
+    """
     movable: dict[str, set[int]] = {}
     for network, calls in bindings.items():
         for binding in calls:
             name = _callee(binding)
             if _suits(mod, name, fixed):
                 args = binding.value.args
-                at_call = {at for at, arg in enumerate(args) if arg in owners[network]}
+                at_call = {at for at, arg in enumerate(args) if arg in moving[network]}
                 movable.setdefault(name, set()).update(at_call)
+    return movable
+
+
+def _functions(mod: tvm.IRModule, movable: Mapping[str, Collection[int]]) -> dict[str, _Rewritten]:
+    """The functions whose parameters are ``movable``, rewritten, by name."""
     rewritten = {
         name: with_memory_params(mod[name], sorted(params)) for name, params in movable.items()
     }

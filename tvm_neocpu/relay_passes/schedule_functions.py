@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
 import tvm
 from tvm import tirx
+from tvm.s_tir import SBlockRealize
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.relay_passes.plan_memory import arguments_at_offsets
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
+from tvm_neocpu.topi.tir.memory_params import takes_memory_params, with_memory_params
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,8 @@ class ScheduleFunctions:
     """Schedule each PrimFunc by its template or by the general rule.
 
     A function that cannot be scheduled (an opaque body) stays as TVM wrote it, a fused group as
-    :class:`FuseBlocks` left it. ``before`` keeps what it schedules for the next module.
+    :class:`FuseBlocks` left it. ``before`` keeps what it schedules for the next module. ``ready``
+    is told of each function at once, as ``PlanMemory(at_offset)`` is expected to rewrite it.
 
     Needs: groups are fused; the schedule of a template covers its epilogue.
     Leaves: PrimFuncs ready for code generation; Relax functions as they were.
@@ -28,11 +33,30 @@ class ScheduleFunctions:
     name: ClassVar[str] = "schedule-functions"
     cpu: Cpu
     before: ScheduledBefore | None = None
+    ready: Callable[[tirx.PrimFunc], None] | None = None
+    at_offset: Collection[str] = ()
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         schedule = schedule_function if self.before is None else self.before.schedule
+        placed = {} if self.ready is None else arguments_at_offsets(mod, self.at_offset)
         scheduled = mod.clone()
-        for name, func in mod.functions_items():
-            if isinstance(func, tirx.PrimFunc) and layers_of(func) is None:
-                scheduled.update_func(name, schedule(func, self.cpu))
+        functions = [
+            (name, func) for name, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)
+        ]
+        for name, func in sorted(functions, key=lambda item: -_stages(item[1])):
+            if layers_of(func) is None:
+                func = schedule(func, self.cpu)
+                scheduled.update_func(name, func)
+            if self.ready is not None:
+                self.ready(_with_memory(func, placed.get(str(name.name_hint), ())))
         return scheduled
+
+
+def _stages(func: tirx.PrimFunc) -> int:
+    """How many results a function keeps on its way. Those of many take a compiler longest."""
+    body = func.body
+    return len(body.block.alloc_buffers) if isinstance(body, SBlockRealize) else 0
+
+
+def _with_memory(func: tirx.PrimFunc, placed: Collection[int]) -> tirx.PrimFunc:
+    return with_memory_params(func, placed)[0] if takes_memory_params(func) else func

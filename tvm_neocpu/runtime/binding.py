@@ -54,7 +54,7 @@ class IOBinding:
 
         ``out`` is an array of NumPy, or of torch and others over CPU memory. The network computes
         into it if it is contiguous, aligned to 64 bytes, apart from all inputs and other outputs,
-        and if the network has no open batch and returns no input, weight or part of a tensor. Else
+        and if the network does not return an input, a weight or part of a tensor there. Else
         each run copies; ``copy=False`` refuses it instead (ShapeError, here or at the run).
 
         Raises ShapeError where ``out`` has another shape or type, or cannot be written.

@@ -91,7 +91,7 @@ class Feed:
             return self._own(function.entry.function, taken, flat(result), {})
         entry, into = function.entry, function.into
         places = [
-            direct[number].tensor if number in direct else _new(entry.outputs[number])
+            direct[number].tensor if number in direct else _new(function.outputs[number])
             for number in entry.written
         ]
         result = self._timed(shapes, lambda: into(*tensors, *places))

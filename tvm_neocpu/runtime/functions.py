@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
 from tvm_neocpu.runtime.machine import Machine
-from tvm_neocpu.runtime.module_info import Entry
+from tvm_neocpu.runtime.module_info import Entry, TensorInfo
 
 # A shape for each input; ``None`` for one that was never set.
 Shapes = tuple[tuple[int, ...] | None, ...]
@@ -97,13 +97,14 @@ class Library:
 class Function:
     """A function of the library: its machine, its description, and itself.
 
-    ``into`` takes tensors for the outputs ``entry.written`` behind the inputs; ``None`` where the
-    library has no such function.
+    ``outputs`` are those for the shapes that it was found by. ``into`` takes tensors for the
+    outputs ``entry.written`` behind the inputs; ``None`` where the library has no such function.
     """
 
     machine: Machine
     entry: Entry
     run: Callable[..., Any]
+    outputs: Sequence[TensorInfo]
     into: Callable[..., Any] | None = None
 
 
@@ -127,7 +128,8 @@ class Functions:
             if entry.into:
                 into = _bound(machine[entry.into], self._library.weights_of(module, entry.into))
             run = _bound(machine[entry.function], weights)
-            self._found[shapes] = Function(machine, entry, run, into)
+            outputs = entry.outputs_of(entry.completed(shapes))
+            self._found[shapes] = Function(machine, entry, run, outputs, into)
         return self._found[shapes]
 
     def _machine(self, module: tvm_ffi.Module) -> Machine:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tvm_neocpu.core.errors import ModuleFileError
@@ -70,6 +70,14 @@ class Entry:
             if given is None
             else (*given,)
             for own, given in zip(self.inputs, shapes, strict=True)
+        )
+
+    def outputs_of(self, shapes: Sequence[Sequence[int]]) -> tuple[TensorInfo, ...]:
+        """The outputs for inputs of these shapes, all extents known."""
+        (batch,) = _batches(self._known(shapes)) or {OPEN}
+        return tuple(
+            replace(own, shape=tuple(batch if dim == OPEN else dim for dim in own.shape))
+            for own in self.outputs
         )
 
     def _known(

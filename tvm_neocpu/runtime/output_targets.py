@@ -83,7 +83,7 @@ def written_directly(
             found[number] = target
             taken.append(target.extent)
         elif target.direct:
-            name = function.entry.outputs[number].name
+            name = function.outputs[number].name
             raise ShapeError(f"output {name!r} cannot be written without a copy: {reason}")
     return found
 
@@ -100,13 +100,11 @@ def _obstacle(
     """Why the function cannot write the target itself; ``None`` if it can."""
     entry = function.entry
     if number not in entry.written:
-        return (
-            "the network does not compute it into memory of its own (any batch, a view, a weight)"
-        )
+        return "the network does not compute it into memory of its own (a view, an input, a weight)"
     if target.tensor is None:
         return "its array is not contiguous or not aligned"
-    if target.array.shape != entry.outputs[number].shape:
-        shape = entry.outputs[number].shape_text
+    if target.array.shape != function.outputs[number].shape:
+        shape = function.outputs[number].shape_text
         return f"it is {shape}, and {list(target.array.shape)} is bound to it"
     start, end = target.extent
     if any(low < end and start < high for low, high in taken):

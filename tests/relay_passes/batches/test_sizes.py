@@ -26,6 +26,10 @@ def test_a_network_of_large_weights_has_code_for_every_batch() -> None:
     assert worthwhile_sizes(one=40e-3, largest=200e-3, max_batch=8) == (1, 2, 3, 4, 5, 6, 7, 8)
 
 
+def test_two_images_may_gain_what_many_lose_to_the_caches() -> None:
+    assert worthwhile_sizes(one=3.63e-3, largest=29.1e-3, max_batch=8, two=7.06e-3) == (1, 2)
+
+
 @pytest.mark.parametrize("once", [0.0, 1e-4, 3e-4, 1e-3])
 def test_no_batch_takes_longer_than_the_tolerance(once: float) -> None:
     each = 5e-3

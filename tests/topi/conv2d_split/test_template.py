@@ -26,49 +26,66 @@ from tvm_neocpu.topi.schedule_function import schedule_function
 
 CONV = ConvWorkload(1, 32, 4, 6, 16, (1, 1), types=U8S8)
 CONFIG = SplitConfig(ic_bn=16, oc_bn=16, reg_n=2, reg_m=2)
+# Its last tile overhangs the output, and its zero point is not 0.
+WINDOW = ConvWorkload(
+    1, 32, 5, 6, 16, (3, 2), (2, 1), (1, 0, 1, 1), types=U8S8, pad_value=7, dilation=(1, 2)
+)
+OF_WINDOWS = SplitConfig(ic_bn=16, oc_bn=16, reg_n=4, unroll_ker=False)
+BOTH = pytest.mark.parametrize(("conv", "config"), [(CONV, CONFIG), (WINDOW, OF_WINDOWS)])
 ZEN_3 = Cpu("znver3", AVX2, cores=2, dots=dots_of(frozenset({"sse2", "avx2"})))
 HAS_AVX2 = HOST.cpu.isa in (AVX2, AVX512)
 
 
-def sums(data: Array, weight: Array, conv: ConvWorkload = CONV) -> Array:
+def sums(data: Array, weight: Array, conv: ConvWorkload, config: SplitConfig) -> Array:
     """What the template makes of them on this machine, by vpmaddubsw."""
-    inputs = [stored(data, Layout(CONFIG.ic_bn)), pack_weight(weight, conv, CONFIG)]
+    inputs = [stored(data, Layout(config.ic_bn)), pack_weight(weight, conv, config)]
     tensors = [te.placeholder(a.shape, str(a.dtype), f"p{at}") for at, a in enumerate(inputs)]
-    out = compute(*tensors, conv, CONFIG)
+    out = compute(*tensors, conv, config)
     func = schedule_function(te.create_prim_func([*tensors, out]), ZEN_3)
     return run(func, inputs, tuple(map(int, out.shape)), "int32")
 
 
-def expected(data: Array, weight: Array, conv: ConvWorkload = CONV) -> Array:
+def expected(data: Array, weight: Array, conv: ConvWorkload) -> Array:
     return stored(convolved(conv, data, weight), Layout(CONFIG.oc_bn))
 
 
 @pytest.mark.skipif(not HAS_AVX2, reason="this CPU has no AVX2")
-@pytest.mark.parametrize("byte", [0, 127, 128, 129, 254, 255])
+@BOTH
+@pytest.mark.parametrize("byte", [0, 64, 65, 127, 128, 129, 254, 255])
 @pytest.mark.parametrize("weight", [-128, -127, 127])
-def test_extremes_do_not_saturate(byte: int, weight: int) -> None:
-    """Data of one value, and weights as large as there are: 32 * 255 * 127."""
-    data = np.full(CONV.in_shape, byte, "uint8")
-    weights = np.full(CONV.weight_shape, weight, "int8")
-    assert sums(data, weights).flat[0] == 32 * byte * weight
-    np.testing.assert_array_equal(sums(data, weights), expected(data, weights))
+def test_extremes_do_not_saturate(
+    conv: ConvWorkload, config: SplitConfig, byte: int, weight: int
+) -> None:
+    """Data of one value, and weights as large as there are: 32 * 255 * 127 for each tap."""
+    data = np.full(conv.in_shape, byte, "uint8")
+    weights = np.full(conv.weight_shape, weight, "int8")
+    np.testing.assert_array_equal(sums(data, weights, conv, config), expected(data, weights, conv))
 
 
 @pytest.mark.skipif(not HAS_AVX2, reason="this CPU has no AVX2")
+@BOTH
 @settings(max_examples=20)
 @given(
-    st.integers(0, 31), st.integers(0, 23), st.integers(0, 255), st.integers(0, 255), st.integers()
+    channel=st.integers(0, 31),
+    pixel=st.integers(0, 23),
+    values=st.tuples(*[st.integers(0, 255)] * 4),
+    seed=st.integers(0, 2**32),
 )
-def test_one_large_pair_is_not_lost(
-    channel: int, pixel: int, first: int, second: int, seed: int
+def test_one_large_sum_is_not_lost(
+    conv: ConvWorkload,
+    config: SplitConfig,
+    channel: int,
+    pixel: int,
+    values: tuple[int, ...],
+    seed: int,
 ) -> None:
-    """Its high part is multiplied for its tile and its block of channels, wherever it is."""
-    data = np.zeros(CONV.in_shape, "uint8")
-    data[0, channel].reshape(-1)[pixel] = first
-    data[0, channel ^ 8].reshape(-1)[pixel] = second
-    rng = np.random.default_rng(abs(seed))
-    weights = rng.choice([-128, 127, -127, 1], CONV.weight_shape).astype("int8")
-    np.testing.assert_array_equal(sums(data, weights), expected(data, weights))
+    """Its tile and its block of channels are multiplied as it asks for, wherever it is."""
+    data = np.zeros(conv.in_shape, "uint8")
+    for value, apart in zip(values, (0, 8, 4, 12), strict=True):
+        data[0, channel ^ apart].reshape(-1)[pixel] = value
+    rng = np.random.default_rng(seed)
+    weights = rng.choice([-128, 127, -127, 1], conv.weight_shape).astype("int8")
+    np.testing.assert_array_equal(sums(data, weights, conv, config), expected(data, weights, conv))
 
 
 def test_channels_of_two_half_blocks_are_neighbours() -> None:

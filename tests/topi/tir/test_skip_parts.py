@@ -17,12 +17,16 @@ CONV = ConvWorkload(1, 32, 4, 6, 16, (1, 1), types=U8S8)
 ZEN_3 = Cpu("znver3", AVX2, cores=2, dots=dots_of(frozenset({"sse2", "avx2"})))
 
 
-def test_the_second_part_is_multiplied_only_if_it_is_not_zero() -> None:
-    """acc += low; if any_high[ico, tile]: acc += high. No pixel of the tile is in the test."""
+def test_the_parts_are_multiplied_as_their_level_asks() -> None:
+    """Level 0: two words at once; else one by one, and above 1 the high parts. No pixel is asked
+    for."""
     text = str(kernel(CONV, SplitConfig(ic_bn=16, oc_bn=16, reg_n=2, reg_m=2), ZEN_3))
-    low, high = (at.start() for at in re.finditer("vpmaddubsw", text))
-    (test,) = re.findall(r"if (.*conv2d_any_high\[.*\].*):", text[low:high])
-    assert "ico" in test and "i2_1" not in test and "i3_1" not in test
+    lines = [line for line in text.splitlines() if "vpmaddubsw" in line]
+    words = [re.findall(r"vpmaddubsw_uint8_(\d)x256", line) for line in lines]
+    assert words == [["1", "1"], ["1", "1"], ["2"]]
+    tests = [at.group(1) for at in re.finditer(r"if (.*conv2d_worst\[.*\].*):", text)]
+    assert len(tests) == 2
+    assert all("ico" in test and "i2_1" not in test and "i3_1" not in test for test in tests)
     assert SKIP_KEY not in text
 
 

@@ -9,7 +9,8 @@ from typing import Any
 import tvm
 from tvm import tirx
 
-from tvm_neocpu.codegen.network import compile_network
+from tvm_neocpu.codegen.kernel_cache import KernelCache
+from tvm_neocpu.codegen.kernel_store import store_for
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile.watch_calls import Call, watch_calls
@@ -98,7 +99,7 @@ class Profile:
 def profile_network(
     network: Network, peak_of: Callable[[Types, int], float], bandwidth: float, runs: int
 ) -> Profile:
-    """Build as `relay.build` would, and time ``runs`` runs.
+    """Build as `relay.build` would, of the kernels that the cache has, and time ``runs`` runs.
 
     ``peak_of`` measures the GFLOP/s of multiply-adds of some types, with integer weights of so many
     bits; ``bandwidth`` is in GB/s.
@@ -107,7 +108,8 @@ def profile_network(
     cpu = folded.cpu
     lowered = folded.lower(choose_plan(folded.graph, cpu, current_history(cpu)))
     inputs = [tvm.runtime.tensor(array) for array in folded.inputs]
-    code = compile_network(lowered.module, folded.target).jit()
+    kernels = KernelCache(folded.target, store_for(folded.target))
+    code = kernels.load(lowered.module).mod
     found = watch_calls(code, inputs, runs)
     groups = _groups_of(lowered.module)
     schemes = [lowered.schemes.get(call.name) for call in found.calls]

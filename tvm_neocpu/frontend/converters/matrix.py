@@ -1,4 +1,4 @@
-"""Det, Einsum, and the grids that GridSample reads."""
+"""Det, and the grids that GridSample reads."""
 
 from __future__ import annotations
 
@@ -65,16 +65,6 @@ def _swap(work: T.Buffer, one: tirx.Expr, other: tirx.Expr, spare: int) -> None:
     work[spare] = work[one]
     work[one] = work[other]
     work[other] = work[spare]
-
-
-def einsum(node: Node) -> relax.Expr:
-    """TVM's own, which has no equation without letters."""
-    if not any(letter.isalpha() or letter == "." for letter in node.attributes["equation"]):
-        product = node.data
-        for place in range(1, len(node.inputs)):
-            product = node.emit(relax.op.multiply(product, node.required(place)))
-        return product
-    return node.by_tvm()
 
 
 def affine_grid(node: Node) -> relax.Expr:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.open.known import Extents
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 Array = npt.NDArray[Any]
@@ -38,6 +39,8 @@ class Node:
     weights: Mapping[str, tuple[relax.Var, tvm.runtime.Tensor]]
     # TVM's own conversion of the node, for a converter that takes some cases only.
     by_tvm: Callable[[], relax.Expr] = lambda: _no_conversion()
+    # What is known of the extents that only a run knows.
+    extents: Extents = field(default_factory=Extents)
 
     @property
     def data(self) -> relax.Expr:

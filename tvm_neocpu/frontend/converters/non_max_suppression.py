@@ -31,8 +31,9 @@ def non_max_suppression(node: Node) -> relax.Expr:
         _limit(node, 4, -np.inf, "float32"),
     )
     centered = bool(node.attributes["center_point_box"])
-    selected, total = suppress_boxes(node, boxes, scores, limits, _extents(node, scores), centered)
-    (count,) = extents_from(node, total, ["boxes_selected"])
+    extents = _extents(node, scores)
+    selected, total = suppress_boxes(node, boxes, scores, limits, extents, centered)
+    (count,) = extents_from(node, total, ["boxes_selected"], extents.selected)
     return head(node, selected, 0, count)
 
 

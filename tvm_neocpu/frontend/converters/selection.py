@@ -33,7 +33,7 @@ def non_zero(node: Node) -> relax.Expr:
 
     outputs = [((rank, size), "int64"), ((1,), "int64")]
     places, count = emit_loops(node, "non_zero", [node.data], outputs, body)
-    (extent,) = extents_from(node, count, ["not_zero"])
+    (extent,) = extents_from(node, count, ["not_zero"], math.prod(shape))
     return head(node, places, 1, extent)
 
 
@@ -55,7 +55,7 @@ def compress(node: Node) -> relax.Expr:
     # The loop reads of the data only the extent, which a run alone may know.
     outputs = [((tirx.max(length, T.int64(1)),), "int64"), ((1,), "int64")]
     places, count = emit_loops(node, "compress", [condition, data], outputs, body)
-    (extent,) = extents_from(node, count, ["kept"])
+    (extent,) = extents_from(node, count, ["kept"], length)
     return relax.op.take(data, head(node, places, 0, extent), axis=axis, mode="fast")
 
 

@@ -11,6 +11,7 @@ from tvm_neocpu.frontend.converters.clip import clip
 from tvm_neocpu.frontend.converters.conv import conv
 from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
 from tvm_neocpu.frontend.converters.deform_conv import deform_conv
+from tvm_neocpu.frontend.converters.einsum import einsum
 from tvm_neocpu.frontend.converters.elementwise import (
     bit_cast,
     bit_shift,
@@ -20,6 +21,7 @@ from tvm_neocpu.frontend.converters.elementwise import (
     power,
     sign,
 )
+from tvm_neocpu.frontend.converters.fourier import dft, stft
 from tvm_neocpu.frontend.converters.gather import gather, gather_elements, gather_nd
 from tvm_neocpu.frontend.converters.hyperbolic import hyperbolic, in_float32
 from tvm_neocpu.frontend.converters.instance_norm import instance_normalization
@@ -28,7 +30,7 @@ from tvm_neocpu.frontend.converters.integer_arithmetic import (
     matmul_integer,
 )
 from tvm_neocpu.frontend.converters.lp_normalization import lp_normalization
-from tvm_neocpu.frontend.converters.matrix import affine_grid, det, einsum, grid_sample
+from tvm_neocpu.frontend.converters.matrix import affine_grid, det, grid_sample
 from tvm_neocpu.frontend.converters.max_unpool import max_unpool
 from tvm_neocpu.frontend.converters.node import Converter
 from tvm_neocpu.frontend.converters.non_max_suppression import non_max_suppression
@@ -105,6 +107,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Cosh": hyperbolic,
         "CumProd": cumulative,
         "CumSum": cumulative,
+        "DFT": dft,
         "DeformConv": deform_conv,
         "DequantizeLinear": dequantize_linear,
         "Det": det,
@@ -173,6 +176,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "ScatterND": scatter_nd,
         "Selu": selu,
         "Shape": shape,
+        "STFT": stft,
         "Sign": sign,
         "Sinh": hyperbolic,
         "Size": size,

@@ -1,9 +1,12 @@
-"""The function that runs any batch as a sum of specialised ones, in the compiled code itself.
+"""The functions that run any batch as a sum of specialised ones, in the compiled code itself.
 
     main(x: (n, ..)):                        with the sizes 1, 2, 4
-        if n == 4: return main_batch4(x)     an input of a size runs as it is
-        if n == 2: ..
         y = allocate (n, ..)
+        return main_into(x, y)
+
+    main_into(x, y):                         y may be the caller's
+        if n == 4: return main_batch4_into(x, y)
+        if n == 2: ..                        an input of a size runs as it is
         return main_from4(x, y, 0)
 
     main_from4(x, y, i):                     rows i.. of y are not computed yet
@@ -11,27 +14,38 @@
         return main_from2(x, y, n - (n - i) % 4)
 
     main_runs4(x, y, i, c):                  c runs, the first from row i on
-        if c == 1: copy x[i : i + 4]; main_batch4; copy to y[i : i + 4]
+        if c == 1: main_batch4_into(x[i : i + 4], y[i : i + 4])
         else: main_runs4(x, y, i, c // 2); main_runs4(x, y, i + 4 * (c // 2), c - c // 2)
 
-Relax has no loops. A function that calls itself for each half is only log2(c) calls deep. The
-functions are TVMScript text: it reads as the sketch above does.
+Relax has no loops. A function that calls itself for each half is only log2(c) calls deep. Rows are
+views where every row begins at a multiple of ALIGNMENT and the specialisation takes tensors at an
+offset; else they are copied. The functions are TVMScript text: it reads as the sketch
+above does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from math import prod
 from textwrap import indent
 from typing import Any
 
+import numpy as np
 import tvm
 import tvm_ffi
 from tvm import relax
 from tvm.ir import GlobalVar
 from tvm.script import from_source
 
+from tvm_neocpu.core.arena import ALIGNMENT
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of
+from tvm_neocpu.relay_passes.ir.written_outputs import (
+    WRITTEN,
+    into_name,
+    offsets_of,
+    written_outputs,
+)
 
 
 def batch_name(network: str, size: int) -> str:
@@ -40,89 +54,148 @@ def batch_name(network: str, size: int) -> str:
 
 
 def add_dispatch(
-    mod: tvm.IRModule, network: str, symbolic: relax.Function, sizes: Sequence[int]
+    mod: tvm.IRModule,
+    network: str,
+    symbolic: relax.Function,
+    sizes: Sequence[int],
+    prepare: Callable[[tvm.IRModule], tvm.IRModule] = lambda made: made,
 ) -> tvm.IRModule:
     """The module with a public function ``network`` that runs any batch.
 
-    ``mod`` has a function :func:`batch_name` for each of ``sizes``, 1 among them. ``symbolic`` is
-    the network for any batch; the new function takes and gives what it does. Each tensor has the
-    batch as its first extent; the result is one tensor or a flat tuple of tensors.
+    ``mod`` has a function :func:`batch_name` for each of ``sizes``, 1 among them, and may have
+    those that write their outputs into tensors of the caller: they are called in their place.
+    Where these write an output at every size, there is such a function for any batch too.
+
+    ``symbolic`` is the network for any batch; the new function takes and gives what it does. Each
+    tensor has the batch as its first extent; the result is one tensor or a flat tuple of tensors.
+    ``prepare`` is what ``mod`` went through; the new functions go through it by themselves.
     """
-    text = _Text(network, symbolic, tuple(sorted(sizes))).module()
+    names = {size: batch_name(network, size) for size in sorted(sizes)}
+    written = {size: written_outputs(mod, name) for size, name in names.items()}
+    shifted = {size: offsets_of(mod, name) for size, name in names.items()}
+    text = _Text(network, symbolic, written, shifted)
     known = {str(var.name_hint): var for var in mod.get_global_vars()}
-    made = from_source(text)
     functions = dict(mod.functions)
-    for var, func in made.functions.items():
+    for var, func in prepare(from_source(text.module())).functions.items():
         if var.name_hint not in known:
+            if var.name_hint == into_name(network):
+                func = func.with_attr(WRITTEN, text.written_always)
             here = [(GlobalVar, lambda each: known.get(str(each.name_hint), each))]
             functions[var] = tvm_ffi.structural_map(func, here)
     return tvm.IRModule(functions, attrs=mod.attrs)
 
 
 class _Text:
-    """TVMScript of the functions, over flat rows: (n, C, H, W) is seen as (n, C * H * W)."""
+    """TVMScript of the functions, over flat rows: (n, C, H, W) is seen as (n, C * H * W).
 
-    def __init__(self, network: str, symbolic: relax.Function, sizes: tuple[int, ...]) -> None:
+    ``written`` are the outputs that the specialisation for a batch takes, by batch, ascending;
+    ``shifted`` the inputs and outputs that it takes at an offset.
+    """
+
+    def __init__(
+        self,
+        network: str,
+        symbolic: relax.Function,
+        written: Mapping[int, Sequence[int]],
+        shifted: Mapping[int, tuple[Collection[int], Collection[int]]],
+    ) -> None:
         self.network = network
-        self.sizes = sizes
+        self.written = written
+        self.shifted = shifted
+        self.sizes = tuple(written)
         self.inputs = [_Rows(f"x{at}", var.ty) for at, var in enumerate(symbolic.params)]
         outputs = tensors_of(symbolic.ret_ty)
         self.outputs = [_Rows(f"y{at}", ty) for at, ty in enumerate(outputs)]
         self.gives_tuple = isinstance(symbolic.ret_ty, relax.TupleType)
 
+    @cached_property
+    def written_always(self) -> list[int]:
+        """The outputs that are written into tensors of the caller at every size."""
+        numbers = range(len(self.outputs))
+        return [at for at in numbers if all(at in taken for taken in self.written.values())]
+
     def module(self) -> str:
-        parts = [*self.copies(), self.entry()]
+        parts = self.entries()
         for size, smaller in zip(self.sizes, (0, *self.sizes[:-1]), strict=True):
             parts += [self.declaration(size), self.runs(size), self.rest(size, smaller)]
+        text = "\n".join(parts)
+        parts = [copy for name, copy in self.copies().items() if f"cls.{name}," in text] + parts
         return "@I.ir_module\nclass M:\n" + "\n".join(indent(part, "    ") for part in parts)
 
     def declaration(self, size: int) -> str:
         """A specialisation as far as the parser needs it; the module has the real one."""
-        made = [
-            f"{each.name} = R.builtin.alloc_tensor(R.shape({each.extents(size)}), "
-            f'R.dtype("{each.dtype}"), R.prim_value(0))'
-            for each in self.outputs
+        made = [each.allocated(each.name, size) for each in self.outputs]
+        taken = [f"{self.outputs[at].name}_" for at in self.written[size]]
+        params = [f"{each.name}: {each.type(size)}" for each in self.inputs]
+        params += [
+            f"{name}: {self.outputs[at].type(size)}"
+            for name, at in zip(taken, self.written[size], strict=True)
         ]
-        params = ", ".join(f"{each.name}: {each.type(size)}" for each in self.inputs)
         return _function(
-            f"{batch_name(self.network, size)}({params})",
+            f"{self.callee(size)}({', '.join(params)})",
             self.results([each.type(size) for each in self.outputs]),
             [*made, f"return {self.pack([each.name for each in self.outputs])}"],
         )
 
-    def entry(self) -> str:
-        """Batches of a size at once, any other from the largest size on."""
+    def entries(self) -> list[str]:
+        """The function for any batch, and the one that it calls with memory for its outputs."""
+        if not self.written_always:
+            return [self.entry(self.network, [])]
+        taken = [self.outputs[at] for at in self.written_always]
+        made = [each.allocated(each.name, "n") for each in taken]
+        passed = ", ".join(each.name for each in [*self.inputs, *taken])
+        name = into_name(self.network)
+        lines = ["cls = M", "n = T.int64()", *made, f"r = cls.{name}({passed})", "return r"]
         params = ", ".join(f"{each.name}: {each.type('n', quoted=True)}" for each in self.inputs)
+        quoted = self.results([each.type("n", quoted=True) for each in self.outputs])
+        whole = _function(f"{self.network}({params})", quoted, lines, private=False)
+        return [self.entry(name, taken), whole]
+
+    def entry(self, name: str, taken: Sequence[_Rows]) -> str:
+        """Batches of a size at once, any other from the largest size on; ``taken`` are the outputs
+        that it has as parameters.
+        """
+        params = ", ".join(
+            f"{each.name}: {each.type('n', quoted=True)}" for each in [*self.inputs, *taken]
+        )
         lines = ["cls = M", "n = T.int64()"]
         results = self.results([each.type("n") for each in self.outputs])
         depth = 0
         for size in reversed(self.sizes):
             branch = [f"if R.prim_value(n == {size}):"]
-            exact = [f"a{each.name}" for each in self.inputs]
             branch += [
                 f"    a{each.name} = R.match_cast({each.name}, {each.type(size)})"
-                for each in self.inputs
+                for each in [*self.inputs, *taken]
             ]
-            branch.append(f"    d = cls.{batch_name(self.network, size)}({', '.join(exact)})")
+            places = [self.outputs[at] for at in self.written[size]]
+            branch += [
+                f"    {each.allocated(f'a{each.name}', size)}"
+                for each in places
+                if each not in taken
+            ]
+            exact = ", ".join(f"a{each.name}" for each in [*self.inputs, *places])
+            branch.append(f"    d = cls.{self.callee(size)}({exact})")
             branch.append(f"    r = R.match_cast(d, {results})")
             branch.append("else:")
             lines += [" " * 4 * depth + line for line in branch]
             depth += 1
-        rest = [f"w{each.name} = {each.flat(each.name, 'n')}" for each in self.inputs]
+        whole = [*self.inputs, *taken]
+        rest = [f"w{each.name} = {each.flat(each.name, 'n')}" for each in whole]
         rest += [
-            f"z{each.name} = R.builtin.alloc_tensor(R.shape([n, {each.row}]), "
+            f"w{each.name} = R.builtin.alloc_tensor(R.shape([n, {each.row}]), "
             f'R.dtype("{each.dtype}"), R.prim_value(0))'
             for each in self.outputs
+            if each not in taken
         ]
-        passed = [f"w{each.name}" for each in self.inputs] + [f"z{e.name}" for e in self.outputs]
-        rest.append(f"f = cls.{self.rest_name(self.sizes[-1])}({', '.join(passed)}, R.shape([0]))")
+        passed = ", ".join(f"w{each.name}" for each in [*self.inputs, *self.outputs])
+        rest.append(f"f = cls.{self.rest_name(self.sizes[-1])}({passed}, R.shape([0]))")
         rest += [
             f"o{each.name} = {each.shaped(f'f[{at}]', 'n')}" for at, each in enumerate(self.outputs)
         ]
         rest.append(f"r = {self.pack([f'o{each.name}' for each in self.outputs])}")
         lines += [" " * 4 * depth + line for line in rest]
         quoted = self.results([each.type("n", quoted=True) for each in self.outputs])
-        return _function(f"{self.network}({params})", quoted, [*lines, "return r"], private=False)
+        return _function(f"{name}({params})", quoted, [*lines, "return r"], private=False)
 
     def rest(self, size: int, smaller: int) -> str:
         """The rows that are left: as many runs of ``size`` as they give, then smaller ones."""
@@ -148,22 +221,7 @@ class _Text:
         names, same = [each.name for each in self.inputs], [each.name for each in self.outputs]
         lines = ["cls = M", "n = T.int64()", "i = T.int64()", "c = T.int64()"]
         lines.append("if R.prim_value(c == 1):")
-        for each in self.inputs:
-            lines.append(
-                f"    p{each.name} = R.call_tir(cls.{each.copy('load', size)}, ({each.name}, i), "
-                f"out_ty={each.flat_type(size)})"
-            )
-            lines.append(f"    q{each.name} = {each.shaped(f'p{each.name}', size)}")
-        parts = ", ".join(f"q{each.name}" for each in self.inputs)
-        lines.append(f"    d = cls.{batch_name(self.network, size)}({parts})")
-        for at, each in enumerate(self.outputs):
-            done = f"d[{at}]" if self.gives_tuple else "d"
-            lines.append(f"    e{each.name} = {each.flat(done, size)}")
-            lines.append(
-                f"    s{each.name} = R.call_tir_inplace(cls.{each.copy('store', size)}, "
-                f"(e{each.name}, {each.name}, i), inplace_indices=[1], "
-                f"out_ty={each.flat_type('n')})"
-            )
+        lines += [f"    {line}" for line in self.one_run(size)]
         lines.append(f"    f = ({', '.join(f's{name}' for name in same)},)")
         lines.append("else:")
         call = f"cls.{self.runs_name(size)}"
@@ -171,6 +229,44 @@ class _Text:
         half = ", ".join([*names, *(f"h[{at}]" for at in range(len(same)))])
         lines.append(f"    f = {call}({half}, R.shape([i + {size} * (c // 2), c - c // 2]))")
         return self.over_rows(self.runs_name(size), "i, c", [*lines, "return f"])
+
+    def one_run(self, size: int) -> list[str]:
+        """``size`` rows from row ``i`` on; ``sy`` are the outputs after it."""
+        shifted_inputs, shifted_outputs = self.shifted[size]
+        lines = []
+        for at, each in enumerate(self.inputs):
+            if at in shifted_inputs and each.rows_are_aligned:
+                lines.append(f"q{each.name} = {each.rows(each.name, size, 'i')}")
+                continue
+            lines.append(
+                f"p{each.name} = R.call_tir(cls.{each.copy('load', size)}, ({each.name}, i), "
+                f"out_ty={each.flat_type(size)})"
+            )
+            lines.append(f"q{each.name} = {each.shaped(f'p{each.name}', size)}")
+        taken = self.written[size]
+        in_place = {at for at in taken if at in shifted_outputs}
+        in_place = {at for at in in_place if self.outputs[at].rows_are_aligned}
+        for at in taken:
+            each = self.outputs[at]
+            if at in in_place:
+                lines.append(f"q{each.name} = {each.rows(each.name, size, 'i')}")
+            else:
+                lines.append(each.allocated(f"q{each.name}", size))
+        passed = [*self.inputs, *(self.outputs[at] for at in taken)]
+        names = ", ".join(f"q{each.name}" for each in passed)
+        lines.append(f"d = cls.{self.callee(size)}({names})")
+        for at, each in enumerate(self.outputs):
+            if at in in_place:
+                lines.append(f"s{each.name} = {each.name}")
+                continue
+            done = f"d[{at}]" if self.gives_tuple else "d"
+            lines.append(f"e{each.name} = {each.flat(done, size)}")
+            lines.append(
+                f"s{each.name} = R.call_tir_inplace(cls.{each.copy('store', size)}, "
+                f"(e{each.name}, {each.name}, i), inplace_indices=[1], "
+                f"out_ty={each.flat_type('n')})"
+            )
+        return lines
 
     def over_rows(self, name: str, extents: str, lines: Sequence[str]) -> str:
         """A function over all rows of the inputs and of the results so far."""
@@ -181,13 +277,18 @@ class _Text:
         signature = f"{name}({', '.join(params)}, at: R.Shape([{symbols}]))"
         return _function(signature, f"R.Tuple({results})", lines)
 
-    def copies(self) -> list[str]:
-        """The functions that copy rows, each once."""
+    def copies(self) -> dict[str, str]:
+        """The functions that copy rows, by name."""
         found = {}
         for size in self.sizes:
             found.update({each.copy("load", size): each.load(size) for each in self.inputs})
             found.update({each.copy("store", size): each.store(size) for each in self.outputs})
-        return list(found.values())
+        return found
+
+    def callee(self, size: int) -> str:
+        """The function for a batch."""
+        name = batch_name(self.network, size)
+        return into_name(name) if self.written[size] else name
 
     def rest_name(self, size: int) -> str:
         return f"{self.network}_from{size}"
@@ -225,6 +326,26 @@ class _Rows:
 
     def shaped(self, value: str, batch: int | str) -> str:
         return _view(value, self.extents(batch), self.type(batch))
+
+    @property
+    def rows_are_aligned(self) -> bool:
+        """Whether each row begins where generated code wants its tensors to begin."""
+        return self.row * np.dtype(self.dtype).itemsize % ALIGNMENT == 0
+
+    def rows(self, value: str, size: int, first: str) -> str:
+        """A view of rows of a flat tensor, in their own shape."""
+        offset = f"R.prim_value({first} * {self.row * np.dtype(self.dtype).itemsize})"
+        return (
+            f'R.call_packed("runtime.TVMTensorCreateView", {value}, R.shape({self.extents(size)}), '
+            f'R.dtype("{self.dtype}"), {offset}, ty_args=({self.type(size)},))'
+        )
+
+    def allocated(self, name: str, batch: int | str) -> str:
+        """The statement that makes a tensor."""
+        return (
+            f"{name} = R.builtin.alloc_tensor(R.shape({self.extents(batch)}), "
+            f'R.dtype("{self.dtype}"), R.prim_value(0))'
+        )
 
     def copy(self, kind: str, size: int) -> str:
         return f"{kind}_{size}_{self.row}_{self.dtype}"

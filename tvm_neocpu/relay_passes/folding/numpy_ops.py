@@ -87,6 +87,43 @@ def _full(attrs: Attrs, shape: tuple[int, ...], value: Array) -> Array:
     return np.broadcast_to(value.astype(str(attrs.dtype or value.dtype)), shape)
 
 
+def _batch_norm(
+    attrs: Attrs, x: Array, scale: Array, bias: Array, mean: Array, variance: Array
+) -> tuple[Array, ...] | None:
+    """Of a weight: weight standardisation is one, whose statistics are the weight's own."""
+    if x.dtype != np.float32 or attrs.training:
+        return None
+    shape = [1] * x.ndim
+    shape[int(attrs.axis)] = -1
+    deviation = np.sqrt(variance + np.float32(attrs.epsilon)).reshape(shape)
+    normal = (x - mean.reshape(shape)) / deviation
+    normal = normal * scale.reshape(shape) if attrs.scale else normal
+    return normal + bias.reshape(shape) if attrs.center else normal, mean, variance
+
+
+def _pad(attrs: Attrs, x: Array) -> Array | None:
+    widths = [int(width) for width in attrs.pad_width]
+    if str(attrs.pad_mode) != "constant" or min(widths, default=0) < 0:
+        return None
+    pairs = list(zip(widths[::2], widths[1::2], strict=True))
+    return np.pad(x, pairs, constant_values=x.dtype.type(attrs.pad_value))
+
+
+def _take(attrs: Attrs, x: Array, places: Array) -> Array | None:
+    """Decline a place outside, of which Relax has a choice of meanings."""
+    axis = None if attrs.axis is None else int(attrs.axis)
+    extent = x.size if axis is None else x.shape[axis]
+    if places.size and not 0 <= places.min() <= places.max() < extent:
+        return None
+    return np.take(x, places, axis)
+
+
+def _softmax(attrs: Attrs, x: Array) -> Array:
+    axis = int(attrs.axis)
+    exponentials = np.exp(x - x.max(axis, keepdims=True))
+    return exponentials / exponentials.sum(axis, keepdims=True)
+
+
 def _filled_with(value: int) -> Evaluate:
     return lambda attrs, shape: _full(attrs, shape, np.asarray(value))
 
@@ -103,6 +140,7 @@ NUMPY_OPS: dict[str, Evaluate] = {
     "relax.full": _full,
     "relax.isnan": _elementwise(np.isnan),
     "relax.log": _of_floats(np.log),
+    "relax.matmul": _of_floats(np.matmul),
     "relax.max": _reduction(np.max),
     "relax.maximum": _elementwise(np.maximum),
     "relax.mean": _reduction(np.mean),
@@ -110,11 +148,16 @@ NUMPY_OPS: dict[str, Evaluate] = {
     "relax.minimum": _elementwise(np.minimum),
     "relax.multiply": _elementwise(np.multiply),
     "relax.negative": _elementwise(np.negative),
+    "relax.nn.batch_norm": _batch_norm,
+    "relax.nn.pad": _pad,
+    "relax.nn.relu": _elementwise(lambda x: np.maximum(x, x.dtype.type(0))),
+    "relax.nn.softmax": _softmax,
     "relax.ones": _filled_with(1),
     "relax.permute_dims": _permute_dims,
     "relax.power": _of_floats(np.power),
     "relax.reshape": _elementwise(np.reshape),
     "relax.rsqrt": _of_floats(lambda x: np.reciprocal(np.sqrt(x))),
+    "relax.sigmoid": _of_floats(lambda x: np.reciprocal(1 + np.exp(-x))),
     "relax.split": _split,
     "relax.sqrt": _of_floats(np.sqrt),
     "relax.squeeze": _squeeze,
@@ -122,6 +165,9 @@ NUMPY_OPS: dict[str, Evaluate] = {
     "relax.strided_slice": _strided_slice,
     "relax.subtract": _elementwise(np.subtract),
     "relax.sum": _reduction(np.sum),
+    "relax.take": _take,
+    "relax.tanh": _of_floats(np.tanh),
+    "relax.tile": lambda attrs, x: np.tile(x, [int(count) for count in attrs.repeats]),
     "relax.where": _elementwise(np.where),
     "relax.zeros": _filled_with(0),
 }

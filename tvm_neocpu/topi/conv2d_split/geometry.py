@@ -7,7 +7,8 @@ sum up to 256 at most: 256 * 127 <= 32767, 256 * -128 >= -32768. So data are spl
     low = x,           high = 0          of all others
 
 Sums of both parts fit, whatever the weights are. Behind a ReLU one pair in some thousand has a high
-part: a tile multiplies the high parts of a block of channels only if any of them is not zero.
+part: a tile multiplies the high parts of a block of channels only if any of them is not zero. Where
+even four bytes sum up to 256 at most, those of two words are added before they are widened.
 """
 
 from __future__ import annotations
@@ -19,23 +20,29 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 from tvm_neocpu.topi.conv2d_integer import geometry as integer
-from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig, IntegerGeometry
+from tvm_neocpu.topi.conv2d_integer.geometry import Index, IntegerConfig, IntegerGeometry
 
-# Two bytes whose sum is larger are cut, each at half of it.
+# Bytes whose sum is larger do not fit: two are cut, each at half of it; four are not added.
 LARGEST_SUM, LARGEST_LOW = 256, 128
 # Low and high.
 PARTS = 2
 # What the products of split data are exact for: those of weights that never saturate.
 AS_SMALL_AS = 7
-# Channels of a word.
-ELEMENTS = 4
+# The same where sums of four bytes fit.
+SUMS_AS_SMALL_AS = 6
+# Channels of a word, and words of a step.
+ELEMENTS, WORDS = 4, 2
+# The levels of a tile's pixels: what does not fit is the sum of two words, or that of a word.
+TWO_WORDS, ONE_WORD = 1, 2
 
 
 @dataclass(frozen=True, order=True)
 class SplitConfig(IntegerConfig):
-    """The integer template's schedule tuple; words have 4 elements, a step has one word."""
+    """The integer template's schedule tuple; words have 4 elements, a step has two words."""
 
     template: ClassVar[str] = "conv2d_NCHWc_int_split"
+
+    words: int = WORDS
 
 
 @dataclass(frozen=True)
@@ -56,8 +63,28 @@ class SplitGeometry(IntegerGeometry):
 
     @property
     def copied_extent(self) -> Pair:
-        """Rows and columns of whole tiles."""
-        return self.rows, self.tiles[1] * self.config.reg_n
+        """Rows and columns of the padded image that whole tiles read."""
+        (down, across), reach = self.stride, self.conv.reach
+        columns = self.tiles[1] * self.config.reg_n
+        return (self.rows - 1) * down + reach[0], (columns - 1) * across + reach[1]
+
+    @property
+    def flags_tiles(self) -> bool:
+        """Whether a tile has one flag for each block of channels: there is one tap."""
+        return self.conv.kernel == (1, 1) and self.stride == (1, 1)
+
+    def flag_of(self, pixel: tuple[Index, Index], tap: tuple[Index, Index]) -> tuple[Index, Index]:
+        """Where the flag of an output pixel's tile is, for a tap of the kernel."""
+        config, dilation = self.config, self.conv.dilation
+        tile = pixel[0] // config.reg_m, pixel[1] // config.reg_n
+        if self.flags_tiles:
+            return tile
+        begin = pixel[0], tile[1] * config.reg_n
+        row, column = (
+            at * step + which * apart
+            for at, step, which, apart in zip(begin, self.stride, tap, dilation, strict=True)
+        )
+        return row, column
 
     @property
     def image_bytes(self) -> int:
@@ -65,13 +92,43 @@ class SplitGeometry(IntegerGeometry):
         return self.conv.in_bytes
 
     def dot(self, cpu: Cpu) -> DotProduct:
-        return cpu.dot_of(ELEMENTS, 1, AS_SMALL_AS)
+        """The one of most blocks of channels: two words at once."""
+        return cpu.dot_of(ELEMENTS, WORDS, SUMS_AS_SMALL_AS)
+
+    @property
+    def order(self) -> list[int]:
+        """A block's channels in the order of packed weights.
+
+        A word has channels c, c + n, c + 1 and c + n + 1 of 2 n; the next one the same of the next
+        quarter. So whole vectors of channels are neighbours in 16 bits, and in sums of four.
+        """
+        half, quarter = self.pairs, self.pairs // 2
+        return [
+            pair + at
+            for first in range(0, quarter, 2)
+            for word in (first, first + quarter)
+            for pair in (word, word + 1)
+            for at in (0, half)
+        ]
+
+
+def temporaries_of(vectors: int, cpu: Cpu) -> int:
+    """What a product of several words takes: its own, and another word's weights and pixel.
+
+    LLVM wants one more (Zen 3, 256x14x14->1024: 4 pixels x 2 vectors 720 us, 7 x 1 510).
+    """
+    dot = cpu.dot_of(ELEMENTS, WORDS, SUMS_AS_SMALL_AS)
+    return dot.temporaries + (WORDS - 1) * (vectors + 1) + 1
 
 
 def misfit(conv: ConvWorkload, config: SplitConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
-    if config.ic_bn % ELEMENTS or not config.ic_bn:
-        return f"its ic_bn {config.ic_bn} is no whole number of words"
-    if config.dot != ELEMENTS or config.words != 1 or config.signed:
-        return f"its steps are words of {ELEMENTS} bytes"
+    if config.ic_bn % (ELEMENTS * WORDS) or not config.ic_bn:
+        return f"its ic_bn {config.ic_bn} is no whole number of steps"
+    if config.dot != ELEMENTS or config.words != WORDS or config.signed:
+        return f"its steps are {WORDS} words of {ELEMENTS} bytes"
+    if conv.kernel[1] > 1 and config.unroll_ker:
+        return "its taps are a loop"
+    if config.reg_m > 1 and not SplitGeometry(conv, config).flags_tiles:
+        return "its tiles are parts of a row"
     return integer.misfit(conv, config)

@@ -7,8 +7,12 @@ from tvm_neocpu.core.dot import ANY_WEIGHTS
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import in_blocks, schedules
-from tvm_neocpu.topi.conv2d_integer.space import tiles_beside
-from tvm_neocpu.topi.conv2d_split.geometry import AS_SMALL_AS, ELEMENTS, SplitConfig
+from tvm_neocpu.topi.conv2d_split.geometry import (
+    AS_SMALL_AS,
+    SplitConfig,
+    misfit,
+    temporaries_of,
+)
 
 # Narrower blocks are copied in part of a vector; C has to be a multiple of the least.
 BLOCKS = (8, 16, 32, 64)
@@ -17,10 +21,10 @@ MAX_ZERO = 32
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
-    """1x1 kernels of any int8 weights, where small ones would be multiplied faster."""
+    """Any int8 weights, where small ones would be multiplied faster."""
     if conv.types != U8S8 or conv.weight_bits != ANY_WEIGHTS or conv.pad_value > MAX_ZERO:
         return False
-    if conv.kernel != (1, 1) or any(conv.padding) or conv.groups != 1:
+    if conv.groups != 1:
         return False
     gains = cpu.dot(U8S8, AS_SMALL_AS) != cpu.dot(U8S8)
     return gains and conv.in_channels % min(BLOCKS) == 0
@@ -28,6 +32,11 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[SplitConfig, ...]:
     """All combinations of channel factors, tile sizes and parallel axes that fit."""
-    unit, dot = cpu.unit(conv.types.accumulator), cpu.dot_of(ELEMENTS, 1, AS_SMALL_AS)
+    unit = cpu.unit(conv.types.accumulator)
     blocks = [block for block in in_blocks(conv) if block in BLOCKS]
-    return tuple(schedules(conv, cpu, blocks, tiles_beside(dot, unit), SplitConfig))
+
+    def holds(pixels: int, vectors: int) -> bool:
+        return unit.holds_tile(pixels, vectors, 1 + temporaries_of(vectors, cpu)) or pixels == 1
+
+    found = schedules(conv, cpu, blocks, holds, SplitConfig)
+    return tuple(config for config in found if misfit(conv, config) is None)

@@ -1,9 +1,12 @@
-"""1x1 convolution by products of bytes, over data that are split into low and high parts.
+"""Convolution by products of bytes, over data that are split into low and high parts.
 
-    for ico:                                     # blocks of input channels
-        for ici: acc += dot(low[ico, ici], w)
-        if any_high[ico]:                        # of this tile's pixels
-            for ici: acc += dot(high[ico, ici], w)
+    for ico, kh, kw:                             # blocks of input channels, taps
+        if level[ico] == 0:                      # of the pixels that this tap of the tile reads
+            for ici: acc += dot(low[ico, ici], w)     # two words at once
+        else:
+            for ici: acc += dot(low[ico, ici], w)     # one word after the other
+            if level[ico] > 1:
+                for ici: acc += dot(high[ico, ici], w)
 
 Channels c and c + ic_bn / 2 are neighbours in a word: so two vectors of channels become one of
 pairs without a shuffle.
@@ -31,9 +34,13 @@ from tvm_neocpu.topi.conv2d_split.geometry import (
     AS_SMALL_AS,
     LARGEST_LOW,
     LARGEST_SUM,
+    ONE_WORD,
     PARTS,
+    TWO_WORDS,
+    WORDS,
     SplitConfig,
     SplitGeometry,
+    temporaries_of,
 )
 from tvm_neocpu.topi.math.dot_products import dot, word
 from tvm_neocpu.topi.schedule import steps
@@ -42,8 +49,13 @@ from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 from tvm_neocpu.topi.tir.skip_parts import skip_part
 
-SPLIT, ANY_HIGH = "conv2d_split", "conv2d_any_high"
-BYTE_BITS = 8
+SPLIT, OF_LANES = "conv2d_split", "conv2d_worst_of_lanes"
+OF_PIXELS, OF_TILES = "conv2d_worst_of_pixels", "conv2d_worst"
+# The axis of rows in what is copied and what is known of it.
+ROWS = 2
+BYTE_BITS, LOW_BYTE = 8, 255
+# No sum of four bytes has it.
+CUT_BIT = 12
 
 
 def compute(
@@ -55,20 +67,28 @@ def compute(
     """
     geometry = SplitGeometry(conv, config)
     split = _split(data, geometry)
-    any_high = _any_high(split, geometry)
+    worst = _worst(split, geometry)
+    (down, across), (down_taps, across_taps) = geometry.stride, conv.dilation
     ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
+    kh = te.reduce_axis((0, conv.kernel[0]), name="kh")
+    kw = te.reduce_axis((0, conv.kernel[1]), name="kw")
     part = te.reduce_axis((0, PARTS), name="part")
-    ici = te.reduce_axis((0, geometry.words), name="ici")
+    ici = te.reduce_axis((0, geometry.inner_steps), name="ici")
 
     def term(n, o, y, x, c):
-        pairs = (split(n, ico, part, y, x, 2 * ici + at) for at in (0, 1))
-        needed = any_high(n, ico, y // config.reg_m, x // config.reg_n)
-        filters = weight(o, ico, 0, 0, ici, c)
-        return dot((word(*pairs), filters), weight_bits=AS_SMALL_AS, needed=needed)
+        at = y * down + kh * down_taps, x * across + kw * across_taps
+        level = _level(worst(n, ico, *geometry.flag_of((y, x), (kh, kw))))
+
+        def factors(which):
+            first = which * geometry.pairs // WORDS + 2 * ici
+            pairs = (split(n, ico, part, *at, first + half) for half in (0, 1))
+            return word(*pairs), weight(o, ico, kh, kw, WORDS * ici + which, c)
+
+        return dot(*map(factors, range(WORDS)), weight_bits=AS_SMALL_AS, needed=level)
 
     acc = te.compute(
         (conv.batch, geometry.out_blocks, geometry.rows, geometry.columns, config.tile_channels),
-        lambda *index: te.sum(term(*index), axis=[ico, part, ici]),
+        lambda *index: te.sum(term(*index), axis=[ico, kh, kw, part, ici]),
         name=ACCUMULATE,
         attrs=anchor_attrs(conv, config),
     )
@@ -77,15 +97,17 @@ def compute(
 
 
 def _split(data: te.Tensor, geometry: SplitGeometry) -> te.Tensor:
-    """Pairs of bytes: (N, blocks, parts, rows, columns, pairs), of the pixels that are read."""
-    conv, pairs = geometry.conv, geometry.pairs
-    (down, across), (rows, cols) = conv.stride, geometry.copied_extent
-    image = conv.out_height, conv.out_width
+    """Pairs of bytes: (N, blocks, parts, rows, columns, pairs), of the padded image."""
+    conv, pairs, whole = geometry.conv, geometry.pairs, geometry.copied_extent
+    top, left, _, _ = conv.padding
+    image, (down, across) = (conv.height, conv.width), (1, 1)
+    if geometry.skips_pixels:
+        image, (down, across) = (conv.out_height, conv.out_width), conv.stride
 
     def split(n, b, part, y, x, c):
         def channel(at):
-            pixel = data(n, b, y * down, x * across, at).astype("int16")
-            return inside_or((y, x), (0, 0), image, (rows, cols), pixel, 0)
+            pixel = data(n, b, (y - top) * down, (x - left) * across, at).astype("int16")
+            return inside_or((y, x), (top, left), image, whole, pixel, conv.pad_value)
 
         def number(value):
             return tirx.const(value, "int16")
@@ -97,28 +119,73 @@ def _split(data: te.Tensor, geometry: SplitGeometry) -> te.Tensor:
         cut, bits = number(LARGEST_LOW), number(BYTE_BITS)
         is_large = first + second > number(LARGEST_SUM)
         upper = high(first) | (high(second) << bits)
-        whole = first | (second << bits)
-        return tirx.Select(part == 0, whole - upper, upper).astype("uint16")
+        both = first | (second << bits)
+        return tirx.Select(part == 0, both - upper, upper).astype("uint16")
 
-    shape = (conv.batch, geometry.in_blocks, PARTS, rows, cols, pairs)
+    shape = (conv.batch, geometry.in_blocks, PARTS, *whole, pairs)
     return te.compute(shape, split, name=SPLIT)
 
 
-def _any_high(split: te.Tensor, geometry: SplitGeometry) -> te.Tensor:
-    """(N, blocks, tiles down, tiles across): whether a tile's pixels have any high part."""
-    config = geometry.config
-    y, x = (
+def _level(worst: tirx.Expr) -> tirx.Expr:
+    """What of a tile does not fit 16 bits: nothing (0), sums of two words, sums of a word."""
+
+    def number(value):
+        return tirx.const(value, "uint16")
+
+    is_cut = worst >= number(1 << CUT_BIT)
+    beyond = tirx.Select(worst > number(LARGEST_SUM), number(TWO_WORDS), number(0))
+    return tirx.Select(is_cut, number(ONE_WORD), beyond)
+
+
+def _worst(split: te.Tensor, geometry: SplitGeometry) -> te.Tensor:
+    """The largest sum of four bytes of a tile's pixels: (N, blocks, rows, columns).
+
+    A bit beyond all sums says that a high part is not zero. Behind kernels of several taps it is
+    about a tile that begins at this place of the padded image; each pixel is looked at once.
+    """
+    config, (_, across) = geometry.config, geometry.stride
+    (rows, columns), outside = geometry.copied_extent, split.shape[:2]
+    lanes = geometry.pairs // WORDS
+    yi, xi = (
         te.reduce_axis((0, extent), name=name)
         for extent, name in ((config.reg_m, "yi"), (config.reg_n, "xi"))
     )
-    c = te.reduce_axis((0, geometry.pairs), name="pair")
 
-    def largest(n, b, down, across):
-        at = down * config.reg_m + y, across * config.reg_n + x, c
-        return te.max(split(n, b, 1, *at), axis=[y, x, c])
+    def number(value):
+        return tirx.const(value, "uint16")
 
-    shape = (geometry.conv.batch, geometry.in_blocks, *geometry.tiles)
-    return te.compute(shape, largest, name=ANY_HIGH)
+    def of_lane(n, b, y, x, lane):
+        low, high = (
+            [split(n, b, part, y, x, lane + which * lanes) for which in range(WORDS)]
+            for part in range(PARTS)
+        )
+        two = [(pair & number(LOW_BYTE)) + (pair >> number(BYTE_BITS)) for pair in low]
+        is_cut = tirx.Min(high[0] | high[1], number(1))
+        return (two[0] + two[1]) | (is_cut << number(CUT_BIT))
+
+    if geometry.flags_tiles:
+
+        def of_tile(n, b, ty, tx, lane):
+            at = ty * config.reg_m + yi, tx * config.reg_n + xi
+            return te.max(of_lane(n, b, *at, lane), axis=[yi, xi])
+
+        tiles = te.compute((*outside, *geometry.tiles, lanes), of_tile, name=OF_LANES)
+        return _largest(tiles, OF_TILES)
+    pixels = te.compute((*outside, rows, columns, lanes), of_lane, name=OF_LANES)
+    largest = _largest(pixels, OF_PIXELS)
+
+    def of_tap(n, b, y, x):
+        return te.max(largest(n, b, y, x + xi * across), axis=xi)
+
+    begins = columns - (config.reg_n - 1) * across
+    return te.compute((*outside, rows, begins), of_tap, name=OF_TILES)
+
+
+def _largest(lanes: te.Tensor, name: str) -> te.Tensor:
+    """The largest of the innermost axis."""
+    *outer, count = lanes.shape
+    lane = te.reduce_axis((0, count), name="lane")
+    return te.compute(outer, lambda *at: te.max(lanes(*at, lane), axis=lane), name=name)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
@@ -126,43 +193,55 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     conv, config, acc = anchor.workload, anchor.config, anchor.block
     geometry, unit = SplitGeometry(conv, config), cpu.unit(conv.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
-    chunk, tile, (ico, part, ici) = tile_output(sch, acc, geometry)
+    chunk, tile, (ico, *_, part, ici) = tile_output(sch, acc, geometry)
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=2)
     prefetch_next_panel(sch, ici)
     pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.tile_channels)
-    if geometry.inner_steps >= MIN_ROLLED_WORDS:
-        keep_rolled(sch, ici, pixels, vectors, unit, geometry.dot(cpu).temporaries)
+    if geometry.words >= MIN_ROLLED_WORDS:
+        keep_rolled(sch, ici, pixels, vectors, unit, temporaries_of(vectors, cpu))
     skip_part(sch, part)
     steps.hold_tile_in_registers(sch, acc, ico, unit, registers=1)
-    _place_split(sch, padded_in(sch, acc, chunk, geometry), cpu)
+    _place_split(sch, padded_in(sch, acc, chunk, geometry), geometry, cpu)
     return output
 
 
-def _place_split(sch: Schedule, loop: LoopRV | None, cpu: Cpu) -> None:
+def _place_split(sch: Schedule, loop: LoopRV | None, geometry: SplitGeometry, cpu: Cpu) -> None:
     """Both parts at once, of the rows that a pass of the loop reads; then what is in them.
 
     # for x: for part: for c  ->  for x: low[x, :] = ..; high[x, :] = ..    # vectors of pairs
+
+    Without a loop two passes do both, in chunks of rows: the second one for tiles' sums alone.
     """
-    any_high, split = (steps.find_block(sch, name) for name in (ANY_HIGH, SPLIT))
-    assert any_high is not None and split is not None, "both stages are always computed"
-    for block in (any_high, split):
-        if loop is not None:
+    unit = cpu.unit("uint16")
+    split, lanes, tiles = (sch.get_sblock(name) for name in (SPLIT, OF_LANES, OF_TILES))
+    pixels = steps.find_block(sch, OF_PIXELS)
+    if loop is not None:
+        for block in filter(None, (tiles, pixels, lanes, split)):
             sch.compute_at(block, loop, preserve_unit_loops=True)
-    *outer, block, part, y, x, c = sch.get_loops(split)
+    *_, part, y, x, c = sch.get_loops(split)
     sch.reorder(y, x, part, c)
     sch.unroll(part)
-    steps.vectorize_lanes(sch, c, cpu.unit("uint16"))
+    steps.vectorize_lanes(sch, c, unit)
+    if geometry.flags_tiles:
+        *_, lane, yi, xi = sch.get_loops(lanes)
+        sch.reorder(yi, xi, lane)
+        steps.vectorize_lanes(sch, lane, unit)
+    else:
+        steps.vectorize_lanes(sch, sch.get_loops(lanes)[-1], unit)
     if loop is None:
-        steps.parallel_fused(sch, *outer, block)
-        steps.parallel_fused(sch, *sch.get_loops(any_high)[:2])
+        row, _ = steps.split_off(sch, y, geometry.config.reg_m)
+        sch.merge(row, sch.get_loops(lanes)[ROWS])
+        steps.parallel_fused(sch, *sch.get_loops(split)[: ROWS + 1])
+        if pixels is not None:
+            sch.compute_at(pixels, sch.get_loops(tiles)[ROWS], preserve_unit_loops=True)
+        steps.parallel_fused(sch, *sch.get_loops(tiles)[: ROWS + 1])
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: SplitConfig) -> np.ndarray:
     """The integer template's words, of channels in the order in which split data lie."""
     geometry = SplitGeometry(conv, config)
-    pairs = np.arange(geometry.pairs)
-    within = np.stack([pairs, pairs + geometry.pairs], axis=1).reshape(-1)
+    within = np.array(geometry.order)
     order = (np.arange(geometry.in_blocks)[:, None] * geometry.ic_bn + within).reshape(-1)
     return integer.pack_weight(weight[:, order], conv, config)
 

@@ -45,7 +45,7 @@ def dot(*pairs: Pair, weight_bits: int = ANY_WEIGHTS, needed: Expr | None = None
 
     Only :mod:`..tir.plant_dots` gives it a meaning. Data that are no :func:`word` are words of one
     number of 16 bits and a zero. ``weight_bits``: how small the weights are known to be.
-    ``needed`` is 0 where all products are zero (:mod:`..tir.skip_parts`).
+    ``needed`` is a level that :mod:`..tir.skip_parts` looks at.
     """
     define(DOT)
     first = [] if needed is None else [needed]
@@ -63,11 +63,24 @@ def needed_of(call: Call) -> Expr | None:
     return None if len(call.args) % 2 else call.args[1]
 
 
+def of_weights(call: Call, weight_bits: int) -> Expr:
+    """The same :func:`dot` of weights that are known to be so small."""
+    _, *operands = call.args
+    return tirx.call_intrin(WORD_TYPE, DOT, weight_bits, *operands)
+
+
 def accumulate(total: Expr, pairs: Iterable[Pair], by: DotProduct) -> Expr:
-    """``total + dot(*pairs)`` by an instruction, chosen once the lanes are known."""
+    """``total + dot(*pairs)`` by an instruction, chosen once the lanes are known.
+
+    One for as many pairs as it takes at once.
+    """
     name = f"tirx.neocpu_{by.name}_{by.data}_{by.words}x{max(by.widths, default=0)}"
     define(name, by, _lowered)
-    return tirx.call_intrin(WORD_TYPE, name, total, *chain(*pairs))
+    operands = list(pairs)
+    for at in range(0, len(operands), by.words):
+        at_once = chain(*operands[at : at + by.words])
+        total = tirx.call_intrin(WORD_TYPE, name, total, *at_once)
+    return total
 
 
 def _paired(operands: Sequence[Expr]) -> list[Pair]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 from tvm.tirx import BufferRegion, IntImm, IterVar
+from tvm_ffi import structural_equal
 
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.affine import uses
@@ -45,7 +46,7 @@ def _has_rows(accessed: BufferRegion, axes: Sequence[IterVar]) -> bool:
     """
     last = list(zip(accessed.region, accessed.source.shape, strict=True))[-len(axes) :]
     if len(last) == len(axes) and all(
-        axis.var.same_as(place.min) and int(axis.dom.extent) == int(extent)
+        axis.var.same_as(place.min) and structural_equal(axis.dom.extent, extent)
         for axis, (place, extent) in zip(axes, last, strict=True)
     ):
         return True

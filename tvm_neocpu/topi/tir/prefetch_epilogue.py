@@ -15,9 +15,9 @@ from math import ceil, prod
 
 from tvm import tirx
 from tvm.ir import Expr
-from tvm.s_tir import SBlock
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.sym import Analyzer
-from tvm.tirx import Buffer, For, SeqStmt, Stmt
+from tvm.tirx import Buffer, For, IfThenElse, SeqStmt, Stmt
 from tvm_ffi import structural_equal
 
 from tvm_neocpu.core.cpu import Cpu
@@ -25,7 +25,7 @@ from tvm_neocpu.topi.schedule.steps import LOCAL
 from tvm_neocpu.topi.tir.loop_nests import as_run, corner, innermost_block, loops_of, position
 from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY
 from tvm_neocpu.topi.tir.requests import MAX_PER_STEP, is_large_map, line_of, request
-from tvm_neocpu.topi.tir.rewrite_loops import behind, over_body, with_body
+from tvm_neocpu.topi.tir.rewrite_loops import behind, block_with, over_body, with_body
 
 # The axis of rows in a blocked feature map.
 ROWS = 2
@@ -127,6 +127,9 @@ def _with_requests(stmt: Stmt, regions: list[_Region], outer: tuple[For, ...]) -
     """
     if isinstance(stmt, SeqStmt):
         return SeqStmt([_with_requests(part, regions, outer) for part in stmt])
+    if isinstance(stmt, SBlockRealize) and isinstance(stmt.block.body, IfThenElse):
+        test = over_body(stmt.block.body, lambda case: _with_requests(case, regions, outer))
+        return block_with(stmt, test)
     if not isinstance(stmt, For):
         return stmt
     if PREFETCH_KEY in stmt.annotations:

@@ -9,7 +9,7 @@ import tvm
 from tvm import s_tir, tirx
 from tvm.ir import Expr
 from tvm.s_tir import SBlock, SBlockRealize
-from tvm.tirx import AttrStmt, Buffer, For, ForKind, SeqStmt, Stmt
+from tvm.tirx import AttrStmt, Buffer, For, ForKind, IfThenElse, SeqStmt, Stmt
 
 # (loop, its body already rewritten, the loops around it from the outermost) -> what replaces it
 Rule = Callable[[For, Stmt, tuple[For, ...]], Stmt]
@@ -39,9 +39,12 @@ def behind(first: Sequence[Stmt], stmt: Stmt) -> Stmt:
 
 
 def over_body(stmt: Stmt, rewrite: Callable[[Stmt], Stmt]) -> Stmt:
-    """A loop, attribute, block or sequence around what ``rewrite`` makes of its inside."""
+    """A loop, attribute, block, test or sequence around what ``rewrite`` makes of its inside."""
     if isinstance(stmt, For):
         return with_body(stmt, rewrite(stmt.body))
+    if isinstance(stmt, IfThenElse):
+        otherwise = None if stmt.else_case is None else rewrite(stmt.else_case)
+        return IfThenElse(stmt.condition, rewrite(stmt.then_case), otherwise)
     if isinstance(stmt, SeqStmt):
         return SeqStmt([rewrite(part) for part in stmt])
     if isinstance(stmt, AttrStmt):

@@ -1,12 +1,15 @@
 """Parts of a reduction that are zero as a rule: multiplied only where they are not.
 
     for ico:                                      for ico:
-        for part in (low, high):          ->          for ici: acc += dot(low[..])
-            for ici: acc += dot(x[part], ..)          if any_high[ico] != 0:
-                                                          for ici: acc += dot(high[..])
+        for part in (low, high):          ->          if level[ico] == 0:
+            for ici: acc += dot(x[part], ..)              for ici: acc += dot(x[low], ..)  # faster
+                                                      else:
+                                                          for ici: acc += dot(x[low], ..)
+                                                          if level[ico] > 1:
+                                                              for ici: acc += dot(x[high], ..)
 
 A template's ``dot`` says what to look at (``needed``), which must not depend on the pixels of a
-register tile.
+register tile. Level 0: all words of a step may be added in 16 bits, as if weights were small.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ from tvm_neocpu.topi.tir.rewrite_loops import (
 )
 
 SKIP_KEY = "neocpu.skip"
+# The bits of weights with which several words may be added in 16 bits.
+SUMS_OF_WORDS = 6
 
 
 def skip_part(sch: Schedule, part: LoopRV) -> None:
@@ -49,14 +54,31 @@ def skip_parts(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
             return with_body(loop, body)
         found = True
         first, second = (replaced(body, {loop.loop_var: _number(loop, at)}) for at in (0, 1))
-        return SeqStmt([first, _tested(_needed(second), _without_requests(second))])
+        needed = _needed(second)
+        behind = _tested(needed > _level(needed, 1), _without_requests(second), None)
+        whole = SeqStmt([first, behind])
+        return _tested(needed > _level(needed, 0), whole, _of_small_sums(first))
 
     rewritten = rewrite_loops(func, planted)
     return rewritten if found else func
 
 
-def _tested(needed: Expr, stmt: Stmt) -> Stmt:
-    return opaque("needed", IfThenElse(needed != tirx.const(0, str(needed.ty.dtype)), stmt, None))
+def _tested(condition: Expr, stmt: Stmt, otherwise: Stmt | None) -> Stmt:
+    return opaque("needed", IfThenElse(condition, stmt, otherwise))
+
+
+def _level(needed: Expr, value: int) -> Expr:
+    return tirx.const(value, str(needed.ty.dtype))
+
+
+def _of_small_sums(stmt: Stmt) -> Stmt:
+    """The nest with products whose words are added in 16 bits."""
+
+    def small(call: Call) -> Expr:
+        is_dot = is_call(call, dot_products.DOT)
+        return dot_products.of_weights(call, SUMS_OF_WORDS) if is_dot else call
+
+    return tvm_ffi.structural_map(stmt, (Call, small))
 
 
 def _needed(stmt: Stmt) -> Expr:

@@ -13,6 +13,7 @@ from tvm.target import Target
 
 from tvm_neocpu.codegen.kernel_cache import KernelCache
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL
+from tvm_neocpu.codegen.kernel_store import objects_in_files, store_for
 from tvm_neocpu.codegen.kernels import compile_kernels
 from tvm_neocpu.codegen.network import kernels_of, lowered_of, program_of
 from tvm_neocpu.tuning.fleet.linker import Linker
@@ -35,15 +36,18 @@ class _Kernel:
 
 
 class RemoteKernels(KernelCache):
-    """As :class:`KernelCache`, for another machine: kernels lie in libraries in ``folder``."""
+    """As :class:`KernelCache`, for another machine: kernels lie in libraries in ``folder``.
+
+    Their objects come from the user's cache folder: one process compiles what all servers run.
+    """
 
     def __init__(self, target: Target, link: Linker, folder: Path) -> None:
-        super().__init__(target)
+        super().__init__(target, store_for(target))
         self._link = link
         self._folder = folder
         self._count = 0
         clock = stamp_kernel().with_attr(GLOBAL_SYMBOL, STAMP)
-        self._clock = self._compiled({STAMP: clock})[STAMP].library
+        self._clock = self._of_modules({STAMP: clock})[STAMP].library  # called by this name
 
     def linked(self, scheduled: tvm.IRModule) -> LinkedNetwork:
         """The network of a scheduled module; only kernels not seen before are compiled."""
@@ -57,6 +61,15 @@ class RemoteKernels(KernelCache):
         return LinkedNetwork(network, library, [self._clock, *libraries])
 
     def _compiled(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, _Kernel]:
+        if self._store is None:
+            return self._of_modules(functions)
+        objects = self._store.objects(functions)
+        library = self._next_path()
+        with objects_in_files(tuple(objects.values())) as files:
+            self._link(str(library), files)
+        return {name: _Kernel(each.symbol, library) for name, each in objects.items()}
+
+    def _of_modules(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, _Kernel]:
         found = {}
         for names, module in compile_kernels(functions, self._target).items():
             library = self._export(module)
@@ -64,7 +77,10 @@ class RemoteKernels(KernelCache):
         return found
 
     def _export(self, module: Any) -> Path:
-        self._count += 1
-        path = self._folder / f"{self._count}.so"
+        path = self._next_path()
         module.export_library(str(path), fcompile=self._link)
         return path
+
+    def _next_path(self) -> Path:
+        self._count += 1
+        return self._folder / f"{self._count}.so"

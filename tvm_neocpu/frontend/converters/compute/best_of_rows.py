@@ -30,10 +30,11 @@ _MIN_PARALLEL = 8192
 
 
 def _order_of_float(value: tirx.Expr) -> tirx.Expr:
-    """An int32 that is larger for a larger float32; a NaN is an extreme, by its sign."""
+    """An int32 that is larger for a larger float32; NaN is the largest, as NumPy sorts it."""
     bits = tirx.reinterpret("int32", value)
     turned = tirx.bitwise_xor(bits, tirx.bitwise_and(bits >> 31, T.int32(0x7FFFFFFF)))
-    return tirx.Select(value == T.float32(0), T.int32(0), turned)  # -0.0 equals 0.0
+    ordered = tirx.Select(value == T.float32(0), T.int32(0), turned)  # -0.0 equals 0.0
+    return tirx.Select(tirx.isnan(value), T.int32(0x7FFFFFFF), ordered)
 
 
 def _order_of_integer(value: tirx.Expr) -> tirx.Expr:
@@ -73,9 +74,13 @@ class _Heap:
         low = tirx.bitwise_and(self.members[self.start + number], T.int64(_LOW_HALF))
         return T.int64(_LOW_HALF) - low
 
-    def beats(self, one: tirx.Expr, other: tirx.Expr) -> tirx.Expr:
-        """Whether a value is better than another one."""
-        return one > other if self.largest else one < other
+    def may_beat(self, one: tirx.Expr, other: tirx.Expr) -> tirx.Expr:
+        """Whether a value is better than another one; true where either is NaN."""
+        beats = one > other if self.largest else one < other
+        if self.dtype != "float32":
+            return beats
+        # LLVM makes one comparison of it. TVM makes an ordered one of Not(one <= other).
+        return tirx.any(beats, tirx.isnan(one), tirx.isnan(other))
 
     def sink(self, hole: tirx.Expr | int, size: tirx.Expr | int) -> None:
         """Put the item at the hole or below it, where all that is below is better."""
@@ -139,12 +144,13 @@ def best_of_rows(
             root[0] = element(heap.place(0))
             with (
                 T.serial(T.int64(k), T.int64(length)) as i,
-                T.If(heap.beats(element(i), root[0])),
+                T.If(heap.may_beat(element(i), root[0])),
                 T.Then(),
             ):
                 item[0] = heap.member(element(i), i)
-                heap.sink(0, T.int64(k))
-                root[0] = element(heap.place(0))
+                with T.If(item[0] > members[heap.start]), T.Then():
+                    heap.sink(0, T.int64(k))
+                    root[0] = element(heap.place(0))
             heap.sort()
             with T.serial(0, T.int64(k)) as i:
                 to = outside * T.int64(k * inner) + i * T.int64(inner) + inside

@@ -40,7 +40,8 @@ def emit_loops(
             with T.seq_scope():
                 _name_extents(inputs, ins, outs)
                 body(*(T.buffer_proxy(buffer) for buffer in (*ins, *outs)))
-            return builder.get()
+            # The scope is an attribute of TVM's builder that its code generation warns of.
+            return builder.get().body
 
     def compute(*tensors: te.Tensor) -> list[te.Tensor]:
         results = te.extern(

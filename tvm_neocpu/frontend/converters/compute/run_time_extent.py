@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from tvm import relax, te, tirx
 
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.open.known import Extent
 
 
-def extents_from(node: Node, counts: relax.Expr, names: Sequence[str]) -> list[tirx.Var]:
-    """One symbolic extent for each element of ``counts``, an int64 vector."""
-    extents = [tirx.Var(name, "int64") for name in names]
+def extents_from(
+    node: Node, counts: relax.Expr, names: Sequence[str], most: Extent | None = None
+) -> list[tirx.Var]:
+    """One symbolic extent, at most ``most``, for each element of ``counts``, an int64 vector."""
+    bound = None if most is None else node.extents.most(most)
+    extents = [node.extents.new(name, bound) for name in names]
     shape = node.emit(relax.op.tensor_to_shape(counts))
     node.builder.match_cast(shape, relax.ShapeType(extents))
     return extents

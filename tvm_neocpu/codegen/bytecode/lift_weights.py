@@ -13,25 +13,31 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tvm_neocpu.exporting.bytecode.executable import (
+from tvm_neocpu.codegen.bytecode.executable import (
     TENSOR,
     Constant,
     Executable,
     Function,
+)
+from tvm_neocpu.codegen.bytecode.words import (
+    BYTECODE,
+    CALL,
+    CONSTANT,
+    FUNCTION,
+    GOTO,
+    IF,
+    REGISTER,
+    RET,
+    SPECIAL,
+    kind_of,
+    value_of,
+    word_of,
 )
 
 # Smaller constants stay where they are: one more argument would cost more than it saves.
 MIN_BYTES = 1024
 # Types that every reader has; others stay constants.
 TYPES = ("float32", "float16", "float64", "int8", "uint8", "int16", "int32", "int64")
-
-_CALL, _RET, _GOTO, _IF = 1, 2, 3, 4
-_REGISTER, _CONSTANT, _FUNCTION = 0, 2, 3
-_KIND_SHIFT = 56
-_VALUE_MASK = (1 << _KIND_SHIFT) - 1
-# Registers from here on are names of something else, such as the machine itself.
-_SPECIAL = 1 << 54
-_BYTECODE = 1
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,7 @@ def lift_weights(executable: Executable, late: Collection[int] = ()) -> Lifted |
     places = {old: new for new, old in enumerate(kept)}
     functions, offsets, words = [], [], []
     for function in executable.functions:
-        if function.kind != _BYTECODE:
+        if function.kind != BYTECODE:
             functions.append(function)
             continue
         start = len(offsets)
@@ -89,14 +95,14 @@ def lift_weights(executable: Executable, late: Collection[int] = ()) -> Lifted |
 def _needs(executable: Executable, large: set[int]) -> dict[str, tuple[int, ...]]:
     """The large constants that each function reads, itself or in what it calls."""
     table = executable.functions
-    with_code = [function for function in table if function.kind == _BYTECODE]
+    with_code = [function for function in table if function.kind == BYTECODE]
     own: dict[str, set[int]] = {}
     calls: dict[str, set[str]] = {}
     for function in with_code:
         own[function.name], calls[function.name] = set(), set()
         for callee, arguments in _calls(executable, function):
-            own[function.name] |= {v for k, v in arguments if k == _CONSTANT} & large
-            if table[callee].kind == _BYTECODE:
+            own[function.name] |= {v for k, v in arguments if k == CONSTANT} & large
+            if table[callee].kind == BYTECODE:
                 calls[function.name].add(table[callee].name)
     is_growing = True
     while is_growing:
@@ -120,33 +126,33 @@ def _rewritten(
     inside = {constant: function.arguments + k for k, constant in enumerate(here)}
 
     def register(number: int) -> int:
-        moves = function.arguments <= number < _SPECIAL
+        moves = function.arguments <= number < SPECIAL
         return number + len(here) if moves else number
 
     def argument(word: int) -> int:
-        kind, value = _kind(word), _value(word)
-        if kind == _REGISTER:
-            return _word(_REGISTER, register(value))
-        if kind != _CONSTANT:
+        kind, value = kind_of(word), value_of(word)
+        if kind == REGISTER:
+            return word_of(REGISTER, register(value))
+        if kind != CONSTANT:
             return word
         if value in inside:
-            return _word(_REGISTER, inside[value])
-        return _word(_CONSTANT, places[value])
+            return word_of(REGISTER, inside[value])
+        return word_of(CONSTANT, places[value])
 
     words = executable.words
     at = executable.offsets[instruction]
-    if words[at] == _CALL:
+    if words[at] == CALL:
         target, callee, count = words[at + 1 : at + 4]
         arguments = [argument(word) for word in words[at + 4 : at + 4 + count]]
         called = executable.functions[callee]
-        if called.kind == _BYTECODE:
-            arguments += [_word(_REGISTER, inside[constant]) for constant in needs[called.name]]
-        return [_CALL, register(target), callee, len(arguments), *arguments]
-    if words[at] == _RET:
-        return [_RET, register(words[at + 1])]
-    if words[at] == _IF:
-        return [_IF, register(words[at + 1]), words[at + 2]]
-    return [_GOTO, words[at + 1]]
+        if called.kind == BYTECODE:
+            arguments += [word_of(REGISTER, inside[constant]) for constant in needs[called.name]]
+        return [CALL, register(target), callee, len(arguments), *arguments]
+    if words[at] == RET:
+        return [RET, register(words[at + 1])]
+    if words[at] == IF:
+        return [IF, register(words[at + 1]), words[at + 2]]
+    return [GOTO, words[at + 1]]
 
 
 def _widened(function: Function, more: int, start: int, end: int) -> Function:
@@ -170,32 +176,19 @@ def _calls(
     found = []
     for instruction in range(function.start, function.end):
         at = executable.offsets[instruction]
-        if executable.words[at] == _CALL:
+        if executable.words[at] == CALL:
             callee, count = executable.words[at + 2 : at + 4]
             arguments = executable.words[at + 4 : at + 4 + count]
-            found.append((callee, [(_kind(word), _value(word)) for word in arguments]))
+            found.append((callee, [(kind_of(word), value_of(word)) for word in arguments]))
     return found
 
 
 def _passes_functions(executable: Executable) -> bool:
     """Whether a function with bytecode is an argument: who calls it then is not known here."""
     return any(
-        kind == _FUNCTION and executable.functions[value].kind == _BYTECODE
+        kind == FUNCTION and executable.functions[value].kind == BYTECODE
         for function in executable.functions
-        if function.kind == _BYTECODE
+        if function.kind == BYTECODE
         for _, arguments in _calls(executable, function)
         for kind, value in arguments
     )
-
-
-def _kind(word: int) -> int:
-    return (word >> _KIND_SHIFT) & 0xFF
-
-
-def _value(word: int) -> int:
-    value = word & _VALUE_MASK
-    return value - (1 << _KIND_SHIFT) if value >> (_KIND_SHIFT - 1) else value
-
-
-def _word(kind: int, value: int) -> int:
-    return (kind << _KIND_SHIFT) | (value & _VALUE_MASK)

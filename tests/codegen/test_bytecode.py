@@ -12,13 +12,13 @@ import tvm
 from onnx import helper
 
 from tvm_neocpu import relay
-from tvm_neocpu.exporting.bytecode.executable import (
+from tvm_neocpu.codegen.bytecode.executable import (
     TENSOR,
     UnknownBytecodeError,
     read_executable,
     write_executable,
 )
-from tvm_neocpu.exporting.bytecode.lift_weights import MIN_BYTES, lift_weights
+from tvm_neocpu.codegen.bytecode.lift_weights import MIN_BYTES, lift_weights
 from tvm_neocpu.exporting.separate_weights import separated
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.machine import Machine
@@ -99,7 +99,7 @@ def test_other_bytes_are_left_alone(cut: int, stored: bytes) -> None:
 def test_a_version_that_is_not_known_keeps_its_constants(
     library: BuiltModule, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tvm_neocpu.exporting.bytecode import executable
+    from tvm_neocpu.codegen.bytecode import executable
     from tvm_neocpu.runtime.built_module import load
 
     monkeypatch.setattr(executable, "VERSION", "9.9")
