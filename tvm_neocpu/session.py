@@ -9,7 +9,7 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tvm_neocpu.core.errors import ModelFileError, SessionError
+from tvm_neocpu.core.errors import ModelFileError, SessionError, TargetError
 from tvm_neocpu.core.precision import AccuracyData, Request, request_of
 from tvm_neocpu.external_files import external_files
 from tvm_neocpu.runtime.built_module import BuiltModule, load
@@ -99,7 +99,14 @@ def _compiled(
         from tvm_neocpu import relay
         from tvm_neocpu.frontend.onnx_model import load_model
         from tvm_neocpu.frontend.source import forget_source
+        from tvm_neocpu.targets import parse_target
 
+        found = parse_target(target)
+        if not found.runs_here:
+            raise TargetError(
+                f"no session runs code for {found.cpu.name} here: {found.why_not_here}; "
+                "relay.build and export_library write a file for that CPU"
+            )
         from_file = isinstance(model, (str, Path))
         known = load_model(Path(model)) if from_file else model
         mod, params = relay.frontend.from_onnx(known, shapes)

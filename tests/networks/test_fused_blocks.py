@@ -140,6 +140,22 @@ def test_an_expansion_that_something_else_reads_stays_outside(
     check(model)
 
 
+def test_a_1x1_depthwise_layer_is_a_group_with_the_projection_behind_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """1x1 -> depthwise 3x3, and depthwise 1x1 -> 1x1: two groups of two."""
+    monkeypatch.setattr(cost, ALWAYS, lambda block, cpu: float("inf"))
+    net = Net((2, 16, 14, 13), biases=True)
+    x = net("Relu", net.conv(net("Relu", net.conv("data", 16, 16)), 16, 48))
+    x = net("Relu", net.conv(x, 48, 48, 3, 48, pads=[1, 0, 1, 1]))
+    x = net("Relu", net.conv(x, 48, 48, 1, 48))
+    model = net.model(net.conv(x, 48, 16))
+    first, second = sorted(grouped(model), key=lambda text: "3x3" not in text)
+    assert "3x3" in first and first.endswith("depthwise")
+    assert "48x14x12->48 1x1 depthwise -> " in second
+    check(model)
+
+
 def grouped(model: onnx.ModelProto) -> list[str]:
     """What the functions of groups compute."""
     mod, _ = relay.frontend.from_onnx(model)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,8 +21,8 @@ from onnx import helper
 import tvm_neocpu
 from tvm_neocpu import Session
 from tvm_neocpu.core.cores import allowed_cpus
-from tvm_neocpu.core.errors import ModelFileError, SessionError, ShapeError
-from tvm_neocpu.runtime import cores
+from tvm_neocpu.core.errors import ModelFileError, SessionError, ShapeError, TargetError
+from tvm_neocpu.runtime import cores, host
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.cores import TooManyThreadsWarning
 from tvm_neocpu.runtime.inputs import ALIGNMENT
@@ -236,6 +239,23 @@ def test_a_closed_session_says_so(lib: BuiltModule, data: Array) -> None:
     assert waiting.result()["out"].shape == (1, 10)
     with pytest.raises(SessionError, match="the session is closed"):
         session.run({"data": data})
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_session_is_not_copied(copied: Callable[[Any], object], lib: BuiltModule) -> None:
+    with Session(lib, threads=1) as session, pytest.raises(SessionError, match="neither pickled"):
+        copied(session)
+
+
+def test_a_session_for_another_cpu_is_refused_before_it_is_built(
+    cache_home: Path, tiny_cnn: onnx.ModelProto
+) -> None:
+    target = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
+    if host.arch() == "aarch64":
+        target = "llvm -mtriple=x86_64-linux-gnu -mcpu=znver4"
+    with pytest.raises(TargetError, match=r"no session runs code for .* here: it is .* code"):
+        Session(tiny_cnn, target=target)
+    assert not list(cache_home.glob("*"))
 
 
 def test_a_forgotten_session_ends_its_threads(lib: BuiltModule, data: Array) -> None:

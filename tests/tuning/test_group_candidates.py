@@ -75,6 +75,23 @@ def test_only_a_plan_that_says_nothing_of_groups_gets_the_models() -> None:
     assert with_groups(other, graph(), ZEN3).groups == ()
 
 
+def test_a_1x1_depthwise_layer_takes_no_projections_place() -> None:
+    """deep -> scale -> flat, where scale is a 1x1 depthwise layer: it and flat are a group."""
+    scale = replace(DEPTHWISE, kernel=(1, 1), padding=(0, 0, 0, 0))
+    nodes = (
+        GraphNode("deep", NodeKind.CONV, "", DEPTHWISE.out_shape, DEPTHWISE),
+        GraphNode("scale", NodeKind.CONV, "", scale.out_shape, scale),
+        GraphNode("flat", NodeKind.CONV, "", PROJECT.out_shape, PROJECT),
+    )
+    edges = (
+        GraphEdge("deep", "scale", DEPTHWISE.out_shape, "y"),
+        GraphEdge("scale", "flat", scale.out_shape, "z"),
+    )
+    schemes = {**SCHEMES, scale: (Candidate(WIDE, 30e-6),)}
+    (found,) = groups_of(ConvGraph(nodes, edges), schemes, ZEN3)
+    assert found.members == ("scale", "flat")
+
+
 EXPAND = ConvWorkload(1, 24, 56, 56, 144, (1, 1))
 DEEP = ConvWorkload(1, 144, 56, 56, 144, (3, 3), (2, 2), (1, 1, 1, 1), groups=144)
 NARROW = ConvWorkload(1, 144, 28, 28, 32, (1, 1))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 
+from tvm_neocpu.commands import exit_codes
 from tvm_neocpu.core.errors import (
     LogError,
     NeoCpuError,
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
 
     from tvm_neocpu.targets import CompileTarget
 
-USER_ERROR = 2
+USER_ERROR = exit_codes.USER_ERROR
 MODEL_HELP = "a network of the zoo, torchvision:NAME, or an ONNX file"
-INTERRUPTED = 130
+INTERRUPTED = exit_codes.INTERRUPTED
 # Target flags without a value: `-fast-math`, unlike `-mcpu NAME`.
 _SWITCHES = ("-fast-math", "-fast-math-nnan", "-fast-math-ninf", "-fast-math-nsz")
 

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 
-from tvm_neocpu.commands.cli import INTERRUPTED, USER_ERROR
+from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 
 # The command -> what it does. Its module is `tvm_neocpu.commands.NAME`, whose `main` takes words.
 COMMANDS = {

@@ -135,6 +135,12 @@ class CompiledSession:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce__(self) -> str:
+        """Threads and mapped weights are this process's."""
+        raise SessionError(
+            "a session is neither pickled nor copied: make one from its file in each process"
+        )
+
     def __repr__(self) -> str:
         inputs, outputs = ", ".join(map(str, self.inputs)), ", ".join(map(str, self.outputs))
         return (

@@ -165,7 +165,9 @@ def _chains(graph: ConvGraph) -> Iterator[_Chain]:
 
 
 def _is_flat(node: GraphNode) -> bool:
-    return isinstance(node.workload, ConvWorkload) and node.workload.is_pointwise
+    """Whether a layer is an expansion or a projection: 1x1, and no depthwise layer itself."""
+    conv = node.workload
+    return isinstance(conv, ConvWorkload) and conv.is_pointwise and conv.groups == 1
 
 
 def _pairs(graph: ConvGraph) -> Iterator[tuple[GraphNode, GraphNode]]:
