@@ -39,7 +39,12 @@ from tvm_neocpu.tuning.in_network.machine import Lowering
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.in_network.progress import NoProgress, Progress, State
 from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
-from tvm_neocpu.tuning.in_network.reserve import PROOF_SECONDS, Reserve, about_the_start
+from tvm_neocpu.tuning.in_network.reserve import (
+    PROOF_SECONDS,
+    Pace,
+    Reserve,
+    about_the_start,
+)
 from tvm_neocpu.tuning.in_network.rounds import Rounds
 from tvm_neocpu.tuning.in_network.spent import PROOF, SEARCH, START, ClockedCrew, Spent
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
@@ -152,7 +157,7 @@ class TuningSession:
         )
         self._search_candidates(workers, contenders)
         self.progress.say(f"  {self._state()}")
-        return contenders.find(lambda: self._left() > self._reserve.proof)
+        return contenders.find(Pace(lambda: self._left() - self._reserve.proof).allows)
 
     def _keep_incumbents(self) -> None:
         """The incumbent's own times, against which the ratios in the log are read."""
@@ -178,10 +183,11 @@ class TuningSession:
         )
         about = len(self._board.seats)
         self.progress.say(f"tuning {about} layers of {1e3 * self._board.network_seconds:.2f} ms")
+        pace = Pace(self._time_for_rounds)
         for _ in range(QUESTIONS):
-            while self._time_for_rounds() > 0 and rounds.play():
+            while (goes_on := pace.allows()) and rounds.play():
                 self.progress.update(self._state())
-            if self._time_for_rounds() <= 0 or not contenders.ask():
+            if not goes_on or not contenders.ask():
                 break
 
     def _time_for_rounds(self) -> float:

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tvm_neocpu.tuning.in_network.reserve import Reserve, about_the_start
+from tvm_neocpu.tuning.in_network.reserve import Pace, Reserve, about_the_start
 
 
 def test_without_a_budget_all_is_kept_and_nothing_said() -> None:
@@ -36,3 +36,19 @@ def test_a_start_that_took_the_whole_budget_is_told() -> None:
     assert about_the_start(reserve, -12.0) == (
         "starting took 12 s more than the whole budget: give a larger one"
     )
+
+
+def test_what_does_not_fit_any_more_is_not_begun() -> None:
+    left = iter([100.0, 40.0, 25.0, 5.0])  # they take 60, 15 and 20 s
+    pace = Pace(lambda: next(left))
+    assert [pace.allows() for _ in range(4)] == [True, True, True, False]
+
+
+@pytest.mark.parametrize(("left", "allowed"), [(0.1, True), (0.0, False), (-3.0, False)])
+def test_the_first_is_begun_while_there_is_time(left: float, allowed: bool) -> None:
+    assert Pace(lambda: left).allows() == allowed
+
+
+def test_without_a_budget_there_is_always_time() -> None:
+    pace = Pace(lambda: math.inf)
+    assert pace.allows() and pace.allows()

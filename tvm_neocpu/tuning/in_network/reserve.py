@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 # In builds of the start without its kernels, which are kept on disk: the proof begins anew,
@@ -46,6 +48,25 @@ class Reserve:
     def late(self) -> float:
         """Seconds by which a session that proves a plan may end after its budget."""
         return Reserve(self.build).seconds - self.seconds
+
+
+@dataclass
+class Pace:
+    """Whether there is time for one more of what was done before; ``left`` says how many seconds.
+
+    The first is always begun while there is time at all, another one while at least half of what
+    the last one took is left: on a busy machine one round of a large network takes minutes.
+    """
+
+    left: Callable[[], float]
+    _before: float | None = None
+
+    def allows(self) -> bool:
+        """Called before each of them."""
+        left = self.left()
+        took = 0.0 if self._before is None else self._before - left
+        self._before = left
+        return left == math.inf or left > max(0.0, took) / 2
 
 
 def about_the_start(reserve: Reserve, left: float) -> str:
