@@ -49,7 +49,7 @@ class ScheduleFunctions:
                 func = schedule(func, self.cpu)
                 scheduled.update_func(name, func)
             if self.ready is not None:
-                self.ready(_with_memory(func, placed.get(str(name.name_hint), ())))
+                self.ready(_with_memory(func, placed.get(str(name.name_hint))))
         return scheduled
 
 
@@ -59,5 +59,8 @@ def _stages(func: tirx.PrimFunc) -> int:
     return len(body.block.alloc_buffers) if isinstance(body, SBlockRealize) else 0
 
 
-def _with_memory(func: tirx.PrimFunc, placed: Sequence[int]) -> tirx.PrimFunc:
-    return with_memory_params(func, placed)[0] if takes_memory_params(func) else func
+def _with_memory(func: tirx.PrimFunc, placed: Sequence[int] | None) -> tirx.PrimFunc:
+    """As PlanMemory rewrites it; a function that no arena's network calls (``None``) stays."""
+    if placed is None or not takes_memory_params(func):
+        return func
+    return with_memory_params(func, placed)[0]
