@@ -112,6 +112,15 @@ def test_rows_of_a_batch_are_not_copied(make_model: MakeModel) -> None:
     assert "main_into" in names
 
 
+@pytest.mark.parametrize("batch", [1, "N"])
+def test_every_pass_leaves_a_well_formed_module(
+    batch: int | str, make_model: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVM_NEOCPU_DEBUG", "verify")
+    mod, params = relay.frontend.from_onnx(residual_net(make_model, (batch, 8, 8, 8)))
+    relay.build(mod, params=params, max_batch=2)
+
+
 def test_any_batch_through_tvm_compile(make_model: MakeModel) -> None:
     model = residual_net(make_model, ("N", 8, 8, 8))
     mod, _ = relay.frontend.from_onnx(model)

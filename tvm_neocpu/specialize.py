@@ -40,6 +40,7 @@ from tvm_neocpu.relay_passes.ir.describe import (
     describe_outputs,
 )
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
+from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.ir.written_outputs import into_name, written_outputs
 from tvm_neocpu.relay_passes.merge_networks import merge_networks
 from tvm_neocpu.relay_passes.outputs_from_caller import OutputsFromCaller
@@ -100,7 +101,7 @@ def build_networks(
         compiling_ahead(target.target) as ready,
     ):
         lowered = lower_networks(networks, target.cpu, history, fallback, max_batch, ready)
-    lowered = OutputsFromCaller(tuple(networks))(lowered)
+    lowered = run_passes(lowered, OutputsFromCaller(tuple(networks)))
     info = ModuleInfo(
         name=name,
         inputs=tuple(TensorInfo(*tensor) for tensor in inputs) or known,
@@ -190,7 +191,7 @@ class _Lowering:
         batches = [batch_name(name, size) for name, (_, sizes) in dispatched for size in sizes]
         merged = self._merged()
         module = schedule_module(merged, self._cpu, groups, at_offset=batches, ready=ready)
-        module = OutputsFromCaller(batches)(module)
+        module = run_passes(module, OutputsFromCaller(batches))
         for name, (symbolic, sizes) in dispatched:
             with PYTHON_LOCK:
                 module = add_dispatch(module, name, symbolic, sizes, self._prepared)
@@ -198,7 +199,7 @@ class _Lowering:
 
     def _prepared(self, dispatch: tvm.IRModule) -> tvm.IRModule:
         """A dispatch's functions as scheduled ones are: its rows are copied by loops."""
-        return SeparateBranches()(ScheduleFunctions(self._cpu)(dispatch))
+        return run_passes(dispatch, ScheduleFunctions(self._cpu), SeparateBranches())
 
     def _merged(self) -> tvm.IRModule:
         """One module, not scheduled yet."""

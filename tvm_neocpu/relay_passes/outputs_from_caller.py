@@ -94,7 +94,7 @@ def _allocating(old: relax.Function, name: GlobalVar, writing: relax.Function) -
     result = Var("result", old.ret_ty)
     block = relax.BindingBlock([*bindings, VarBinding(result, call)])
     body = relax.SeqExpr([block], result)
-    return relax.Function(old.params, body, old.ret_ty, False, old.attrs, old.span)
+    return relax.Function(old.params, body, old.ret_ty, old.is_pure, old.attrs, old.span)
 
 
 def _results(expr: relax.Expr, bindings: Mapping[Var, relax.Binding]) -> list[relax.Expr]:
