@@ -28,13 +28,10 @@ def of_known_values(node: Node) -> relax.Expr | None:
     if node.op_type == "Shape":
         return _shape(node)
     compute = _OPERATORS.get(node.op_type)
-    if compute is None or node.input(0) is None:
+    if compute is None or node.input(0) is None or not reads_extents(node):
         return None
     given = [_numbers(node, place) for place in range(len(node.inputs))]
-    is_open = any(node.extents.values(value) is not None for value in node.inputs)
-    if not is_open or any(
-        value is None and node.input(place) is not None for place, value in enumerate(given)
-    ):
+    if any(value is None and node.input(place) is not None for place, value in enumerate(given)):
         return None
     dtype = _result_type(node)
     if dtype is None:
@@ -47,6 +44,11 @@ def of_known_values(node: Node) -> relax.Expr | None:
         return None
     flat = numbers([node.extents.simple(value) for value in found.ravel()])
     return tensor_of(node, flat.reshape(found.shape), dtype)
+
+
+def reads_extents(node: Node) -> bool:
+    """Whether an input is an integer tensor that is computed of extents."""
+    return any(node.extents.values(value) is not None for value in node.inputs)
 
 
 def _shape(node: Node) -> relax.Expr:
@@ -79,8 +81,6 @@ def _result_type(node: Node) -> str | None:
         dtype = "bool"
     elif node.op_type == "Where":
         dtype = str(node.required(1).ty.dtype)
-    elif node.op_type == "Range":
-        return None
     else:
         dtype = node.dtype
     return dtype if dtype in (*_WHOLE, "bool") else None
