@@ -106,6 +106,18 @@ def test_shapes_are_computed_of_extents() -> None:
     _check(text, *((_values(6, 4), _first(count, 6)) for count in (5, 1)))
 
 
+def test_an_extent_as_a_truth_value() -> None:
+    text = """g (float[6,3] x, bool[6] p) => (int64[2] whole, int64[2] chosen) {
+        a = Compress<axis = 0>(x, p)
+        shape = Shape(a)
+        other = Add(shape, shape)
+        filled = Cast<to = 9>(shape)
+        whole = Cast<to = 7>(filled)
+        chosen = Where(filled, other, shape)
+    }"""
+    _check(text, *((_values(6, 3), _first(count, 6)) for count in (4, 0)))
+
+
 def test_parts_of_what_a_run_selects() -> None:
     """Slice, Split, Concat, Gather, GatherElements, GatherND."""
     text = """g (float[7,4] x, bool[7] p)

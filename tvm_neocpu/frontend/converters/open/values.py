@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
@@ -154,6 +154,14 @@ _COMPARISONS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
 )
 
 
+def _cast(node: Node, data: Numbers) -> Numbers | None:
+    """``None`` for an expression as a truth value, which would have to become 0 or 1."""
+    to_bool = node.attributes["to"] == TensorProto.BOOL
+    if to_bool and not all(isinstance(value, int) for value in data.flat):
+        return None
+    return data
+
+
 def _where(node: Node, condition: Numbers, one: Numbers, other: Numbers) -> Numbers:
     flags, one, other = np.broadcast_arrays(condition, one, other)
     chosen = [a if flag else b for flag, a, b in zip(flags.flat, one.flat, other.flat, strict=True)]
@@ -229,7 +237,7 @@ def _reduced(function: Callable[[Extents, Any, Any], Any]) -> Callable[..., Numb
 _OPERATORS: Mapping[str, Callable[..., Numbers | None]] = MappingProxyType(
     {
         "Add": _elementwise(lambda _, a, b: a + b),
-        "Cast": lambda node, data: data,
+        "Cast": _cast,
         "Concat": lambda node, *parts: np.concatenate(parts, node.attributes["axis"]),
         "Div": _elementwise(_divided),
         "Gather": _gather,
