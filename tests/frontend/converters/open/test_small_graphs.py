@@ -118,6 +118,16 @@ def test_an_extent_as_a_truth_value() -> None:
     _check(text, *((_values(6, 3), _first(count, 6)) for count in (4, 0)))
 
 
+def test_a_reduction_of_extents_along_no_axis() -> None:
+    text = """g (float[6,3] x, bool[6] p) => (int64[2] same, int64[1] total) {
+        a = Compress<axis = 0>(x, p)
+        shape = Shape(a)
+        same = ReduceSum<noop_with_empty_axes = 1>(shape)
+        total = ReduceSum(shape)
+    }"""
+    _check(text, (_values(6, 3), _first(4, 6)))
+
+
 def test_parts_of_what_a_run_selects() -> None:
     """Slice, Split, Concat, Gather, GatherElements, GatherND."""
     text = """g (float[7,4] x, bool[7] p)

@@ -222,6 +222,8 @@ def _reshape(node: Node, data: Numbers, target: Numbers | None = None) -> Number
 def _reduced(function: Callable[[Extents, Any, Any], Any]) -> Callable[..., Numbers | None]:
     def compute(node: Node, data: Numbers, axes: Numbers | None = None) -> Numbers | None:
         given = _axes(node, axes)
+        if given is None and node.attributes.get("noop_with_empty_axes"):
+            return None
         is_whole = data.ndim == 1 or given is None or len(given) == data.ndim
         if not is_whole or data.size == 0 or (given == () and data.ndim):
             return None
