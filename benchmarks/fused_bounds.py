@@ -2,14 +2,15 @@
 
     TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/fused_bounds.py vgg16 resnet50 --json out.json
 
-A group saves what its layers wait for each other's maps. So each layer of a chain is timed twice:
+A group saves the time in which its layers wait for each other's maps. So each layer of a chain is
+timed twice:
 
 - in the network, as `relay.build` compiles it (`network`);
-- the same config on a band of rows, again and again, so that L2 holds what a group would keep there
-  (`hot`), times the bands of an image. On several threads each runs a band of its own.
+- the same config on a band of rows, again and again, times the bands of an image (`hot`): L2 then
+  holds what a group would keep there. On several threads each runs a band of its own.
 
-The difference is the bound of a group without halos, whose ring and rows never leave L2. Rows that
-bands compute twice, the ring's own place in L2 and uneven shares of cores all take from it.
+The difference is an upper bound. A real group gains less: bands compute rows of the halo twice, the
+ring takes a part of L2, and cores get uneven shares.
 """
 
 from __future__ import annotations

@@ -18,6 +18,8 @@ WORD_BITS = 32
 SIGNED_BYTES = "int8"
 # Bits of int8 weights of which nothing more is known.
 ANY_WEIGHTS = 8
+# Of those with which sums of two products with bytes, and sums of four, always fit 16 bits.
+PAIRS_FIT, FOURS_FIT = 7, 6
 
 
 @dataclass(frozen=True, order=True)
@@ -81,10 +83,12 @@ PMADDWD = DotProduct("vpmaddwd", 2, "int16", "int16", 0.8, 1, (128,))
 # Pairs of bytes are summed in 16 bits, then these sums in 32: three instructions a word, five for
 # two words. Zen 3: two products a cycle, but additions take their ports too: 12 take 13 cycles, and
 # 12 of two words 23, where 12 multiply-adds take 6. Intel's two ports for 512 bits do the same.
-VPMADDUBSW_512 = DotProduct("vpmaddubsw", 4, "uint8", "int8", 0.33, 2, (128, 256, 512), 1, 7)
-VPMADDUBSW = DotProduct("vpmaddubsw", 4, "uint8", "int8", 0.46, 2, (128, 256), 1, 7)
-VPMADDUBSW_TWICE_512 = replace(VPMADDUBSW_512, rate=0.2, words=2, weight_bits=6)
-VPMADDUBSW_TWICE = replace(VPMADDUBSW, rate=0.26, words=2, weight_bits=6)
+VPMADDUBSW_512 = DotProduct(
+    "vpmaddubsw", 4, "uint8", "int8", 0.33, 2, (128, 256, 512), 1, PAIRS_FIT
+)
+VPMADDUBSW = DotProduct("vpmaddubsw", 4, "uint8", "int8", 0.46, 2, (128, 256), 1, PAIRS_FIT)
+VPMADDUBSW_TWICE_512 = replace(VPMADDUBSW_512, rate=0.2, words=2, weight_bits=FOURS_FIT)
+VPMADDUBSW_TWICE = replace(VPMADDUBSW, rate=0.26, words=2, weight_bits=FOURS_FIT)
 # Words of bytes, taken apart for two of these: slower, but of weights that are half as large.
 BYTES_BY_VPMADDWD_512 = DotProduct("bytes", 4, "uint8", "int8", 0.2, 3, (256, 512))
 BYTES_BY_VPMADDWD = DotProduct("bytes", 4, "uint8", "int8", 0.3, 3, (256,))

@@ -5,7 +5,7 @@ The command ``python -m tvm_neocpu.tune`` is ``tvm_neocpu/tune.py``, three lines
 
     tune_network     a session: candidates in the network, contenders, the proof, the log
     seating          what a session begins with: layers, tuners, what logs know
-    in_network/      stand-ins, kernels compiled once, processes, ratios, the board of a session
+    in_network/      stand-ins, kernels compiled once, processes, ratios, the board, proofs
     fleet/           the same on other machines, through TVM's RPC tracker
     local_search/    one layer without a network: tasks, budget, progress
     measuring/       builds and times candidates alone, in worker processes

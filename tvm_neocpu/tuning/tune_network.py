@@ -23,35 +23,29 @@ from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import IN_NETWORK, Record
-from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import LogContents, TuningLog
-from tvm_neocpu.tuning.database.plan_lines import plan_digest
 from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.database.turns import measuring_turn
 from tvm_neocpu.tuning.group_candidates import with_doubtful_groups, with_groups
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.contenders import Contenders
 from tvm_neocpu.tuning.in_network.crew import Crew, Here, Site
+from tvm_neocpu.tuning.in_network.findings import verdict_of
 from tvm_neocpu.tuning.in_network.machine import Lowering
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.in_network.progress import NoProgress, Progress, State
-from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
-from tvm_neocpu.tuning.in_network.reserve import (
-    PROOF_SECONDS,
-    Pace,
-    Reserve,
-    about_the_start,
-)
+from tvm_neocpu.tuning.in_network.proofs import Proofs
+from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.reserve import Pace, Reserve, about_the_start
 from tvm_neocpu.tuning.in_network.rounds import Rounds
 from tvm_neocpu.tuning.in_network.spent import PROOF, SEARCH, START, ClockedCrew, Spent
 from tvm_neocpu.tuning.in_network.stand_ins import StandIns
-from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, find_wrong_groups
+from tvm_neocpu.tuning.in_network.verify import Proof
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
-from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 from tvm_neocpu.tuning.seating import Choices, make_tuners, seated
 from tvm_neocpu.tuning.tasks import tasks_of, with_operators
 
@@ -110,10 +104,12 @@ class TuningSession:
             with self._spent.on(SEARCH):
                 found = self._contenders(workers)
         with self._spent.on(PROOF):
-            proof, plan = self._proven(found)
+            proof, plan = self._proofs().first_faster(found, self._left, self._reserve.proof)
+        seconds = self.seconds or self._elapsed()
+        verdict = verdict_of(self._board, self.graph, self.cpu, plan, proof, self.name, seconds)
         with self._interrupts.held():
             self.log.append_plan(plan, self.graph, self.cpu.name, self.cpu.cores)
-            self.log.append_verdict(self._verdict(plan, proof))
+            self.log.append_verdict(verdict)
         return self._outcome(plan, proof)
 
     def _start_up(self, workers: Crew) -> None:
@@ -125,7 +121,7 @@ class TuningSession:
             starting = pool.submit(workers.start, replace(self.incumbent, groups=()))
             tuners = make_tuners(tasks, self.choices, self.known, self.cpu)
             starting.result()
-        startup = time.monotonic() - self._start
+        startup = self._elapsed()
         kept: float = workers.ask(0, "kept_seconds", INCUMBENT)
         self._reserve = Reserve.fitting(max(0.0, startup - kept), self._left())
         if about := about_the_start(self._reserve, self._left()):
@@ -197,7 +193,10 @@ class TuningSession:
     def _left(self) -> float:
         if self.seconds is None:
             return math.inf
-        return self.seconds - (time.monotonic() - self._start)
+        return self.seconds - self._elapsed()
+
+    def _elapsed(self) -> float:
+        return time.monotonic() - self._start
 
     def _search_records(self, records: Sequence[Record]) -> Plan:
         """The global search over these records, and over what logs know of transforms and sweeps.
@@ -219,51 +218,29 @@ class TuningSession:
 
     # -- the end --------------------------------------------------------------------------------
 
-    def _proven(self, contenders: Sequence[tuple[Ratio, Plan]]) -> tuple[Proof | None, Plan]:
-        """The first contender that is proven faster, else the incumbent."""
-        proof = None
-        for ratio, plan in contenders:
-            seconds = max(PROOF_SECONDS, self._left())
-            expected = f"{1 / ratio.value:.3f}x"
-            self.progress.say(f"proving a plan that ran {expected} as fast, in fresh processes")
-            plans = (self.incumbent, plan)
-            proof = self.site.prove(self._open, plans, self.cpu.cores, seconds)
-            if proof.faster:
-                seconds = self._board.network_seconds * proof.ratio.value
-                return proof, replace(plan, seconds=seconds)
-            if not proof.right:
-                self.progress.say(f"  its outputs are off by {proof.error:.1e}: not used")
-                self._blame(plan)
-            if self._left() < self._reserve.proof:
-                break
-        return proof, self.incumbent
-
-    def _blame(self, plan: Plan) -> None:
-        """Find what computes something else: a group, which is named, or a candidate, which is
-        written down too."""
-        with self.site.computing(self._open, self.cpu.cores) as compute:
-            groups = find_wrong_groups(compute, self.incumbent, plan)
-            found = [] if groups else find_wrong(compute, self.graph, self.incumbent, plan)
-        for group in groups:
-            names = " -> ".join(str(self.graph.by_id[id].workload) for id in group.members)
-            self.progress.say(f"  {names} as one function computes something else than by itself")
-        for workload, config in found:
-            seat = self._board.seats[workload]
-            seat.fail(config, "it computes something else")
-            self.progress.say(f"  {workload} as {config} computes something else: never again")
-            self._keep(self._record(workload, config, (), MeasureErrorNo.WRONG_ANSWER))
+    def _proofs(self) -> Proofs:
+        return Proofs(
+            self.graph,
+            self._board,
+            self.incumbent,
+            self.site,
+            self._open,
+            self.cpu.cores,
+            self._record,
+            self._keep,
+            self.progress,
+        )
 
     def _outcome(
         self, plan: Plan | None, proof: Proof | None, interrupted: bool = False
     ) -> Outcome:
         board = self._board
-        seconds = time.monotonic() - self._start
-        settled = bool(board.seats) and all(s.settled_for_good for s in board.seats.values())
+        settled = bool(board.seats) and board.settled_for_good
         return Outcome(
             plan,
             board.measured,
             board.failed,
-            seconds,
+            self._elapsed(),
             proof,
             settled,
             interrupted,
@@ -280,7 +257,7 @@ class TuningSession:
             self._board.failed,
             len(open_),
             len(self._board.seats) - len(open_),
-            time.monotonic() - self._start,
+            self._elapsed(),
             None if left == math.inf else left,
             tuple(str(seat.workload) for seat in open_[:3]),
         )
@@ -302,41 +279,6 @@ class TuningSession:
             timestamp=time.time(),
             features=self.cpu.features,
             stamp=record_stamp(config, IN_NETWORK),
-        )
-
-    def _verdict(self, plan: Plan, proof: Proof | None) -> Verdict:
-        """What the session found out, for the log: nobody need search for it again."""
-        cpu, now = self.cpu, time.time()
-        won = proof is not None and proof.faster
-        before = proof.ratio if proof is not None else Ratio(0.0, SURE)
-        settled = tuple(
-            Settled(
-                seat.workload,
-                cpu.name,
-                cpu.cores,
-                seat.promised(),
-                len(seat.estimates),
-                now,
-                cpu.features,
-            )
-            for seat in self._board.seats.values()
-            if seat.settled_for_good
-        )
-        return Verdict(
-            graph=self.graph.hash,
-            cpu=cpu.name,
-            threads=cpu.cores,
-            plan=plan_digest(plan, cpu.name, cpu.cores) if won else KEPT,
-            ratio=1 / before.value,
-            low=1 / before.high,
-            high=1 / before.low,
-            candidates=self._board.measured,
-            settled=settled,
-            timestamp=now,
-            network=self.name,
-            features=cpu.features,
-            seconds=self.seconds or time.monotonic() - self._start,
-            complete=all(seat.settled_for_good for seat in self._board.seats.values()),
         )
 
     def _say_waiting(self, holder: str) -> None:

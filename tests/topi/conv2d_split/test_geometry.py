@@ -9,6 +9,7 @@ import pytest
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig, SplitGeometry, misfit
+from tvm_neocpu.tuning.database.entities import decode_config
 
 CONV = ConvWorkload(1, 32, 4, 6, 16, (1, 1), types=U8S8)
 CONFIG = SplitConfig(ic_bn=16, oc_bn=16, reg_n=2, reg_m=2)
@@ -64,3 +65,13 @@ def test_configs_that_do_not_fit_several_taps(config: SplitConfig, reason: str) 
 def test_configs_of_logs_that_do_not_fit(config: SplitConfig, reason: str) -> None:
     found = misfit(CONV, config)
     assert found is not None and reason in found and misfit(CONV, CONFIG) is None
+
+
+def test_lines_of_steps_of_one_word_load() -> None:
+    """Those of 2026-11-22 say so."""
+    knobs = {"ic_bn": 16, "oc_bn": 16, "reg_n": 2, "unroll_ker": True, "reg_m": 2}
+    knobs |= {"dot": 4, "words": 1, "signed": False}
+    line = [[name, "ot", value] for name, value in knobs.items()]
+    config = decode_config(SplitConfig.template, line)
+    assert config == CONFIG
+    assert isinstance(config, SplitConfig) and misfit(CONV, config) is None

@@ -28,7 +28,7 @@ from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 PAD, ACCUMULATE, STORE = "conv2d_pad", "conv2d_acc", "conv2d_store"
 # A loop of fewer words is unrolled, whatever it spills: a first convolution of integers has two.
 MIN_ROLLED_WORDS = 8
-# No more are few: AVX2 has 16.
+# AVX2 and SSE have so many: too few for the weights of three steps.
 FEW_REGISTERS = 16
 
 
@@ -127,11 +127,12 @@ def schedule_tiles(
 
 
 def _beside_tile(dot: DotProduct, vectors: int, unit: VectorUnit) -> int:
-    """Registers that the products of steps in a row want beside the tile of one.
+    """Registers that LLVM wants beside a tile: a product's own, and weights of other steps.
 
-    Of 12 words LLVM writes out 3 at a time and loads the weights of all: 16 registers do not hold
-    them (Zen 3, 144x56x56->24 on 2 threads, 2 pixels x 3 vectors: 188 us in blocks of 24 channels,
-    94 in blocks of 16; kept rolled both take as long).
+    LLVM unrolls a loop of 12 words by 3 and loads the weights of all three steps first. 16
+    registers do not hold them (Zen 3, 144x56x56->24 on 2 threads, 2 pixels x 3 vectors: 188 us in
+    blocks of 24 channels, 94 in blocks of 16; kept rolled both take as long). The other two steps
+    have 2 * vectors of them. One fewer counts: that leaves vpmaddwd's 3 pixels x 2 vectors to LLVM.
     """
     mixed = 2 * vectors - 1 if dot.temporaries and unit.registers <= FEW_REGISTERS else 0
     return dot.temporaries + mixed

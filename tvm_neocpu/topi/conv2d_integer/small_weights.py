@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from tvm_neocpu.core.dot import ANY_WEIGHTS
+from tvm_neocpu.core.dot import ANY_WEIGHTS, FOURS_FIT, PAIRS_FIT
 
 # Of weights that meet uint8 data: 32767 // 255, and -32768 // -255.
 LARGEST_SUM = 128
 # Weights of so many bits -> channels that are added in 16 bits, counted from a whole word's first:
 # one half of a word, of a pair of words.
-SUMMED = {7: (0, 1), 6: (0, 1, 4, 5)}
+SUMMED = {PAIRS_FIT: (0, 1), FOURS_FIT: (0, 1, 4, 5)}
 PAIR = 2
 
 

@@ -5,23 +5,26 @@ from __future__ import annotations
 import math
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import PAIRS_FIT
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import seconds_of
 from tvm_neocpu.topi.conv2d_split.geometry import (
-    AS_SMALL_AS,
     ELEMENTS,
-    SUMS_AS_SMALL_AS,
     WORDS,
     SplitConfig,
     SplitGeometry,
+    product,
 )
 
 # Cycles to split 32 bytes and to look for high parts, beside what a copy takes.
 SPLIT_CYCLES = 8.0
-# The share of blocks that have high parts (ResNet-50 and MobileNet-v2 behind ReLU: 0-3 %), and of
-# those in which sums of four bytes do not fit (20-40 % and 1-5 % of blocks of 32 channels).
-HIGH_SHARE, SINGLE_SHARE = 0.03, 0.2
-# Scalar cycles for what a tile that begins at a pixel has, behind kernels of several taps.
+# The share of blocks that have high parts (ResNet-50 and MobileNet-v2 behind ReLU: 0-3 %).
+HIGH_SHARE = 0.03
+# The share of blocks in which a sum of four bytes does not fit (blocks of 32 channels behind ReLU:
+# 20-40 % in ResNet-50, 1-5 % in MobileNet-v2).
+SINGLE_SHARE = 0.2
+# Kernels of several taps: scalar cycles for the largest sum of a pixel. A tile that begins there
+# compares reg_n of these, a cycle each.
 WINDOW_CYCLES = 10.0
 
 
@@ -39,7 +42,6 @@ def predict_seconds(conv: ConvWorkload, config: SplitConfig, cpu: Cpu) -> float:
 
 
 def _step_of_single_words(cpu: Cpu) -> float:
-    """What a step takes whose words are not added in 16 bits, of a step whose words are."""
-    single = cpu.dot_of(ELEMENTS, 1, AS_SMALL_AS)
-    both = cpu.dot_of(ELEMENTS, WORDS, SUMS_AS_SMALL_AS)
-    return WORDS * both.rate / single.rate
+    """The time of a step that widens each word, over that of one that adds both in 16 bits."""
+    single = cpu.dot_of(ELEMENTS, 1, PAIRS_FIT)
+    return WORDS * product(cpu).rate / single.rate

@@ -14,10 +14,10 @@ even four bytes sum up to 256 at most, those of two words are added before they 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.dot import FOURS_FIT, DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 from tvm_neocpu.topi.conv2d_integer import geometry as integer
 from tvm_neocpu.topi.conv2d_integer.geometry import Index, IntegerConfig, IntegerGeometry
@@ -26,14 +26,8 @@ from tvm_neocpu.topi.conv2d_integer.geometry import Index, IntegerConfig, Intege
 LARGEST_SUM, LARGEST_LOW = 256, 128
 # Low and high.
 PARTS = 2
-# What the products of split data are exact for: those of weights that never saturate.
-AS_SMALL_AS = 7
-# The same where sums of four bytes fit.
-SUMS_AS_SMALL_AS = 6
 # Channels of a word, and words of a step.
 ELEMENTS, WORDS = 4, 2
-# The levels of a tile's pixels: what does not fit is the sum of two words, or that of a word.
-TWO_WORDS, ONE_WORD = 1, 2
 
 
 @dataclass(frozen=True, order=True)
@@ -92,8 +86,7 @@ class SplitGeometry(IntegerGeometry):
         return self.conv.in_bytes
 
     def dot(self, cpu: Cpu) -> DotProduct:
-        """The one of most blocks of channels: two words at once."""
-        return cpu.dot_of(ELEMENTS, WORDS, SUMS_AS_SMALL_AS)
+        return product(cpu)
 
     @property
     def order(self) -> list[int]:
@@ -112,13 +105,23 @@ class SplitGeometry(IntegerGeometry):
         ]
 
 
-def temporaries_of(vectors: int, cpu: Cpu) -> int:
-    """What a product of several words takes: its own, and another word's weights and pixel.
+def product(cpu: Cpu) -> DotProduct:
+    """What multiplies most blocks of channels: two words at once, as if weights were small."""
+    return cpu.dot_of(ELEMENTS, WORDS, FOURS_FIT)
 
-    LLVM wants one more (Zen 3, 256x14x14->1024: 4 pixels x 2 vectors 720 us, 7 x 1 510).
+
+def temporaries_of(vectors: int, cpu: Cpu) -> int:
+    """Registers that a step takes beside its tile and one word's weights and pixel.
+
+    These are the product's own, the other word's weights and pixel, and one that LLVM wants (Zen 3,
+    256x14x14->1024: tiles of 4 pixels x 2 vectors, which leave none, take 720 us, 7 x 1 510).
     """
-    dot = cpu.dot_of(ELEMENTS, WORDS, SUMS_AS_SMALL_AS)
-    return dot.temporaries + (WORDS - 1) * (vectors + 1) + 1
+    return product(cpu).temporaries + (WORDS - 1) * (vectors + 1) + 1
+
+
+def upgrade(knobs: dict[str, Any]) -> dict[str, Any]:
+    """The knobs of a log line as they are today: steps of one word have become steps of two."""
+    return knobs | {"words": WORDS} if knobs.get("words") == 1 else knobs
 
 
 def misfit(conv: ConvWorkload, config: SplitConfig) -> str | None:

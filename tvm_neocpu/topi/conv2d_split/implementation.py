@@ -21,5 +21,6 @@ SPLIT = Implementation(
     misfit=geometry.misfit,
     types=(U8S8,),
     packed_types=PACKED_TYPES,
+    upgrade=geometry.upgrade,
     label=lambda conv, config: "integer, split data",
 )

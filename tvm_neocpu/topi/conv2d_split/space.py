@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import ANY_WEIGHTS
+from tvm_neocpu.core.dot import ANY_WEIGHTS, PAIRS_FIT
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import in_blocks, schedules
-from tvm_neocpu.topi.conv2d_split.geometry import (
-    AS_SMALL_AS,
-    SplitConfig,
-    misfit,
-    temporaries_of,
-)
+from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig, misfit, temporaries_of
 
 # Narrower blocks are copied in part of a vector; C has to be a multiple of the least.
 BLOCKS = (8, 16, 32, 64)
@@ -26,7 +21,7 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
         return False
     if conv.groups != 1:
         return False
-    gains = cpu.dot(U8S8, AS_SMALL_AS) != cpu.dot(U8S8)
+    gains = cpu.dot(U8S8, PAIRS_FIT) != cpu.dot(U8S8)
     return gains and conv.in_channels % min(BLOCKS) == 0
 
 

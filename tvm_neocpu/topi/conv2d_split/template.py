@@ -20,6 +20,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import PAIRS_FIT
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.template import (
@@ -31,12 +32,9 @@ from tvm_neocpu.topi.conv2d_direct.template import (
 )
 from tvm_neocpu.topi.conv2d_integer import template as integer
 from tvm_neocpu.topi.conv2d_split.geometry import (
-    AS_SMALL_AS,
     LARGEST_LOW,
     LARGEST_SUM,
-    ONE_WORD,
     PARTS,
-    TWO_WORDS,
     WORDS,
     SplitConfig,
     SplitGeometry,
@@ -47,7 +45,7 @@ from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import inside_or
 from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
-from tvm_neocpu.topi.tir.skip_parts import skip_part
+from tvm_neocpu.topi.tir.skip_parts import ONE_WORD, TWO_WORDS, skip_part
 
 SPLIT, OF_LANES = "conv2d_split", "conv2d_worst_of_lanes"
 OF_PIXELS, OF_TILES = "conv2d_worst_of_pixels", "conv2d_worst"
@@ -84,7 +82,7 @@ def compute(
             pairs = (split(n, ico, part, *at, first + half) for half in (0, 1))
             return word(*pairs), weight(o, ico, kh, kw, WORDS * ici + which, c)
 
-        return dot(*map(factors, range(WORDS)), weight_bits=AS_SMALL_AS, needed=level)
+        return dot(*map(factors, range(WORDS)), weight_bits=PAIRS_FIT, needed=level)
 
     acc = te.compute(
         (conv.batch, geometry.out_blocks, geometry.rows, geometry.columns, config.tile_channels),
@@ -140,8 +138,9 @@ def _level(worst: tirx.Expr) -> tirx.Expr:
 def _worst(split: te.Tensor, geometry: SplitGeometry) -> te.Tensor:
     """The largest sum of four bytes of a tile's pixels: (N, blocks, rows, columns).
 
-    A bit beyond all sums says that a high part is not zero. Behind kernels of several taps it is
-    about a tile that begins at this place of the padded image; each pixel is looked at once.
+    A bit beyond all sums says that a high part is not zero. For a kernel of one tap there is a
+    number for each tile. For several taps there is one for each place of the padded image: it is
+    about the pixels that one tap of a tile reads from there on. Each pixel is looked at once.
     """
     config, (_, across) = geometry.config, geometry.stride
     (rows, columns), outside = geometry.copied_extent, split.shape[:2]
@@ -211,7 +210,8 @@ def _place_split(sch: Schedule, loop: LoopRV | None, geometry: SplitGeometry, cp
 
     # for x: for part: for c  ->  for x: low[x, :] = ..; high[x, :] = ..    # vectors of pairs
 
-    Without a loop two passes do both, in chunks of rows: the second one for tiles' sums alone.
+    Without a loop around them both are passes of their own, in parallel over rows of tiles: one
+    splits and sums up lanes, one looks for the largest sum of each tile.
     """
     unit = cpu.unit("uint16")
     split, lanes, tiles = (sch.get_sblock(name) for name in (SPLIT, OF_LANES, OF_TILES))

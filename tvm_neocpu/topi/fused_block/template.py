@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from tvm import tirx
-from tvm.ir import Expr
+from tvm.ir import BaseFunc, Expr
 from tvm.s_tir import SBlockRealize, ScheduleError, renew_defs
 from tvm.sym import Analyzer
 from tvm.tirx import BufferStore, ForKind, SeqStmt, Stmt
@@ -75,7 +75,7 @@ def _fused(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFun
     return func.with_attrs({**dict(layers[-1].func.attrs or {}), **notes})
 
 
-def member_of(func: tirx.PrimFunc) -> Member | None:
+def member_of(func: BaseFunc) -> Member | None:
     """The layer that a template's function computes; ``None`` for any other function."""
     try:
         anchor = anchor_of(UncheckedSchedule(func)) if isinstance(func, tirx.PrimFunc) else None

@@ -10,6 +10,8 @@
 
 A template's ``dot`` says what to look at (``needed``), which must not depend on the pixels of a
 register tile. Level 0: all words of a step may be added in 16 bits, as if weights were small.
+1 (``TWO_WORDS``): each word is widened. 2 (``ONE_WORD``): a word alone does not fit without its
+high part.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import For, IfThenElse, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import FOURS_FIT
 from tvm_neocpu.topi.math import dot_products
 from tvm_neocpu.topi.tir.affine import is_call, replaced
 from tvm_neocpu.topi.tir.loop_nests import innermost_block, loops_of
@@ -35,8 +38,8 @@ from tvm_neocpu.topi.tir.rewrite_loops import (
 )
 
 SKIP_KEY = "neocpu.skip"
-# The bits of weights with which several words may be added in 16 bits.
-SUMS_OF_WORDS = 6
+# The levels: sums of two words do not fit 16 bits, nor do those of a word.
+TWO_WORDS, ONE_WORD = 1, 2
 
 
 def skip_part(sch: Schedule, part: LoopRV) -> None:
@@ -55,9 +58,9 @@ def skip_parts(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         found = True
         first, second = (replaced(body, {loop.loop_var: _number(loop, at)}) for at in (0, 1))
         needed = _needed(second)
-        behind = _tested(needed > _level(needed, 1), _without_requests(second), None)
+        behind = _tested(needed >= _level(needed, ONE_WORD), _without_requests(second), None)
         whole = SeqStmt([first, behind])
-        return _tested(needed > _level(needed, 0), whole, _of_small_sums(first))
+        return _tested(needed >= _level(needed, TWO_WORDS), whole, _of_small_sums(first))
 
     rewritten = rewrite_loops(func, planted)
     return rewritten if found else func
@@ -76,7 +79,7 @@ def _of_small_sums(stmt: Stmt) -> Stmt:
 
     def small(call: Call) -> Expr:
         is_dot = is_call(call, dot_products.DOT)
-        return dot_products.of_weights(call, SUMS_OF_WORDS) if is_dot else call
+        return dot_products.of_weights(call, FOURS_FIT) if is_dot else call
 
     return tvm_ffi.structural_map(stmt, (Call, small))
 

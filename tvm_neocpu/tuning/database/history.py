@@ -113,12 +113,11 @@ class History:
                     last = verdict
         return last if last is not None and is_current(last) else None
 
-    def settled(self, workload: Workload) -> bool:
-        """Whether no candidate was worth another measurement in some network; :meth:`noise`."""
-        return self.noise(workload) is not None
-
     def noise(self, workload: Workload) -> float | None:
-        """What was left to gain of a workload's time when it was settled, a share; or ``None``."""
+        """What one more measurement was expected to save when some network settled a workload.
+
+        It is a share of the workload's time; ``None`` where no network settled it.
+        """
         return self._noises.get(workload)
 
     def hints(self, workload: Workload) -> tuple[Config, ...]:

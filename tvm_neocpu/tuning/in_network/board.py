@@ -117,10 +117,10 @@ class Seat:
             return self.weight
         if self.exhaustive and self.wishes(1):
             return max(self.weight, SETTLED_SHARE)
-        if self.closed or self.weight * MOST < SETTLED_SHARE:
+        if self.closed:
             return 0.0
         promise = 0.0 if self.curbed else self.tuner.promise()
-        return self.weight * max(promise, self._second_look())
+        return self._of_network(max(promise, self._second_look()))
 
     def promised(self) -> float:
         """Expected saving of the next measurement, as a share of the layer's own time.
@@ -130,6 +130,10 @@ class Seat:
         if self.closed:
             return self.doubt
         return min(1.0, max(self.tuner.promise(), self._second_look()))
+
+    def _of_network(self, share: float) -> float:
+        """A share of the layer's time as one of the network's; 0 for a layer too small to gain."""
+        return self.weight * share if self.weight * MOST >= SETTLED_SHARE else 0.0
 
     def _second_look(self) -> float:
         """What another reading of the contender may show, as a share of the layer's time."""
@@ -183,9 +187,8 @@ class Seat:
 
     @property
     def settled_for_good(self) -> bool:
-        """Settled, and not by the limit of candidates alone."""
-        worth = self.weight * MOST >= SETTLED_SHARE <= self.weight * self.promised()
-        return self.settled and not (self.curbed and worth)
+        """Settled, and not by the session's limit of candidates alone."""
+        return self.settled and self._of_network(self.promised()) < SETTLED_SHARE
 
     def knows(self, config: Config) -> bool:
         """Whether a config was measured, or is what the network has."""
@@ -217,6 +220,11 @@ class Board:
         """Seats with something to gain, the most hopeful first."""
         hopeful = [seat for seat in self.seats.values() if not seat.settled]
         return sorted(hopeful, key=lambda seat: -seat.hope())
+
+    @property
+    def settled_for_good(self) -> bool:
+        """Whether all seats are."""
+        return all(seat.settled_for_good for seat in self.seats.values())
 
     @property
     def measured(self) -> int:

@@ -1,0 +1,71 @@
+"""The end of a session: contenders are proven one after the other, until one is faster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.tuning.in_network.beside import MakeRecord
+from tvm_neocpu.tuning.in_network.board import Board
+from tvm_neocpu.tuning.in_network.crew import Site
+from tvm_neocpu.tuning.in_network.machine import Lowering
+from tvm_neocpu.tuning.in_network.progress import Progress
+from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.reserve import PROOF_SECONDS
+from tvm_neocpu.tuning.in_network.rounds import Keep
+from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, find_wrong_groups
+from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
+
+
+@dataclass(frozen=True)
+class Proofs:
+    """Compares contenders with the incumbent, and finds what makes a contender wrong."""
+
+    graph: ConvGraph
+    board: Board
+    incumbent: Plan
+    site: Site
+    open_network: Callable[[], Lowering]
+    threads: int
+    make_record: MakeRecord
+    keep: Keep
+    progress: Progress
+
+    def first_faster(
+        self, contenders: Sequence[tuple[Ratio, Plan]], left: Callable[[], float], needed: float
+    ) -> tuple[Proof | None, Plan]:
+        """The first contender that is proven faster, else the incumbent; and the last proof.
+
+        ``left`` says how many seconds are left. Another proof is begun while these are ``needed``
+        at least.
+        """
+        proof = None
+        for ratio, plan in contenders:
+            expected = f"{1 / ratio.value:.3f}x"
+            self.progress.say(f"proving a plan that ran {expected} as fast, in fresh processes")
+            plans, seconds = (self.incumbent, plan), max(PROOF_SECONDS, left())
+            proof = self.site.prove(self.open_network, plans, self.threads, seconds)
+            if proof.faster:
+                return proof, replace(plan, seconds=self.board.network_seconds * proof.ratio.value)
+            if not proof.right:
+                self.progress.say(f"  its outputs are off by {proof.error:.1e}: not used")
+                self._blame(plan)
+            if left() < needed:
+                break
+        return proof, self.incumbent
+
+    def _blame(self, plan: Plan) -> None:
+        """Find what computes something else: a group, which is named, or a candidate, which is
+        written down too."""
+        with self.site.computing(self.open_network, self.threads) as compute:
+            groups = find_wrong_groups(compute, self.incumbent, plan)
+            found = [] if groups else find_wrong(compute, self.graph, self.incumbent, plan)
+        for group in groups:
+            names = " -> ".join(str(self.graph.by_id[id].workload) for id in group.members)
+            self.progress.say(f"  {names} as one function computes something else than by itself")
+        for workload, config in found:
+            self.board.seats[workload].fail(config, "it computes something else")
+            self.progress.say(f"  {workload} as {config} computes something else: never again")
+            self.keep(self.make_record(workload, config, (), MeasureErrorNo.WRONG_ANSWER))
