@@ -26,7 +26,7 @@ from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.fallback import OnFallback
 from tvm_neocpu.core.weight_transform import recording_transforms
 from tvm_neocpu.exporting.write_module import export_module
-from tvm_neocpu.frontend.onnx_model import example_shape
+from tvm_neocpu.frontend.onnx_model import example_shape, shape_text
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
 from tvm_neocpu.relay_passes.batches.generalize import at_batch
@@ -49,7 +49,7 @@ from tvm_neocpu.relay_passes.unlowered import naming_what_is_left
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.functions import OnDemand
-from tvm_neocpu.runtime.module_info import Entry, ModuleInfo, TensorInfo, interface_of
+from tvm_neocpu.runtime.module_info import OPEN, Entry, ModuleInfo, TensorInfo, interface_of
 from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.database.history import History, current_history
 
@@ -227,15 +227,13 @@ class _Lowering:
 
 def _needs_shapes(mod: tvm.IRModule) -> str:
     """Which inputs are open, and how to give them shapes."""
-    opened = {name: shape for name, shape, _ in open_inputs(mod) if -1 in shape}
-    named = " and ".join(
-        f"{name!r} [{', '.join('?' if dim == -1 else str(dim) for dim in shape)}]"
-        for name, shape in opened.items()
-    )
-    example = {
-        name: example_shape([None if dim == -1 else dim for dim in shape])
-        for name, shape in opened.items()
+    opened = {
+        name: [None if dim == OPEN else dim for dim in shape]
+        for name, shape, _ in open_inputs(mod)
+        if OPEN in shape
     }
+    named = " and ".join(f"{name!r} {shape_text(shape)}" for name, shape in opened.items())
+    example = {name: example_shape(shape) for name, shape in opened.items()}
     options = " ".join(
         f"--shape {name}:{','.join(map(str, shape))}" for name, shape in example.items()
     )

@@ -6,6 +6,7 @@ import pytest
 import tvm
 from small_kernels import adds
 from tvm import tirx
+from tvm.ir.transform import PassContext
 
 from tvm_neocpu.codegen.kernel_key import kernel_key, nameless
 from tvm_neocpu.targets import parse_target
@@ -13,8 +14,8 @@ from tvm_neocpu.targets import parse_target
 TARGET = parse_target("llvm -mcpu=haswell").target
 
 
-def key(func: tirx.PrimFunc, target: tvm.target.Target = TARGET, **options: object) -> str:
-    return kernel_key(func, target, options)
+def key(func: tirx.PrimFunc, target: tvm.target.Target = TARGET, **context: object) -> str:
+    return kernel_key(func, target, PassContext(**context))
 
 
 def test_names_do_not_count() -> None:
@@ -31,10 +32,11 @@ def test_all_else_counts() -> None:
         key(adds(extent=5)),
         key(adds().with_attr("tirx.noalias", False)),
         key(adds(), parse_target("llvm -mcpu=znver4").target),
-        key(adds(), **{"tirx.disable_assert": True}),
+        key(adds(), config={"tirx.disable_assert": True}),
+        key(adds(), opt_level=3),
+        key(adds(), required_pass=["tirx.RemoveNoOp"]),
+        key(adds(), disabled_pass=["tirx.RemoveNoOp"]),
     ]
-    with tvm.transform.PassContext(opt_level=3):
-        others.append(key(adds()))
     assert len(set(others)) == len(others)
 
 

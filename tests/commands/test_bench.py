@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tvm_neocpu.commands import bench, cli
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.peers import table
 
 
@@ -56,9 +57,9 @@ def test_bench_says_in_one_line_what_no_template_takes(
 
 
 def test_bench_wants_a_log_that_exists(tiny_file: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert bench.main([tiny_file, "--log", "missing.log"]) == cli.USER_ERROR
+    assert bench.main([tiny_file, "--log", "missing.log"]) == USER_ERROR
     assert "missing.log" in capfd.readouterr().err
-    assert bench.main([tiny_file, "--json", "no/such/folder.json"]) == cli.USER_ERROR
+    assert bench.main([tiny_file, "--json", "no/such/folder.json"]) == USER_ERROR
 
 
 @pytest.mark.parametrize("command", [["kernels"], ["plan", "lenet"], ["lenet"]], ids=lambda c: c[0])
@@ -67,7 +68,7 @@ def test_every_benchmark_tries_its_file_before_it_measures(
 ) -> None:
     loaded: list[Any] = []
     monkeypatch.setattr(cli, "load_network", loaded.append)
-    assert bench.main([*command, "--json", "no/such/folder.json"]) == cli.USER_ERROR
+    assert bench.main([*command, "--json", "no/such/folder.json"]) == USER_ERROR
     assert capfd.readouterr().err == (
         "error: cannot write no/such/folder.json: No such file or directory\n"
     )

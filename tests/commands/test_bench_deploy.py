@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.commands import bench, cli
+from tvm_neocpu.commands import bench
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.deploy.first_inference import first_inference
 from tvm_neocpu.core.errors import NeoCpuError
 
@@ -26,5 +27,5 @@ def test_every_engine_answers(tiny_file: str, capsys: pytest.CaptureFixture[str]
 def test_what_fails_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(NeoCpuError, match=r"tvm_neocpu gives no answer: .*there is no file"):
         first_inference("tvm_neocpu", tmp_path / "none.so", {}, 1)
-    assert bench.main(["deploy", "nosuch"]) == cli.USER_ERROR
+    assert bench.main(["deploy", "nosuch"]) == USER_ERROR
     assert capsys.readouterr().err.startswith("error: 'nosuch'")

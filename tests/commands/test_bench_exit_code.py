@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 import pytest
 
-from tvm_neocpu.commands import bench, cli
+from tvm_neocpu.commands import bench
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.peers import compare, report
 from tvm_neocpu.contrib.peers.isolated import CANNOT_CONVERT, EngineError
 from tvm_neocpu.contrib.peers.report import Comparison
@@ -103,7 +104,7 @@ def test_a_peer_that_is_wrong_or_refuses_is_not_the_best(
 
 
 def test_ours_that_fails_is_an_error(compared: Bench, capsys: pytest.CaptureFixture[str]) -> None:
-    assert compared({OURS: None, RUNTIME: 2.0}) == cli.USER_ERROR
+    assert compared({OURS: None, RUNTIME: 2.0}) == USER_ERROR
     assert capsys.readouterr().err == "error: no layer Hardmax\n"
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tvm_neocpu.commands import bench, cli, tune
+from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.errors import LogError, ShapeError
 
 Main = Callable[[list[str]], int]
@@ -71,7 +72,7 @@ BAD = [
 def test_bad_input_is_one_line(
     main: Main, argv: list[str], words: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert outcome(main, argv) == cli.USER_ERROR
+    assert outcome(main, argv) == USER_ERROR
     error = capfd.readouterr().err
     assert words in error
     assert error.startswith("error: ")
@@ -81,7 +82,7 @@ def test_bad_input_is_one_line(
 @pytest.mark.parametrize("kind", [b"", b"not onnx at all" * 9])
 def test_a_bad_model_file_is_one_line(kind: bytes, capfd: pytest.CaptureFixture[str]) -> None:
     Path("bad.onnx").write_bytes(kind)
-    assert tune.main(["bad.onnx"]) == cli.USER_ERROR
+    assert tune.main(["bad.onnx"]) == USER_ERROR
     assert capfd.readouterr().err.startswith("error: ")
 
 
@@ -89,7 +90,7 @@ def test_errors_of_the_real_command_have_no_traceback(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tvm_neocpu.tune", "nosuch"]
     env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
     done = subprocess.run(command, capture_output=True, text=True, env=env)
-    assert done.returncode == cli.USER_ERROR
+    assert done.returncode == USER_ERROR
     assert done.stderr.startswith("error: 'nosuch'")
     assert "Traceback" not in done.stderr
 
@@ -98,7 +99,7 @@ def test_an_interrupt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(_: list[str]) -> int:
         raise KeyboardInterrupt
 
-    assert cli.guarded(interrupted, []) == cli.INTERRUPTED
+    assert cli.guarded(interrupted, []) == INTERRUPTED
     assert capsys.readouterr().err == "interrupted\n"
 
 
@@ -133,7 +134,7 @@ def test_a_variable_without_such_a_value_is_refused_by_every_command(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv(name, value)
-    assert cli.guarded(lambda _: 0, []) == cli.USER_ERROR
+    assert cli.guarded(lambda _: 0, []) == USER_ERROR
     error = capsys.readouterr().err
     assert error.startswith(words) and error.count("\n") == 1
 
@@ -173,6 +174,6 @@ def test_ctrl_c_in_bench_is_one_line(while_it: str) -> None:
         start_new_session=True,
         timeout=60,
     )
-    assert done.returncode == cli.INTERRUPTED
+    assert done.returncode == INTERRUPTED
     assert "Traceback" not in done.stderr
     assert done.stderr.splitlines()[-1] == "interrupted"

@@ -11,8 +11,9 @@ import onnx
 import onnxruntime
 import pytest
 
-from tvm_neocpu.commands import cli, networks, run
 from tvm_neocpu.commands import compile as compile_command
+from tvm_neocpu.commands import networks, run
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.runtime.module_info import TensorInfo
 
@@ -85,7 +86,7 @@ def test_bad_input_is_one_line(
 ) -> None:
     np.save("ones.npy", np.ones(3, "float32"))
     Path("text.npy").write_text("no array")
-    assert outcome(command.main, words) == cli.USER_ERROR  # type: ignore[attr-defined]
+    assert outcome(command.main, words) == USER_ERROR  # type: ignore[attr-defined]
     error = capfd.readouterr().err
     assert text in error
     assert error.startswith("error: ") and error.count("\n") == 1
@@ -95,13 +96,13 @@ def test_code_for_another_cpu_says_how_to_link_it(
     tiny_file: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     words = [tiny_file, "--target", "llvm", "-mtriple=aarch64-linux-gnu", "-mcpu=cortex-a72"]
-    assert outcome(compile_command.main, [*words, "-o", "x.so"]) == cli.USER_ERROR
+    assert outcome(compile_command.main, [*words, "-o", "x.so"]) == USER_ERROR
     error = capfd.readouterr().err
     assert "does not link code for aarch64: install aarch64-linux-gnu-g++" in error
     assert "collect2" not in error
     assert error.count("\n") == 1
     assert outcome(compile_command.main, [*words, "-o", "x.tar"]) == 0
-    assert outcome(run.main, ["x.tar"]) == cli.USER_ERROR
+    assert outcome(run.main, ["x.tar"]) == USER_ERROR
     assert "cannot load x.tar" in capfd.readouterr().err
 
 

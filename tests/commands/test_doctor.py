@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.commands import cli, doctor
+from tvm_neocpu.commands import doctor
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.version import __version__
 
 
@@ -32,5 +33,5 @@ def test_a_check_that_fails_is_named(
 
 
 def test_a_report_that_cannot_be_written(capsys: pytest.CaptureFixture[str]) -> None:
-    assert doctor.main(["--json", "no/such.json"]) == cli.USER_ERROR
+    assert doctor.main(["--json", "no/such.json"]) == USER_ERROR
     assert capsys.readouterr().err.startswith("error: cannot write no/such.json")

@@ -10,7 +10,8 @@ from pathlib import Path
 import onnx
 import pytest
 
-from tvm_neocpu.commands import cli, explain
+from tvm_neocpu.commands import explain
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
@@ -163,7 +164,7 @@ def test_bad_input_is_one_line(
         code = explain.main(argv)
     except SystemExit as stop:
         code = stop.code
-    assert code == cli.USER_ERROR
+    assert code == USER_ERROR
     error = capfd.readouterr().err
     assert error.startswith("error: ")
     assert words in error

@@ -13,13 +13,14 @@ import pytest
 
 from tvm_neocpu import tune
 from tvm_neocpu.commands import cli, overview
+from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 
 
 @pytest.mark.parametrize("argv", [[], ["resnet50"], ["tun", "lenet"]])
 def test_without_a_command_is_a_users_mistake(
     argv: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert overview.main(argv) == cli.USER_ERROR
+    assert overview.main(argv) == USER_ERROR
     shown = capsys.readouterr().err
     assert all(f"python -m tvm_neocpu {name}" in shown for name in overview.available())
     assert shown.startswith("error: there is no command") == bool(argv)
@@ -44,7 +45,7 @@ def test_a_command_that_this_installation_lacks_is_not_listed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(overview.COMMANDS, "brew", "coffee")
-    assert overview.main(["brew"]) == cli.USER_ERROR
+    assert overview.main(["brew"]) == USER_ERROR
     assert "coffee" not in capsys.readouterr().err
 
 
@@ -71,7 +72,7 @@ def test_an_interrupt_while_a_command_is_imported_is_a_line(
 
     monkeypatch.setattr(overview, "import_module", interrupted)
     for main in (tune.main, lambda words: overview.main(["tune", *words])):
-        assert main(["lenet"]) == cli.INTERRUPTED
+        assert main(["lenet"]) == INTERRUPTED
         assert capsys.readouterr().err == "interrupted\n"
 
 
@@ -90,7 +91,7 @@ def test_the_package_can_be_run() -> None:
     env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
     command = [sys.executable, "-m", "tvm_neocpu"]
     found = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
-    assert found.returncode == cli.USER_ERROR
+    assert found.returncode == USER_ERROR
     assert "python -m tvm_neocpu bench" in found.stderr and "Traceback" not in found.stderr
     found = subprocess.run([*command, "run", "--help"], env=env, capture_output=True, text=True)
     assert found.returncode == 0 and "--input" in found.stdout

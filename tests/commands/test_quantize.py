@@ -10,7 +10,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from tvm_neocpu.commands import cli, quantize
+from tvm_neocpu.commands import quantize
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 
 ort = pytest.importorskip("onnxruntime")
 
@@ -127,7 +128,7 @@ def test_bad_input_is_one_line(
     kind: str, words: list[str], text: str, tiny_file: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     spoil(kind)
-    assert run([tiny_file, *words]) == cli.USER_ERROR
+    assert run([tiny_file, *words]) == USER_ERROR
     error = capfd.readouterr().err
     assert text in error and error.count("\n") == 1
     assert not Path("tiny-int8.onnx").exists()
@@ -136,7 +137,7 @@ def test_bad_input_is_one_line(
 def test_an_unreadable_image_is_named(capfd: pytest.CaptureFixture[str]) -> None:
     Path("images").mkdir()
     Path("images/a.png").write_bytes(b"no image")
-    assert run(["lenet", "--calibration", "images"]) == cli.USER_ERROR
+    assert run(["lenet", "--calibration", "images"]) == USER_ERROR
     error = capfd.readouterr().err
     assert "cannot read the image images/a.png" in error and error.count("\n") == 1
 
@@ -144,7 +145,7 @@ def test_an_unreadable_image_is_named(capfd: pytest.CaptureFixture[str]) -> None
 def test_a_quantised_network_is_refused(tiny_file: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert run([tiny_file, "--random", "2", "-o", "q.onnx"]) == 0
     capfd.readouterr()
-    assert run(["q.onnx", "--random", "2"]) == cli.USER_ERROR
+    assert run(["q.onnx", "--random", "2"]) == USER_ERROR
     error = capfd.readouterr().err
     assert "q is quantised already: it has a" in error and error.count("\n") == 1
 
@@ -155,7 +156,7 @@ def test_a_network_without_layers_is_refused(capfd: pytest.CaptureFixture[str]) 
     graph = helper.make_graph([helper.make_node("Sigmoid", ["x"], ["y"])], "g", [value], [out])
     opsets = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), "none.onnx")
-    assert run(["none.onnx", "--random", "2"]) == cli.USER_ERROR
+    assert run(["none.onnx", "--random", "2"]) == USER_ERROR
     assert "no convolution or dense layer" in capfd.readouterr().err
 
 
@@ -167,5 +168,5 @@ def test_an_activation_that_is_not_finite_is_named(
     weight[:] = 1e38
     model.graph.initializer[0].CopyFrom(onnx.numpy_helper.from_array(weight, "w"))
     onnx.save(model, "large.onnx")
-    assert run(["large.onnx", "--random", "2"]) == cli.USER_ERROR
+    assert run(["large.onnx", "--random", "2"]) == USER_ERROR
     assert "not finite" in capfd.readouterr().err

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.commands import cli, records
+from tvm_neocpu.commands import records
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
@@ -155,7 +156,7 @@ def test_bad_input_is_one_line(
         code = records.main(argv)
     except SystemExit as stop:
         code = stop.code
-    assert code == cli.USER_ERROR
+    assert code == USER_ERROR
     error = capfd.readouterr().err
     assert error.startswith("error: ") and words in error
     assert error.count("\n") == 1
@@ -165,7 +166,7 @@ def test_without_a_database_a_log_has_to_be_named(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TVM_NEOCPU_DATA", "off")
-    assert records.main(["list"]) == cli.USER_ERROR
+    assert records.main(["list"]) == USER_ERROR
     assert capfd.readouterr().err == "error: the database (TVM_NEOCPU_DATA) is off: name a log\n"
 
 

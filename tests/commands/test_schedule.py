@@ -11,7 +11,8 @@ import onnx
 import pytest
 from onnx import helper
 
-from tvm_neocpu.commands import cli, schedule
+from tvm_neocpu.commands import schedule
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.scheduling.orders.table import ORDERS
 from tvm_neocpu.scheduling.partition.table import PARTITIONERS
 
@@ -93,7 +94,7 @@ def test_what_it_refuses(argv: list[str], text: str, capsys: pytest.CaptureFixtu
     Path("unknown.toml").write_text(MACHINE + "\nwidth = 3\n")
     Path("missing.toml").write_text(MACHINE.replace("latency = 50", ""))
     Path("tiny.toml").write_text(MACHINE.replace("banks = 32", "banks = 1"))
-    assert schedule.main(argv) == cli.USER_ERROR
+    assert schedule.main(argv) == USER_ERROR
     shown = capsys.readouterr().err
     assert shown.startswith("error: ")
     assert text in shown

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tvm_neocpu.commands import cli, tune, tuning_session
+from tvm_neocpu.commands import tune, tuning_session
+from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.fallback import FallbackWarning
 from tvm_neocpu.core.verdict import KEPT, Verdict
 from tvm_neocpu.tuning.database.log import TuningLog
@@ -51,7 +52,7 @@ def test_an_unwritable_log_is_said_before_tuning(
 ) -> None:
     Path("file").write_text("in the way")
     found = sessions()
-    assert tune.main(["lenet", "--log", "file/x.log"]) == cli.USER_ERROR
+    assert tune.main(["lenet", "--log", "file/x.log"]) == USER_ERROR
     assert "cannot write the log file/x.log" in capfd.readouterr().err
     assert found.made == []
 
@@ -89,7 +90,7 @@ def test_an_interrupted_session_ends_the_command(
     sessions, capsys: pytest.CaptureFixture[str]
 ) -> None:
     sessions(Outcome(None, 3, 0, 1.0, interrupted=True))
-    assert tune.main(["lenet", "lenet", "--log", "x.log"]) == cli.INTERRUPTED
+    assert tune.main(["lenet", "lenet", "--log", "x.log"]) == INTERRUPTED
     assert capsys.readouterr().out.count("run again to go on") == 1
 
 
@@ -97,7 +98,7 @@ def test_a_network_that_does_not_run_is_one_line(
     sessions, capfd: pytest.CaptureFixture[str]
 ) -> None:
     sessions(ChildDied("its process ended with code -11"))
-    assert tune.main(["lenet", "--log", "x.log"]) == cli.USER_ERROR
+    assert tune.main(["lenet", "--log", "x.log"]) == USER_ERROR
     assert "error: lenet does not run as it is: its process ended" in capfd.readouterr().err
 
 
@@ -145,7 +146,7 @@ def test_a_tuned_network_is_tuned_again_only_for_more_time(
 
 def test_code_for_another_machine_is_not_measured_here(capfd: pytest.CaptureFixture[str]) -> None:
     machine = "aarch64" if "x86" in os.uname().machine else "x86_64"
-    assert tune.main(["lenet", "--target", f"llvm -mtriple={machine}-linux-gnu"]) == cli.USER_ERROR
+    assert tune.main(["lenet", "--target", f"llvm -mtriple={machine}-linux-gnu"]) == USER_ERROR
     assert "cannot measure" in capfd.readouterr().err
 
 
@@ -173,7 +174,7 @@ def test_bad_input_is_one_line(argv: str, words: str, capfd: pytest.CaptureFixtu
         code = tune.main(argv.split())
     except SystemExit as end:
         code = end.code
-    assert code == cli.USER_ERROR
+    assert code == USER_ERROR
     (line,) = capfd.readouterr().err.strip().splitlines()
     assert words in line
 

@@ -11,7 +11,8 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 
-from tvm_neocpu.commands import cli, verify
+from tvm_neocpu.commands import verify
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.verify import engines
 from tvm_neocpu.contrib.verify.first_deviation import ending_at, first_deviation
 from tvm_neocpu.core.errors import NeoCpuError
@@ -109,6 +110,6 @@ def test_bad_input_is_one_line(
         code = verify.main(words)
     except SystemExit as stop:
         code = int(stop.code or 0)
-    assert code == cli.USER_ERROR
+    assert code == USER_ERROR
     error = capfd.readouterr().err
     assert text in error and error.count("\n") == 1

@@ -15,6 +15,7 @@ from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.topi.schedule_function import anchor_of
+from tvm_neocpu.topi.tir.memory_params import workspaces_of
 
 op = relax.op
 CPU = Cpu("haswell", AVX2, cores=2)
@@ -92,3 +93,20 @@ def test_each_function_is_told_of_as_memory_planning_leaves_it() -> None:
     }
     # The pool reads the convolution's result out of the arena.
     assert any("_offset" in func.script() for func in told)
+
+
+def test_functions_of_a_network_that_tvm_plans_are_told_of_as_they_are() -> None:
+    builder = relax.BlockBuilder()
+    x = relax.Var("x", relax.TensorType((1, 64, 64, 64), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(relax.call_pure_packed("vm.builtin.copy", x, ty_args=[x.ty]))
+            result = builder.emit_output(op.nn.softmax(y, axis=1))
+        builder.emit_func_output(result)
+    told: list[tirx.PrimFunc] = []
+    scheduled = ScheduleFunctions(CPU, ready=told.append)(FuseFunctions()(builder.get()))
+    final = primfuncs(PlanMemory()(scheduled)).values()
+    assert any(workspaces_of(func) for func in final)  # an arena's network would pass it
+    assert {tvm_ffi.structural_hash(func) for func in told} == {
+        tvm_ffi.structural_hash(func) for func in final
+    }

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import keyword
 import re
-from collections.abc import Mapping
 
 import tvm_ffi
 from tvm import tirx
@@ -26,21 +25,20 @@ _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|(\.?)\b([A-Za-z_]\w*)\b(=?)')
 _NAMED = re.compile(r'^(?:#.*|\w+ = TypeVar\(.*\))\n|(?<=T\.sblock\()"[^"]*"', re.MULTILINE)
 
 
-def kernel_key(func: tirx.PrimFunc, target: Target, options: Mapping[str, object]) -> str:
-    """Forty hex digits for a function, where ``options`` are those of the passes.
+def kernel_key(func: tirx.PrimFunc, target: Target, context: PassContext) -> str:
+    """Forty hex digits for a function; ``context`` is the one that its passes run in.
 
     The script shows attributes that are objects, and floats, in short; TVM's own hash (of 64 bits)
     covers them.
     """
     bare = func.without_attr(GLOBAL_SYMBOL)
-    context = PassContext.current()
     about = [
         tvm_version(),
         str(target),
         context.opt_level,
         sorted(map(str, context.required_pass)),
         sorted(map(str, context.disabled_pass)),
-        sorted(options.items()),
+        sorted(dict(context.config).items()),
         tvm_ffi.structural_hash(bare),
         nameless(bare.script(show_meta=False)),
     ]

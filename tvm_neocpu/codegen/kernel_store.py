@@ -25,7 +25,7 @@ from tvm.target import Target
 
 from tvm_neocpu.cache_folder import KERNEL, CacheFolder, cache_folder
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
-from tvm_neocpu.codegen.kernels import build_module, options_of, unchecked
+from tvm_neocpu.codegen.kernels import build_module, unchecked
 from tvm_neocpu.codegen.late_weights import weights_late
 from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.draft import draft_of
@@ -67,7 +67,6 @@ class KernelStore:
         it.
         """
         context = PassContext.current()
-        options = options_of(context)
         keys: dict[str, str] = {}
         wanted: dict[str, tirx.PrimFunc] = {}
         before = self.compiled
@@ -78,7 +77,7 @@ class KernelStore:
 
             jobs: dict[str, Future[KernelObject | None]] = {}
             for name, func in functions.items():
-                key = keys[name] = kernel_key(func, self._target, options)
+                key = keys[name] = self._key(func, context)
                 if key not in wanted:
                     wanted[key] = func
                     jobs[key] = begin(key, wait=False)
@@ -101,10 +100,12 @@ class KernelStore:
 
         The folder keeps it until then: nothing is done once the folder took no file.
         """
-        with unchecked(context):
-            key = kernel_key(func, self._target, options_of(context))
+        key = self._key(func, context)
         if self._takes_files and self._read(key) is None:
             self._make(key, func, context, wait=False)
+
+    def _key(self, func: tirx.PrimFunc, context: PassContext) -> str:
+        return kernel_key(func, self._target, unchecked(context))
 
     def _make(
         self, key: str, func: tirx.PrimFunc, context: PassContext, wait: bool

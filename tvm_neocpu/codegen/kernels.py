@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import tvm
 from tvm import tirx
@@ -59,11 +58,6 @@ def build_module(
         return tirx.build(tvm.IRModule(dict(kernels)), target)
 
 
-def options_of(context: PassContext) -> dict[str, Any]:
-    """The caller's options, and no checks of arguments."""
-    return {**dict(context.config), **_NO_CHECKS}
-
-
 def _parts(names: tuple[str, ...], size: int) -> list[tuple[str, ...]]:
     """Lists of about equal work: neighbours are alike, so that each goes to another list."""
     count = -(-len(names) // size)
@@ -79,5 +73,5 @@ def unchecked(context: PassContext) -> PassContext:
         opt_level=context.opt_level,
         required_pass=list(context.required_pass),
         disabled_pass=[*context.disabled_pass, *NEEDLESS],
-        config=options_of(context),
+        config={**dict(context.config), **_NO_CHECKS},
     )

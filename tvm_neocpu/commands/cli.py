@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from rich.console import Console
 
-from tvm_neocpu.commands import exit_codes
+from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.errors import (
     LogError,
     NeoCpuError,
@@ -32,9 +32,7 @@ if TYPE_CHECKING:
 
     from tvm_neocpu.targets import CompileTarget
 
-USER_ERROR = exit_codes.USER_ERROR
 MODEL_HELP = "a network of the zoo, torchvision:NAME, or an ONNX file"
-INTERRUPTED = exit_codes.INTERRUPTED
 # Target flags without a value: `-fast-math`, unlike `-mcpu NAME`.
 _SWITCHES = ("-fast-math", "-fast-math-nnan", "-fast-math-ninf", "-fast-math-nsz")
 

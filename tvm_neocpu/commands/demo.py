@@ -17,6 +17,7 @@ from rich.table import Table
 
 from tvm_neocpu import pipeline, relay
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.commands.tuning_session import network_session
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.peers.compare import Timing, compare
@@ -59,7 +60,7 @@ def _demo(argv: list[str]) -> int:
     outcome = _tune(model, target, log, options.seconds)
     print(outcome, flush=True)
     if outcome.interrupted:
-        return cli.INTERRUPTED
+        return INTERRUPTED
 
     nothing = History(target.cpu.name, target.cpu.cores)
     with apply_history_best(log):

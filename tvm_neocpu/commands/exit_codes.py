@@ -1,6 +1,7 @@
-"""The exit codes of all commands, besides 0 and 1 (a comparison found a difference)."""
+"""The exit codes of all commands besides 0, and 1 where a comparison found a difference.
 
-from __future__ import annotations
+This module imports nothing: the list of commands prints without what the commands import.
+"""
 
 USER_ERROR = 2
 INTERRUPTED = 130

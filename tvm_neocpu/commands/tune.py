@@ -16,6 +16,7 @@ from typing import Any
 import onnx
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.commands.tune_fleet import add_fleet_options, check_target, open_fleet
 from tvm_neocpu.commands.tune_workload import tune_workload
@@ -95,7 +96,7 @@ def _tune(argv: list[str]) -> int:
         if report.get("interrupted"):
             break
     cli.write_report(options.json, {"networks": reports})
-    return cli.INTERRUPTED if any(report.get("interrupted") for report in reports) else 0
+    return INTERRUPTED if any(report.get("interrupted") for report in reports) else 0
 
 
 def _tune_network(

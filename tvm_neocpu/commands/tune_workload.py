@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.core.errors import WorkloadTextError
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.workload_text import parse_workload
@@ -49,4 +49,4 @@ def tune_workload(options: argparse.Namespace, target: CompileTarget, log: Tunin
             resume=options.resume,
             progress=progress_for(sys.stdout),
         )
-    return cli.INTERRUPTED if result.interrupted else 0
+    return INTERRUPTED if result.interrupted else 0

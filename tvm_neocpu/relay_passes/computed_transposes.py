@@ -26,7 +26,7 @@ from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, channel_move
 from tvm_neocpu.relay_passes.layouts.flow import is_feature_map
-from tvm_neocpu.relay_passes.sub_pixel_transpose import cropped
+from tvm_neocpu.relay_passes.layouts.slices import cropped
 
 
 @dataclass(frozen=True)

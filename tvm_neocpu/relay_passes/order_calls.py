@@ -26,13 +26,12 @@ from tvm_neocpu.core.arena import Lifetime, largest_live_set, place_tightly
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, static_shape, variables
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
+from tvm_neocpu.relay_passes.memory.explicit import RESHAPE
 from tvm_neocpu.scheduling.graph.live import lifetimes, workspaces
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode
 from tvm_neocpu.scheduling.orders.best import best
 from tvm_neocpu.scheduling.orders.file_order import file_order
 from tvm_neocpu.topi.tir.memory_params import takes_memory_params, workspaces_of
-
-RESHAPE = "relax.reshape"
 
 
 @dataclass(frozen=True)

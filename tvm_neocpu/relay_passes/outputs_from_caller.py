@@ -27,8 +27,8 @@ from tvm.relax.expr import _update_type
 
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.ir.written_outputs import WRITTEN, into_name
+from tvm_neocpu.relay_passes.memory.explicit import ALLOCATE, VIEW
 from tvm_neocpu.relay_passes.merge_networks import SYMBOL
-from tvm_neocpu.relay_passes.plan_memory import ALLOCATE, VIEW
 from tvm_neocpu.topi.tir.memory_params import are_constant
 
 

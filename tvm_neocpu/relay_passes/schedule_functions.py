@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from tvm import tirx
 from tvm.s_tir import SBlockRealize
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.plan_memory import arguments_at_offsets
+from tvm_neocpu.relay_passes.memory.at_offsets import AtOffsets
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
@@ -38,7 +38,8 @@ class ScheduleFunctions:
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         schedule = schedule_function if self.before is None else self.before.schedule
-        placed = {} if self.ready is None else arguments_at_offsets(mod, self.at_offset)
+        # A guess: PlanMemory looks at scheduled functions, in another order of calls.
+        placed = {} if self.ready is None else AtOffsets.of(mod, self.at_offset).movable
         scheduled = mod.clone()
         functions = [
             (name, func) for name, func in mod.functions_items() if isinstance(func, tirx.PrimFunc)
@@ -48,7 +49,7 @@ class ScheduleFunctions:
                 func = schedule(func, self.cpu)
                 scheduled.update_func(name, func)
             if self.ready is not None:
-                self.ready(_with_memory(func, placed.get(str(name.name_hint), ())))
+                self.ready(_with_memory(func, placed.get(str(name.name_hint))))
         return scheduled
 
 
@@ -58,5 +59,8 @@ def _stages(func: tirx.PrimFunc) -> int:
     return len(body.block.alloc_buffers) if isinstance(body, SBlockRealize) else 0
 
 
-def _with_memory(func: tirx.PrimFunc, placed: Collection[int]) -> tirx.PrimFunc:
-    return with_memory_params(func, placed)[0] if takes_memory_params(func) else func
+def _with_memory(func: tirx.PrimFunc, placed: Sequence[int] | None) -> tirx.PrimFunc:
+    """As PlanMemory rewrites it; a function that no arena's network calls (``None``) stays."""
+    if placed is None or not takes_memory_params(func):
+        return func
+    return with_memory_params(func, placed)[0]

@@ -15,10 +15,7 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions
-
-RESHAPE = "relax.reshape"
-# The call that TVM turns a reshape into. Of a reshape among explicit allocations it makes a copy.
-VIEW = relax.ExternFunc("vm.builtin.reshape")
+from tvm_neocpu.relay_passes.memory.explicit import RESHAPE, viewed, with_allocations
 
 
 @dataclass(frozen=True)
@@ -35,15 +32,7 @@ class SeparateBranches:
         branching = {name for name, function in relax_functions(mod) if _branches(function)}
         if not branching:
             return mod
-        explicit = tvm.transform.Sequential(
-            [
-                relax.transform.RewriteDataflowReshape(),
-                relax.transform.ToNonDataflow(),
-                relax.transform.RemovePurityChecking(),
-                relax.transform.CallTIRRewrite(),
-                relax.transform.LowerAllocTensor(),
-            ]
-        )(mod)
+        explicit = relax.transform.LowerAllocTensor()(with_allocations(mod))
         result = mod.clone()
         for name in branching:
             old = explicit[name]
@@ -74,7 +63,4 @@ def _binding(binding: relax.Binding) -> relax.Binding:
     if isinstance(value, relax.If):
         branches = (_body(value.true_branch), _body(value.false_branch))
         return relax.VarBinding(binding.var, relax.If(value.cond, *branches, value.span))
-    if op_name(value) == RESHAPE:
-        view = tvm.ir.Call(VIEW, value.args, None, [binding.var.ty])
-        return relax.VarBinding(binding.var, view)
-    return binding
+    return viewed(binding) if op_name(value) == RESHAPE else binding

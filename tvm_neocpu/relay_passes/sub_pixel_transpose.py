@@ -21,7 +21,7 @@ from tvm_neocpu.relay_passes.ir.exprs import call_of, dtype_of, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, channel_move
 from tvm_neocpu.relay_passes.layouts.flow import is_feature_map
-from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
+from tvm_neocpu.relay_passes.layouts.slices import cropped
 from tvm_neocpu.relay_passes.linear.calls import read_linear_op
 from tvm_neocpu.relay_passes.linear.ops import ConvTranspose
 
@@ -116,15 +116,4 @@ def phase_weights(conv: ConvTranspose, rows: SubPixelAxis, columns: SubPixelAxis
     return weights.reshape(-1, *shape[2:])
 
 
-def cropped(whole: relax.Expr, begin: tuple[int, ...], wanted: tuple[int, ...]) -> relax.Expr:
-    """The pixels from ``begin`` on, as many as are wanted."""
-    extents = static_shape(whole)[2:]
-    ranges = [
-        Range(2 + axis, begin[axis], begin[axis] + wanted[axis])
-        for axis in (0, 1)
-        if wanted[axis] != extents[axis]
-    ]
-    return slice_of(whole, ranges) if ranges else whole
-
-
-__all__ = ["SubPixelTranspose", "cropped", "phase_weights"]
+__all__ = ["SubPixelTranspose", "phase_weights"]

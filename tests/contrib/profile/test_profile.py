@@ -11,7 +11,8 @@ import onnx
 import pytest
 from onnx_net import Net
 
-from tvm_neocpu.commands import cli, profile
+from tvm_neocpu.commands import profile
+from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.profile import page
 from tvm_neocpu.contrib.profile.profile_network import (
@@ -160,6 +161,6 @@ def test_bad_input_is_one_line(
         code = profile.main(words)
     except SystemExit as stop:
         code = int(stop.code or 0)
-    assert code == cli.USER_ERROR
+    assert code == USER_ERROR
     error = capfd.readouterr().err
     assert text in error and error.count("\n") == 1

@@ -60,6 +60,17 @@ def slice_of(data: relax.Expr, ranges: Sequence[Range]) -> relax.Expr:
     )
 
 
+def cropped(whole: relax.Expr, begin: tuple[int, ...], wanted: tuple[int, ...]) -> relax.Expr:
+    """The image's pixels from ``begin`` on, as many rows and columns as are wanted."""
+    extents = static_shape(whole)[2:]
+    ranges = [
+        Range(2 + axis, begin[axis], begin[axis] + wanted[axis])
+        for axis in (0, 1)
+        if wanted[axis] != extents[axis]
+    ]
+    return slice_of(whole, ranges) if ranges else whole
+
+
 def blocked_slice(call: relax.Call, data: relax.Expr, layout: Layout) -> relax.Expr:
     """The slice of a tensor stored in ``layout``; its block divides the bounds of the channels."""
     ranges = read_slice(call)
