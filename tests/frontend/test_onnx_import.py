@@ -147,3 +147,16 @@ def test_threads_leave_stdout_and_warnings_as_they_were(
     assert warnings.filters == filters
     print("still heard")
     assert capsys.readouterr().out == "still heard\n"
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attribute"), [("Add", {"axis": 0, "broadcast": 1}), ("Concat", {})]
+)
+def test_attributes_of_another_opset_are_tvms_to_read(
+    op_type: str, attribute: dict[str, int]
+) -> None:
+    """Opset 6 had Add's, and opset 1 a Concat without an axis: some files still write them so."""
+    x = image(2, 3)
+    model = node_model(op_type, [x, x], opset=13, **attribute)
+    found = ours(model, [x, x])[0]
+    np.testing.assert_array_equal(found, x + x if op_type == "Add" else np.concatenate([x, x]))

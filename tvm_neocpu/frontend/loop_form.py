@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.nodes import constant_node
+from tvm_neocpu.frontend.nodes import body_of, constant_node, int_lists
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,9 @@ class LoopForm:
     stacked: tuple[tuple[str, str], ...]
 
     @property
-    def counter(self) -> onnx.ValueInfoProto:
-        return self.body.input[0]
-
-    @property
     def has_condition(self) -> bool:
         """Whether a trip may say that it was the last one."""
-        return not _is_true_for_ever(self.body, self.following_condition)
+        return not is_true_for_ever(self.body, self.following_condition)
 
     @property
     def told(self) -> str:
@@ -64,7 +60,7 @@ class LoopForm:
 
 def loop_form(node: onnx.NodeProto) -> LoopForm:
     """Raises UnsupportedOperatorError where the body does not fit the node."""
-    body = next(entry.g for entry in node.attribute if entry.name == "body")
+    body = body_of(node)
     initial = list(node.input[2:])
     inside = [value.name for value in body.input]
     outputs = [value.name for value in body.output]
@@ -93,8 +89,8 @@ def scan_as_loop(node: onnx.NodeProto, opset: int) -> list[onnx.NodeProto] | Non
     """The nodes that compute a Scan with a Loop; ``None`` in opset 8, whose Scan has a batch."""
     if opset < 9:
         return None
-    body = next(entry.g for entry in node.attribute if entry.name == "body")
-    options = {entry.name: list(entry.ints) or [entry.i] for entry in node.attribute}
+    body = body_of(node)
+    options = int_lists(node)
     scanned = options["num_scan_inputs"][0]
     carried = len(node.input) - scanned
     outputs = len(body.output) - carried
@@ -184,7 +180,8 @@ def _laid_out(
     return [*nodes, helper.make_node("Transpose", [found], [result], perm=order)]
 
 
-def _is_true_for_ever(body: onnx.GraphProto, name: str) -> bool:
+def is_true_for_ever(body: onnx.GraphProto, name: str) -> bool:
+    """Whether a condition of the body is the one that it gets, or a constant that is true."""
     source = _source(body, name)
     if source == body.input[1].name:
         return True

@@ -208,9 +208,7 @@ def with_extents_of(
     known = value.ty
     if not isinstance(known, relax.TensorType) or known.shape is not None:
         return value
-    dims = dimensions(ty) or (None,) * known.ndim
-    shape = [tirx.Var(f"extent_{at}", "int64") if d is None else d for at, d in enumerate(dims)]
-    return builder.match_cast(value, relax.TensorType(shape, str(known.dtype)))
+    return builder.match_cast(value, with_own_extents(ty))
 
 
 def single_of_rank(builder: relax.BlockBuilder, value: relax.Expr, rank: int) -> relax.Expr:

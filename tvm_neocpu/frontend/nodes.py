@@ -135,6 +135,20 @@ def constant_node(name: str, value: npt.NDArray[Any]) -> onnx.NodeProto:
     return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name))
 
 
+def body_of(node: onnx.NodeProto) -> onnx.GraphProto:
+    """The body of a Loop or a Scan."""
+    return next(entry.g for entry in node.attribute if entry.name == "body")
+
+
+def int_lists(node: onnx.NodeProto) -> dict[str, list[int]]:
+    """The attributes that are whole numbers, each as a list."""
+    return {
+        entry.name: list(entry.ints) or [entry.i]
+        for entry in node.attribute
+        if not entry.HasField("g")
+    }
+
+
 def nested_graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """The graphs in a node's attributes: branches, bodies."""
     for attribute in node.attribute:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import onnx
@@ -12,7 +12,7 @@ import tvm
 from onnx import inliner
 from tvm import relax
 from tvm.relax.frontend import detach_params
-from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
+from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map, onnx_input
 
 from tvm_neocpu.core.errors import (
     ModelFileError,
@@ -22,9 +22,8 @@ from tvm_neocpu.core.errors import (
     first_line,
 )
 from tvm_neocpu.frontend.converters.node import Node, read_attributes
-from tvm_neocpu.frontend.converters.open.broadcast import broadcast_together
-from tvm_neocpu.frontend.converters.open.table import BROADCAST, OPEN, is_open
-from tvm_neocpu.frontend.converters.open.values import OF_VALUES, of_known_values
+from tvm_neocpu.frontend.converters.open.table import BROADCAST, OPEN, is_open, open_converter
+from tvm_neocpu.frontend.converters.open.values import OF_VALUES, of_known_values, reads_extents
 from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
 from tvm_neocpu.frontend.element_types import check_element_types
 from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
@@ -138,44 +137,32 @@ class _Importer(BranchingImporter):
         by_tvm = super()._convert_operator
         if op_name in _READ_ALL and not isinstance(inputs[0], relax.Tuple):
             raise UnsupportedOperatorError("it reads a sequence that is not built tensor by tensor")
-        shapes = [value for value in inputs if value is not None]
-        if op_name not in _OURS or any(isinstance(v.ty, relax.ShapeType) for v in shapes):
+        tensors = [value for value in inputs if value is not None]
+        if op_name not in _OURS or any(isinstance(v.ty, relax.ShapeType) for v in tensors):
             return by_tvm(op_name, inputs, attrs, opset)
-        node = self._node(op_name, inputs, attrs, opset, by_tvm)
-        found = of_known_values(node)
-        if found is not None:
-            return found
-        convert = CONVERTERS.get(op_name)
-        if is_open(node):
-            if op_name in BROADCAST:
-                inputs[:] = broadcast_together(node, inputs)
-                node = self._node(op_name, inputs, attrs, opset, by_tvm)
-            convert = OPEN.get(op_name, convert)
-        if convert is None:
-            return by_tvm(op_name, inputs, attrs, opset)
-        return self.bb.normalize(convert(node))
-
-    def _node(
-        self,
-        op_name: str,
-        inputs: list[Any],
-        attrs: dict[str, Any],
-        opset: int,
-        by_tvm: Callable[..., relax.Expr],
-    ) -> Node:
-        given = dict(attrs)
-        outputs = given.pop("tvm_custom")["num_outputs"]
-        return Node(
+        written = dict(attrs)
+        node = Node(
             op_name,
             opset,
             tuple(inputs),
-            read_attributes(op_name, opset, given),
-            outputs,
+            written,
+            written.pop("tvm_custom")["num_outputs"],
             self.bb,
             self._params,
-            functools.partial(by_tvm, op_name, inputs, attrs, opset),
+            lambda given: by_tvm(op_name, onnx_input(given), attrs, opset),
             self.extents,
         )
+        has_open_extents = is_open(node)
+        convert = CONVERTERS.get(op_name)
+        if convert is None and not has_open_extents and not reads_extents(node):
+            return node.by_tvm()
+        node = replace(node, attributes=read_attributes(op_name, opset, written))
+        found = of_known_values(node)
+        if found is not None:
+            return found
+        if has_open_extents:
+            convert = open_converter(op_name, convert)
+        return self.bb.normalize(convert(node)) if convert else node.by_tvm()
 
     def _named(self, result: relax.Expr) -> relax.Expr:
         """The result with a number or a name for each of its extents."""

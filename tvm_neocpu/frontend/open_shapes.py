@@ -89,7 +89,8 @@ def _for_any_batch(
             return None
         except UnsupportedOperatorError:
             # States of a batch of 1, which an exporter wrote; or nothing that a shape would mend.
-            import_model(model, {name: (1, *shape[1:]) for name, shape in extents.items()})
+            shapes = {name: (1, *shape[1:]) for name, shape in extents.items()}
+            import_model(model, shapes, dtype, opset)
             return None
         with PYTHON_LOCK:
             found.append(with_open_batch(mod, prime, batch))

@@ -6,7 +6,6 @@ room 4, 12, 28, ...     doubled where a piece does not fit: each is copied twice
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from math import prod
 
 from tvm import relax, te, tirx
@@ -117,4 +116,4 @@ def store(handle: T.handle, other: T.handle, trip: T.int64):
             pieces[trip * size + vi] = piece[vi]
 """
 
-__all__: Sequence[str] = ["grown", "stacked", "stored"]
+__all__ = ["grown", "stacked", "stored"]

@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
+from onnx import helper
 
+from tvm_neocpu.frontend.loop_form import is_true_for_ever
+from tvm_neocpu.frontend.nodes import body_of, constant_node, int_lists
 from tvm_neocpu.frontend.renamed_node import renamed
 
 # A loop of more nodes than this, over all iterations, stays a loop.
@@ -64,7 +66,7 @@ class LoopRest:
         for pieces, piece in zip(self.stacked, results[1 + carried :], strict=True):
             pieces.append(piece)
         self.done += 1
-        return [_constant(counter, np.array(self.done - 1, "int64")), *nodes, self]
+        return [constant_node(counter, np.array(self.done - 1, "int64")), *nodes, self]
 
     def _results(self) -> list[onnx.NodeProto]:
         carried, stacked = _split(self.node.output, len(self.state))
@@ -81,18 +83,20 @@ def unrolled_loop(
 
     ``goes_on`` is its condition before the first iteration.
     """
-    body = _body(node)
+    body = body_of(node)
     carried = len(node.input) - 2
     scans = len(body.output) - 1 - carried
     # The shape of an empty scan output is not known.
     is_empty = trips == 0 or not goes_on
-    if (scans and is_empty) or (trips * len(body.node) > MAX_NODES and _never_ends_early(body)):
+    if (scans and is_empty) or (
+        trips * len(body.node) > MAX_NODES and is_true_for_ever(body, body.output[0].name)
+    ):
         return None
     constants, shared = _shared_constants(node, body)
     condition = node.input[1] if len(node.input) > 1 else ""
     if not condition:
         condition = f"{_first_output(node)}/condition"
-        constants.append(_constant(condition, np.array(True)))
+        constants.append(constant_node(condition, np.array(True)))
     stacked: list[list[str]] = [[] for _ in range(scans)]
     state = list(node.input[2:])
     rest = LoopRest(node, body, trips, opset, condition, state, stacked, shared)
@@ -109,7 +113,7 @@ def unrolled_scan(
     """
     if opset < 9:
         return None
-    body, attributes = _body(node), _ints(node)
+    body, attributes = body_of(node), int_lists(node)
     scanned = attributes["num_scan_inputs"][0]
     carried = len(node.input) - scanned
     outputs = len(body.output) - carried
@@ -133,7 +137,7 @@ def unrolled_scan(
         for place, axis in enumerate(in_axes):
             piece, at = f"{prefix}scanned{place}", f"{prefix}at{place}"
             index = trips - 1 - trip if backward_in[place] else trip
-            nodes.append(_constant(at, np.array(index, "int64")))
+            nodes.append(constant_node(at, np.array(index, "int64")))
             source = node.input[carried + place]
             nodes.append(helper.make_node("Gather", [source, at], [piece], axis=axis))
             pieces.append(piece)
@@ -162,15 +166,6 @@ def _iteration(
     return [renamed(inner, names) for inner in body.node], results
 
 
-def _never_ends_early(body: onnx.GraphProto) -> bool:
-    """Whether the body hands the condition on as it is, so that all trips run."""
-    makers = {name: inner for inner in body.node for name in inner.output}
-    name = body.output[0].name
-    while name in makers and makers[name].op_type == "Identity":
-        name = makers[name].input[0]
-    return name == body.input[1].name or (name in makers and makers[name].op_type == "Constant")
-
-
 def _shared_constants(
     node: onnx.NodeProto, body: onnx.GraphProto
 ) -> tuple[list[onnx.NodeProto], dict[str, str]]:
@@ -195,7 +190,7 @@ def _stack(pieces: Sequence[str], result: str, axis: int, opset: int) -> list[on
     nodes, parts = [], []
     axes = f"{result}/axis"
     if opset >= 13:
-        nodes.append(_constant(axes, np.array([axis], "int64")))
+        nodes.append(constant_node(axes, np.array([axis], "int64")))
     for place, piece in enumerate(pieces):
         part = f"{result}/piece{place}"
         parts.append(part)
@@ -210,21 +205,5 @@ def _split(names: Sequence[str], place: int) -> tuple[list[str], list[str]]:
     return list(names[:place]), list(names[place:])
 
 
-def _body(node: onnx.NodeProto) -> onnx.GraphProto:
-    return next(entry.g for entry in node.attribute if entry.name == "body")
-
-
-def _ints(node: onnx.NodeProto) -> dict[str, list[int]]:
-    return {
-        entry.name: list(entry.ints) or [entry.i]
-        for entry in node.attribute
-        if not entry.HasField("g")
-    }
-
-
 def _first_output(node: onnx.NodeProto) -> str:
     return next(filter(None, node.output))
-
-
-def _constant(name: str, value: np.ndarray) -> onnx.NodeProto:
-    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value, name))

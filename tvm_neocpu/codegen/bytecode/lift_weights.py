@@ -66,8 +66,9 @@ def lift_weights(executable: Executable, late: Collection[int] = ()) -> Lifted |
     ]
     if not large or _passes_functions(executable):
         return None
-    needs = _needs(executable, set(large))
-    kept = [index for index in range(len(executable.constants)) if index not in set(large)]
+    lifted = set(large)
+    needs = _needs(executable, lifted)
+    kept = [index for index in range(len(executable.constants)) if index not in lifted]
     places = {old: new for new, old in enumerate(kept)}
     functions, offsets, words = [], [], []
     for function in executable.functions:

@@ -37,8 +37,8 @@ class Node:
     # Weights that stay parameters of the function (``freeze_params=False``): by name, the variable
     # and its value.
     weights: Mapping[str, tuple[relax.Var, tvm.runtime.Tensor]]
-    # TVM's own conversion of the node, for a converter that takes some cases only.
-    by_tvm: Callable[[], relax.Expr] = lambda: _no_conversion()
+    # TVM's own conversion of the node, with these inputs.
+    tvm_conversion: Callable[[list[relax.Expr | None]], relax.Expr] = lambda _: _no_conversion()
     # What is known of the extents that only a run knows.
     extents: Extents = field(default_factory=Extents)
 
@@ -109,6 +109,10 @@ class Node:
         if len(given) != count:
             raise UnsupportedOperatorError(f"{name} has {len(given)} values in place of {count}")
         return tuple(int(value) for value in given)
+
+    def by_tvm(self) -> relax.Expr:
+        """TVM's own conversion, for a converter that takes some cases only."""
+        return self.tvm_conversion(list(self.inputs))
 
     def emit(self, expr: relax.Expr) -> relax.Var:
         """Bind the expression to a variable, whose type is then known."""

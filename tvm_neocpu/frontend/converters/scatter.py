@@ -14,14 +14,14 @@ from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.compute.hand_loops import Extent, emit_loops
+from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.compute.places import (
     extents_of,
-    int64,
     places_of,
     strides_of,
 )
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.open.known import Extent, as_expr
 
 Merge = Callable[[tirx.Expr, tirx.Expr], tirx.Expr]
 _INDEX = "int64"
@@ -57,7 +57,7 @@ def scatter_elements(node: Node) -> relax.Expr:
 
     def body(data, indices, updates, out) -> None:  # type: ignore[no-untyped-def]
         _copy(data, out, data_shape)
-        with T.serial(0, int64(prod(shape))) as i:
+        with T.serial(0, as_expr(prod(shape))) as i:
             places = places_of(i, shape)
             places[axis] = _from_end(indices[i], data_shape[axis])
             with T.If(_inside(places[axis], data_shape[axis])), T.Then():
@@ -83,7 +83,7 @@ def scatter_nd(node: Node) -> relax.Expr:
 
     def body(data, indices, updates, out) -> None:  # type: ignore[no-untyped-def]
         _copy(data, out, data_shape)
-        with T.serial(0, int64(rows)) as i:
+        with T.serial(0, as_expr(rows)) as i:
             places = [
                 _from_end(indices[i * depth + axis], data_shape[axis]) for axis in range(depth)
             ]
@@ -93,7 +93,7 @@ def scatter_nd(node: Node) -> relax.Expr:
                     (place * strides[axis] for axis, place in enumerate(places)),
                     tirx.const(0, _INDEX),
                 )
-                with T.serial(0, int64(part)) as j:
+                with T.serial(0, as_expr(part)) as j:
                     out[start + j] = merge(out[start + j], updates[i * part + j])
 
     return _emit(node, "scatter_nd", [node.data, indices, updates], data_shape, body)
@@ -122,13 +122,13 @@ def _checked_axis(node: Node) -> int:
 
 def _from_end(index: tirx.Expr, extent: Extent) -> tirx.Expr:
     index = tirx.Cast(_INDEX, index)
-    return tirx.Select(index < 0, index + int64(extent), index)
+    return tirx.Select(index < 0, index + as_expr(extent), index)
 
 
 def _inside(place: tirx.Expr, extent: Extent) -> tirx.Expr:
-    return tirx.all(place >= 0, place < int64(extent))
+    return tirx.all(place >= 0, place < as_expr(extent))
 
 
 def _copy(data: T.Buffer, out: T.Buffer, shape: list[Extent]) -> None:
-    with T.serial(0, int64(prod(shape))) as i:
+    with T.serial(0, as_expr(prod(shape))) as i:
         out[i] = data[i]

@@ -10,16 +10,17 @@ from tvm.script.ir_builder import tirx as T
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.distinct_rows import distinct_rows
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
-from tvm_neocpu.frontend.converters.compute.places import extents_of, int64, places_of
+from tvm_neocpu.frontend.converters.compute.places import extents_of, places_of
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from, head
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.open.known import as_expr
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 
 def non_zero(node: Node) -> relax.Expr:
     """``(d0, d1, ..)`` -> int64 ``(rank, count)``: the places of what is not zero, in order."""
     shape = extents_of(node.data) or [1]
-    size, rank = int64(math.prod(shape)), len(shape)
+    size, rank = as_expr(math.prod(shape)), len(shape)
 
     def body(data, places, count) -> None:  # type: ignore[no-untyped-def]
         count[0] = T.int64(0)
@@ -44,7 +45,7 @@ def compress(node: Node) -> relax.Expr:
     """
     (data, axis), condition = _along(node), node.required(1)
     (given,), extent = extents_of(condition), extents_of(data)[axis]
-    length = tirx.min(int64(given), int64(extent))
+    length = tirx.min(as_expr(given), as_expr(extent))
 
     def body(condition, data, places, count) -> None:  # type: ignore[no-untyped-def]
         count[0] = T.int64(0)

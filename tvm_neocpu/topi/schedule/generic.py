@@ -113,13 +113,16 @@ def _schedule_symbolic(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None
     work = _work(sch, loops)
     reduced = [int(axis.iter_type) == steps.REDUCE_AXIS for axis in axes]
     outer = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if not is_reduced]
-    if any(reduced):
-        sch.reorder(*outer, *(loop for loop in loops if loop not in outer))
+    inner = [loop for loop, is_reduced in zip(loops, reduced, strict=True) if is_reduced]
+    if inner:
+        sch.reorder(*outer, *inner)
     elif steps.static_extent(sch, loops[-1]) is None:
         outer = loops[:-1] or loops
     else:
         outer = [*loops[:-1], *_vectorize_last(sch, loops[-1], unit)]
     _parallel(sch, outer, work)
+    if any(steps.static_extent(sch, loop) is None for loop in inner):  # a run's may be 0
+        sch.decompose_reduction(block, inner[0])
 
 
 def _schedule_spatial(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:

@@ -106,6 +106,56 @@ def test_shapes_are_computed_of_extents() -> None:
     _check(text, *((_values(6, 4), _first(count, 6)) for count in (5, 1)))
 
 
+def test_an_extent_as_a_truth_value() -> None:
+    text = """g (float[6,3] x, bool[6] p) => (int64[2] whole, int64[2] chosen) {
+        a = Compress<axis = 0>(x, p)
+        shape = Shape(a)
+        other = Add(shape, shape)
+        filled = Cast<to = 9>(shape)
+        whole = Cast<to = 7>(filled)
+        chosen = Where(filled, other, shape)
+    }"""
+    _check(text, *((_values(6, 3), _first(count, 6)) for count in (4, 0)))
+
+
+def test_a_reduction_of_extents_along_no_axis() -> None:
+    text = """g (float[6,3] x, bool[6] p) => (int64[2] same, int64[1] total) {
+        a = Compress<axis = 0>(x, p)
+        shape = Shape(a)
+        same = ReduceSum<noop_with_empty_axes = 1>(shape)
+        total = ReduceSum(shape)
+    }"""
+    _check(text, (_values(6, 3), _first(4, 6)))
+
+
+def test_a_sum_of_nothing_is_zero() -> None:
+    text = """g (float[6,3] x, bool[6] p)
+        => (float whole, float[3] columns, float[1,3] norms, float[3,3] product, int64 count)
+    {
+        first = Constant<value = int64[1] {0}>()
+        a = Compress<axis = 0>(x, p)
+        whole = ReduceSum<keepdims = 0>(a)
+        columns = ReduceSum<keepdims = 0>(a, first)
+        norms = ReduceL2<axes = [0]>(a)
+        turned = Transpose<perm = [1, 0]>(a)
+        product = MatMul(turned, a)
+        numbers = Cast<to = 7>(a)
+        count = ReduceSum<keepdims = 0>(numbers)
+    }"""
+    # A run in between leaves what it computed where the next one writes.
+    _check(text, *((_values(6, 3), _first(count, 6)) for count in (4, 0, 6, 0)))
+
+
+def test_the_first_of_the_largest() -> None:
+    text = """g (float[6,3] x, bool[6] p) => (int64[3] rows, float[3] most, float[N,3] shares) {
+        a = Compress<axis = 0>(x, p)
+        rows = ArgMax<axis = 0, keepdims = 0>(a)
+        most = ReduceMax<axes = [0], keepdims = 0>(a)
+        shares = Softmax<axis = 0>(a)
+    }"""
+    _check(text, *((_values(6, 3), _first(count, 6)) for count in (4, 1)))
+
+
 def test_parts_of_what_a_run_selects() -> None:
     """Slice, Split, Concat, Gather, GatherElements, GatherND."""
     text = """g (float[7,4] x, bool[7] p)

@@ -17,10 +17,10 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.open.known import Extent
 
 # relax.OpPatternKind.kOpaque: never fused.
 _OPAQUE = 8
-Extent = int | tirx.Expr
 
 
 def emit_loops(

@@ -11,7 +11,7 @@ from math import prod
 from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.compute.hand_loops import Extent
+from tvm_neocpu.frontend.converters.open.known import Extent, as_expr
 
 
 def extents_of(value: relax.Expr) -> list[Extent]:
@@ -30,11 +30,6 @@ def strides_of(shape: Sequence[Extent]) -> list[Extent]:
 def places_of(number: tirx.Expr, shape: Sequence[Extent]) -> list[tirx.Expr]:
     """The place of an element in each axis, from its row-major number."""
     return [
-        tirx.indexmod(tirx.indexdiv(number, int64(stride)), int64(extent))
+        tirx.indexmod(tirx.indexdiv(number, as_expr(stride)), as_expr(extent))
         for stride, extent in zip(strides_of(shape), shape, strict=True)
     ]
-
-
-def int64(extent: Extent) -> tirx.Expr:
-    """The extent as an expression."""
-    return tirx.const(extent, "int64") if isinstance(extent, int) else extent

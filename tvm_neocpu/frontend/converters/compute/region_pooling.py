@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
-from tvm_neocpu.frontend.converters.compute.hand_loops import Extent, emit_loops
+from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.open.known import Extent
 
 
 @dataclass(frozen=True)

@@ -251,8 +251,8 @@ def gather_nd(node: Node) -> relax.Expr:
     if not isinstance(named, int) or batch + named > len(own):
         raise UnsupportedOperatorError("the number of axes that it takes is not known at import")
     if batch:
-        fitting = [*other[:batch], *own[batch:]]
-        require(node, [equal(a, b) for a, b in zip(own[:batch], fitting[:batch], strict=True)])
+        pairs = zip(own[:batch], other[:batch], strict=True)
+        require(node, [equal(mine, theirs) for mine, theirs in pairs])
     rows = len(other) - 1
 
     def compute(data: te.Tensor, index: te.Tensor) -> te.Tensor:

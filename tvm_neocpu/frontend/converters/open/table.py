@@ -120,3 +120,10 @@ OPEN: Mapping[str, Converter] = MappingProxyType(
 _BINARY = "Add BitShift Div Equal Greater GreaterOrEqual Less LessOrEqual Mod Mul PRelu Pow Sub"
 _LOGICAL = "And BitwiseAnd BitwiseOr BitwiseXor Or Where Xor"
 BROADCAST = frozenset([*_BINARY.split(), *_LOGICAL.split()])
+
+
+def open_converter(op_type: str, otherwise: Converter | None) -> Converter | None:
+    """What converts a node of open extents; ``otherwise`` is its converter for known ones."""
+    if op_type in BROADCAST:
+        return broadcasting(otherwise or Node.by_tvm)
+    return OPEN.get(op_type, otherwise)

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
@@ -28,13 +28,10 @@ def of_known_values(node: Node) -> relax.Expr | None:
     if node.op_type == "Shape":
         return _shape(node)
     compute = _OPERATORS.get(node.op_type)
-    if compute is None or node.input(0) is None:
+    if compute is None or node.input(0) is None or not reads_extents(node):
         return None
     given = [_numbers(node, place) for place in range(len(node.inputs))]
-    is_open = any(node.extents.values(value) is not None for value in node.inputs)
-    if not is_open or any(
-        value is None and node.input(place) is not None for place, value in enumerate(given)
-    ):
+    if any(value is None and node.input(place) is not None for place, value in enumerate(given)):
         return None
     dtype = _result_type(node)
     if dtype is None:
@@ -47,6 +44,11 @@ def of_known_values(node: Node) -> relax.Expr | None:
         return None
     flat = numbers([node.extents.simple(value) for value in found.ravel()])
     return tensor_of(node, flat.reshape(found.shape), dtype)
+
+
+def reads_extents(node: Node) -> bool:
+    """Whether an input is an integer tensor that is computed of extents."""
+    return any(node.extents.values(value) is not None for value in node.inputs)
 
 
 def _shape(node: Node) -> relax.Expr:
@@ -79,8 +81,6 @@ def _result_type(node: Node) -> str | None:
         dtype = "bool"
     elif node.op_type == "Where":
         dtype = str(node.required(1).ty.dtype)
-    elif node.op_type == "Range":
-        return None
     else:
         dtype = node.dtype
     return dtype if dtype in (*_WHOLE, "bool") else None
@@ -154,6 +154,14 @@ _COMPARISONS: Mapping[str, tuple[Any, Any]] = MappingProxyType(
 )
 
 
+def _cast(node: Node, data: Numbers) -> Numbers | None:
+    """``None`` for an expression as a truth value, which would have to become 0 or 1."""
+    to_bool = node.attributes["to"] == TensorProto.BOOL
+    if to_bool and not all(isinstance(value, int) for value in data.flat):
+        return None
+    return data
+
+
 def _where(node: Node, condition: Numbers, one: Numbers, other: Numbers) -> Numbers:
     flags, one, other = np.broadcast_arrays(condition, one, other)
     chosen = [a if flag else b for flag, a, b in zip(flags.flat, one.flat, other.flat, strict=True)]
@@ -214,6 +222,8 @@ def _reshape(node: Node, data: Numbers, target: Numbers | None = None) -> Number
 def _reduced(function: Callable[[Extents, Any, Any], Any]) -> Callable[..., Numbers | None]:
     def compute(node: Node, data: Numbers, axes: Numbers | None = None) -> Numbers | None:
         given = _axes(node, axes)
+        if given is None and node.attributes.get("noop_with_empty_axes"):
+            return None
         is_whole = data.ndim == 1 or given is None or len(given) == data.ndim
         if not is_whole or data.size == 0 or (given == () and data.ndim):
             return None
@@ -229,7 +239,7 @@ def _reduced(function: Callable[[Extents, Any, Any], Any]) -> Callable[..., Numb
 _OPERATORS: Mapping[str, Callable[..., Numbers | None]] = MappingProxyType(
     {
         "Add": _elementwise(lambda _, a, b: a + b),
-        "Cast": lambda node, data: data,
+        "Cast": _cast,
         "Concat": lambda node, *parts: np.concatenate(parts, node.attributes["axis"]),
         "Div": _elementwise(_divided),
         "Gather": _gather,
