@@ -17,6 +17,7 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.compute.places import (
     extents_of,
+    from_end,
     places_of,
     strides_of,
 )
@@ -59,7 +60,7 @@ def scatter_elements(node: Node) -> relax.Expr:
         _copy(data, out, data_shape)
         with T.serial(0, as_expr(prod(shape))) as i:
             places = places_of(i, shape)
-            places[axis] = _from_end(indices[i], data_shape[axis])
+            places[axis] = from_end(indices[i], data_shape[axis])
             with T.If(_inside(places[axis], data_shape[axis])), T.Then():
                 at = sum(
                     (place * stride for place, stride in zip(places, strides, strict=True)),
@@ -85,7 +86,7 @@ def scatter_nd(node: Node) -> relax.Expr:
         _copy(data, out, data_shape)
         with T.serial(0, as_expr(rows)) as i:
             places = [
-                _from_end(indices[i * depth + axis], data_shape[axis]) for axis in range(depth)
+                from_end(indices[i * depth + axis], data_shape[axis]) for axis in range(depth)
             ]
             inside = [_inside(place, data_shape[axis]) for axis, place in enumerate(places)]
             with T.If(tirx.all(*inside, tirx.const(True))), T.Then():
@@ -118,11 +119,6 @@ def _checked_axis(node: Node) -> int:
     if not -node.rank <= axis < node.rank:
         raise UnsupportedOperatorError(f"axis {axis} is outside data of rank {node.rank}")
     return axis % node.rank
-
-
-def _from_end(index: tirx.Expr, extent: Extent) -> tirx.Expr:
-    index = tirx.Cast(_INDEX, index)
-    return tirx.Select(index < 0, index + as_expr(extent), index)
 
 
 def _inside(place: tirx.Expr, extent: Extent) -> tirx.Expr:

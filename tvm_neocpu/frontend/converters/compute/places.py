@@ -33,3 +33,9 @@ def places_of(number: tirx.Expr, shape: Sequence[Extent]) -> list[tirx.Expr]:
         tirx.indexmod(tirx.indexdiv(number, as_expr(stride)), as_expr(extent))
         for stride, extent in zip(strides_of(shape), shape, strict=True)
     ]
+
+
+def from_end(index: tirx.Expr, extent: Extent) -> tirx.Expr:
+    """The place of an index that counts from the end of its axis where it is negative."""
+    index = tirx.Cast("int64", index)
+    return tirx.Select(index < 0, index + as_expr(extent), index)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tvm import relax, te, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.compute.places import extents_of
+from tvm_neocpu.frontend.converters.compute.places import extents_of, from_end
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.open.at_run_time import (
     at_extents,
@@ -272,8 +272,7 @@ def gather_nd(node: Node) -> relax.Expr:
 
 
 def _inside(place: tirx.Expr, extent: tirx.Expr) -> tirx.Expr:
-    place = tirx.Cast("int64", place)
-    moved = tirx.Select(place < 0, place + extent, place)
+    moved = from_end(place, extent)
     return tirx.max(tirx.min(moved, extent - 1), tirx.const(0, "int64"))
 
 
