@@ -10,7 +10,8 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
+from onnx_loops import scan_model
 from onnx_node import Array, assert_same, image, onnx_runtime
 from onnx_text import parsed
 
@@ -296,38 +297,7 @@ def test_single_elements_change_their_rank(rank: int) -> None:
 
 def test_a_long_scan() -> None:
     """Too many nodes to put one after the other; both directions, another axis."""
-    body = helper.make_graph(
-        [
-            helper.make_node("Add", ["s", "e"], ["so"]),
-            helper.make_node("Mul", ["so", "e"], ["eo"]),
-        ],
-        "body",
-        [helper.make_tensor_value_info(name, 1, [2]) for name in "se"],
-        [helper.make_tensor_value_info(name, 1, [2]) for name in ("so", "eo")],
-    )
-    node = helper.make_node(
-        "Scan",
-        ["s0", "x"],
-        ["state", "y"],
-        body=body,
-        num_scan_inputs=1,
-        scan_input_axes=[1],
-        scan_output_axes=[1],
-        scan_input_directions=[1],
-        scan_output_directions=[1],
-    )
-    graph = helper.make_graph(
-        [node],
-        "graph",
-        [helper.make_tensor_value_info("x", 1, [2, 3000])],
-        [
-            helper.make_tensor_value_info("state", 1, [2]),
-            helper.make_tensor_value_info("y", 1, None),
-        ],
-        [numpy_helper.from_array(np.float32([1, 2]), "s0")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
-    _check(model, (image(2, 3000) * np.float32(0.01),))
+    _check(scan_model(3000, True, True), (image(2, 3000) * np.float32(0.01),))
 
 
 def test_a_rank_that_changes_is_refused() -> None:

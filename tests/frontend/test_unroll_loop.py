@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx_loops import scan_model
 from onnx_node import Array, assert_same, image, onnx_runtime, ours
 
 from tvm_neocpu import relay
@@ -94,32 +95,4 @@ def test_a_condition_that_depends_on_data_takes_the_first_iterations_back() -> N
 
 @pytest.mark.parametrize("backwards", [0, 1])
 def test_a_scan(backwards: int) -> None:
-    body = helper.make_graph(
-        [
-            helper.make_node("Add", ["s", "e"], ["so"]),
-            helper.make_node("Mul", ["so", "e"], ["eo"]),
-        ],
-        "body",
-        [_value("s", FLOAT, [2]), _value("e", FLOAT, [2])],
-        [_value("so", FLOAT, [2]), _value("eo", FLOAT, [2])],
-    )
-    node = helper.make_node(
-        "Scan",
-        ["s0", "x"],
-        ["state", "y"],
-        body=body,
-        num_scan_inputs=1,
-        scan_input_axes=[1],
-        scan_output_axes=[1],
-        scan_input_directions=[backwards],
-        scan_output_directions=[1 - backwards],
-    )
-    graph = helper.make_graph(
-        [node],
-        "graph",
-        [_value("x", FLOAT, [2, 4])],
-        [_value("state", FLOAT, [2]), _value("y", FLOAT, [2, 4])],
-        [_constant("s0", [1, 2], "float32")],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=9)
-    _same(model, image(2, 4))
+    _same(scan_model(4, bool(backwards), not backwards), image(2, 4))

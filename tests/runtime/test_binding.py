@@ -139,6 +139,17 @@ def maps(make_model: Callable[..., onnx.ModelProto]) -> onnx.ModelProto:
     return model
 
 
+def _as_built_or_loaded(
+    library: BuiltModule, request: pytest.FixtureRequest, folders: pytest.TempPathFactory
+) -> BuiltModule:
+    """The library, or what is loaded from its file, as the fixture's parameter says."""
+    if request.param == "built":
+        return library
+    path: Path = folders.mktemp("loaded") / "net.so"
+    library.export_library(path)
+    return tvm_neocpu.load(path)
+
+
 @pytest.fixture(scope="module", params=["built", "loaded"])
 def map_session(
     request: pytest.FixtureRequest,
@@ -147,11 +158,7 @@ def map_session(
 ) -> Iterator[Session]:
     mod, params = relay.frontend.from_onnx(maps)
     library = relay.build(mod, params=params)
-    if request.param == "loaded":
-        path: Path = tmp_path_factory.mktemp("maps") / "maps.so"
-        library.export_library(path)
-        library = tvm_neocpu.load(path)
-    with Session(library) as session:
+    with Session(_as_built_or_loaded(library, request, tmp_path_factory)) as session:
         yield session
 
 
@@ -289,11 +296,7 @@ def batch_session(
 ) -> Iterator[Session]:
     mod, params = relay.frontend.from_onnx(batch_model)
     library = relay.build(mod, params=params, max_batch=2)
-    if request.param == "loaded":
-        path: Path = tmp_path_factory.mktemp("batches") / "batches.so"
-        library.export_library(path)
-        library = tvm_neocpu.load(path)
-    with Session(library) as session:
+    with Session(_as_built_or_loaded(library, request, tmp_path_factory)) as session:
         yield session
 
 
