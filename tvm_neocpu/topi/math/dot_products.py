@@ -108,8 +108,9 @@ def _lowered(call: Call, by: DotProduct) -> Expr:
     bits = lanes * WORD_BITS
     forms = _INSTRUCTIONS.get(by.name, {})
     if bits not in by.widths or bits not in forms:
-        for data, weights in pairs:
-            total = _arithmetic(total, data, weights, by, lanes)
+        for pair in pairs:
+            products = _of_one_word(pair, by) if lanes == 1 else _of_words(pair, by, lanes)
+            total = reduce(operator.add, products, total)
         return total
     form = forms[bits]
 
@@ -124,15 +125,31 @@ def lanes_of(value: Expr) -> int:
     return int(value.ty.dtype.lanes)
 
 
-def _arithmetic(total: Expr, data: Expr, weights: Expr, by: DotProduct, lanes: int) -> Expr:
+def _of_words(pair: Pair, by: DotProduct, lanes: int) -> list[Expr]:
     """The definition, element by element of a word: what the instructions are tested against."""
-    for at in range(by.elements):
-        factors = [
-            _element(each, at, by.elements, dtype.startswith("u"), lanes)
-            for each, dtype in ((data, by.data), (weights, by.weight))
-        ]
-        total = total + factors[0] * factors[1]
-    return total
+    return [
+        operator.mul(
+            *(
+                _element(each, at, by.elements, dtype.startswith("u"), lanes)
+                for each, dtype in zip(pair, (by.data, by.weight), strict=True)
+            )
+        )
+        for at in range(by.elements)
+    ]
+
+
+def _of_one_word(pair: Pair, by: DotProduct) -> list[Expr]:
+    """The same of a single word, as a vector of its elements.
+
+    Taken apart by shifts, LLVM 22 computes wrong sums of them: its SLP pass makes vectors in which
+    lanes of ``and`` and of shifts alternate, and X86 merges these by an ``or`` of lanes that are
+    not zero (found with tiles of 5 pixels x 1 channel on AVX2; right with ``-opt-level=1``).
+    """
+    factors = [
+        tirx.reinterpret(f"{dtype}x{by.elements}", each).astype(f"{WORD_TYPE}x{by.elements}")
+        for each, dtype in zip(pair, (by.data, by.weight), strict=True)
+    ]
+    return [tirx.call_llvm_pure_intrin(WORD_TYPE, "llvm.vector.reduce.add", operator.mul(*factors))]
 
 
 def _element(word: Expr, at: int, elements: int, is_unsigned: bool, lanes: int) -> Expr:
