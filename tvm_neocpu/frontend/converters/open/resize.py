@@ -50,9 +50,9 @@ def resize(node: Node) -> relax.Expr:
     by_scales = 1 if node.opset < 11 or node.op_type == "Upsample" else 2
     places = range(1, len(node.inputs))
     own = extents_of(node.data)
-    if all(node.input(place) is None or node.known(place) is not None for place in places):
-        if all(isinstance(own[number], int) for number in _changed(node, own, by_scales)):
-            return resize_known(node)
+    given = all(node.input(place) is None or node.known(place) is not None for place in places)
+    if given and all(isinstance(own[number], int) for number in _changed(node, own, by_scales)):
+        return resize_known(node)
     method = method_of(node)
     check_method(node, method)
     if method.coordinates == CROP or method.antialias:
@@ -216,9 +216,8 @@ def _weight(method: Method, dtype: str, length: Expr, resized: Expr, ratio: te.T
             total = weight(i, 0)
             for other in range(1, 2 * support):
                 total = total + weight(i, other)
-            found = found / tirx.Select(
-                tirx.EQ(total, tirx.const(0.0, _EXACT)), tirx.const(1.0, _EXACT), total
-            )
+            is_none = tirx.EQ(total, tirx.const(0.0, _EXACT))
+            found = found / tirx.Select(is_none, tirx.const(1.0, _EXACT), total)
         return tirx.Cast(dtype, found)
 
     return te.compute((resized, 2 * support), element, name="weight_table")
