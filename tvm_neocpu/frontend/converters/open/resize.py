@@ -55,11 +55,12 @@ def resize(node: Node) -> relax.Expr:
         return resize_known(node)
     method = method_of(node)
     check_method(node, method)
-    if method.coordinates == CROP or method.antialias:
+    if method.coordinates == CROP:
         raise UnsupportedOperatorError(
-            f"{CROP if method.coordinates == CROP else 'antialias'} needs extents and sizes that "
-            "are known at import"
+            f"{CROP} needs a roi, extents and sizes that are known at import"
         )
+    if method.antialias:
+        raise UnsupportedOperatorError("antialias needs extents and sizes known at import")
     axes = _by_scales(node, own, by_scales) if _has(node, by_scales) else _by_sizes(node, own)
     value = node.data
     for axis in axes:
