@@ -96,9 +96,7 @@ def both_orders(network: str) -> tuple[Order, Order] | None:
     if ordered is filed:
         return None
     kernels = KernelCache(folded.target, store_for(folded.target))
-    first, second = (
-        _order(mod, kernels, folded.inputs[0]) for mod in (filed, ordered)
-    )
+    first, second = (_order(mod, kernels, folded.inputs[0]) for mod in (filed, ordered))
     return first, second
 
 

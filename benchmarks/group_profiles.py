@@ -9,7 +9,8 @@ Beside each time stand those that two models predict:
 - `model`: the cost model that plans choose groups by.
 
 What is in no group is listed with the time of its call in either build, so that the rows sum to
-the network. `peak` is the time at the FMA peak measured beside the runs.
+the network. `peak` is the time at the FMA peak, which is measured after every round: the best try
+of each, the median of these.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from tvm_neocpu.topi.fused_block.cost import apart_seconds, predict_seconds
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member
 from tvm_neocpu.tuning.in_network.machine import Lowered
 
-ROUNDS, RUNS, PEAK_TRIES = 3, 20, 40
+ROUNDS, RUNS, PEAK_TRIES = 5, 12, 16
 Ids = tuple[str, ...]
 Undisturbed = Callable[[], AbstractContextManager[object]]
 
@@ -81,11 +82,14 @@ class Builds:
             self._kernels.load(lowered.module)  # compiled now, not while the machine is quiet
         self._inputs = [tvm.runtime.tensor(array) for array in self.folded.inputs]
 
-    def timed(self) -> tuple[Times, Times]:
-        """Layer by layer, and with groups; medians over rounds in which both take turns."""
-        rounds = [[self._watched(at) for at in range(2)] for _ in range(ROUNDS)]
+    def timed(self, ruler: PeakKernel) -> tuple[Times, Times, float]:
+        """Layer by layer, with groups, and the FMA peak in GFLOP/s, which take turns; medians."""
+        rounds, peaks = [], []
+        for _ in range(ROUNDS):
+            rounds.append([self._watched(at) for at in range(2)])
+            peaks.append(max(ruler.gflops() for _ in range(PEAK_TRIES)))
         apart, fused = (_median([found[at] for found in rounds]) for at in range(2))
-        return apart, fused
+        return apart, fused, median(peaks)
 
     def _watched(self, at: int) -> Times:
         # Kernels are found by name: each build has its own.
@@ -167,10 +171,9 @@ def profile(network: str, undisturbed: Undisturbed) -> dict[str, Any]:
     cpu: Cpu = builds.folded.cpu
     drawn = schedule_graph(model_zoo.find(network).sketch(), ITEM_BYTES)
     places, l2 = places_of(builds.folded.graph, drawn), CpuL2(drawn, cpu)
-    kernel = PeakKernel(parse_target("llvm"), DTYPE)
+    ruler = PeakKernel(parse_target("llvm"), DTYPE)
     with undisturbed():
-        apart, fused = builds.timed()
-        peak = max(kernel.gflops() for _ in range(PEAK_TRIES))
+        apart, fused, peak = builds.timed(ruler)
     by_id, models = builds.folded.graph.by_id, {}
     for group in builds.plan.groups or ():
         if len(group.members) > 1:
