@@ -85,7 +85,8 @@ def build(
     from it, and the error is checked on it. ``mod`` must be as `from_onnx` made it, at fixed
     shapes. ``"fp16"`` and ``"bf16"`` need no data: layers that wait for memory, by prediction,
     store their weights so. Arithmetic is fp32, but for ``"bf16"`` on a CPU that multiplies it:
-    layers that this makes faster use it. With data they keep to ``max_error`` as ``"auto"`` does.
+    layers that this makes faster use it. With data they keep to ``max_error``
+    (default 0.005) as ``"auto"`` does.
 
     ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
     them, and whoever loads the file transforms them. The file is up to four times smaller; loading

@@ -14,6 +14,7 @@ from tvm_neocpu.core.dot import dots_of
 from tvm_neocpu.core.half import halves_of
 from tvm_neocpu.core.precision import (
     DEFAULT_ERROR,
+    DEFAULT_HALF_ERROR,
     PrecisionError,
     check_half,
     half_line,
@@ -72,7 +73,7 @@ def test_half_precision_needs_no_data(name: str, dtype: str) -> None:
 def test_with_data_it_has_a_bound(name: str) -> None:
     request = request_of(name, None, DATA)
     assert request is not None and request.half is None
-    assert request.max_error == DEFAULT_ERROR and request.options["accuracy_data"] is DATA
+    assert request.max_error == DEFAULT_HALF_ERROR and request.options["accuracy_data"] is DATA
     given = request_of(name, 0.1, DATA)
     assert given is not None and given.max_error == 0.1
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from tvm_neocpu.commands import cli
 from tvm_neocpu.core.precision import (
     DEFAULT_ERROR,
+    DEFAULT_HALF_ERROR,
     FP32,
     HALF_DTYPES,
     check_half,
@@ -40,7 +41,8 @@ def add_precision_options(parser: argparse.ArgumentParser) -> None:
         type=cli.positive_number,
         metavar="E",
         help="the outputs' relative error on the accuracy data is at most E: 0.1 is 20 dB "
-        f"(default: {DEFAULT_ERROR} for auto, and for fp16 and bf16 with data; no bound for int8)",
+        f"(default: {DEFAULT_ERROR} for auto, {DEFAULT_HALF_ERROR} for fp16 and bf16 with data, no "
+        "bound for int8)",
     )
     parser.add_argument(
         "--accuracy-data",

@@ -15,13 +15,16 @@ from tvm_neocpu.frontend.half_metadata import asking_for_halves
 from tvm_neocpu.quantizing.accuracy.compare import compare
 from tvm_neocpu.quantizing.accuracy.half_noise import measure_bf16
 from tvm_neocpu.quantizing.onnx_runs import Sample
-from tvm_neocpu.quantizing.quantiser import FEW_SAMPLES, Quantiser, Settings, prepared, work_of
+from tvm_neocpu.quantizing.quantiser import Quantiser, Settings, prepared, work_of
 from tvm_neocpu.quantizing.rewriting.choose_nodes import layers_of
 from tvm_neocpu.quantizing.rewriting.in_half import in_half
 
 # Ranges by least squared error, a scale for each channel of a weight, results of convolutions not
 # rounded for readers in fp32: the most accurate way to quantise, and none of it costs time here.
 SETTINGS = Settings("mse", per_channel=True, wide_results=True)
+# Samples on which the noise of half precision is measured. It is small, so that few of them may
+# hold all of it: those where another class becomes the largest.
+HALF_SAMPLES = 16
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class MixedNetwork:
         ``layers`` says of each whether its data are rounded, too; it is remembered.
         """
         self.rounding = frozenset(name for name, data in layers.items() if data)
-        return measure_bf16(self.ready, layers, self.samples[:FEW_SAMPLES])
+        return measure_bf16(self.ready, layers, self.samples[:HALF_SAMPLES])
 
     def choose(self, int8: Sequence[str], half: Mapping[str, str]) -> Mix:
         """The layers in int8 with the operations that carry their results, and those in half."""
