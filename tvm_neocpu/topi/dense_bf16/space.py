@@ -6,13 +6,14 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_bf16.geometry import Bf16DenseConfig
+from tvm_neocpu.topi.dense_gemm.space import MIN_ROWS
 from tvm_neocpu.topi.gemm.tiles import chunk_sizes, tile_shapes
 from tvm_neocpu.topi.math.half_precision import BITS
 
 
 def accepts(dense: DenseWorkload, cpu: Cpu) -> bool:
-    """Any, on a CPU with the instruction."""
-    return cpu.bf16 is not None
+    """Several rows, on a CPU with the instruction; of one row memory decides, not products."""
+    return dense.batch >= MIN_ROWS and cpu.bf16 is not None
 
 
 def space(dense: DenseWorkload, cpu: Cpu) -> tuple[Bf16DenseConfig, ...]:
