@@ -38,10 +38,10 @@ def _outlined(func: tirx.PrimFunc, serial_too: bool) -> tirx.PrimFunc:
 
     def over_loop(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
         if loop.kind == ForKind.PARALLEL:
-            return _ended(with_body(loop, outlined(body)))
+            return ended(with_body(loop, outlined(body)))
         whole = serial_too and loop.kind == ForKind.SERIAL and not outer
         if whole and not _is_outlined(body):
-            return _ended(outlined(with_body(loop, body)))
+            return ended(outlined(with_body(loop, body)))
         return with_body(loop, body)
 
     return rewrite_loops(func, over_loop)
@@ -59,7 +59,8 @@ def outlined(body: Stmt) -> Stmt:
     return AttrStmt(tirx.const(0, "int32"), COMPUTE_SCOPE, StringImm("chunk"), body)
 
 
-def _ended(stmt: Stmt) -> Stmt:
+def ended(stmt: Stmt) -> Stmt:
+    """An outlined part, or a loop of such, with what has to follow it."""
     return SeqStmt([stmt, opaque("chunks_end", _nothing())])
 
 

@@ -19,7 +19,7 @@ from tvm.tirx import AttrStmt, BufferStore, BufferType, Evaluate, For, ForKind, 
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.topi.tir.outline_chunks import COMPUTE_SCOPE, outlined
+from tvm_neocpu.topi.tir.outline_chunks import COMPUTE_SCOPE, ended, outlined
 from tvm_neocpu.topi.tir.rewrite_loops import over_body, rewrite_loops, with_body
 
 # Instructions of a call in a formula: an exponential function, a test.
@@ -58,16 +58,23 @@ def _serial(loop: For, body: Stmt) -> Stmt:
 
     LLVM's verifier refuses a loop that ends with a call of an outlined part.
     """
-    inside = _inlined(body)
+    inside, parts = _inlined(body)
     serial = For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, inside)
-    return outlined(serial)
+    return ended(outlined(serial)) if parts else serial
 
 
-def _inlined(stmt: Stmt) -> Stmt:
-    """The statement without outlined parts."""
-    if isinstance(stmt, AttrStmt) and stmt.attr_key == COMPUTE_SCOPE:
-        return _inlined(stmt.body)
-    return over_body(stmt, _inlined)
+def _inlined(stmt: Stmt) -> tuple[Stmt, int]:
+    """The statement without outlined parts, and how many it had."""
+    found = 0
+
+    def inside(part: Stmt) -> Stmt:
+        nonlocal found
+        if isinstance(part, AttrStmt) and part.attr_key == COMPUTE_SCOPE:
+            found += 1
+            return inside(part.body)
+        return over_body(part, inside)
+
+    return inside(stmt), found
 
 
 def _bytes_of(func: tirx.PrimFunc) -> float:
