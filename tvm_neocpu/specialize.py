@@ -188,7 +188,9 @@ class _Lowering:
         rows: Mapping[str, tvm.IRModule] = {}
         if has_open_rows(mod):
             with PYTHON_LOCK:
-                outlined = outline_rows(run_passes(mod, FoldConstants(), Canonicalize()), f"{name}_rows")
+                outlined = outline_rows(
+                    run_passes(mod, FoldConstants(), Canonicalize()), f"{name}_rows"
+                )
             mod, rows = outlined.mod, outlined.rows
         self._planned[name] = self._plan(mod, SHAPE_MAY_COST)
         for each, network in rows.items():

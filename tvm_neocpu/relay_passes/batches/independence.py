@@ -133,7 +133,10 @@ def _leads(ty: Any, batch: tirx.Var) -> bool:
 
 
 def place_of(ty: Any, batch: tirx.Var) -> Place | None:
-    """Where a tensor of that type has the batch; ``None`` where the batch is in several extents, or not a factor of one."""
+    """Where a tensor of that type has the batch.
+
+    ``None`` where the batch is in several extents, or not a factor of one.
+    """
     values = getattr(getattr(ty, "shape", None), "values", None)
     if values is None:
         return None

@@ -113,8 +113,10 @@ def _in_order(
 
 def _call(scope: Scope, run: RowRun, name: GlobalVar) -> Iterator[relax.VarBinding]:
     """The call of a run's function, and its results at the shapes that they had."""
-    inputs = [scope.emit(relax.op.reshape(var, shape)) if shape is not None else var
-              for var, shape in zip(run.inputs, run.input_rows, strict=True)]
+    inputs = [
+        scope.emit(relax.op.reshape(var, shape)) if shape is not None else var
+        for var, shape in zip(run.inputs, run.input_rows, strict=True)
+    ]
     result = scope.emit(Call(name, inputs))
     for at, (var, shape) in enumerate(zip(run.outputs, run.output_rows, strict=True)):
         value = relax.TupleGetItem(result, at) if len(run.outputs) > 1 else result

@@ -51,9 +51,7 @@ class RowRun:
         """The variables that it binds and something else reads."""
         inside = self._reads
         return tuple(
-            each.var
-            for each in self.members
-            if self.region.uses[each.var] > inside.count(each.var)
+            each.var for each in self.members if self.region.uses[each.var] > inside.count(each.var)
         )
 
     @cached_property

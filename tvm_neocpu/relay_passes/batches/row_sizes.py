@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tvm_neocpu.relay_passes.batches.sizes import RUN_SECONDS
 
-# The most rows that get code of their own: 64 operations for each byte of fp32 weights, three times
-# what the balance of cores and memory asks for (CPU families: 80 GFLOP/s a core to 5 GB/s and more).
+# The most rows that get code of their own: 64 operations for each byte of fp32 weights.
 MAX_ROWS = 128
 # A larger size is tried while it takes this part less for each row.
 _GAIN = 0.05
@@ -68,7 +68,7 @@ def _thresholds(seconds: Mapping[int, float]) -> dict[int, int]:
     sizes = sorted(seconds)
     found = {} if sizes[0] == 1 else {sizes[0]: 1}
     costs = _up_to(sizes[0], seconds[sizes[0]], 1, [0.0])
-    for smaller, size in zip(sizes, sizes[1:], strict=False):
+    for smaller, size in pairwise(sizes):
         runs = [_as_sum(rows, smaller, costs) for rows in range(size)]
         threshold = size
         while threshold > 1 and runs[threshold - 1] >= seconds[size]:

@@ -15,7 +15,17 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlockRealize
-from tvm.tirx import AttrStmt, BufferStore, BufferType, Evaluate, For, ForKind, IfThenElse, SeqStmt, Stmt
+from tvm.tirx import (
+    AttrStmt,
+    BufferStore,
+    BufferType,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    SeqStmt,
+    Stmt,
+)
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
@@ -82,10 +92,10 @@ def _bytes_of(func: tirx.PrimFunc) -> float:
     total = 0
     for param in func.params:
         if isinstance(param.ty, BufferType):
-            extents = [_number(extent) for extent in param.shape]
-            if None in extents:
+            known = [number for extent in param.shape if (number := _number(extent)) is not None]
+            if len(known) < len(param.shape):
                 return inf
-            total += prod(extents) * item_bytes(str(param.dtype))
+            total += prod(known) * item_bytes(str(param.dtype))
     return total
 
 
