@@ -66,6 +66,8 @@ CALL_SECONDS = 2.3e-6
 # Weights that are packed in two ways are stored twice. How much longer a specialisation may take so
 # that they are not: any batch is promised to run as fast as its own build, a listed shape is not.
 BATCH_MAY_COST = 1.02
+# Of rows there may be several sizes, and their weights may be most of the file.
+ROWS_MAY_COST = 1.15
 SHAPE_MAY_COST = 1.1
 
 
@@ -192,8 +194,10 @@ class _Lowering:
                     run_passes(mod, FoldConstants(), Canonicalize()), f"{name}_rows"
                 )
             mod, rows = outlined.mod, outlined.rows
+        asked = self._fallback
         self._planned[name] = self._plan(mod, SHAPE_MAY_COST)
         for each, network in rows.items():
+            self._fallback = asked  # its operations are others
             self._add_rows(each, network)
 
     def _add_rows(self, name: str, mod: tvm.IRModule) -> None:
@@ -202,7 +206,7 @@ class _Lowering:
         planned: dict[int, PlannedNetwork] = {}
 
         def seconds(size: int) -> float:
-            planned[size] = self._plan_batch(mod, rows, size)
+            planned[size] = self._plan_batch(mod, rows, size, ROWS_MAY_COST)
             return _seconds(planned[size])
 
         sizes = worthwhile_row_sizes(seconds)
@@ -247,10 +251,12 @@ class _Lowering:
             computed = {name: compute(network, self._cpu) for name, network in items}
         return merge_networks(computed)
 
-    def _plan_batch(self, mod: tvm.IRModule, batch: tirx.Var, size: int) -> PlannedNetwork:
+    def _plan_batch(
+        self, mod: tvm.IRModule, batch: tirx.Var, size: int, may_cost: float = BATCH_MAY_COST
+    ) -> PlannedNetwork:
         with PYTHON_LOCK:
             closed = at_batch(mod, batch, size)
-        return self._plan(closed, BATCH_MAY_COST)
+        return self._plan(closed, may_cost)
 
     def _plan(self, mod: tvm.IRModule, sharing_may_cost: float) -> PlannedNetwork:
         network = plan_network(
