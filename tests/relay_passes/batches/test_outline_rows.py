@@ -13,6 +13,7 @@ from onnx_text import Array, parsed, peers
 from tvm import relax, tirx
 
 import tvm_neocpu
+from tvm_neocpu.core.fallback import FallbackWarning
 from tvm_neocpu.relay_passes.batches.outline_rows import Outlined, outline_rows
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.regions import bindings_of
@@ -126,7 +127,7 @@ GRAPHS: dict[str, tuple[str, tuple[int, ...], dict[str, Array]]] = {
 @pytest.fixture
 def no_fallback() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.simplefilter("error", tvm_neocpu.core.fallback.FallbackWarning)
+        warnings.simplefilter("error", FallbackWarning)
         yield
 
 
@@ -147,3 +148,15 @@ def test_any_number_of_rows_is_right(name: str, no_fallback: None) -> None:
         found = session.run(inputs)["y"]
         assert found.shape == expected.shape
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_rows_without_a_template_are_told() -> None:
+    text = """g (int32[6,3] x, bool[6] p) => (y) {
+        k = Compress<axis = 0>(x, p)
+        y = MatMul(k, w)
+    }"""
+    model = parsed(text, w=np.arange(12, dtype="int32").reshape(3, 4))
+    with pytest.warns(FallbackWarning, match="no template for int32"):
+        session = tvm_neocpu.Session(model, cache=False)
+    inputs = {"x": np.arange(18, dtype="int32").reshape(6, 3), "p": np.arange(6) < 4}
+    np.testing.assert_array_equal(session.run(inputs)["y"], peers(model, inputs)[0])

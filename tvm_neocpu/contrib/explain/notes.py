@@ -12,6 +12,7 @@ from tvm_neocpu.core.plural import plural
 from tvm_neocpu.relay_passes.batches.row_runs import is_heavy
 from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions
+from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 
 def notes_of(mod: tvm.IRModule, rows: Mapping[str, tvm.IRModule]) -> tuple[str, ...]:
@@ -39,4 +40,6 @@ def _layers(rows: Iterable[tvm.IRModule]) -> Iterable[str]:
 
 
 def _shape(tensor: relax.Expr) -> str:
-    return "x".join(map(str, tensor.ty.shape.values))
+    """``"nx64"``."""
+    dims = dimensions(tensor.ty) or ()
+    return "x".join("n" if dim is None else str(dim) for dim in dims)
