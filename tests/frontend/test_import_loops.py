@@ -219,7 +219,7 @@ def test_pieces_of_different_extents_raise() -> None:
     module = _module(model)
     x = np.array([1, 2, 3, 4, 5], "float32")
     assert len(_outputs(module, [x, np.array(1)])[1][0]) == 4
-    with pytest.raises(Exception, match=r"Loop: .* it needs pieces of one shape"):
+    with pytest.raises(Exception, match="match_cast"):
         _outputs(module, [x, np.array(2)])
 
 

@@ -19,7 +19,6 @@ from tvm.relax.expr import _update_type
 
 from tvm_neocpu.codegen.network import LOOP
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.core.run_check import check_name
 from tvm_neocpu.frontend.stacked_pieces import elements_of, grown, stacked, stored
 from tvm_neocpu.relay_passes.ir.constants import array_of
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, static_shape_of
@@ -318,9 +317,8 @@ def _check_same(
         return
     pairs = zip(found, before, strict=True)
     changes = [(new - old) * tirx.min(trip[0], tirx.IntImm("int64", 1)) for new, old in pairs]
-    shape = builder.emit(relax.ShapeExpr([*changes, tirx.IntImm("int64", 0)]))
-    name = check_name("Loop", ["pieces of one shape from all trips"] * len(found))
-    builder.match_cast(shape, relax.ShapeType([*[0] * len(found), tirx.Var(name, "int64")]))
+    shape = builder.emit(relax.ShapeExpr(changes))
+    builder.match_cast(shape, relax.ShapeType([0] * len(found)))
 
 
 def and_below(
