@@ -222,7 +222,7 @@ class WinogradGeometry:
 
     @property
     def product_shape(self) -> tuple[int, ...]:
-        """The products: (N, K/oc_bn, a, b, tile rows, tile columns, oc_bn), or one axis of tiles."""
+        """The products: (N, K/oc_bn, a, b, tile rows and columns, or one axis, oc_bn)."""
         down, across = self.tiled.matrices
         alpha = down.products, across.products
         tiles = self.axes_of_tiles
