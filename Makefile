@@ -12,10 +12,11 @@ demo: $(STAMPS)/test
 test: lint
 	$(BIN)/python -m pytest -n 2
 
-# What takes too long for every change: whole networks, ONNX's other suites, 2,000 random graphs.
+# What takes too long for every change, or may find what no change made: whole networks, ONNX's other
+# suites, examples that are drawn anew, 2,000 random graphs.
 nightly: lint
-	$(BIN)/python -m pytest -n 2 -m slow
-	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -n 2 tests/networks/test_fuzz.py
+	HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 -m 'slow or not slow'
+	HYPOTHESIS_PROFILE=fuzz $(BIN)/python -m pytest -n 2 tests/networks/test_fuzz.py
 
 lint: $(STAMPS)/test
 	$(BIN)/ruff check .

@@ -8,7 +8,9 @@ Without names: the whole zoo. Each network is tuned from an empty database of it
 --time-budget`), then built without records and with that log. PAIRS times both builds start in
 fresh processes and run in turns; the ratio of a pair is the untuned median over the tuned one, so
 that above 1 tuning helped. The result is written after every network: one that is interrupted keeps
-what it has, and goes on where it stopped with the same file. The exit code is 1 if a network is
+what it has, and goes on where it stopped with the same file. `--minutes` ends the run in time: no
+network is begun that would take longer, by what the last one took. A network that fails is written
+down with the reason, and tried again by the next run. The exit code is 1 if a network failed or is
 below LIMIT. `--target "llvm -mcpu=NAME"` tunes and runs for another CPU of this instruction set.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -24,8 +27,10 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
+
+import tvm
 
 from tvm_neocpu import relay
 from tvm_neocpu.contrib import model_zoo
@@ -34,6 +39,8 @@ from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.core.draft import draft_of
+from tvm_neocpu.core.errors import NeoCpuError, first_line
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads as our_threads
 from tvm_neocpu.specialize import build_networks
@@ -58,7 +65,9 @@ def tune(name: str, target: str, threads: int, budget: float, log: Path) -> Row:
     environment = {**os.environ, "TVM_NEOCPU_DATA": str(log.parent / "data")}
     environment["TVM_NUM_THREADS"] = str(threads)
     start = time.monotonic()
-    subprocess.run(command, check=True, env=environment)
+    done = subprocess.run(command, env=environment, check=False)
+    if done.returncode:
+        raise NeoCpuError(f"tune ended with code {done.returncode}")
     (found,) = json.loads(report.read_text())["networks"]
     return {**found, "wall_seconds": time.monotonic() - start}
 
@@ -110,6 +119,7 @@ def row_of(name: str, tuned: Row, pairs: Sequence[Row]) -> Row:
 def measure(name: str, options: argparse.Namespace) -> Row:
     """Tune one network, and time it."""
     target = f"{options.target} -num-cores={options.threads}"
+    start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tuned-") as folder:
         log = Path(folder) / f"{name}.log"
         tuned = tune(name, target, options.threads, options.time_budget, log)
@@ -118,11 +128,24 @@ def measure(name: str, options: argparse.Namespace) -> Row:
         shapes = resolve_shapes(model.graph, {})
         network = Network(name, model, shapes, options.threads, target)
         pairs = [pair(network, libraries, options.runs) for _ in range(options.pairs)]
-    return row_of(name, tuned, pairs)
+    return {**row_of(name, tuned, pairs), "wall_seconds": time.monotonic() - start}
+
+
+def tried(name: str, options: argparse.Namespace) -> Row:
+    """As :func:`measure`; what failed is a row with the reason."""
+    try:
+        row = measure(name, options)
+    except (NeoCpuError, tvm.error.InternalError) as error:
+        row = {"network": name, "failed": first_line(error)}
+    about = provenance("", options.threads)
+    when = {"load": about["machine"]["load"], "commit": about["commit"], "time": about["time"]}
+    return {**row, "time_budget": options.time_budget, "target": options.target, **when}
 
 
 def line(row: Row) -> str:
     """For the terminal."""
+    if "failed" in row:
+        return f"{row['network']}: {row['failed']}"
     below = "" if row["ratio"] >= LIMIT else f", below {LIMIT}"
     return (
         f"{row['network']}: {row['ratio']:.3f} ({row['lowest']:.3f}-{row['highest']:.3f}){below}; "
@@ -130,24 +153,54 @@ def line(row: Row) -> str:
     )
 
 
+def good(row: Row) -> bool:
+    """Whether a network was measured, and is not slower tuned."""
+    return "failed" not in row and bool(row["ratio"] >= LIMIT)
+
+
+def load_report(options: argparse.Namespace) -> Row:
+    """What an earlier run wrote; raises NeoCpuError if it was another comparison."""
+    if not options.output.exists():
+        return {"networks": []}
+    report: Row = json.loads(options.output.read_text())
+    if report.get("threads", options.threads) != options.threads:
+        raise NeoCpuError(f"{options.output} is of {report['threads']} threads: name another file")
+    targets = {row.get("target", options.target) for row in report["networks"]}
+    if targets - {options.target}:
+        raise NeoCpuError(f"{options.output} is of {', '.join(targets)}: name another file")
+    return report
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(argv)
+    parser = _parser()
+    options = parser.parse_args(argv)
     our_threads.use_threads(options.threads)
-    cpu = parse_target(f"{options.target} -num-cores={options.threads}").cpu
-    report: Row = {"networks": []}
-    if options.output.exists():
-        report = json.loads(options.output.read_text())
-    done = {row["network"] for row in report["networks"]}
-    for name in options.networks or model_zoo.names():
-        if name in done:
-            continue
-        row = measure(name, options)
-        print(line(row), flush=True)
+    try:
+        cpu = parse_target(f"{options.target} -num-cores={options.threads}").cpu
+        report = load_report(options)
+        names = options.networks or model_zoo.names()
+        for name in names:
+            model_zoo.find(name)
+    except NeoCpuError as error:
+        parser.error(str(error))
+    rows = {row["network"]: row for row in report["networks"]}
+    left = [name for name in names if "failed" in rows.get(name, {"failed": ""})]
+    end, longest = time.monotonic() + 60 * options.minutes, options.time_budget
+    for number, name in enumerate(left):
+        begun = time.monotonic()
+        if begun + longest > end:
+            print(f"the time is over, {len(left) - number} networks are left: run it again")
+            break
+        rows[name] = tried(name, options)
+        print(line(rows[name]), flush=True)
+        longest = time.monotonic() - begun
         about = provenance(cpu.name, options.threads, PACKAGES)
-        row |= {"time_budget": options.time_budget, "target": options.target}
-        report = {**about, "networks": [*report["networks"], row]}
-        options.output.write_text(json.dumps(report, indent=1) + "\n")
-    return 1 if any(row["ratio"] < LIMIT for row in report["networks"]) else 0
+        report = {**about, "networks": list(rows.values())}
+        with draft_of(options.output) as draft:
+            draft.write_text(json.dumps(report, indent=1) + "\n")
+    if ratios := [row["ratio"] for row in rows.values() if "ratio" in row]:
+        print(f"geometric mean of {len(ratios)} networks: {geometric_mean(ratios):.3f}")
+    return 0 if all(good(row) for row in rows.values()) else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -157,6 +210,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("networks", nargs="*", metavar="NETWORK")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--time-budget", type=float, default=300.0, metavar="S")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="of the whole run")
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--pairs", type=int, default=PAIRS, help="of fresh processes")
     parser.add_argument("--runs", type=int, default=RUNS, help="of each build in a pair")

@@ -8,6 +8,8 @@ from types import ModuleType
 
 import pytest
 
+from tvm_neocpu.core.errors import NeoCpuError
+
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -51,6 +53,73 @@ def test_what_is_done_is_not_done_again(
     assert [row["time_budget"] for row in report["networks"]] == [7, 7]
     assert report["threads"] == 1
     assert {"machine", "commit", "versions"} <= report.keys()
+
+
+def test_a_network_that_fails_is_written_down_and_tried_again(
+    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "found.json"
+    command = ["lenet", "alexnet", "--output", str(output)]
+
+    def fail(name: str, _: object) -> dict[str, object]:
+        if name == "lenet":
+            raise NeoCpuError("tune ended with code 2")
+        return bench.row_of(name, {}, pairs(1.0))
+
+    monkeypatch.setattr(bench, "measure", fail)
+    assert bench.main(command) == 1
+    failed, right = json.loads(output.read_text())["networks"]
+    assert failed["failed"] == "tune ended with code 2"
+    assert right["ratio"] == 1.0
+    asked: list[str] = []
+    monkeypatch.setattr(
+        bench, "measure", lambda name, _: asked.append(name) or bench.row_of(name, {}, pairs(1.0))
+    )
+    assert bench.main(command) == 0
+    assert asked == ["lenet"]
+
+
+def test_the_run_ends_in_time(
+    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(bench.time, "monotonic", lambda: clock[0])
+
+    def measure(name: str, _: object) -> dict[str, object]:
+        clock[0] += 100.0
+        return bench.row_of(name, {}, pairs(1.0))
+
+    monkeypatch.setattr(bench, "measure", measure)
+    output = tmp_path / "found.json"
+    short = ["--output", str(output), "--time-budget", "60", "--minutes", "5"]
+    assert bench.main(["lenet", "alexnet", "resnet18", "vgg11", *short]) == 0
+    done = [row["network"] for row in json.loads(output.read_text())["networks"]]
+    assert done == ["lenet", "alexnet", "resnet18"]
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--threads", "2"], "is of 1 threads: name another file"),
+        (["--target", "llvm -mcpu=haswell"], "is of llvm: name another file"),
+        (["nonet"], "no network is called 'nonet'"),
+    ],
+)
+def test_another_comparison_is_refused(
+    bench: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    more: list[str],
+    why: str,
+) -> None:
+    monkeypatch.setattr(bench, "measure", lambda name, _: bench.row_of(name, {}, pairs(1.0)))
+    command = ["lenet", "--output", str(tmp_path / "found.json")]
+    assert bench.main(command) == 0
+    with pytest.raises(SystemExit) as ended:
+        bench.main([*more, *command])
+    assert ended.value.code == 2
+    assert why in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """Random CNNs of ONNX, against ONNX Runtime: folded, altered, scheduled, exported and loaded.
 
-CI draws a few, the same each time. `HYPOTHESIS_PROFILE=nightly pytest tests/networks/test_fuzz.py`
+CI draws a few, the same each time. `HYPOTHESIS_PROFILE=fuzz pytest tests/networks/test_fuzz.py`
 draws 2,000 others at every run. What they find becomes a plain test beside the code at fault.
 """
 

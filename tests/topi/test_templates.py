@@ -30,6 +30,8 @@ from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
 from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, PORTABLE_BF16, PORTABLE_SIGNED_4, SMLAL
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP32, INTEGER_PRODUCTS, U8S8, Types
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
 from tvm_neocpu.topi.cost.ranking import predict_seconds
@@ -142,6 +144,13 @@ def test_any_config_of_any_workload(template: str, data: st.DataObject) -> None:
     known = epilogues(workload)
     epilogue = data.draw(st.sampled_from(sorted(known)), "epilogue")
     check(workload, config, cpu, known[epilogue])
+
+
+def test_words_of_one_lane() -> None:
+    """LLVM summed the bytes of single words wrongly where shifts took them apart."""
+    conv = ConvWorkload(1, 24, 2, 13, 2, (1, 1), (1, 3), types=U8S8)
+    config = SplitConfig(ic_bn=8, oc_bn=1, reg_n=5)
+    check(conv, config, BYTES, epilogues(conv)["residual"])
 
 
 @pytest.mark.parametrize("template", TEMPLATES)

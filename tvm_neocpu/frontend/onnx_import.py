@@ -33,6 +33,7 @@ from tvm_neocpu.frontend.import_branches import (
     ConversionFailure,
     with_extents,
 )
+from tvm_neocpu.frontend.loop_sequences import sequences_as_tensors
 from tvm_neocpu.frontend.onnx_model import (
     Shape,
     Shapes,
@@ -78,6 +79,7 @@ def import_model(
         sanitize=False,
     )
     opset = opset or opset_of(model)
+    model = sequences_as_tensors(model, opset)
     known = {**_get_convert_map(), **CONVERTERS, "If": None, "Loop": None}
     graph = fold_shapes(
         model, resolved, opset, keep_weights=not freeze_params, known=known.keys() - BY_BODY

@@ -88,7 +88,7 @@ def seated(
         nodes = [node for node in graph.convs if node.workload == task.workload]
         configs = frozenset(incumbent.configs[node.id] for node in nodes)
         tuner = tuners[task.workload]
-        seat = Seat(task, tuner, configs, total / count, total / network)
+        seat = Seat(task, tuner, configs, total / count, total / network, calls=count)
         seat.trials, seat.exhaustive = choices.trials, choices.exhaustive
         if choices.resume:
             _resume(seat, known)

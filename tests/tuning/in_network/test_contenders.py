@@ -161,3 +161,18 @@ def test_the_incumbents_groups_are_measured_too(contest, space) -> None:
     ((measured, plan),) = contenders.find(lambda: True)
     assert [plan.groups for plan in workers.plans] == [(pair,), ()]
     assert (plan.groups, measured.value) == ((), pytest.approx(1))
+
+
+def test_calls_of_a_loop_count_as_often_as_they_are_made(contest, space) -> None:
+    """A loop of five trips is one node of the graph; the candidate takes what the incumbent did."""
+    contenders, search, (seat, other) = contest
+    seat.calls = 5
+    search.wanted = space[3]
+
+    class Loop(Timing):
+        def ask(self, index, name, slot) -> dict:
+            return {(seat.workload, space[3]): 5, (other.workload, space[3]): 1}
+
+    contenders.workers = Loop(contenders.graph)
+    contenders.find(lambda: True)
+    assert [each.estimates[space[3]].ratio.value for each in (seat, other)] == [1.0, 1.0]

@@ -61,8 +61,8 @@ class ScriptedWorkers:
 def play(make_task, space):
     """Plays rounds over four layers until nothing is left; returns board, records and workers."""
 
-    def run(true_ratio, broken=(), rounds: int = 400):
-        tasks = [make_task(str(c), c) for c in CHANNELS]
+    def run(true_ratio, broken=(), rounds: int = 400, not_run: tuple[int, ...] = ()):
+        tasks = [make_task(str(c), c) for c in (*CHANNELS, *not_run)]
         nodes = [
             GraphNode(str(n), NodeKind.CONV, str(n), (1, 64, 56, 56), task.workload)
             for n, task in enumerate(tasks)
@@ -70,7 +70,7 @@ def play(make_task, space):
         graph = ConvGraph(tuple(nodes), ())
         incumbent = Plan(graph.hash, {node.id: space[0] for node in nodes})
         seats = {}
-        for task in tasks:
+        for task in tasks[: len(CHANNELS)]:
             tuner = GridTuner(task.space, task.predicted)
             tuner.observe(space[0], 1e-3)
             seats[task.workload] = Seat(task, tuner, frozenset(space[:1]), 1e-3, 0.25)
@@ -116,6 +116,15 @@ def test_one_candidate_that_crashes_is_found_and_costs_nothing_else(play, space)
     assert len(failed) == len(CHANNELS)
     assert failed[0].error_no == MeasureErrorNo.RUNTIME_DEVICE
     assert failed[0].seconds == math.inf
+
+
+def test_a_layer_that_is_never_run_keeps_its_config(play, space) -> None:
+    """As in the branch of an If that the sample input does not take."""
+    board, _, workers = play(lambda config: 1.1, rounds=1, not_run=(160,))
+    assert len(board.seats) == len(CHANNELS)
+    (plan,) = workers._plans
+    assert plan.configs[str(len(CHANNELS))] == space[0]
+    assert board.measured == len(CHANNELS)
 
 
 def test_every_measurement_is_a_record(play) -> None:

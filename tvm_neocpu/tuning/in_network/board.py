@@ -70,6 +70,8 @@ class Seat:
     is not settled before all were measured.
     ``unit`` are the incumbent's seconds as the log has them, in which ratios are written down: an
     earlier session may have run on a slower clock.
+    ``calls`` says how often one inference computes the layer. The graph's occurrences, which it is
+    by default, count a loop's body once, and branches that are not taken.
     """
 
     task: Task
@@ -86,9 +88,11 @@ class Seat:
     trials: int | None = None
     exhaustive: bool = False
     unit: float = 0.0
+    calls: int = 0
 
     def __post_init__(self) -> None:
         self.unit = self.unit or self.seconds
+        self.calls = self.calls or self.task.occurrences
 
     @property
     def workload(self) -> Workload:

@@ -145,7 +145,7 @@ class Contenders:
             if seat is None or config in seat.incumbent:
                 continue
             mine = [run[workload, config] / count for run in ours]
-            other = [seconds_of(workload, run) / seat.task.occurrences for run in theirs]
+            other = [seconds_of(workload, run) / seat.calls for run in theirs]
             seat.hear(config, paired(mine, other))
 
     def _confirmed(self) -> list[Record]:

@@ -102,7 +102,8 @@ class Rounds:
         """One for each process."""
         turns: list[_Turn] = []
         taken: set[Config] = set()
-        spares = {
+        # A layer in a branch that is not taken has no seat, and a config like all others.
+        spares = self._at_first | {
             workload: seat.spares(self.spares[workload])
             for workload, seat in self.board.seats.items()
         }
@@ -117,6 +118,15 @@ class Rounds:
             turns.append(_Turn(plan, configs, granted))
             taken |= set(turns[-1].about.values())
         return turns
+
+    @property
+    def _at_first(self) -> dict[Workload, list[Config]]:
+        """What the incumbent has for each workload, and the configs for any layouts."""
+        found: dict[Workload, dict[Config, None]] = {}
+        for node in self.stand_ins.convs:
+            if node.workload is not None:
+                found.setdefault(node.workload, {})[self.incumbent.configs[node.id]] = None
+        return {w: [*dict.fromkeys([*mine, *self.spares[w]])] for w, mine in found.items()}
 
     def _wishes(self, taken: set[Config]) -> dict[Workload, list[Config]]:
         wishes = {}
