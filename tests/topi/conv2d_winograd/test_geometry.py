@@ -86,7 +86,7 @@ def test_there_are_no_other_tiles(tile: int) -> None:
         (CONV, replace(CONFIG, oc_bn=32), "oc_bn 32 does not divide 48 channels"),
         (CONV, replace(CONFIG, oc_bn=0), "oc_bn 0 does not divide 48 channels"),
         (CONV, replace(CONFIG, reg_n=0), "are empty"),
-        (CONV, replace(CONFIG, reg_m=0), "are empty"),
+        (CONV, replace(CONFIG, reg_m=-1), "are empty"),
         (CONV, replace(CONFIG, th_bn=0), "are empty"),
         (replace(CONV, kernel=(7, 7)), replace(CONFIG, tile=6), "needs 11 points; 8 are known"),
     ],

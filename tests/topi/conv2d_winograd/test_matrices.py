@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix, conv_matrices, winograd_matrices
+from tvm_neocpu.topi.conv2d_winograd.matrices import (
+    Matrix,
+    conv_matrices,
+    factored,
+    winograd_matrices,
+)
 
 # Tile, kernel, stride and how many products that takes.
 ALGORITHMS = {
@@ -61,3 +66,29 @@ def test_a_kernel_of_one_row_leaves_rows_alone() -> None:
 def test_points_are_finite() -> None:
     with pytest.raises(ValueError, match=r"F\(6, 7\) needs 11 points; 8 are known"):
         winograd_matrices(6, 7)
+
+
+@pytest.mark.parametrize(("tile", "kernel", "stride"), ALGORITHMS)
+@pytest.mark.parametrize("exact", [False, True])
+def test_the_factors_of_a_matrix_are_it(tile: int, kernel: int, stride: int, exact: bool) -> None:
+    matrices = winograd_matrices(tile, kernel, stride, exact)
+    for matrix in (matrices.a, matrices.b):
+        outer, inner = factored(matrix)
+        columns = list(zip(*inner, strict=True))
+        assert [times(columns, list(row)) for row in outer] == [list(row) for row in matrix]
+
+
+def test_sums_are_shared() -> None:
+    """F(4, 3): two pairs of B^T's rows and of A^T's columns differ in signs only."""
+    matrices = winograd_matrices(4)
+    outer, inner = factored(matrices.b)
+    assert [sum(map(bool, row)) for row in outer] == [1, 2, 2, 2, 2, 1]
+    assert [sum(map(bool, row)) for row in inner] == [3, 2, 2, 2, 2, 3]
+    outer, inner = factored(matrices.a)
+    assert [sum(map(bool, row)) for row in inner] == [1, 2, 2, 2, 2, 1]
+    assert (matrices.adds_before, matrices.adds_behind) == (14, 12)
+
+
+def test_nothing_is_shared_where_all_signs_differ() -> None:
+    matrix = tuple(tuple(map(Fraction, row)) for row in ((1, 2), (-1, -2), (3, 4)))
+    assert matrix in factored(matrix)

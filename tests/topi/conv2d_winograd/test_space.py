@@ -10,15 +10,22 @@ import pytest
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry, misfit
+from tvm_neocpu.topi.conv2d_winograd.geometry import (
+    FLAT,
+    WinogradConfig,
+    WinogradGeometry,
+    misfit,
+)
 from tvm_neocpu.topi.conv2d_winograd.space import (
     TILE_LIMIT,
     accepts,
     allowed_tiles,
+    flat_tiles,
     forbids,
     space,
     tile_limit,
 )
+from tvm_neocpu.topi.cost.ranking import ranked
 
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 HASWELL = Cpu("haswell", AVX2, cores=4)
@@ -28,6 +35,7 @@ ROW = ConvWorkload(1, 512, 12, 12, 16, (1, 7), padding=(0, 3, 0, 3))
 FIVE = ConvWorkload(1, 512, 12, 12, 16, (5, 5), padding=(2, 2, 2, 2))
 STRIDED = ConvWorkload(1, 512, 12, 12, 16, (3, 3), (2, 2), (1, 1, 1, 1))
 STEM = ConvWorkload(1, 3, 12, 12, 16, (7, 7), (2, 2), (3, 3, 3, 3))
+FEW_TILES = ConvWorkload(1, 128, 28, 28, 128, (3, 3), padding=(1, 1, 1, 1))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +113,7 @@ def test_every_register_tile_fits_the_cpu(cpu: Cpu) -> None:
         found = space(conv, cpu)
         assert max(config.oc_bn for config in found) <= 4 * unit.lanes
         for config in found:
-            pixels = config.reg_m * config.reg_n
+            pixels = max(config.reg_m, 1) * config.reg_n
             assert unit.holds_tile(pixels, unit.registers_of(config.oc_bn))
             assert misfit(conv, config) is None and forbids(conv, config) is None
 
@@ -113,3 +121,21 @@ def test_every_register_tile_fits_the_cpu(cpu: Cpu) -> None:
 def test_a_first_convolution_reads_plain_data() -> None:
     assert {config.ic_bn for config in space(STEM, SKYLAKE)} == {0}
     assert 0 not in {config.ic_bn for config in space(CONV, SKYLAKE)}
+
+
+def test_rows_that_no_register_tile_divides_are_one_axis() -> None:
+    """28x28 outputs are 49 tiles: nine times 5 and once 4. Rows of 7 would be computed as 8."""
+    flat = {
+        (c.reg_n, c.th_bn) for c in space(FEW_TILES, HASWELL) if c.reg_m == FLAT and c.oc_bn == 16
+    }
+    assert (5, 7) in flat
+    assert ranked(FEW_TILES, HASWELL)[0].config.reg_m == FLAT
+
+
+@pytest.mark.parametrize("cpu", [SKYLAKE, HASWELL, CORTEX], ids=lambda cpu: cpu.isa.name)
+@pytest.mark.parametrize("th_bn", [1, 7])
+def test_one_axis_leaves_registers_free(cpu: Cpu, th_bn: int) -> None:
+    unit = cpu.unit("float32")
+    for vectors in (1, 2, 4):
+        for tiles in flat_tiles(FEW_TILES, 4, th_bn, vectors, cpu):
+            assert unit.tile_registers(tiles, vectors) <= unit.registers - 2

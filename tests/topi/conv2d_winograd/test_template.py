@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from nests import SKYLAKE, nest
-from samples import run, stored
+from samples import HOST, run, stored
 from tvm import te
 
 from tvm_neocpu.core.cpu import AVX2, MIB, NEON, Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.geometry import (
+    FLAT,
+    WinogradConfig,
+    WinogradGeometry,
+    misfit,
+)
 from tvm_neocpu.topi.conv2d_winograd.template import PAD, compute, pack_weight, packed_shape
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.schedule import prologue
@@ -133,3 +140,31 @@ def test_a_stem_transforms_as_many_vectors_as_it_is_charged_for(parallel_oc: boo
     assert lanes * vectors == WinogradGeometry(stem, config).transformed_channels
     assert lanes == (16 if parallel_oc else 4)
     assert ("3" in loops) is (not parallel_oc)
+
+
+SQUARE = ConvWorkload(2, 8, 20, 28, 16, (3, 3), padding=(1, 1, 1, 1))
+FLAT_CASES = [
+    pytest.param(SQUARE, WinogradConfig(8, 16, 4, 3, FLAT, 1), id="rows of 7 tiles: 3, 3 and 1"),
+    pytest.param(
+        SQUARE, WinogradConfig(8, 8, 4, 4, FLAT, 5), id="35 tiles of a chunk: 8 x 4 and 3"
+    ),
+    pytest.param(SQUARE, WinogradConfig(8, 8, 4, 7, FLAT, 5), id="five times 7"),
+    pytest.param(SQUARE, WinogradConfig(4, 8, 2, 9, FLAT, 2, True), id="140 tiles, by channels"),
+    pytest.param(replace(STEM, batch=2), WinogradConfig(0, 8, 4, 3, FLAT, 1), id="plain data"),
+    pytest.param(ROW, WinogradConfig(16, 16, 3, 5, FLAT, 4), id="tiles of one row"),
+]
+
+
+@pytest.mark.parametrize(("conv", "config"), FLAT_CASES)
+def test_tiles_as_one_axis(conv: ConvWorkload, config: WinogradConfig) -> None:
+    """Register tiles go from one row of tiles into the next; a narrower one ends a chunk."""
+    assert WinogradGeometry(conv, config).is_flat and misfit(conv, config) is None
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=conv.in_shape).astype("float32")
+    weight = rng.normal(size=conv.weight_shape).astype("float32") / 68
+    blocks = conv.out_channels // config.oc_bn
+    no_bias = np.zeros((1, blocks, 1, 1, config.oc_bn), "float32")
+    expected = np.maximum(stored(convolved(conv, data, weight), Layout(config.oc_bn)), 0)
+    inputs = [stored(data, Layout(config.ic_bn)), pack_weight(weight, conv, config), no_bias]
+    found = run(kernel(conv, config, HOST.cpu), inputs, expected.shape, "float32")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=4e-5 * np.max(expected))

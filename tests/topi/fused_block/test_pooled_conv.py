@@ -18,7 +18,7 @@ from tvm_neocpu.core.cpu import KIB, Cpu
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import FLAT, WinogradConfig
 from tvm_neocpu.topi.fused_block.geometry import Member
 from tvm_neocpu.topi.fused_block.pool_template import pool_of, pooled_function
 from tvm_neocpu.topi.fused_block.pooled_conv import PooledConv, bands_of, misfit
@@ -39,6 +39,8 @@ def stem(height: int, width: int, stride: int = 1, batch: int = 1) -> ConvWorklo
 
 DIRECT = ConvConfig(0, 8, 4, reg_m=1, oh_bn=3)
 WINOGRAD = WinogradConfig(8, 8, 4, 2)
+# 6x4 tiles in chunks of 8 as one axis: 3, 3 and 2.
+ONE_AXIS = WinogradConfig(8, 8, 4, 3, FLAT, 2)
 BLOCKED = ConvWorkload(1, 16, 21, 13, 16, (3, 3), padding=(1, 1, 1, 1))
 WINDOWS = st.builds(RowWindow, st.integers(2, 5), st.integers(1, 5), st.integers(0, 1))
 
@@ -104,6 +106,7 @@ CASES = [
     (stem(24, 9), replace(DIRECT, oh_bn=8), 3, 1, (1, 0, 0, 1), 24),
     (BLOCKED, WINOGRAD, 3, 2, (1, 1, 1, 1), 11),
     (BLOCKED, WINOGRAD, 3, 3, (0, 1, 0, 1), 2),
+    (BLOCKED, ONE_AXIS, 3, 2, (1, 1, 1, 1), 11),
 ]
 
 

@@ -9,7 +9,12 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.geometry import TiledConv, WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.geometry import (
+    FLAT,
+    TiledConv,
+    WinogradConfig,
+    WinogradGeometry,
+)
 from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
     LONG_STEP,
@@ -35,8 +40,12 @@ from tvm_neocpu.topi.operator import Price
 # Cycles that move one number of a first convolution's plain NCHW into its phase.
 PHASE_CYCLES = 1.5
 # Cycles of a short step in a loop, beside loop control: fitted to ResNet-50's layers on Zen 3, on
-# which 16 and 32 channels take 7-15 % longer than the 8 that LLVM writes out.
+# which 16 and 32 channels take 7-15 % longer than the 8 that LLVM writes out. That holds where
+# loads (one vector) or additions (4 x 2 and less) leave no slack; of 5 x 2 both take as long.
 SHORT_ROLLED_CYCLES, FEW_REGISTERS = 0.35, 16
+# Cycles of a step over one axis of tiles, and of the loop nest of the narrower tile at its end:
+# fitted to 64x56x56 (4 x 2 tiles 828 us, 5 x 2 over one axis 815, over each row 864) on Zen 3.
+FLAT_CYCLES, NARROWER_CYCLES = 0.3, 100.0
 
 
 def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float:
@@ -52,7 +61,9 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
     def price(config: WinogradConfig, limit: float = math.inf, /) -> float:
         plain = config.ic_bn == 0
         tile = plain, config.oc_bn, config.tile, config.reg_n, config.reg_m, config.parallel_oc
-        inside, around = (*tile, config.ic_bn), (*tile, config.th_bn)
+        # The last register tile of a chunk depends on what the chunk covers.
+        rows = config.th_bn if config.reg_m == FLAT else 0
+        inside, around = (*tile, config.ic_bn, rows), (*tile, config.th_bn)
         if inside not in of_tiles:
             of_tiles[inside] = _cycles(WinogradGeometry(conv, config), cpu)
         if is_above(limit, of_tiles[inside], cpu):
@@ -83,17 +94,21 @@ def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
     steps = geometry.in_blocks * geometry.inner_steps
     tiles = conv.batch * math.prod(geometry.grid)
     vectors = unit.registers_of(config.oc_bn)
-    pixels = config.reg_m * config.reg_n
     step_channels = geometry.ic_bn // geometry.inner_steps
     row_bytes = float(geometry.weight_bytes * step_channels * config.oc_bn)
     from_l2 = streamed(steps * row_bytes, row_bytes, cpu)
-    requests = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
     by = geometry.dot(cpu)
     widening = widening_of(conv.types.weight) if by is None else 0.0
-    step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, by, widening)
-    step += _loop_overhead(geometry, pixels, vectors, cpu)
-    per_register_tile = steps * step + 2.0 * pixels * vectors + 20
-    cycles = tiled.products * (tiles / pixels) * geometry.out_blocks * per_register_tile
+
+    def of_register_tile(pixels: int) -> float:
+        requests = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
+        step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, by, widening)
+        step += _loop_overhead(geometry, pixels, vectors, cpu) + FLAT_CYCLES * geometry.is_flat
+        narrower = NARROWER_CYCLES * (geometry.is_flat and pixels < config.reg_n)
+        return steps * step + 2.0 * pixels * vectors + 20 + narrower
+
+    cycles = sum(count * of_register_tile(pixels) for pixels, count in geometry.register_tiles)
+    cycles *= tiled.products * geometry.out_blocks
     in_vectors = transform_unit.registers_of(geometry.transformed_channels)
     cycles += tiles * geometry.in_blocks * in_vectors * _input_cycles(tiled)
     cycles += tiles * geometry.out_blocks * vectors * _output_cycles(tiled)
@@ -113,7 +128,8 @@ def _loop_overhead(geometry: WinogradGeometry, pixels: int, vectors: int, cpu: C
         # Kept rolled, however few steps there are (Zen 3, 3x224x224 7x7 s2: 6 tiles x 2 vectors of
         # 8 steps 1759 us, 4 x 2 of as many products 1505).
         return ROLLED_CYCLES + LOOP_END_CYCLES / steps + SHORT_ROLLED_CYCLES
-    short = pixels * vectors < LONG_STEP and unit.registers == FEW_REGISTERS
+    late = vectors == 1 or pixels * vectors <= cpu.fma_latency * cpu.fma_per_cycle
+    short = late and pixels * vectors < LONG_STEP and unit.registers == FEW_REGISTERS
     rolled = short and not is_written_out(steps, pixels, vectors)
     return loop_cycles(steps, pixels, vectors) + SHORT_ROLLED_CYCLES * rolled
 
@@ -122,14 +138,14 @@ def _input_cycles(tiled: TiledConv) -> float:
     """B^T d B of one tile and one vector of channels: arithmetic, loads, scattered stores."""
     down, across = tiled.matrices
     arithmetic = (across.pixels * down.adds_before + down.products * across.adds_before) / 2
-    return arithmetic + 2.0 * tiled.products
+    return arithmetic + 3.0 * tiled.products
 
 
 def _output_cycles(tiled: TiledConv) -> float:
     """A^T M A of one tile and one vector of channels, and the store."""
     down, across = tiled.matrices
     arithmetic = (across.products * down.adds_behind + down.outputs * across.adds_behind) / 2
-    return arithmetic + 1.5 * tiled.products + 2.0 * math.prod(tiled.outputs)
+    return arithmetic + 1.75 * tiled.products + 2.0 * math.prod(tiled.outputs)
 
 
 def _traffic(geometry: WinogradGeometry, cpu: Cpu) -> Traffic:

@@ -20,6 +20,8 @@ from tvm_neocpu.topi.conv2d_winograd.matrices import WinogradMatrices, conv_matr
 
 # Outputs of a tile on each side.
 TILES = (2, 3, 4, 6)
+# ``reg_m`` of register tiles over one axis of all tiles of a chunk: 7 x 7 are 9 times 5 and 4.
+FLAT = 0
 
 
 @dataclass(frozen=True, order=True)
@@ -27,8 +29,9 @@ class WinogradConfig:
     """Winograd over NCHW[x]c in tiles of ``tile`` x ``tile`` outputs (Wang et al. 2020).
 
     A tile has one row or column where the kernel has one; ``ic_bn == 0`` reads plain NCHW.
-    ``reg_m`` x ``reg_n`` transformed tiles are held in registers by the product; a chunk covers
-    ``th_bn`` rows of tiles, or all of them when ``parallel_oc`` splits the output channels instead.
+    ``reg_m`` x ``reg_n`` transformed tiles are held in registers by the product; if ``reg_m`` is
+    :data:`FLAT`, ``reg_n`` tiles in order, from one row into the next. A chunk covers ``th_bn``
+    rows of tiles, or all of them when ``parallel_oc`` splits the output channels instead.
     """
 
     template: ClassVar[str] = "conv2d_NCHWc_winograd"
@@ -100,10 +103,20 @@ class WinogradGeometry:
         plain = self.config.ic_bn == 0
         return TiledConv(seen_by_tiles(self.conv, plain), self.config.tile, plain)
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether the tiles of a chunk are one axis."""
+        return self.config.reg_m == FLAT
+
     @cached_property
     def grid(self) -> tuple[int, int]:
-        """Tiles down and across, rounded up so that register tiles divide them."""
+        """Tiles down and across, rounded up so that register tiles divide them.
+
+        One axis of tiles is not rounded: it ends in a narrower register tile.
+        """
         (rows, columns), config = self.tiled.tiles, self.config
+        if self.is_flat:
+            return rows, columns
         return (
             math.ceil(rows / config.reg_m) * config.reg_m,
             math.ceil(columns / config.reg_n) * config.reg_n,
@@ -177,6 +190,27 @@ class WinogradGeometry:
         return largest_factor(self.grid[0], self.config.th_bn)
 
     @property
+    def chunk_tiles(self) -> int:
+        """Tiles that a chunk covers."""
+        return self.chunk_rows * self.grid[1]
+
+    @property
+    def register_tiles(self) -> tuple[tuple[int, int], ...]:
+        """(tiles held in registers, how often) of the product, for a filter's block of outputs."""
+        if not self.is_flat:
+            pixels = self.config.reg_m * self.config.reg_n
+            return ((pixels, self.conv.batch * math.prod(self.grid) // pixels),)
+        chunks = self.conv.batch * self.row_chunks
+        whole, rest = divmod(self.chunk_tiles, self.config.reg_n)
+        return ((self.config.reg_n, chunks * whole), *(((rest, chunks),) if rest else ()))
+
+    @property
+    def axes_of_tiles(self) -> tuple[int, ...]:
+        """The extents of the axes of transformed data and products that count tiles."""
+        rows, columns = self.grid
+        return (rows * columns,) if self.is_flat else (rows, columns)
+
+    @property
     def row_chunks(self) -> int:
         return self.grid[0] // self.chunk_rows
 
@@ -188,14 +222,17 @@ class WinogradGeometry:
     @property
     def register_rows(self) -> int:
         """Rows of a register tile: at most ``reg_m``, and a factor of a chunk's."""
+        if self.is_flat:
+            return 1
         return largest_factor(self.chunk_rows, self.config.reg_m)
 
     @property
     def product_shape(self) -> tuple[int, ...]:
-        """The products: (N, K/oc_bn, a, b, tile rows, tile columns, oc_bn)."""
+        """The products: (N, K/oc_bn, a, b, tile rows and columns, or one axis, oc_bn)."""
         down, across = self.tiled.matrices
         alpha = down.products, across.products
-        return (self.conv.batch, self.out_blocks, *alpha, *self.grid, self.config.oc_bn)
+        tiles = self.axes_of_tiles
+        return (self.conv.batch, self.out_blocks, *alpha, *tiles, self.config.oc_bn)
 
     @property
     def out_shape(self) -> tuple[int, ...]:
@@ -239,7 +276,7 @@ def misfit(conv: ConvWorkload, config: WinogradConfig) -> str | None:
         return f"its ic_bn {config.ic_bn} does not divide {conv.in_channels} channels"
     if config.oc_bn < 1 or conv.out_channels % config.oc_bn:
         return f"its oc_bn {config.oc_bn} does not divide {conv.out_channels} channels"
-    if min(config.reg_n, config.reg_m, config.th_bn) < 1:
+    if min(config.reg_n, config.th_bn) < 1 or config.reg_m < FLAT:
         return "its register tiles or chunks are empty"
     return _misfit_of_points(conv, config)
 

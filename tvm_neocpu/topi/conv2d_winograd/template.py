@@ -32,10 +32,15 @@ from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
-from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix
+from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix, factored
 from tvm_neocpu.topi.math.half_precision import as_packed, widened
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.pad import inline_padding, pad_spatial, place_padding
+from tvm_neocpu.topi.schedule.pad import (
+    cut_at_borders,
+    inline_padding,
+    pad_spatial,
+    place_padding,
+)
 from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
@@ -69,13 +74,15 @@ def transformed(product: Callable[..., tirx.Expr], geometry: WinogradGeometry) -
     """What ``product`` makes of a tile and its filters, summed over channels, and A^T M A of it.
 
     ``product`` takes two indices: (n, u, v, block, tile row, tile column, step) of the transformed
-    input, and that of the packed weight.
+    input, with one index of the tile where those of a chunk are one axis, and that of the packed
+    weight.
     """
     ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
     ici = te.reduce_axis((0, geometry.inner_steps), name="ici")
 
-    def term(n, o, u, v, ty, tx, c):
-        return product((n, u, v, ico, ty, tx, ici), (o, u, v, ico, ici, c))
+    def term(n, o, u, v, *tile_and_lane):
+        *tile, c = tile_and_lane
+        return product((n, u, v, ico, *tile, ici), (o, u, v, ico, ici, c))
 
     sums = te.compute(
         geometry.product_shape,
@@ -87,7 +94,10 @@ def transformed(product: Callable[..., tirx.Expr], geometry: WinogradGeometry) -
 
 
 def transform_input(data: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
-    """B^T d B as (N, a, b, C/x, tile rows, tile columns, x), in the type that is multiplied."""
+    """B^T d B as (N, a, b, C/x, tile rows, tile columns, x), in the type that is multiplied.
+
+    Where the tiles of a chunk are one axis, they are one here.
+    """
     conv, grid, hop = geometry.conv, geometry.grid, geometry.tiled.hop
     down, across = geometry.tiled.matrices
     if geometry.tiled.plain:
@@ -109,20 +119,29 @@ def transform_input(data: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
         ),
         name=ROWS,
     )
-    return te.compute(
-        (conv.batch, down.products, across.products, in_blocks, *grid, lanes),
-        lambda n, u, v, i, ty, tx, c: _combine(across.b, v, lambda x: half(n, i, ty, tx, u, x, c)),
-        name=PACK,
-    )
+
+    def element(n, u, v, i, *tile_and_lane):
+        *tile, c = tile_and_lane
+        ty, tx = (tile[0] // grid[1], tile[0] % grid[1]) if geometry.is_flat else tile
+        return _combine(across.b, v, lambda x: half(n, i, ty, tx, u, x, c))
+
+    tiles = geometry.axes_of_tiles
+    shape = (conv.batch, down.products, across.products, in_blocks, *tiles, lanes)
+    return te.compute(shape, element, name=PACK)
 
 
 def transform_output(product: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
     """A^T M A as (N, K/y, rows, columns, y) of all tiles, which may overhang the output."""
     conv, grid, oc_bn = geometry.conv, geometry.grid, geometry.config.oc_bn
     down, across = geometry.tiled.matrices
+
+    def column(n, o, ty, tx, y, v, c):
+        tile = (ty * grid[1] + tx,) if geometry.is_flat else (ty, tx)
+        return _combine(down.a, y, lambda u: product(n, o, u, v, *tile, c))
+
     columns = te.compute(
         (conv.batch, geometry.out_blocks, *grid, down.outputs, across.products, oc_bn),
-        lambda n, o, ty, tx, y, v, c: _combine(down.a, y, lambda u: product(n, o, u, v, ty, tx, c)),
+        column,
         name=COLUMNS,
     )
     high, wide = down.outputs, across.outputs
@@ -138,9 +157,15 @@ def transform_output(product: te.Tensor, geometry: WinogradGeometry) -> te.Tenso
 def _combine(matrix: Matrix, row: tirx.Var, term: Callable[[int], tirx.Expr]) -> tirx.Expr:
     """Row ``row`` of a constant matrix times a vector of terms, once ``row`` is a constant.
 
-    The selection vanishes when the loop over ``row`` is unrolled.
+    The selection vanishes when the loop over ``row`` is unrolled. What rows share LLVM computes
+    once.
     """
-    rows = [_dot(coefficients, term) for coefficients in matrix]
+    outer, inner = factored(matrix)
+
+    def shared(index: int) -> tirx.Expr:
+        return _dot(inner[index], term)
+
+    rows = [_dot(coefficients, shared) for coefficients in outer]
     chosen = rows[-1]
     for index in range(len(rows) - 2, -1, -1):
         chosen = tirx.if_then_else(row == index, rows[index], chosen)
@@ -207,9 +232,14 @@ def tile_inverse(
 
 
 def expand_transform(sch: Schedule, block: SBlockRV, at: LoopRV, unit: VectorUnit) -> None:
-    """Compute one tile's transform at ``at``, both matrix indices unrolled, lanes vectorised."""
+    """Compute one tile's transform at ``at``, both matrix indices unrolled, lanes vectorised.
+
+    All sums over one vector of the tile follow each other: they share terms.
+    """
     sch.compute_at(block, at, preserve_unit_loops=True)
     sch.set_scope(block, 0, steps.LOCAL)
+    *_, summed, kept, _ = sch.get_loops(block)
+    sch.reorder(kept, summed)
     steps.unroll_and_vectorize(sch, block, unit, pixels=2)
 
 
@@ -220,26 +250,37 @@ def block_product(
     geometry: WinogradGeometry,
     cpu: Cpu,
 ) -> None:
-    """# for u, v: for ty, tx: (acc = 0; for ico, ici: tile of reg_m x reg_n x oc_bn)."""
+    """# for u, v: for ty, tx: (acc = 0; for ico, ici: tile of reg_m x reg_n x oc_bn).
+
+    Of one axis of tiles: a narrower register tile at the end becomes a loop nest of its own.
+    """
     unit, by = cpu.unit(geometry.conv.types.accumulator), geometry.dot(cpu)
     # An instruction for integers has no more lanes than a register.
     registers, temporaries = (steps.MAX_VECTORS, 0) if by is None else (1, by.temporaries)
     sch.compute_at(product, per_block, preserve_unit_loops=True)
-    *_, u, v, ty, tx, c, ico, ici = sch.get_loops(product)
-    ty, tyi = steps.split_off(sch, ty, geometry.register_rows)
-    tx, txi = steps.split_off(sch, tx, geometry.config.reg_n)
-    sch.reorder(u, v, ty, tx, ico, ici, tyi, txi, c)
+    *loops, c, ico, ici = sch.get_loops(product)
+    sizes: tuple[int, ...] = (geometry.config.reg_n,)
+    if not geometry.is_flat:
+        sizes = geometry.register_rows, *sizes
+    split = [
+        steps.split_off(sch, loop, size)
+        for loop, size in zip(loops[-len(sizes) :], sizes, strict=True)
+    ]
+    outer, inner = [pair[0] for pair in split], [pair[1] for pair in split]
+    sch.reorder(*outer, ico, ici, *inner, c)
+    if geometry.is_flat and geometry.chunk_tiles % geometry.config.reg_n:
+        cut_at_borders(sch, outer[-1])
     write = sch.cache_write(product, 0, steps.LOCAL)
     steps.spread_over_sets(sch, write, 3, unit)
-    sch.reverse_compute_at(write, tx, preserve_unit_loops=True)
-    steps.unroll_and_vectorize(sch, write, unit, pixels=2)
-    steps.unroll_all(sch, tyi, txi)
+    sch.reverse_compute_at(write, outer[-1], preserve_unit_loops=True)
+    steps.unroll_and_vectorize(sch, write, unit, pixels=len(inner))
+    steps.unroll_all(sch, *inner)
     steps.vectorize_lanes(sch, c, unit, registers)
     prefetch_next_panel(sch, ici)
     pixels = geometry.register_rows * geometry.config.reg_n
     keep_rolled(sch, ici, pixels, unit.registers_of(geometry.config.oc_bn), unit, temporaries)
     zero = sch.decompose_reduction(product, ico)
-    steps.unroll_and_vectorize(sch, zero, unit, pixels=2)
+    steps.unroll_and_vectorize(sch, zero, unit, pixels=len(inner))
 
 
 def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cpu) -> None:
@@ -256,7 +297,7 @@ def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cp
     pack = sch.get_sblock(PACK)
     if not config.parallel_oc:
         sch.compute_at(pack, chunk, preserve_unit_loops=True)
-    *outer, u, v, i, ty, tx, c = sch.get_loops(pack)
+    *outer, u, v, i, ty, tx, c = _loops_by_row(sch, pack, geometry)
     steps.spread_over_sets(sch, pack, 2, unit)
     cv, cl = steps.split_off(sch, c, _lanes(geometry.transformed_channels, unit))
     sch.reorder(i, ty, tx, cv, u, v, cl)
@@ -272,6 +313,14 @@ def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cp
         phases.place_phases(sch, reader, conv, data_unit)
     else:
         place_padding(sch, PAD, reader, data_unit)
+
+
+def _loops_by_row(sch: Schedule, pack: SBlockRV, geometry: WinogradGeometry) -> list[LoopRV]:
+    """The loops of the transformed input; one over all tiles of a chunk becomes rows of columns."""
+    *outside, tiles, lanes = sch.get_loops(pack)
+    if not geometry.is_flat:
+        return [*outside, tiles, lanes]
+    return [*outside, *steps.split_off(sch, tiles, geometry.grid[1]), lanes]
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) -> np.ndarray:

@@ -45,7 +45,7 @@ class IntegerTiledConv(TiledConv):
 
     @cached_property
     def matrices(self) -> tuple[IntegerMatrices, IntegerMatrices]:
-        down, across = conv_matrices(self.seen, self.tile)
+        down, across = conv_matrices(self.seen, self.tile, exact=True)
         return in_integers(down), in_integers(across)
 
     @property

@@ -20,7 +20,7 @@ from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 # What a core reads from memory in so many streams, over one. Prefetchers run a few lines ahead in a
 # page and stop at its end, so that one stream leaves requests unused (docs/kernels.md).
-STREAMS_GAIN = {1: 1.0, 2: 1.2, 4: 1.3}
+STREAMS_GAIN = {1: 1.0, 2: 1.2, 3: 1.25, 4: 1.3, 5: 1.35}
 
 
 def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> float:

@@ -11,7 +11,7 @@ from tvm_neocpu.topi.dense.workload import DenseWorkload
 # Rows of the batch in a register tile, and how many tiles of equal height a batch is cut into.
 ROWS, MAX_EQUAL_TILES = (1, 2, 4, 6, 8, 12, 14), 4
 # Blocks of outputs whose weights a core reads side by side.
-STREAMS = (1, 2, 4)
+STREAMS = (1, 2, 3, 4, 5)
 
 
 def accepts(dense: DenseWorkload, cpu: Cpu) -> bool:
