@@ -112,6 +112,22 @@ def test_ten_thousand_trips_take_no_stack_and_no_memory_each() -> None:
     _check(model, (x, np.array(10_000)))
 
 
+def test_trips_that_only_carry_take_no_stack() -> None:
+    """TVM frees the carried tensor between the call of the next trip and the return."""
+    model = parsed(
+        """
+        g (float[2] x, int64 n) => (float[2] y) {
+            y = Loop <body = body (int64 i, bool go, float[2] v) => (bool goes, float[2] vo) {
+                vo = Neg(v)
+                goes = Identity(go)
+            }> (n, , x)
+        }""",
+        13,
+    )
+    x = image(2)
+    _check(model, *[(x, np.array(count)) for count in (1, 20_001)])
+
+
 def test_a_file_runs_without_the_compiler(convolutions: onnx.ModelProto, tmp_path: Path) -> None:
     mod, params = relay.frontend.from_onnx(convolutions)
     lib = relay.build(mod, target="llvm", params=params)
@@ -342,3 +358,18 @@ def test_pieces_of_any_shape(pieces: str, limited: bool, ends: bool) -> None:
     _with_weights(model, shape=shape, four=np.array(4))
     model.graph.output[1].type.tensor_type.ClearField("shape")
     _check(model, *[(image(2), np.array(count)) for count in (1, 3, 9)])
+
+
+def test_a_loop_that_cannot_end_is_refused() -> None:
+    model = parsed(
+        """
+        g (float[2] x) => (float[2] y) {
+            y = Loop <body = body (int64 i, bool go, float[2] v) => (bool goes, float[2] vo) {
+                vo = Neg(v)
+                goes = Identity(go)
+            }> ( , , x)
+        }""",
+        13,
+    )
+    with pytest.raises(UnsupportedOperatorError, match="no end"):
+        relay.frontend.from_onnx(model)

@@ -93,6 +93,8 @@ class LoopImporter:
         initial = [self._tensor(names[each.initial], each.inside) for each in form.carried]
         limit = self._limit()
         first = self._first_condition()
+        if limit is None and first is None:
+            raise self._refused("it has no number of trips, and its condition stays true: no end")
         self._always_begins = (limit is None or (known_scalar(limit) or 0) > 0) and (
             first is None or bool(known_scalar(first))
         )

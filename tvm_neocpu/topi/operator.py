@@ -83,7 +83,8 @@ class Implementation:
     ``packed_types`` are the element types that packing changes: int8 weights become 32-bit words.
 
     ``types`` are the element types that its code is right for, ``isas`` the instruction sets that
-    it is limited to (empty: none). ``takes_prologue``: its schedule finds a place for data that are
+    it is limited to (empty: none). ``rounds_data``: it rounds fp32 data to the type of its weights
+    before it multiplies. ``takes_prologue``: its schedule finds a place for data that are
     computed, not stored (:mod:`.schedule.prologue`). ``cuts_loops(workload, config)``: it marks
     loops over stored data for TVM to cut. ``classic`` are the knobs under which
     AutoTVM's logs know its config; ``upgrade(knobs)`` turns the knobs of older logs into today's.
@@ -108,6 +109,7 @@ class Implementation:
     types: tuple[Types, ...] = (FP32,)
     packed_types: Mapping[str, str] = field(default_factory=dict, hash=False)
     isas: tuple[str, ...] = ()
+    rounds_data: bool = False
     takes_prologue: bool = False
     cuts_loops: Callable[[Any, Any], bool] = lambda workload, config: False
     classic: tuple[ClassicKnob, ...] = ()

@@ -12,13 +12,16 @@ import tvm
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_depthwise_rows.cost import predict_seconds
 from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import RowsConfig
+from tvm_neocpu.topi.conv2d_depthwise_rows.space import space
 from tvm_neocpu.topi.conv2d_depthwise_rows.template import pack_weight, packed_shape
 from tvm_neocpu.topi.kernel import kernel
 
 CONV = ConvWorkload(1, 16, 8, 8, 16, (3, 3), padding=(1, 1, 1, 1), groups=16, types=U8S8)
 CONFIG = RowsConfig(ic_bn=16, oc_bn=16, reg_n=4, reg_m=2, reg_c=8)
 X86 = "llvm -mtriple=x86_64-linux-gnu -mcpu="
+ARM = "llvm -mtriple=aarch64-linux-gnu -mcpu="
 
 
 def pairs(packed: np.ndarray, phase: int, channel: int) -> list[list[int]]:
@@ -48,3 +51,24 @@ def test_a_step_multiplies_two_rows(cpu: str, instruction: str) -> None:
     built = tvm.compile(kernel(CONV, config, target.cpu), target=target.target)
     found = len(re.findall(rf"\b{instruction}\s", built.mod.inspect_source("asm")))
     assert found == 12 * config.reg_n
+
+
+@pytest.mark.parametrize(
+    ("cpu", "stored"),
+    [
+        (X86 + "cascadelake", r"vmov\S+\s+%zmm\d+, .*%rsp"),
+        (X86 + "znver4", r"vmov\S+\s+%zmm\d+, .*%rsp"),
+        (ARM + "neoverse-n1", r"st[rp]\s+q\d+.*sp\b"),
+    ],
+)
+def test_32_registers_hold_the_tile_that_the_model_takes(cpu: str, stored: str) -> None:
+    """28 accumulators and the words that taps share do not: some 90, 20 and 38 stores."""
+    target = parse_target(cpu)
+    one = target.cpu.with_cores(1)
+    conv = replace(CONV, in_channels=144, out_channels=144, groups=144, height=56, width=56)
+    config = min(space(conv, one), key=lambda config: predict_seconds(conv, config, one))
+    assembly = tvm.compile(kernel(conv, config, one), target=target.target).mod.inspect_source(
+        "asm"
+    )
+    assert config.reg_m * config.reg_n > 4
+    assert len(re.findall(stored, assembly)) <= 16

@@ -15,7 +15,7 @@ each frame keeps the tensors of its trip. Relax says no loop, its machine runs o
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tvm_neocpu.codegen.bytecode.executable import Executable, Function
 from tvm_neocpu.codegen.bytecode.words import (
@@ -29,6 +29,8 @@ from tvm_neocpu.codegen.bytecode.words import (
 )
 
 _COPY = "vm.builtin.copy"
+# What frees a register: TVM writes it between the call and the return.
+_FREE = "vm.builtin.null_value"
 _LENGTHS = {RET: 2, GOTO: 2, IF: 3}
 
 
@@ -37,7 +39,8 @@ def with_jumps(executable: Executable, names: Collection[str]) -> Executable:
     table = list(executable.functions)
     if all(function.name != _COPY for function in table):
         return executable
-    copy = next(at for at, function in enumerate(table) if function.name == _COPY)
+    places = {function.name: at for at, function in enumerate(table)}
+    known = _Builtins(places[_COPY], places.get(_FREE))
     offsets: list[int] = []
     words: list[int] = []
     for number, function in enumerate(executable.functions):
@@ -46,7 +49,7 @@ def with_jumps(executable: Executable, names: Collection[str]) -> Executable:
         code = [_instruction(executable, at) for at in range(function.start, function.end)]
         registers = function.registers
         if function.name in names:
-            code, registers = _jumping(code, function, number, copy)
+            code, registers = _jumping(code, function, number, known)
         start = len(offsets)
         for instruction in code:
             offsets.append(len(words))
@@ -55,8 +58,16 @@ def with_jumps(executable: Executable, names: Collection[str]) -> Executable:
     return executable.replaced(functions=tuple(table), offsets=tuple(offsets), words=tuple(words))
 
 
+@dataclass(frozen=True)
+class _Builtins:
+    """Places in the table of functions."""
+
+    copy: int
+    free: int | None
+
+
 def _jumping(
-    code: list[list[int]], function: Function, number: int, copy: int
+    code: list[list[int]], function: Function, number: int, known: _Builtins
 ) -> tuple[list[list[int]], int]:
     """The function's instructions, and how many registers they take.
 
@@ -64,42 +75,56 @@ def _jumping(
     """
     changed, behind, registers = list(code), [], function.registers
     for at, instruction in enumerate(code):
-        if instruction[:1] != [CALL] or instruction[2] != number or not _is_last(code, at, copy):
+        if instruction[:1] != [CALL] or instruction[2] != number:
+            continue
+        freed = _freed_before_return(code, at, known)
+        if freed is None:
             continue
         arguments = instruction[4:]
         spare = range(function.registers, function.registers + len(arguments))
         begin = len(code) + len(behind)
         changed[at] = [GOTO, begin - at]
         behind += [
-            [CALL, register, copy, 1, argument]
+            [CALL, register, known.copy, 1, argument]
             for register, argument in zip(spare, arguments, strict=True)
         ]
         behind += [
-            [CALL, parameter, copy, 1, word_of(REGISTER, register)]
+            [CALL, parameter, known.copy, 1, word_of(REGISTER, register)]
             for parameter, register in enumerate(spare)
         ]
+        behind += [each for each in freed if each[1] >= len(arguments)]
         behind.append([GOTO, -(len(code) + len(behind))])
         registers = max(registers, spare.stop)
     return [*changed, *behind], registers
 
 
-def _is_last(code: list[list[int]], at: int, copy: int) -> bool:
-    """Whether the function returns what the call at this place gives, and does nothing else."""
+def _freed_before_return(
+    code: list[list[int]], at: int, known: _Builtins
+) -> list[list[int]] | None:
+    """What frees registers between the call at this place and the return of its result.
+
+    ``None`` where the function does anything else after the call.
+    """
     result = code[at][1]
+    freed = []
     at += 1
     while at < len(code):
         instruction = code[at]
         if instruction[0] == RET:
-            return instruction[1] == result
+            return freed if instruction[1] == result else None
         if instruction[0] == GOTO:
             at += instruction[1]
             continue
-        passes_on = instruction[0] == CALL and instruction[2] == copy
-        if not passes_on or instruction[4:] != [word_of(REGISTER, result)]:
-            return False
-        result = instruction[1]
+        if instruction[0] != CALL:
+            return None
+        if instruction[2] == known.free and instruction[1] != result:
+            freed.append(instruction)
+        elif instruction[2] == known.copy and instruction[4:] == [word_of(REGISTER, result)]:
+            result = instruction[1]
+        else:
+            return None
         at += 1
-    return False
+    return None
 
 
 def _instruction(executable: Executable, at: int) -> list[int]:

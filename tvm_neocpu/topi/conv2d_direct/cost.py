@@ -122,16 +122,17 @@ def _requests(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu) -> 
 def _loop_overhead(geometry: DirectGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:
     """Cycles that a step loses to loop control, and to broadcasts that unrolling keeps alive."""
     config, unit = geometry.config, cpu.unit(geometry.conv.types.accumulator)
+    steps = geometry.loop_steps
     unrolled = geometry.conv.kernel[1] if config.unroll_ker else 1
     # LLVM unrolls few input channels innermost. Beside unrolled taps it then keeps pixels that taps
     # share in registers and spills (VGG's first layer: 107 against 207 GFLOP/s on Zen 5).
     accumulators = config.reg_n * config.reg_m * vectors
-    crowded = geometry.inner_steps <= 4 and unrolled > 1 and accumulators > unit.registers // 2 - 2
-    control = loop_cycles(geometry.inner_steps, pixels, vectors)
-    if is_written_out(geometry.inner_steps, pixels, vectors):
-        control += NEST_CYCLES / geometry.inner_steps
+    crowded = steps <= 4 and unrolled > 1 and accumulators > unit.registers // 2 - 2
+    control = loop_cycles(steps, pixels, vectors)
+    if is_written_out(steps, pixels, vectors):
+        control += NEST_CYCLES / steps
     elif unrolled > 1 and vectors == 1:
-        control += pixels / geometry.inner_steps * STORE_CYCLES
+        control += pixels / steps * STORE_CYCLES
     return control + 8.0 * crowded - 0.05 * config.unroll_ker
 
 

@@ -62,6 +62,11 @@ class DirectGeometry:
         return self.ic_bn
 
     @property
+    def loop_steps(self) -> int:
+        """Steps over which what a loop costs besides them is spread."""
+        return self.inner_steps
+
+    @property
     def steps(self) -> int:
         """Steps of the whole reduction; each multiplies a row of weights with every pixel."""
         return math.prod(self.conv.kernel) * self.in_blocks * self.inner_steps

@@ -16,13 +16,15 @@ from tvm_neocpu.topi.conv2d_split.geometry import (
     product,
 )
 
-# Cycles to split 32 bytes and to look for high parts, beside what a copy takes.
+# Cycles to split a vector of bytes, and to look for what does not fit, beside what a copy takes.
 SPLIT_CYCLES = 8.0
-# The share of blocks that have high parts (ResNet-50 and MobileNet-v2 behind ReLU: 0-3 %).
-HIGH_SHARE = 0.03
-# The share of blocks in which a sum of four bytes does not fit (blocks of 32 channels behind ReLU:
-# 20-40 % in ResNet-50, 1-5 % in MobileNet-v2).
-SINGLE_SHARE = 0.2
+# Of a step's 8 channels of a pixel: the share whose words cannot be added in 16 bits, and that has
+# a high part. A tile of 7 pixels x 8 channels has 10 % and 1 % then. (ResNet-50's third stage: 5-16
+# and 0.2-2 %, in blocks of 64 channels 41-72 and 2-9 %; MobileNet-v2 has fewer.)
+SINGLE_SHARE, HIGH_SHARE = 0.015, 0.0015
+# A block's test and its loop (Zen 3, data that all fit: blocks of 8 channels take 1.00-1.04 times
+# what those of 64 take, of 13 cycles a step).
+BLOCK_CYCLES = 0.4
 # Kernels of several taps: scalar cycles for the largest sum of a pixel. A tile that begins there
 # compares reg_n of these, a cycle each.
 WINDOW_CYCLES = 10.0
@@ -31,14 +33,34 @@ WINDOW_CYCLES = 10.0
 def predict_seconds(conv: ConvWorkload, config: SplitConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
     geometry = SplitGeometry(conv, config)
-    share = min(cpu.cores, geometry.chunks)
+    share, cycle = min(cpu.cores, geometry.chunks), 1 / (cpu.ghz * 1e9)
+    tests = math.prod(geometry.tiles) * geometry.out_blocks * geometry.blocks_of_tile
+    around = _copy_cycles(geometry, cpu) + conv.batch * tests * BLOCK_CYCLES
+    return seconds_of(geometry, cpu) * _slower(geometry, cpu) + around / share * cycle
+
+
+def _slower(geometry: SplitGeometry, cpu: Cpu) -> float:
+    """The time of all steps over that of steps whose words are added in 16 bits.
+
+    One number says what all channels of a block need: the wider it is, the less often it all fits.
+    """
+    config = geometry.config
+    sums = config.reg_m * config.reg_n * geometry.inner_steps
+    single, high = (1 - (1 - share) ** sums for share in (SINGLE_SHARE, HIGH_SHARE))
+    return 1 + high + single * (_step_of_single_words(cpu) - 1)
+
+
+def _copy_cycles(geometry: SplitGeometry, cpu: Cpu) -> float:
+    """Cycles of what reads the data before they are multiplied."""
+    conv, config = geometry.conv, geometry.config
     read = conv.in_bytes / (conv.stride[0] * conv.stride[1] if geometry.skips_pixels else 1)
-    copied = SPLIT_CYCLES * read / 32
+    # A pair has as many bits as a lane: narrow blocks fill a part of a vector.
+    bytes_at_once = WORDS * min(geometry.pairs, cpu.lanes("uint16"))
+    copied = SPLIT_CYCLES * read / bytes_at_once
     if not geometry.flags_tiles:
         pixels = conv.batch * math.prod(geometry.copied_extent)
         copied += (WINDOW_CYCLES + config.reg_n) * pixels * geometry.in_blocks
-    slower = SINGLE_SHARE * (_step_of_single_words(cpu) - 1)
-    return seconds_of(geometry, cpu) * (1 + HIGH_SHARE + slower) + copied / share / (cpu.ghz * 1e9)
+    return copied
 
 
 def _step_of_single_words(cpu: Cpu) -> float:

@@ -13,6 +13,7 @@ even four bytes sum up to 256 at most, those of two words are added before they 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,6 +29,8 @@ LARGEST_SUM, LARGEST_LOW = 256, 128
 PARTS = 2
 # Channels of a word, and words of a step.
 ELEMENTS, WORDS = 4, 2
+# Steps of the widest block, 64 channels.
+MOST_STEPS = 8
 
 
 @dataclass(frozen=True, order=True)
@@ -49,6 +52,16 @@ class SplitGeometry(IntegerGeometry):
     def pairs(self) -> int:
         """Pairs of a block: channels c and c + ``pairs`` are added in 16 bits."""
         return self.ic_bn // 2
+
+    @property
+    def loop_steps(self) -> int:
+        """A block's test costs little, whatever the block's width: it is counted apart."""
+        return MOST_STEPS
+
+    @property
+    def blocks_of_tile(self) -> int:
+        """Blocks of channels, of all taps, that a tile multiplies: each is tested."""
+        return self.in_blocks * math.prod(self.conv.kernel)
 
     @property
     def is_padded(self) -> bool:
