@@ -92,6 +92,28 @@ def test_bad_input_is_one_line(
     assert error.startswith("error: ") and error.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("no/such/tiny.so", "there is no directory no/such"),
+        ("/proc/tiny.so", "cannot write /proc/tiny.so: No such file or directory"),
+        ("folder.so", "cannot write folder.so: Is a directory"),
+    ],
+)
+def test_a_place_that_takes_no_file_is_told_before_the_build(
+    place: str,
+    text: str,
+    tiny_file: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    Path("folder.so").mkdir()
+    monkeypatch.setattr(compile_command.networks, "build", None)  # a call would raise TypeError
+    assert outcome(compile_command.main, [tiny_file, "-o", place]) == USER_ERROR
+    error = capfd.readouterr().err
+    assert text in error and error.count("\n") == 1
+
+
 def test_code_for_another_cpu_says_how_to_link_it(
     tiny_file: str, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -28,8 +28,9 @@ _NO_CHECKS = {"tirx.disable_assert": True}
 # second one spelled the indices of four of them anew, and LLVM does not care: ResNet-18, SqueezeNet
 # 1.1 and an int8 MobileNet-v2 are 1.01, 1.00 and 1.00 times as fast without it (Zen 3, one thread).
 NEEDLESS = ("tirx.RemoveNoOp", "s_tir.RenormalizeSplitPattern")
-# What is needless where :func:`.forget_locals` has run these two: 146 kernels of ResNet-50,
-# MobileNet-v2 and GoogLeNet have equal machine code without (Zen 3), for 6 to 12 % less time.
+# What is needless where :func:`.forget_locals` has run these two: the kernels of ResNet-50,
+# MobileNet-v2 and GoogLeNet that it concerns have equal machine code without, for 6 to 12 % less
+# time (Zen 3).
 NEEDLESS_AGAIN = ("s_tir.CompactBufferAllocation", "s_tir.StmtSimplify")
 
 

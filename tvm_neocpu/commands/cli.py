@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
 import math
 import os
 import shlex
 import sys
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -222,6 +224,14 @@ def check_writable(path: Path | None) -> None:
     if path:
         with writing(path):
             path.open("a").close()
+
+
+def check_replaceable(path: Path) -> None:
+    """Test that a new file can take ``path``'s place; what is there stays. Raises NeoCpuError."""
+    with writing(path):
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        tempfile.TemporaryFile(dir=path.parent).close()
 
 
 def write_report(path: Path | None, report: dict[str, Any]) -> None:

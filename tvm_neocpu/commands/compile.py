@@ -17,6 +17,7 @@ from pathlib import Path
 from tvm_neocpu.commands import cli, networks
 from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.exporting.write_module import check_place
 from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.runtime.module_file import SUFFIXES
 
@@ -44,6 +45,8 @@ def _compile(argv: list[str]) -> int:
         raise NeoCpuError(f"-o names a .so or .tar file, not {path}")
     if options.size and path.suffix != ".so":
         raise NeoCpuError(f"--size needs a .so: who loads it transforms weights; {path} cannot")
+    check_place(path, options.weights)
+    cli.check_replaceable(path)
     cli.check_writable(options.json)
     shapes = cli.parse_shapes(options.shape)
     model, precision = in_precision(name, model, shapes, options, flags)
