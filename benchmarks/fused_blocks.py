@@ -16,16 +16,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
-import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm
-from tvm import relax
+from in_turns import Run, in_turns, runner
 
+from tvm_neocpu.codegen.kernel_cache import KernelCache
+from tvm_neocpu.codegen.kernel_store import store_for
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.folded_network import open_onnx
@@ -36,10 +37,10 @@ BUILDS = ("apart", "fused")
 # Largest difference of outputs, as a share of the largest one.
 TOLERANCE = 1e-5
 SLOWER = 0.98
-Run = Callable[[], np.ndarray]
+Undisturbed = Callable[[], AbstractContextManager[object]]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = nullcontext) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("networks", nargs="+")
     parser.add_argument("--rounds", type=int, default=40)
@@ -54,11 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     found = []
     for network in options.networks:
         runs = loaded(network, options.load) if options.load else built(network)
-        found.append(measured(network, *runs, options.rounds))
+        with undisturbed():
+            found.append(measured(network, *runs, options.rounds))
         print(
-            "{network}: apart {apart_ms:.3f} ms, fused {fused_ms:.3f} ms, {gain:.3f}".format(
-                **found[-1]
-            )
+            "{network}: apart {apart_ms:.3f} ms, fused {fused_ms:.3f} ms, {gain:.3f} "
+            "({quartiles[0]:.3f}-{quartiles[1]:.3f})".format(**found[-1]),
+            flush=True,
         )
     if options.json:
         options.json.write_text(json.dumps(found, indent=1) + "\n")
@@ -83,9 +85,10 @@ def modules(network: str) -> tuple[list[tvm.IRModule], Any, np.ndarray]:
 
 
 def built(network: str) -> tuple[Run, Run]:
-    """Both builds, ready to run."""
+    """Both builds, ready to run; a kernel that the cache folder has is not compiled again."""
     lowered, target, data = modules(network)
-    apart, fused = (runner(compile_network(mod, target).jit(), data) for mod in lowered)
+    kernels = KernelCache(target, store_for(target))
+    apart, fused = (runner(kernels.load(mod).mod, data) for mod in lowered)
     return apart, fused
 
 
@@ -106,39 +109,17 @@ def loaded(network: str, folder: Path) -> tuple[Run, Run]:
     return apart, fused
 
 
-def runner(code: tvm.runtime.Module, data: np.ndarray) -> Run:
-    """One inference, and its first output."""
-    network, tensor = relax.VirtualMachine(code, tvm.cpu())["main"], tvm.runtime.tensor(data)
-
-    def run() -> np.ndarray:
-        result = network(tensor)
-        return (result if hasattr(result, "numpy") else result[0]).numpy()
-
-    return run
-
-
 def measured(network: str, apart: Run, fused: Run, rounds: int) -> dict[str, Any]:
     """One row of the report."""
-    expected, found = apart(), fused()
-    pairs = [(seconds(apart), seconds(fused)) for _ in range(rounds)]
-    ratios = sorted(before / after for before, after in pairs)
-    times = [statistics.median(column) * 1e3 for column in zip(*pairs, strict=True)]
+    found = in_turns(apart, fused, rounds)
     return {
         "network": network,
-        "apart_ms": times[0],
-        "fused_ms": times[1],
-        "gain": statistics.median(ratios),
-        "quartiles": [ratios[len(ratios) // 4], ratios[3 * len(ratios) // 4]],
-        "difference": float(np.abs(expected - found).max() / np.abs(expected).max()),
+        "apart_ms": found.first_ms,
+        "fused_ms": found.second_ms,
+        "gain": found.gain,
+        "quartiles": found.quartiles,
+        "difference": found.difference,
     }
-
-
-def seconds(run: Run) -> float:
-    """Of one inference, after one that warms the caches."""
-    run()
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tvm_neocpu import frontend
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError
 from tvm_neocpu.core.fallback import OnFallback, check_choice
 from tvm_neocpu.core.precision import (
+    HALF_DTYPES,
     AccuracyData,
     PrecisionError,
     Request,
@@ -77,13 +78,15 @@ def build(
     ``TVM_NEOCPU_CACHE`` is ``off``. The library then runs from a file of the cache. To write it in
     another format than ``.so``, or to show its source, it is compiled again, from ``mod``.
 
-    ``precision``: ``"int8"`` computes every layer in int8 that can, ``"auto"`` those that make the
-    network faster by prediction while its relative error at the outputs stays within ``max_error``
-    (default 0.02). ``accuracy_data`` are typical inputs: arrays by name with the samples along the
-    first axis, a list of such, a folder or an .npz. Ranges come from it, and the error is checked
-    on it. ``mod`` must be as `from_onnx` made it, at fixed shapes. ``"fp16"`` and ``"bf16"`` need
-    no data: layers that wait for memory, by prediction, store their weights so. Arithmetic is fp32,
-    but for ``"bf16"`` on a CPU that multiplies it: convolutions that this makes faster use it.
+    ``precision``: ``"int8"`` computes every layer in int8 that can. ``"auto"`` takes int8 or half
+    precision for the layers that it makes faster by prediction, while the relative error at the
+    outputs stays within ``max_error`` (default 0.02). ``accuracy_data`` are typical inputs: arrays
+    by name with the samples along the first axis, a list of such, a folder or an .npz. Ranges come
+    from it, and the error is checked on it. ``mod`` must be as `from_onnx` made it, at fixed
+    shapes. ``"fp16"`` and ``"bf16"`` need no data: layers that wait for memory, by prediction,
+    store their weights so. Arithmetic is fp32, but for ``"bf16"`` on a CPU that multiplies it:
+    layers that this makes faster use it. With data they keep to ``max_error``
+    (default 0.005) as ``"auto"`` does.
 
     ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
     them, and whoever loads the file transforms them. The file is up to four times smaller; loading
@@ -105,8 +108,9 @@ def build(
         parse_target(target_host)
     bound = _bind_params(_as_module(mod), params or {})
     half = None if request is None else request.half
-    if request is not None and half is not None:
+    if request is not None and request.precision in HALF_DTYPES:
         check_half(request.precision, compile_target.cpu)
+    if request is not None and half is not None:
         _LOG.info(half_line(request.precision, compile_target.cpu))
     source = None
     if request is not None and half is None:

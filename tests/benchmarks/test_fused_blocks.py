@@ -12,8 +12,9 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "fused_blocks.py"
 
 
-@pytest.fixture(scope="module")
-def script() -> dict[str, object]:
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> dict[str, object]:
+    monkeypatch.syspath_prepend(SCRIPT.parent)
     return runpy.run_path(str(SCRIPT))
 
 

@@ -100,6 +100,35 @@ def test_what_is_ready_is_compiled_before_it_is_asked_for(
     assert len(compiled) == 2
 
 
+def test_the_key_of_a_prepared_kernel_is_made_once(
+    cache_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str] = []
+    real = kernel_store.kernel_key
+
+    def made(*arguments: Any) -> str:
+        keys.append(real(*arguments))
+        return keys[-1]
+
+    monkeypatch.setattr(kernel_store, "kernel_key", made)
+    with kernels_kept(cache_home):
+        with compiling_ahead(TARGET) as begin:
+            assert begin is not None
+            begin(FUNCTIONS["one"])
+            while not list(cache_home.glob("*.kernel")):
+                time.sleep(0.01)
+        store = kernel_store.current_store(TARGET)
+        assert store is not None
+        objects = store.objects(FUNCTIONS)
+        assert len(set(keys)) == len(keys) == 2
+        assert [each.symbol for each in objects.values()] == [
+            f"kernel_{real(func, TARGET, kernel_store.unchecked(PassContext.current()))}"
+            for func in FUNCTIONS.values()
+        ]
+        with PassContext(config={"tirx.disable_vectorize": True}):
+            assert store.objects(FUNCTIONS)["one"] != objects["one"]
+
+
 def test_nothing_is_compiled_ahead_where_no_file_can_wait(
     tmp_path: Path, compiled: list[str]
 ) -> None:

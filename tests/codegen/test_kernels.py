@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 import tvm
@@ -10,13 +12,21 @@ from tvm import tirx
 from tvm.ir.instrument import pass_instrument
 from tvm.ir.transform import PassContext
 
+from tvm_neocpu.codegen import kernels
 from tvm_neocpu.codegen.kernels import (
     KERNELS_PER_MODULE,
     NEEDLESS,
+    NEEDLESS_AGAIN,
     build_module,
     compile_kernels,
 )
+from tvm_neocpu.core.config import Config
 from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.kernel import kernel
+from tvm_neocpu.topi.tir.forget_locals import is_compacted
 
 COUNT = 2 * KERNELS_PER_MODULE + 1
 
@@ -61,3 +71,32 @@ def test_needless_passes_are_tvms_own_and_are_left_out() -> None:
         patch.setattr(tirx, "build", watched)
         build_module(module, target, PassContext(disabled_pass=["tirx.CommonSubexprElim"]))
     assert disabled == ["tirx.CommonSubexprElim", *NEEDLESS]
+
+
+@pytest.mark.parametrize("config", [ConvConfig(8, 8, 4), WinogradConfig(8, 8, 4, 4)])
+def test_what_is_compacted_needs_no_second_time(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same code, without the passes that made its buffers small before."""
+    conv = ConvWorkload(1, 16, 9, 9, 24, (3, 3), padding=(1, 1, 1, 1))
+    described = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=haswell")
+    func = kernel(conv, config, described.cpu).with_attr("global_symbol", "conv")
+    assert is_compacted(func)
+    ran: list[str] = []
+
+    @pass_instrument
+    class Names:
+        def run_before_pass(self, _: tvm.IRModule, info: tvm.transform.PassInfo) -> None:
+            ran.append(info.name)
+
+    def code(needless: tuple[str, ...]) -> str:
+        monkeypatch.setattr(kernels, "NEEDLESS_AGAIN", needless)
+        monkeypatch.setattr(kernels, "PassContext", partial(PassContext, instruments=[Names()]))
+        ran.clear()
+        module = build_module({"conv": func}, described.target, PassContext.current())
+        return str(module.inspect_source("asm"))
+
+    without = code(kernels.NEEDLESS_AGAIN)
+    assert set(ran).isdisjoint(NEEDLESS_AGAIN)
+    assert code(()) == without
+    assert set(NEEDLESS_AGAIN) <= set(ran)

@@ -59,15 +59,34 @@ def test_half_precision_is_said_and_shown(capsys: pytest.CaptureFixture[str]) ->
     assert "float32 x float16" in Path("out.json").read_text()
 
 
+def test_half_precision_with_a_bound_says_its_error(capsys: pytest.CaptureFixture[str]) -> None:
+    net = Net((1, 8, 4, 4))
+    net.weight(128, 1000)
+    onnx.save(net.model(net("MatMul", net("Flatten", "data"), "w0")), "dense.onnx")
+    np.savez("dense.npz", data=np.random.default_rng(0).normal(size=(4, 8, 4, 4)))
+    argv = ["dense.onnx", *TARGET, "--precision", "bf16", "--max-error", "0.01"]
+    assert explain.main([*argv, "--accuracy-data", "dense.npz", "--json", "out.json"]) == 0
+    printed = capsys.readouterr().out
+    assert "precision bf16, bound 0.01: 1 of 1 layer in bf16, 100.0% of" in printed
+    assert "error alone in bf16" in printed and "the bound costs 0.0%" in printed
+    found = json.loads(Path("out.json").read_text())["precision"]
+    assert 1e-4 < found["measured_error"] < 0.01 and found["shares"]["bf16"] == 1.0
+    assert found["layers"][0]["precision"] == "bf16"
+    assert found["layers"][0]["error_alone_half"]["bf16"] == pytest.approx(found["predicted_error"])
+
+
 @pytest.mark.parametrize("command", [compile_command.main, explain.main, tune.main])
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--precision", "fp8"], "precision is one of"),
-        (["--precision", "bf16", "--max-error", "0.1"], "'int8' and 'auto', not for 'bf16'"),
+        (
+            ["--precision", "bf16", "--max-error", "0.1"],
+            "with max_error needs accuracy_data",
+        ),
         (["--precision", "fp16", "--target", "llvm -mcpu=core2"], "core2 cannot widen"),
         (["--precision", "auto"], "precision 'auto' needs accuracy_data"),
-        (["--max-error", "0.1"], "are for precision 'int8' and 'auto'"),
+        (["--max-error", "0.1"], "are for a precision below 'fp32'"),
         (["--precision", "int8", "--accuracy-data", "gone"], "there is no calibration data gone"),
         (["--precision", "int8", *DATA, "--max-error", "1e-9"], "the best reachable is"),
     ],

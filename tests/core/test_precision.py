@@ -14,6 +14,7 @@ from tvm_neocpu.core.dot import dots_of
 from tvm_neocpu.core.half import halves_of
 from tvm_neocpu.core.precision import (
     DEFAULT_ERROR,
+    DEFAULT_HALF_ERROR,
     PrecisionError,
     check_half,
     half_line,
@@ -38,12 +39,13 @@ def test_auto_has_a_bound_and_int8_has_none() -> None:
     [
         (("fp8",), "precision is one of 'fp32', 'int8', 'auto', 'fp16' and 'bf16', not 'fp8'"),
         ((["int8"],), r"not \['int8'\]"),
-        (("fp32", 0.1), "max_error and accuracy_data are for precision 'int8' and 'auto'"),
-        (("fp32", None, DATA), "max_error and accuracy_data are for precision"),
-        (("bf16", 0.1), "max_error and accuracy_data are for precision .* not for 'bf16'"),
-        (("fp16", None, DATA), "max_error and accuracy_data are for precision .* not for 'fp16'"),
-        (("fp32", None, DATA["data"]), "max_error and accuracy_data are for precision"),
-        (("bf16", None, ()), "max_error and accuracy_data are for precision .* not for 'bf16'"),
+        (("fp32", 0.1), "max_error and accuracy_data are for a precision below 'fp32'"),
+        (("fp32", None, DATA), "max_error and accuracy_data are for a precision"),
+        (("fp32", None, DATA["data"]), "max_error and accuracy_data are for a precision"),
+        (("bf16", 0.1), "precision 'bf16' with max_error needs accuracy_data"),
+        (("fp16", 0.1), "precision 'fp16' with max_error needs accuracy_data"),
+        (("bf16", -0.1), "max_error is a number above 0, such as 0.05, not -0.1"),
+        (("fp16", None, 3), "accuracy_data is arrays by name or a path, not 3"),
         (("int8",), "precision 'int8' needs accuracy_data"),
         (("auto", 0, DATA), "max_error is a number above 0, such as 0.05, not 0"),
         (("auto", float("nan"), DATA), "not nan"),
@@ -65,6 +67,15 @@ def test_half_precision_needs_no_data(name: str, dtype: str) -> None:
     assert request is not None and request.half == dtype
     asked = request.options
     assert request_of(asked["precision"], asked["max_error"], asked["accuracy_data"]) == request
+
+
+@pytest.mark.parametrize("name", ["fp16", "bf16"])
+def test_with_data_it_has_a_bound(name: str) -> None:
+    request = request_of(name, None, DATA)
+    assert request is not None and request.half is None
+    assert request.max_error == DEFAULT_HALF_ERROR and request.options["accuracy_data"] is DATA
+    given = request_of(name, 0.1, DATA)
+    assert given is not None and given.max_error == 0.1
 
 
 def test_a_cpu_that_cannot_widen_is_named() -> None:

@@ -342,25 +342,3 @@ def test_pieces_of_any_shape(pieces: str, limited: bool, ends: bool) -> None:
     _with_weights(model, shape=shape, four=np.array(4))
     model.graph.output[1].type.tensor_type.ClearField("shape")
     _check(model, *[(image(2), np.array(count)) for count in (1, 3, 9)])
-
-
-SEQUENCES = """
-    g (float[1,4] x, int64 n) => (float[1,4] y, float[k,4] z) {{
-        none = SequenceEmpty()
-        y, all = Loop <body = body (int64 i, bool go, float[1,4] v, seq(float[1,4]) s) =>
-                                   (bool goes, float[1,4] vo, seq(float[1,4]) so) {{
-            vo = Mul(v, v)
-            so = SequenceInsert(s, vo)
-            goes = Identity(go)
-        }}> ({count}, , x, none)
-        z = ConcatFromSequence <axis = 0> (all)
-    }}"""
-
-
-@pytest.mark.parametrize(
-    ("count", "said"), [("three", "not built tensor by tensor"), ("n", "'s' is no tensor")]
-)
-def test_a_sequence_that_a_loop_fills_is_refused(count: str, said: str) -> None:
-    model = _with_weights(parsed(SEQUENCES.format(count=count), 13), three=np.array(3))
-    with pytest.raises(UnsupportedOperatorError, match=said):
-        relay.frontend.from_onnx(model)

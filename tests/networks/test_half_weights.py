@@ -18,7 +18,7 @@ from tvm_neocpu import relay
 from tvm_neocpu.core.precision import HALF_DTYPES, PrecisionError
 from tvm_neocpu.core.types import FP32, HALF_WEIGHTS
 from tvm_neocpu.frontend import from_onnx
-from tvm_neocpu.frontend.half_metadata import asking_for_half
+from tvm_neocpu.frontend.half_metadata import asked_halves, asking_for_half, asking_for_halves
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
@@ -129,3 +129,13 @@ def test_a_cpu_that_cannot_widen_is_refused() -> None:
     mod, _ = from_onnx(network())
     with pytest.raises(PrecisionError, match="core2 cannot widen vectors of such weights"):
         relay.build(mod, target="llvm -mcpu=core2", precision="fp16")
+
+
+@pytest.mark.parametrize("noted", ["{", "[]", '{"a": "float8", "b": ["float16"]}', "3"])
+def test_metadata_of_layers_that_say_nothing(noted: str) -> None:
+    model = network()
+    model.metadata_props.append(
+        onnx.StringStringEntryProto(key="tvm_neocpu.half_layers", value=noted)
+    )
+    assert asked_halves(model) == {}
+    assert asked_halves(asking_for_halves(model, {"a": "float16"})) == {"a": "float16"}

@@ -47,7 +47,7 @@ def cropped(samples: Samples, width: int) -> Samples:
 
 
 def session_of(result: Quantised | Chosen) -> Session:
-    run = runner(result.model)
+    run = runner(result.exact if isinstance(result, Chosen) else result.model)
     return lambda image: run({"x": image})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
 
 import numpy as np
 import onnx
@@ -16,12 +15,12 @@ from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.precision import choose
 from tvm_neocpu.precision.choose import (
-    SETTINGS,
     Chosen,
     Within,
     choose_precision,
     planned_seconds,
 )
+from tvm_neocpu.precision.mixed_network import SETTINGS, Mix, MixedNetwork
 from tvm_neocpu.precision.problem import PrecisionProblem, precision_problem
 from tvm_neocpu.quantizing.accuracy.compare import compare
 from tvm_neocpu.quantizing.accuracy.meet_bound import BoundError
@@ -52,8 +51,13 @@ def quantiser(network: onnx.ModelProto, samples: Samples) -> Quantiser:
 
 
 @pytest.fixture(scope="module")
-def problem(quantiser: Quantiser, cpu: Cpu, history: History) -> PrecisionProblem:
-    return precision_problem(quantiser, {}, cpu, history)
+def mixed(quantiser: Quantiser) -> MixedNetwork:
+    return MixedNetwork(quantiser.ready, quantiser.samples, quantiser)
+
+
+@pytest.fixture(scope="module")
+def problem(mixed: MixedNetwork, cpu: Cpu, history: History) -> PrecisionProblem:
+    return precision_problem(mixed, {}, cpu, history)
 
 
 def test_every_layer_has_a_name_and_noise(quantiser: Quantiser, problem: PrecisionProblem) -> None:
@@ -64,21 +68,21 @@ def test_every_layer_has_a_name_and_noise(quantiser: Quantiser, problem: Precisi
 
 
 def test_noise_of_the_problem_is_that_of_the_model(
-    quantiser: Quantiser, problem: PrecisionProblem
+    mixed: MixedNetwork, problem: PrecisionProblem
 ) -> None:
     """Operations between the layers add what the problem does not know, and little of it."""
     graph = problem.precision_graph
     for bound in (1.0, 1e-5, 3e-6):
-        found = Within(bound**0.5, quantiser, problem).search()
+        found = Within(bound**0.5, mixed, problem).search()
         noise = sum(float(n[k]) for n, k in zip(graph.noise, found.choice, strict=True))
         layers = problem.layers(found.choice)
         assert noise == pytest.approx(found.noise)
-        assert noise == pytest.approx(quantiser.noise.of(layers), rel=1e-9)
+        assert noise == pytest.approx(mixed.noise.of(layers), rel=1e-9)
 
 
-def test_a_looser_bound_is_never_slower(quantiser: Quantiser, problem: PrecisionProblem) -> None:
+def test_a_looser_bound_is_never_slower(mixed: MixedNetwork, problem: PrecisionProblem) -> None:
     bounds = [1e-5, 2e-4, 4e-4, 7e-4, 1e-3, 2e-3, 4e-3, 1e-1]
-    searches = [Within(bound, quantiser, problem) for bound in bounds]
+    searches = [Within(bound, mixed, problem) for bound in bounds]
     found = [search.search() for search in searches]
     assert all(tight.cost >= loose.cost for tight, loose in itertools.pairwise(found))
     assert found[0].cost > found[-1].cost
@@ -89,61 +93,61 @@ def test_a_looser_bound_is_never_slower(quantiser: Quantiser, problem: Precision
 
 
 def test_a_measured_error_above_the_bound_tightens_it(
-    quantiser: Quantiser, problem: PrecisionProblem, monkeypatch: pytest.MonkeyPatch
+    mixed: MixedNetwork, problem: PrecisionProblem, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    truth = quantiser.error
-    monkeypatch.setattr(quantiser, "error", lambda chosen: 6 * truth(chosen))
-    search = Within(4e-3, quantiser, problem)
+    truth = mixed.error
+    monkeypatch.setattr(mixed, "error", lambda chosen: 6 * truth(chosen))
+    search = Within(4e-3, mixed, problem)
     search.search()
     assert search.tightened > 0
     assert search.measured <= 4e-3
 
 
 def test_where_most_layers_do_not_pay_fewer_may(
-    quantiser: Quantiser, problem: PrecisionProblem
+    mixed: MixedNetwork, problem: PrecisionProblem
 ) -> None:
     """The fastest choice within this bound has the first layer, whose data must be converted."""
-    assert "conv0" in searched(Within(1e-3, quantiser, problem))
+    assert "conv0" in searched(Within(1e-3, mixed, problem))
     asked = []
 
-    def seconds(chosen: Collection[str]) -> float:
-        asked.append(list(chosen))
-        return 2.0 if "conv0" in chosen else 0.5
+    def seconds(chosen: Mix) -> float:
+        asked.append(list(chosen.int8))
+        return 2.0 if "conv0" in chosen.int8 else 0.5
 
-    search = Within(1e-3, quantiser, problem, seconds, fp32=1.0)
+    search = Within(1e-3, mixed, problem, seconds, fp32=1.0)
     assert "conv0" not in searched(search) and search.chosen
-    assert search.tightened == asked.index(search.chosen) > 0
+    assert search.tightened == asked.index([*search.chosen.int8]) > 0
     assert search.measured <= 1e-3
 
 
 def test_a_choice_that_pays_is_not_yet_the_fastest(
-    quantiser: Quantiser, problem: PrecisionProblem
+    mixed: MixedNetwork, problem: PrecisionProblem
 ) -> None:
     """Smaller ones are tried until one gains nothing more; the fastest is taken."""
-    first = searched(Within(1e-3, quantiser, problem))
+    first = searched(Within(1e-3, mixed, problem))
     asked = []
 
-    def seconds(chosen: Collection[str]) -> float:
-        asked.append(list(chosen))
+    def seconds(chosen: Mix) -> float:
+        asked.append(list(chosen.int8))
         return [0.9, 0.7, 0.8, 0.1][len(asked) - 1]
 
-    search = Within(1e-3, quantiser, problem, seconds, fp32=1.0)
+    search = Within(1e-3, mixed, problem, seconds, fp32=1.0)
     found = searched(search)
     assert asked[0] == first and found == asked[1] and len(asked) <= 3
-    assert search.measured == quantiser.error(found)
+    assert search.measured == mixed.error(Mix((*found,)))
 
 
 def test_where_nothing_pays_nothing_is_chosen(
-    quantiser: Quantiser, problem: PrecisionProblem
+    mixed: MixedNetwork, problem: PrecisionProblem
 ) -> None:
-    search = Within(1e-1, quantiser, problem, lambda _: 2.0, fp32=1.0)
+    search = Within(1e-1, mixed, problem, lambda _: 2.0, fp32=1.0)
     assert searched(search) == []
     assert search.measured == 0
 
 
 def searched(search: Within) -> list[str]:
     search.search()
-    return search.chosen
+    return [*search.chosen.int8]
 
 
 @pytest.mark.parametrize("bound", [None, 1e-3])

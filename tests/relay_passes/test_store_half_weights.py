@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -13,14 +15,20 @@ from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.core.dot import VDPBF16PS
 from tvm_neocpu.core.half import BF16, FP16
 from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS
-from tvm_neocpu.relay_passes.ir.half_weights import half_weights, with_half_weights
+from tvm_neocpu.relay_passes.ir.half_weights import (
+    half_weights,
+    with_half_layers,
+    with_half_weights,
+)
 from tvm_neocpu.relay_passes.store_half_weights import MIN_BYTES, StoreHalfWeights, gains, rounded
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.layer_key import layer_key
 
 CPU = Cpu("haswell", AVX2, 1)
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.normal(size=(2048, 1024)).astype("float32")
+SQUARE = RNG.normal(size=(96, 96)).astype("float32")
 
 
 def dense(weight: np.ndarray, rows: int = 1, **attrs: str) -> tvm.IRModule:
@@ -122,3 +130,46 @@ def test_few_weights_are_worth_it_only_where_they_are_multiplied_in_bf16() -> No
     assert layer.weight_bytes < MIN_BYTES and product.weight_bytes < MIN_BYTES
     assert gains(layer, BF16_WEIGHTS, zen_4)
     assert not gains(product, BF16_WEIGHTS, zen_4)
+
+
+def two_layers() -> tvm.IRModule:
+    """Equal in all but their weights."""
+    first, second = (relax.const(tvm.runtime.tensor(w)) for w in (SQUARE, -SQUARE))
+
+    def build(builder: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        return relax.op.matmul(builder.emit(relax.op.matmul(x, first)), second)
+
+    return module_of((64, SQUARE.shape[0]), build)
+
+
+def half_weights_of(mod: tvm.IRModule) -> list[str]:
+    """The type of every layer's weight in their order."""
+    (block,) = mod["main"].body.blocks
+    calls = [b.value for b in block.bindings if isinstance(b.value, relax.Call)]
+    return [str(call.args[1].ty.dtype) for call in calls]
+
+
+KEY = layer_key(DenseWorkload(64, 96, 96))
+
+
+@pytest.mark.parametrize(
+    ("named", "wanted"),
+    [
+        ([(KEY, None), (KEY, "float16")], ["float32", "float16"]),
+        ([(KEY, "bfloat16"), (KEY, "float16")], ["bfloat16", "float16"]),
+        ([(KEY, "float16"), (("conv",), "float16"), (KEY, None)], ["float16", "float32"]),
+        # Which of three they are is not known.
+        ([(KEY, "float16")] * 3, ["float32", "float32"]),
+    ],
+)
+def test_layers_that_are_named(named: list[tuple[Hashable, str | None]], wanted: list[str]) -> None:
+    """Whether they gain was asked before."""
+    found = StoreHalfWeights(CPU)(with_half_layers(two_layers(), named))
+    assert half_weights_of(found) == wanted
+
+
+def test_named_layers_that_cannot_stay() -> None:
+    named = [(KEY, "float16"), (KEY, "float16")]
+    cannot_widen = Cpu("core2", AVX2, 1, halves=())
+    found = StoreHalfWeights(cannot_widen)(with_half_layers(two_layers(), named))
+    assert half_weights_of(found) == ["float32", "float32"]

@@ -26,6 +26,7 @@ from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConf
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
 from tvm_neocpu.topi.dense.workload import DenseWorkload
+from tvm_neocpu.topi.dense_bf16.geometry import Bf16DenseConfig
 from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig
 from tvm_neocpu.topi.dense_integer.geometry import IntegerDenseConfig
 from tvm_neocpu.topi.layout_transform.geometry import TransformConfig
@@ -188,6 +189,9 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     RowsConfig.template: ROWS.map(quantized),
     SplitConfig.template: SPLIT_CONVS,
     DeformConfig.template: deformables(),
+    Bf16DenseConfig.template: LAYERS.map(
+        lambda layer: replace(layer, types=BF16_WEIGHTS)  # type: ignore[type-var]
+    ),
     DenseConfig.template: LAYERS | LAYERS.map(stored_in_half),
     IntegerDenseConfig.template: (LAYERS | MANY_ROWS).map(
         lambda layer: replace(layer, types=(U8S8, U8S8, U8S16)[hash(layer) % 3])

@@ -11,7 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 from tvm_neocpu.commands import cli
-from tvm_neocpu.core.precision import DEFAULT_ERROR, FP32, check_half, half_line, request_of
+from tvm_neocpu.core.precision import (
+    DEFAULT_ERROR,
+    DEFAULT_HALF_ERROR,
+    FP32,
+    HALF_DTYPES,
+    check_half,
+    half_line,
+    request_of,
+)
 
 if TYPE_CHECKING:
     import onnx
@@ -25,15 +33,16 @@ def add_precision_options(parser: argparse.ArgumentParser) -> None:
         "--precision",
         default=FP32,
         metavar="P",
-        help="fp32 (default); int8 for every layer that can; auto for layers where int8 is faster; "
-        "fp16 or bf16: weights of layers that wait for memory",
+        help="fp32 (default); int8 for every layer that can; auto: each layer's fastest precision; "
+        "fp16 or bf16: weights of layers that wait for memory, and bf16 products",
     )
     parser.add_argument(
         "--max-error",
         type=cli.positive_number,
         metavar="E",
         help="the outputs' relative error on the accuracy data is at most E: 0.1 is 20 dB "
-        f"(default: {DEFAULT_ERROR} for auto, no bound for int8)",
+        f"(default: {DEFAULT_ERROR} for auto, {DEFAULT_HALF_ERROR} for fp16 and bf16 with data, no "
+        "bound for int8)",
     )
     parser.add_argument(
         "--accuracy-data",
@@ -46,15 +55,17 @@ def add_precision_options(parser: argparse.ArgumentParser) -> None:
 def layers_table(name: str, report: Report) -> Table:
     """Every layer's precision, in the network's order."""
     table = Table(title=f"{name}: precision of its layers")
+    layers = report.layers.values()
     table.add_column("layer")
     table.add_column("in")
-    for heading in ("of the multiply-adds", "error alone in int8"):
+    known = [name for name in HALF_DTYPES if any(name in each.halves for each in layers)]
+    for heading in ("of the multiply-adds", *(f"error alone in {p}" for p in ("int8", *known))):
         table.add_column(heading, justify="right")
     total = sum(layer.multiply_adds for layer in report.layers.values()) or 1.0
     for layer, found in report.layers.items():
-        error = "" if found.noise is None else f"{found.noise:.1e}"
-        precision = "int8" if found.int8 else "fp32"
-        table.add_row(Text(layer), precision, f"{found.multiply_adds / total:.1%}", error)
+        errors = [found.noise, *(found.halves.get(name) for name in known)]
+        alone = ["" if error is None else f"{error:.1e}" for error in errors]
+        table.add_row(Text(layer), found.precision, f"{found.multiply_adds / total:.1%}", *alone)
     return table
 
 
@@ -80,10 +91,11 @@ def in_precision(
     if options.threads:
         threads.use_threads(options.threads)
     target = parse_target(cli.target_text(options.target, flags))
+    if request.precision in HALF_DTYPES:
+        check_half(request.precision, target.cpu)
     if request.half is not None:
         from tvm_neocpu.frontend.half_metadata import asking_for_half
 
-        check_half(request.precision, target.cpu)
         print(f"{name}: {half_line(request.precision, target.cpu)}", flush=True)
         return asking_for_half(model, request.half), None
     with cli.logs_of(options):

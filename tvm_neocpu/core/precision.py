@@ -22,9 +22,10 @@ FP32, INT8, AUTO, FP16, BF16 = "fp32", "int8", "auto", "fp16", "bf16"
 PRECISIONS = (FP32, INT8, AUTO, FP16, BF16)
 # Precision -> the type in which layers that wait for memory store their weights.
 HALF_DTYPES = {FP16: "float16", BF16: "bfloat16"}
-# The relative error at the outputs that "auto" keeps to: trained networks for text answer as in
-# fp32 then (docs/quantizing.md).
-DEFAULT_ERROR = 0.02
+# The relative errors at the outputs that "auto" keeps to, and half precision where data are given:
+# of a hundred lines a trained network for text reads at least 98 as in fp32 then, and all of them
+# (docs/quantizing.md, docs/half_precision.md).
+DEFAULT_ERROR, DEFAULT_HALF_ERROR = 0.02, 0.005
 # Packages whose arithmetic decides scales and integers: ranges come from runs of ONNX Runtime.
 QUANTISING = ("numpy", "onnx", "onnxruntime")
 
@@ -40,7 +41,7 @@ class PrecisionError(NeoCpuError, ValueError):
 class Request:
     """A precision below fp32. ``max_error`` is relative, at the outputs; ``None``: no bound.
 
-    Half precision has neither bound nor data.
+    Half precision has both a bound and data, or neither.
     """
 
     precision: str
@@ -58,8 +59,8 @@ class Request:
 
     @property
     def half(self) -> str | None:
-        """The type that weights are stored in, where that is all that is asked for."""
-        return HALF_DTYPES.get(self.precision)
+        """The type that weights are stored in, where no bound is asked for."""
+        return None if self.max_error is not None else HALF_DTYPES.get(self.precision)
 
     @property
     def key(self) -> list[str]:
@@ -81,13 +82,18 @@ def request_of(
             f"precision is one of {names} and {PRECISIONS[-1]!r}, not {precision!r}"
         )
     if precision == FP32:
-        _refuse_data(precision, max_error, data)
+        if max_error is not None or data is not None:
+            raise PrecisionError("max_error and accuracy_data are for a precision below 'fp32'")
         return None
-    if precision in HALF_DTYPES:
-        _refuse_data(precision, max_error, data)
-        return Request(precision, None, ())
     if max_error is not None and not _is_error(max_error):
         raise PrecisionError(f"max_error is a number above 0, such as 0.05, not {max_error!r}")
+    if precision in HALF_DTYPES and data is None:
+        if max_error is not None:
+            raise PrecisionError(
+                f"precision {precision!r} with max_error needs accuracy_data, typical inputs on "
+                "which the error is measured; without max_error it needs none"
+            )
+        return Request(precision, None, ())
     if data is None:
         raise PrecisionError(
             f"precision {precision!r} needs accuracy_data: typical inputs as arrays by name, or a "
@@ -97,8 +103,8 @@ def request_of(
         raise PrecisionError(f"accuracy_data is arrays by name or a path, not {data!r}")
     if not isinstance(data, Mapping | str | Path):
         data = tuple(data)  # it is read twice: for the cache's key, and to be run
-    if precision == AUTO and max_error is None:
-        max_error = DEFAULT_ERROR
+    if precision != INT8 and max_error is None:
+        max_error = DEFAULT_ERROR if precision == AUTO else DEFAULT_HALF_ERROR
     return Request(precision, max_error, data)
 
 
@@ -116,19 +122,11 @@ def half_line(precision: str, cpu: Cpu) -> str:
     stored = f"weights are stored as {HALF_DTYPES[precision]} in layers that wait for memory"
     if precision == BF16 and cpu.bf16 is not None:
         return (
-            f"precision bf16: convolutions that {cpu.bf16.name} makes faster on {cpu.name} "
+            f"precision bf16: layers that {cpu.bf16.name} makes faster on {cpu.name} "
             f"multiply in bf16 and sum in fp32; {stored}"
         )
     lacks = ", which does not multiply in bf16" if precision == BF16 else ""
     return f"precision {precision}: {stored} on {cpu.name}{lacks}; arithmetic is fp32"
-
-
-def _refuse_data(precision: str, max_error: Any, data: Any) -> None:
-    if max_error is not None or data is not None:
-        raise PrecisionError(
-            "max_error and accuracy_data are for precision 'int8' and 'auto', "
-            f"not for {precision!r}"
-        )
 
 
 def _version(package: str) -> str:

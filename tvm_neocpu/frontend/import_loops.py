@@ -37,7 +37,6 @@ from tvm_neocpu.frontend.loop_function import (
     with_own_extents,
 )
 from tvm_neocpu.frontend.nodes import names_read
-from tvm_neocpu.frontend.stacked_pieces import stacked
 from tvm_neocpu.relay_passes.ir.constants import array_of
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
@@ -98,10 +97,11 @@ class LoopImporter:
             first is None or bool(known_scalar(first))
         )
         body = self._fitting_body(initial)
-        elements = [Element.of(ty) for ty in body.results[1 + len(initial) :]]
+        trips = known_scalar(limit) if first is None else None
+        pairs = zip(body.results[1 + len(initial) :], form.joined, strict=True)
+        elements = [Element.of(ty, axis, trips) for ty, axis in pairs]
         loop = LoopFunction(self._builder, body, elements, limit is not None)
         found = loop.call(initial, first, limit)
-        trips = known_scalar(limit) if first is None else None
         return self._final(found, body.carried, elements, trips)
 
     def _bind_what_is_read(self, names: dict[str, Any]) -> None:
@@ -134,8 +134,9 @@ class LoopImporter:
         builder.match_cast(counted, relax.ShapeType([whole, *open_extents]))
         rows = whole if trips is None else tirx.IntImm("int64", max(trips, 0))
         flat = [with_extents_of(builder, each, each.ty) for each in fields[len(carried) :]]
-        pieces = zip(flat, shapes, strict=True)
-        return [*values, *(stacked(builder, each, rows, shape) for each, shape in pieces)]
+        pieces = zip(elements, flat, shapes, strict=True)
+        whole = [element.whole(builder, each, rows, shape) for element, each, shape in pieces]
+        return [*values, *whole]
 
     def _fitting_body(self, initial: Sequence[relax.Expr]) -> Body:
         """The body for carried tensors whose extents hold in every trip."""

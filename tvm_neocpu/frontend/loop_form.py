@@ -17,6 +17,10 @@ from onnx import TensorProto, helper
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.nodes import body_of, constant_node, int_lists
 
+# The attribute of a Loop that `loop_sequences` wrote: the axes along which the pieces of its last
+# scan outputs are joined, where ONNX would stack them.
+JOINED = "neocpu_joined"
+
 
 @dataclass(frozen=True)
 class Carried:
@@ -34,7 +38,8 @@ class LoopForm:
 
     ``unchanged`` are the tensors of the body that have the same value in each trip, with the names
     they have around the loop; ``passed_on`` are their results, with these names. ``stacked`` are
-    what a trip computes and the results of all trips.
+    what a trip computes and the results of all trips; ``joined`` has an axis for those whose pieces
+    are joined along it, in place of stacked along a new one.
     """
 
     node: onnx.NodeProto
@@ -46,6 +51,7 @@ class LoopForm:
     unchanged: tuple[tuple[str, str], ...]
     passed_on: tuple[tuple[str, str], ...]
     stacked: tuple[tuple[str, str], ...]
+    joined: tuple[int | None, ...]
 
     @property
     def has_condition(self) -> bool:
@@ -72,7 +78,7 @@ def loop_form(node: onnx.NodeProto) -> LoopForm:
         )
     rows = zip(initial, inside[2:], outputs[1 : 1 + len(initial)], results, strict=False)
     everything = [Carried(*row) for row in rows]
-    same = [each for each in everything if _source(body, each.following) == each.inside]
+    same = [each for each in everything if source_of(body, each.following) == each.inside]
     return LoopForm(
         node,
         body,
@@ -82,7 +88,14 @@ def loop_form(node: onnx.NodeProto) -> LoopForm:
         tuple((each.inside, each.initial) for each in same),
         tuple((each.result, each.initial) for each in same if each.result),
         tuple(zip(outputs[1 + len(initial) :], results[len(initial) :], strict=True)),
+        joined_axes(node, len(outputs) - 1 - len(initial)),
     )
+
+
+def joined_axes(node: onnx.NodeProto, scans: int) -> tuple[int | None, ...]:
+    """For each scan output of a Loop the axis along which its pieces are joined, or ``None``."""
+    axes = int_lists(node).get(JOINED, [])
+    return (*[None] * (scans - len(axes)), *axes)
 
 
 def scan_as_loop(node: onnx.NodeProto, opset: int) -> list[onnx.NodeProto] | None:
@@ -182,7 +195,7 @@ def _laid_out(
 
 def is_true_for_ever(body: onnx.GraphProto, name: str) -> bool:
     """Whether a condition of the body is the one that it gets, or a constant that is true."""
-    source = _source(body, name)
+    source = source_of(body, name)
     if source == body.input[1].name:
         return True
     values = [
@@ -196,7 +209,7 @@ def is_true_for_ever(body: onnx.GraphProto, name: str) -> bool:
     return any(bool(onnx.numpy_helper.to_array(value).all()) for value in values)
 
 
-def _source(body: onnx.GraphProto, name: str) -> str:
+def source_of(body: onnx.GraphProto, name: str) -> str:
     """What a name of the body stands for, seen through Identity nodes."""
     makers = {out: node for node in body.node for out in node.output}
     while name in makers and makers[name].op_type == "Identity":

@@ -18,7 +18,8 @@ from tvm.ir import Call, GlobalVar
 from tvm.relax.expr import _update_type
 
 from tvm_neocpu.codegen.network import LOOP
-from tvm_neocpu.frontend.stacked_pieces import grown, stored
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.stacked_pieces import elements_of, grown, stacked, stored
 from tvm_neocpu.relay_passes.ir.constants import array_of
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, static_shape_of
 
@@ -42,27 +43,64 @@ class Body:
 
 @dataclass(frozen=True)
 class Element:
-    """A piece that each trip makes: its extents, ``None`` for one that a run knows, and type."""
+    """A piece that each trip makes: its extents, ``None`` for one that a run knows, and type.
+
+    Pieces are stacked along a new axis; or, with an ``axis``, joined along that one, which comes
+    first in ``dims`` and in memory. Its extent is ``None`` then, unless all trips are known.
+    """
 
     dims: tuple[int | None, ...]
     dtype: str
+    axis: int | None = None
 
     @classmethod
-    def of(cls, ty: relax.TensorType) -> Element:
-        return cls(dimensions(ty) or (None,) * ty.ndim, str(ty.dtype))
+    def of(cls, ty: relax.TensorType, axis: int | None, trips: int | None) -> Element:
+        """``trips`` is how many there are, ``None`` where only a run knows.
+
+        Raises UnsupportedOperatorError for an axis that the pieces do not have.
+        """
+        dims = dimensions(ty) or (None,) * ty.ndim
+        if axis is None:
+            return cls(dims, str(ty.dtype))
+        if not -len(dims) <= axis < len(dims):
+            raise UnsupportedOperatorError(f"axis {axis} is outside pieces of rank {len(dims)}")
+        axis %= len(dims)
+        rows = None if trips is None else dims[axis]
+        return cls((rows, *dims[:axis], *dims[axis + 1 :]), str(ty.dtype), axis)
 
     @property
-    def open(self) -> tuple[None, ...]:
-        """One for each extent that a run knows."""
-        return tuple(dim for dim in self.dims if dim is None)
+    def open(self) -> tuple[bool, ...]:
+        """One for each extent that a run knows: whether it counts the rows of all trips."""
+        counts = self.axis is not None
+        return tuple(counts and not at for at, dim in enumerate(self.dims) if dim is None)
 
     def named(self) -> tuple[int | tirx.Var, ...]:
         """The extents, with names for those that a run knows."""
         return tuple(tirx.Var("extent", "int64") if dim is None else dim for dim in self.dims)
 
+    def laid_out(self, builder: relax.BlockBuilder, piece: relax.Expr) -> relax.Expr:
+        """A piece as it stands in memory."""
+        if not self.axis:
+            return piece
+        order = [self.axis, *(at for at in range(len(self.dims)) if at != self.axis)]
+        return builder.emit(relax.op.permute_dims(piece, order))
 
-def _is_open(dim: tirx.Expr) -> bool:
-    return not isinstance(dim, tirx.IntImm)
+    def whole(
+        self,
+        builder: relax.BlockBuilder,
+        flat: relax.Expr,
+        trips: tirx.Expr,
+        shape: tuple[int | tirx.Var, ...],
+    ) -> relax.Expr:
+        """The result of all trips, of what stands in memory; ``shape`` is of :meth:`named`."""
+        if self.axis is None:
+            return stacked(builder, flat, trips, shape)
+        rows = shape[0] if self.dims[0] is None else trips * shape[0]
+        joined = stacked(builder, flat, rows, shape[1:])
+        if not self.axis:
+            return joined
+        order = [*range(1, self.axis + 1), 0, *range(self.axis + 1, len(shape))]
+        return builder.emit(relax.op.permute_dims(joined, order))
 
 
 class LoopFunction:
@@ -180,13 +218,13 @@ class LoopFunction:
         for at, ty in enumerate(body.carried):
             values[at] = single_of_rank(builder, values[at], ty.ndim)
         trips = self._most_trips
-        made_pieces = values[len(carried) :]
-        extents = [dim for piece in made_pieces for dim in piece.ty.shape.values if _is_open(dim)]
+        pairs = zip(self._elements, values[len(carried) :], strict=True)
+        made_pieces = [each.laid_out(builder, piece) for each, piece in pairs]
         first = 1 + self._is_limited
-        _check_same(builder, extents, state[first:], state[:1])
+        extents, places = self._following_extents(builder, made_pieces, state[first:], state[:1])
         pieces = [
-            stored(builder, grown(builder, buffer, state[0], piece, trips), piece, state[0])
-            for buffer, piece in zip(buffers, made_pieces, strict=True)
+            stored(builder, grown(builder, buffer, used, piece, trips), piece, used)
+            for buffer, piece, used in zip(buffers, made_pieces, places, strict=True)
         ]
         following = [state[0] + 1, *state[1:first], *extents] if state else []
         flags = []
@@ -199,6 +237,33 @@ class LoopFunction:
         args = [*flags, *values[: len(carried)], *pieces, *shape, *around]
         result = builder.emit(Call(name, args, None, []))
         return relax.SeqExpr([builder._end_block()], result)
+
+    def _following_extents(
+        self,
+        builder: relax.BlockBuilder,
+        pieces: Sequence[relax.Expr],
+        before: Sequence[tirx.Var],
+        trip: Sequence[tirx.Var],
+    ) -> tuple[list[tirx.Expr], list[tirx.Expr]]:
+        """The extents after this trip, and how many elements each buffer has before it."""
+        known = iter(before)
+        following, places, found, expected = [], [], [], []
+        for element, piece in zip(self._elements, pieces, strict=True):
+            dims = list(piece.ty.shape.values)
+            used = trip[0] * elements_of(dims)
+            counts = iter(element.open)
+            for extent in (new for old, new in zip(element.dims, dims, strict=True) if old is None):
+                last = next(known)
+                if next(counts):
+                    used = last * elements_of(dims[1:])
+                    following.append(last + extent)
+                    continue
+                found.append(extent)
+                expected.append(last)
+                following.append(extent)
+            places.append(used)
+        _check_same(builder, found, expected, trip)
+        return following, places
 
 
 def with_extents_of(

@@ -27,12 +27,13 @@ from tvm_neocpu.frontend.converters.open.values import OF_VALUES, of_known_value
 from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
 from tvm_neocpu.frontend.element_types import check_element_types
 from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
-from tvm_neocpu.frontend.half_metadata import asked_half
+from tvm_neocpu.frontend.half_metadata import asked_half, asked_halves
 from tvm_neocpu.frontend.import_branches import (
     BranchingImporter,
     ConversionFailure,
     with_extents,
 )
+from tvm_neocpu.frontend.loop_sequences import sequences_as_tensors
 from tvm_neocpu.frontend.onnx_model import (
     Shape,
     Shapes,
@@ -43,9 +44,10 @@ from tvm_neocpu.frontend.onnx_model import (
     resolve_shapes,
     unsupported_operators,
 )
+from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.frontend.single_precision import in_single_precision
 from tvm_neocpu.relay_passes.ir.describe import name_outputs
-from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
+from tvm_neocpu.relay_passes.ir.half_weights import with_half_layers, with_half_weights
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
@@ -64,7 +66,8 @@ def import_model(
     Raises ModelFileError, UnsupportedOperatorError or ShapeError.
     """
     model = check_model(model)
-    half = asked_half(model)
+    half, halves = asked_half(model), asked_halves(model)
+    layers = OnnxNodes(model, dict(shapes or {})).heavy if halves else []
     if model.functions:
         model = inliner.inline_local_functions(model)
     model = in_single_precision(model)
@@ -78,6 +81,7 @@ def import_model(
         sanitize=False,
     )
     opset = opset or opset_of(model)
+    model = sequences_as_tensors(model, opset)
     known = {**_get_convert_map(), **CONVERTERS, "If": None, "Loop": None}
     graph = fold_shapes(
         model, resolved, opset, keep_weights=not freeze_params, known=known.keys() - BY_BODY
@@ -98,6 +102,9 @@ def import_model(
         ) from error
     if half is not None:
         mod = with_half_weights(mod, half)
+    if layers:
+        noted = [(layer.computes, halves.get(layer.name)) for layer in layers]
+        mod = with_half_layers(mod, noted)
     return (mod, {}) if freeze_params else _detach(mod)
 
 

@@ -7,25 +7,23 @@ is known by its workload, and by its place among equal ones; a peer's by a name 
 from __future__ import annotations
 
 import contextlib
-from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeVar
 
 import onnx
 
+from tvm_neocpu.core.equal_keys import kth_of_equal
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend.fold_shapes import fold_shapes
 from tvm_neocpu.frontend.onnx_model import opset_of, resolve_shapes
 from tvm_neocpu.frontend.tensor_shapes import shapes_of
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.layer_key import conv_key, layer_key, product_key
 
 PRODUCTS = ("Gemm", "MatMul")
 HEAVY = ("Conv", *PRODUCTS)
 Shape = tuple[int, ...]
-Named = TypeVar("Named")
 
 
 @dataclass(frozen=True)
@@ -62,7 +60,7 @@ class OnnxNodes:
         other (a pass made or merged some), all of them stay without a name.
         """
         there = [(node.computes, node.name) for node in self.heavy]
-        return [name or "" for name in kth_of_equal(map(_signature, workloads), there)]
+        return [name or "" for name in kth_of_equal(map(layer_key, workloads), there)]
 
     def heavy_behind(self, names: Iterable[str]) -> str:
         """The convolution or product among nodes that were fused, or right before them.
@@ -79,21 +77,6 @@ class OnnxNodes:
         return ""
 
 
-def kth_of_equal(
-    asked: Iterable[Hashable | None], there: Iterable[tuple[Hashable, Named]]
-) -> list[Named | None]:
-    """For the k-th of equal keys asked, what the k-th of these keys stands for.
-
-    ``None`` for all of a key that is asked more or less often than it is there.
-    """
-    keys = list(asked)
-    waiting: dict[Hashable, deque[Named]] = defaultdict(deque)
-    for key, value in there:
-        waiting[key].append(value)
-    clear = {key for key, count in Counter(keys).items() if len(waiting[key]) == count}
-    return [waiting[key].popleft() if key in clear else None for key in keys]
-
-
 def name_of(node: onnx.NodeProto) -> str:
     """Its name; its first output's where it has none, as engines name it."""
     return str(node.name or node.output[0])
@@ -106,18 +89,8 @@ def _computes(node: onnx.NodeProto, shapes: Mapping[str, Shape]) -> Hashable | N
     if read is None or weight is None or made is None:
         return None
     if node.op_type in PRODUCTS:
-        return ("product", prod(made[:-1]), prod(read) // max(1, prod(made[:-1])), made[-1])
+        rows = prod(made[:-1])
+        return product_key(rows, prod(read) // max(1, rows), made[-1])
     if len(made) != 4:
         return None
-    return ("conv", read, made, weight[2:])
-
-
-def _signature(workload: Workload | None) -> Hashable | None:
-    if isinstance(workload, ConvWorkload):
-        return ("conv", workload.in_shape, workload.out_shape, workload.kernel)
-    if workload is None or not hasattr(workload, "in_features"):
-        return None
-    batch, rows, columns = (
-        getattr(workload, name) for name in ("batch", "in_features", "out_features")
-    )
-    return ("product", batch, rows, columns)
+    return conv_key(read, made, weight[2:])

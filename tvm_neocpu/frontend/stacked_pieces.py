@@ -6,6 +6,7 @@ room 4, 12, 28, ...     doubled where a piece does not fit: each is copied twice
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
 
 from tvm import relax, te, tirx
@@ -22,13 +23,14 @@ _FIRST_PIECES = 4
 def grown(
     builder: relax.BlockBuilder,
     buffer: relax.Var,
-    trip: tirx.Var,
+    used: tirx.Expr,
     piece: relax.Expr,
     trips: int | None,
 ) -> relax.Var:
     """The flat buffer, or a larger copy of it, with room for the piece of this trip.
 
-    ``trips`` is the most there will be, ``None`` where that is not known.
+    ``used`` elements are in it. ``trips`` is the most there will be, ``None`` where that is not
+    known.
     """
     size, dtype = _size(piece), str(buffer.ty.dtype)
     room = buffer.ty.shape.values[0]
@@ -48,63 +50,67 @@ def grown(
     builder._begin_binding_block()
     same = builder.emit(buffer)
     keep = relax.SeqExpr([builder._end_block()], same)
-    is_full = relax.prim_value((trip + 1) * size > room)
+    is_full = relax.prim_value(used + size > room)
     taken = builder.emit(relax.If(is_full, grow, keep))
     return builder.match_cast(taken, relax.TensorType([tirx.Var("room", "int64")], dtype))
 
 
 def stored(
-    builder: relax.BlockBuilder, buffer: relax.Var, piece: relax.Expr, trip: tirx.Var
+    builder: relax.BlockBuilder, buffer: relax.Var, piece: relax.Expr, used: tirx.Expr
 ) -> relax.Var:
-    """The same buffer with the piece in the place of this trip. Nothing else may read it."""
+    """The same buffer with the piece behind ``used`` elements. Nothing else may read it."""
     size, dtype = _size(piece), str(piece.ty.dtype)
     flat = builder.emit(relax.op.reshape(piece, [size]))
     text = _STORE if isinstance(size, int) else _STORE_ANY
     name = builder.add_func(from_source(text.format(size=size, dtype=dtype)), "store_piece")
-    return builder.emit(relax.op.call_tir_inplace(name, [buffer, flat, trip], 0, buffer.ty))
+    return builder.emit(relax.op.call_tir_inplace(name, [buffer, flat, used], 0, buffer.ty))
 
 
 def stacked(
-    builder: relax.BlockBuilder, flat: relax.Expr, trips: tirx.Expr, element: Shape
+    builder: relax.BlockBuilder, flat: relax.Expr, rows: int | tirx.Expr, element: Shape
 ) -> relax.Var:
-    """The pieces along a new first axis."""
+    """The pieces along a new first axis, or their rows one behind the other along the first one."""
     size = prod(element)
 
     def compute(data: te.Tensor) -> te.Tensor:
-        def at(trip: tirx.Var, *place: tirx.Var) -> tirx.Expr:
+        def at(row: tirx.Var, *place: tirx.Var) -> tirx.Expr:
             index: tirx.Expr | int = 0
             for extent, each in zip(element, place, strict=True):
                 index = index * extent + each
-            return data[trip * size + index]
+            return data[row * size + index]
 
-        return te.compute((trips, *element), at, name="stacked")
+        return te.compute((rows, *element), at, name="stacked")
 
     return builder.emit_te(compute, flat, primfunc_name_hint="stacked")
 
 
-def _size(piece: relax.Expr) -> int | tirx.Expr:
-    """Elements of a piece."""
+def elements_of(dims: Iterable[tirx.Expr]) -> int | tirx.Expr:
+    """How many elements these extents have."""
     size = tirx.IntImm("int64", 1)
-    for dim in piece.ty.shape.values:
+    for dim in dims:
         size = size * dim
     return int(size) if isinstance(size, tirx.IntImm) else size
 
 
+def _size(piece: relax.Expr) -> int | tirx.Expr:
+    return elements_of(piece.ty.shape.values)
+
+
 _STORE = """
 @T.prim_func(private=True, s_tir=True)
-def store(handle: T.handle, piece: T.Buffer(({size},), "{dtype}"), trip: T.int64):
+def store(handle: T.handle, piece: T.Buffer(({size},), "{dtype}"), used: T.int64):
     T.func_attr({{"tirx.noalias": True}})
     room = T.int64()
     pieces = T.match_buffer(handle, (room,), "{dtype}")
     for i in range({size}):
         with T.sblock("piece"):
             vi = T.axis.spatial({size}, i)
-            pieces[trip * {size} + vi] = piece[vi]
+            pieces[used + vi] = piece[vi]
 """
 
 _STORE_ANY = """
 @T.prim_func(private=True, s_tir=True)
-def store(handle: T.handle, other: T.handle, trip: T.int64):
+def store(handle: T.handle, other: T.handle, used: T.int64):
     T.func_attr({{"tirx.noalias": True}})
     room = T.int64()
     size = T.int64()
@@ -113,7 +119,7 @@ def store(handle: T.handle, other: T.handle, trip: T.int64):
     for i in range(size):
         with T.sblock("piece"):
             vi = T.axis.spatial(size, i)
-            pieces[trip * size + vi] = piece[vi]
+            pieces[used + vi] = piece[vi]
 """
 
-__all__ = ["grown", "stacked", "stored"]
+__all__ = ["elements_of", "grown", "stacked", "stored"]

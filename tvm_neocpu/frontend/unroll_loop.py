@@ -18,7 +18,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from tvm_neocpu.frontend.loop_form import is_true_for_ever
+from tvm_neocpu.frontend.loop_form import is_true_for_ever, joined_axes
 from tvm_neocpu.frontend.nodes import body_of, constant_node, int_lists
 from tvm_neocpu.frontend.renamed_node import renamed
 
@@ -71,8 +71,12 @@ class LoopRest:
     def _results(self) -> list[onnx.NodeProto]:
         carried, stacked = _split(self.node.output, len(self.state))
         nodes = _named(self.state, carried)
-        for pieces, result in zip(self.stacked, stacked, strict=False):
-            nodes += _stack(pieces, result, 0, self.opset)
+        joined = joined_axes(self.node, len(self.stacked))
+        for pieces, result, axis in zip(self.stacked, stacked, joined, strict=False):
+            if axis is None:
+                nodes += _stack(pieces, result, 0, self.opset)
+            elif result:
+                nodes.append(helper.make_node("Concat", pieces, [result], axis=axis))
         return nodes
 
 

@@ -1,12 +1,17 @@
-"""The layout problem of an fp32 network whose layers may be in int8, from a quantiser's noise."""
+"""The layout problem of an fp32 network whose layers may be in lower precision, and their noise."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
+from onnx import numpy_helper
+
+from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, Shape4, Sweep, SweepKind
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.half import BY_DTYPE
 from tvm_neocpu.core.layout import NCHW
 from tvm_neocpu.core.output_noise import OutputNoise
 from tvm_neocpu.core.types import FP32, U8S8
@@ -15,13 +20,17 @@ from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.global_search.network.precision_graph import (
+    HalfPrecision,
     LowPrecision,
     PrecisionGraph,
     build_precision_graph,
 )
-from tvm_neocpu.pipeline import fold, known_costs
-from tvm_neocpu.quantizing.quantiser import Quantiser
+from tvm_neocpu.pipeline import choose_plan, fold, known_costs
+from tvm_neocpu.precision.mixed_network import Mix, MixedNetwork
+from tvm_neocpu.quantizing.accuracy.half_noise import in_type
+from tvm_neocpu.quantizing.onnx_graphs import weights_of
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.store_half_weights import gains, in_half, rounded, rounds_data
 from tvm_neocpu.topi.table import implementations
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.sweep_costs import SweepCosts
@@ -29,49 +38,93 @@ from tvm_neocpu.tuning.sweep_costs import SweepCosts
 
 @dataclass(frozen=True)
 class PrecisionProblem:
-    """``names`` are the ONNX layers behind the nodes that may be in int8, by id."""
+    """``names`` are the ONNX layers behind the graph's nodes, by id.
+
+    ``noise``: of layers in int8. ``halves``: layer -> type -> its noise power in half precision.
+    ``fp32``: seconds of the plan that a build in fp32 follows.
+    """
 
     precision_graph: PrecisionGraph
     names: Mapping[str, str]
+    noise: OutputNoise
+    halves: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    fp32: float = float("inf")
 
     def layers(self, choice: Sequence[int]) -> list[str]:
         """The ONNX names of the layers in int8 under a choice."""
         return sorted(self.names[id] for id in self.precision_graph.low(choice))
 
+    def in_half(self, choice: Sequence[int]) -> dict[str, str]:
+        """Those in half precision, and the types of their weights."""
+        found = self.precision_graph.types(choice)
+        types = {self.names[id]: each.weight for id, each in found.items()}
+        return {name: dtype for name, dtype in sorted(types.items()) if dtype in BY_DTYPE}
+
+    def power(self, mix: Mix) -> float:
+        """The predicted noise power at the outputs."""
+        return self.noise.of(mix.int8) + sum(self.halves[n][dtype] for n, dtype in mix.half.items())
+
 
 def precision_problem(
-    quantiser: Quantiser, shapes: Mapping[str, Sequence[int]], cpu: Cpu, history: History
+    network: MixedNetwork, shapes: Mapping[str, Sequence[int]], cpu: Cpu, history: History
 ) -> PrecisionProblem:
     """Layers that a pass makes or merges have no name of their own and stay fp32."""
-    mod, _ = from_onnx(quantiser.ready, shapes)
+    mod, _ = from_onnx(network.ready, shapes)
     graph = ExtractConvGraph(cpu)(fold(mod, cpu))
-    fixed = resolve_shapes(quantiser.ready.graph, shapes)
-    found = OnnxNodes(quantiser.ready, fixed).names_of(node.workload for node in graph.nodes)
-    noise, weights = quantiser.noise, {node.name: node.input[1] for node in quantiser.layers}
-    names = {
-        node.id: name
-        for node, name in zip(graph.nodes, found, strict=True)
-        if name in noise.needs and name in weights and _in_int8(node.workload, cpu) is not None
+    fixed = resolve_shapes(network.ready.graph, shapes)
+    found = OnnxNodes(network.ready, fixed).names_of(node.workload for node in graph.nodes)
+    weights = {node.name: node.input[1] for node in network.layers}
+    both = zip(graph.nodes, found, strict=True)
+    names = {node.id: name for node, name in both if name in weights}
+    schemes, prices, sweeps = known_costs(graph, cpu, history)
+
+    def schemes_of(
+        ids: Sequence[str], change: Callable[[Workload], Workload | None]
+    ) -> dict[str, tuple[Candidate, ...]]:
+        """Those of the layers in another precision."""
+        changed = {id: change(graph.by_id[id].workload) for id in ids}  # type: ignore[arg-type]
+        nodes = [replace(n, workload=changed.get(n.id, n.workload)) for n in graph.nodes]
+        other, *_ = known_costs(ConvGraph(tuple(nodes), graph.edges), cpu, history)
+        return {
+            id: tuple(replace(scheme, types=workload.types) for scheme in other[workload])
+            for id, workload in changed.items()
+            if workload is not None
+        }
+
+    noise = network.noise
+    may = [
+        id
+        for id, name in names.items()
+        if name in noise.needs and _in_int8(graph.by_id[id].workload, cpu) is not None
+    ]
+    low = {
+        id: LowPrecision(
+            own,
+            noise.powers[weights[names[id]]],
+            _read(noise, names[id], weights[names[id]]),
+        )
+        for id, own in schemes_of(may, lambda workload: _in_int8(workload, cpu)).items()
     }
-    candidates, prices, sweeps = known_costs(graph, cpu, history)
-    schemes, *_ = known_costs(_integer_graph(graph, names, cpu), cpu, history)
-    low = {}
-    for id, name in names.items():
-        workload = _in_int8(graph.by_id[id].workload, cpu)
-        assert workload is not None
-        own = tuple(replace(scheme, types=U8S8) for scheme in schemes[workload])
-        low[id] = LowPrecision(own, noise.powers[weights[name]], _read(noise, name, weights[name]))
+    powers = _half_powers(network, graph, names, cpu)
+    halves: dict[str, list[HalfPrecision]] = {}
+    for dtype in network.half_types:
+        ids = [id for id, name in names.items() if dtype in powers.get(name, ())]
+        own = schemes_of(ids, partial(in_half, dtype=dtype))
+        for id, found_schemes in own.items():
+            half = HalfPrecision(found_schemes, powers[names[id]][dtype])
+            halves.setdefault(id, []).append(half)
     tensors = {layer.reads: noise.powers.get(layer.reads, 0.0) for layer in low.values()}
     built = build_precision_graph(
         graph,
-        candidates,
+        schemes,
         prices,
         low,
         tensors,
         lambda shape: conversion_seconds(shape, sweeps),
         sweeps,
+        halves,
     )
-    return PrecisionProblem(built, names)
+    return PrecisionProblem(built, names, noise, powers, choose_plan(graph, cpu, history).seconds)
 
 
 def conversion_seconds(shape: Shape4, sweeps: SweepCosts) -> float:
@@ -79,13 +132,31 @@ def conversion_seconds(shape: Shape4, sweeps: SweepCosts) -> float:
     return sweeps.price(Sweep(SweepKind.MOVE, (shape,), shape), NCHW)
 
 
-def _integer_graph(graph: ConvGraph, names: Mapping[str, str], cpu: Cpu) -> ConvGraph:
-    """The same network with those layers' workloads in int8, to ask what is known of these."""
-    nodes = [
-        replace(node, workload=_in_int8(node.workload, cpu)) if node.id in names else node
-        for node in graph.nodes
-    ]
-    return ConvGraph(tuple(nodes), graph.edges)
+def _half_powers(
+    network: MixedNetwork, graph: ConvGraph, names: Mapping[str, str], cpu: Cpu
+) -> dict[str, dict[str, float]]:
+    """The noise of every layer in each type of half precision that makes it faster."""
+    values = weights_of(network.ready.graph)
+    weights = {node.name: values[node.input[1]] for node in network.layers}
+    found: dict[str, list[str]] = {}
+    rounding: dict[str, bool] = {}
+    for id, name in names.items():
+        workload = graph.by_id[id].workload
+        assert workload is not None, "a layer with a name has a workload"
+        for dtype in network.half_types:
+            narrow = in_half(workload, dtype) if workload.types == FP32 else workload
+            if not gains(workload, narrow.types, cpu):
+                continue
+            weight = numpy_helper.to_array(weights[name])
+            if rounded(weight, BY_DTYPE[dtype]) is None:
+                continue
+            found.setdefault(name, []).append(dtype)
+            rounding[name] = rounding.get(name, False) or rounds_data(narrow, cpu)
+    powers = network.bf16_powers(rounding)
+    return {
+        name: {dtype: in_type(powers[name], dtype) for dtype in dtypes}
+        for name, dtypes in found.items()
+    }
 
 
 def _in_int8(workload: Workload | None, cpu: Cpu) -> Workload | None:

@@ -7,22 +7,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.precision import AUTO, HALF_DTYPES, INT8
 
 
 @dataclass(frozen=True)
 class LayerPrecision:
-    """``noise``: the relative error that this layer alone in int8 makes at the outputs."""
+    """``noise``: the relative error that this layer alone in int8 makes at the outputs.
 
-    int8: bool
+    ``halves``: the same in the precisions that make it faster, of fp16 and bf16.
+    """
+
+    precision: str
     multiply_adds: float
     noise: float | None = None
+    halves: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def int8(self) -> bool:
+        return self.precision == INT8
 
 
 @dataclass(frozen=True)
 class Report:
     """Times in seconds, by prediction; errors relative, at the outputs.
 
-    ``fp32`` is the fastest plan without int8, ``unbounded`` the fastest without a bound, ``chosen``
+    ``fp32`` is the fastest plan in fp32, ``unbounded`` the fastest without a bound, ``chosen``
     what was taken; no plan within the bound takes less than ``lower_bound``. Where int8 was asked
     for everywhere, nothing was searched, and the last two are ``None``.
     """
@@ -40,13 +49,21 @@ class Report:
 
     @property
     def in_int8(self) -> list[str]:
-        return [name for name, layer in self.layers.items() if layer.int8]
+        return self.in_precision(INT8)
+
+    def in_precision(self, precision: str) -> list[str]:
+        return [name for name, layer in self.layers.items() if layer.precision == precision]
 
     @property
     def share(self) -> float:
         """The part of the layers' multiply-adds that is in int8."""
+        return self.share_of(INT8)
+
+    def share_of(self, precision: str) -> float:
+        """The part of the layers' multiply-adds that is in a precision."""
         total = sum(layer.multiply_adds for layer in self.layers.values())
-        return sum(self.layers[name].multiply_adds for name in self.in_int8) / (total or 1.0)
+        own = sum(self.layers[name].multiply_adds for name in self.in_precision(precision))
+        return own / (total or 1.0)
 
     @property
     def gap(self) -> float | None:
@@ -58,10 +75,17 @@ class Report:
     def lines(self) -> list[str]:
         """For people."""
         bound = "no bound" if self.max_error is None else f"bound {self.max_error:g}"
-        count = f"{len(self.in_int8)} of {plural(len(self.layers), 'layer')}"
+        shown = [INT8] if self.precision in (INT8, AUTO) else []
+        shown += [name for name in HALF_DTYPES if self.in_precision(name)] or [self.precision]
+        counts = [
+            f"{len(self.in_precision(name))} of {plural(len(self.layers), 'layer')} in {name}, "
+            f"{self.share_of(name):.1%} of the multiply-adds"
+            for name in dict.fromkeys(shown)
+            if name != AUTO
+        ]
         found = [
-            f"precision {self.precision}, {bound}: {count} in int8, {self.share:.1%} of the "
-            f"multiply-adds; error at the outputs {self.measured:.2e} on the accuracy data"
+            f"precision {self.precision}, {bound}: {'; '.join(counts)}; "
+            f"error at the outputs {self.measured:.2e} on the accuracy data"
         ]
         if self.predicted is not None:
             again = f", after {plural(self.tightened, 'tightening')}" if self.tightened else ""
@@ -86,13 +110,16 @@ class Report:
             "chosen_seconds": self.chosen,
             "lower_bound": self.lower_bound,
             "share_int8": self.share,
+            "shares": {name: self.share_of(name) for name in (INT8, *HALF_DTYPES)},
             "tightened": self.tightened,
             "layers": [
                 {
                     "layer": name,
                     "int8": layer.int8,
+                    "precision": layer.precision,
                     "multiply_adds": layer.multiply_adds,
                     "error_alone": layer.noise,
+                    "error_alone_half": dict(layer.halves),
                 }
                 for name, layer in self.layers.items()
             ],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import onnx
@@ -60,3 +60,16 @@ def set_weights(graph: onnx.GraphProto, arrays: Mapping[str, NDArray[Any]]) -> N
     graph.initializer.extend(
         onnx.numpy_helper.from_array(value, name) for name, value in arrays.items()
     )
+
+
+def fed_weights(graph: onnx.GraphProto, names: Collection[str]) -> dict[str, NDArray[Any]]:
+    """Make inputs of initialisers, which every run may replace then; returns their values."""
+    values = {}
+    for place in reversed(range(len(graph.initializer))):
+        tensor = graph.initializer[place]
+        if tensor.name in names:
+            values[tensor.name] = onnx.numpy_helper.to_array(tensor)
+            fed = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            graph.input.append(fed)
+            del graph.initializer[place]
+    return values

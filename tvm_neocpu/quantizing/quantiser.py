@@ -62,7 +62,7 @@ class Quantiser:
     ) -> None:
         self.settings, self.samples = settings, samples
         self._last: tuple[frozenset[str], onnx.ModelProto] | None = None
-        self.ready = _prepared(model, name, samples[0], settings)
+        self.ready = prepared(model, name, samples[0], settings)
         self.layers = layers_of(self.ready.graph)
         if not self.layers:
             raise NeoCpuError(f"{name} has no convolution or dense layer with constant weights")
@@ -72,7 +72,7 @@ class Quantiser:
             raise NeoCpuError(f"--exclude leaves no layer of {name} to quantise")
         tensors = activations_of(self.ready.graph, self.everything)
         self._ranges = _ranges(self.ready, samples, tensors, settings.method)
-        self.work = _work(self.ready, samples[0], self.everything)
+        self.work = work_of(self.ready, samples[0], self.everything)
 
     def choose(self, returned: Collection[str]) -> list[str]:
         """The operations in int8 where these layers stay fp32, in the graph's order."""
@@ -118,7 +118,7 @@ class Quantiser:
         return write_qdq(model, self._ranges, chosen, *how)
 
 
-def _prepared(
+def prepared(
     model: onnx.ModelProto, name: str, sample: Sample, settings: Settings
 ) -> onnx.ModelProto:
     """The fp32 model with batch norms folded and, if wanted, equalised; checked on a sample.
@@ -146,7 +146,7 @@ def _ranges(
     return {name: METHODS[method](histogram) for name, histogram in histograms.items()}
 
 
-def _work(model: onnx.ModelProto, sample: Sample, chosen: Sequence[str]) -> dict[str, float]:
+def work_of(model: onnx.ModelProto, sample: Sample, chosen: Sequence[str]) -> dict[str, float]:
     """Multiply-adds of each layer for one sample; for another operation its results' number."""
     layers = {node.name for node in layers_of(model.graph)}
     nodes = [node for node in model.graph.node if node.name in {*chosen, *layers}]

@@ -5,6 +5,7 @@ y = matmul(x, w: float32)    ->    y = matmul(x, w: float16, out_dtype="float32"
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,18 +14,20 @@ import tvm
 from tvm import relax
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.half import Half
+from tvm_neocpu.core.equal_keys import kth_of_equal
+from tvm_neocpu.core.half import BY_DTYPE, Half
 from tvm_neocpu.core.types import FP32, HALF_WEIGHTS, Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.ir.constants import Array
 from tvm_neocpu.relay_passes.ir.exprs import op_name
-from tvm_neocpu.relay_passes.ir.half_weights import half_weights
+from tvm_neocpu.relay_passes.ir.half_weights import half_layers, half_weights
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, same_convolution
 from tvm_neocpu.relay_passes.operators.dense import dense_workload
+from tvm_neocpu.relay_passes.operators.table import read_decision
 from tvm_neocpu.runtime.tensors import numpy_dtype
-from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.cost.ranking import best_per_layout
+from tvm_neocpu.topi.layer_key import layer_key
 from tvm_neocpu.topi.table import implementations
 
 # A layer is worth its rounding error if it takes at most this share of its time in fp32.
@@ -34,12 +37,15 @@ GAIN = 0.95
 MIN_BYTES = 128 * 1024
 # Weights that are rounded at once: VGG-16's largest layer has 411 MB.
 AT_ONCE = 1 << 20
+# In which type a value of the module stores its weights, if it is a layer that does.
+Choice = Callable[[relax.Expr], Half | None]
 
 
 @dataclass(frozen=True)
 class StoreHalfWeights:
     """A layer's kernel widens weights as it loads them, or multiplies in bf16 where the CPU can.
 
+    A module asks for one type in every layer that gains by it, or names layers and their types.
     Which layers gain is the cost model's word: those whose time is their weights' way from memory,
     and those that an instruction for bf16 makes faster. Each is looked at alone: the layouts of its
     neighbours do not count.
@@ -52,14 +58,45 @@ class StoreHalfWeights:
     name: ClassVar[str] = "store-half-weights"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        half = half_weights(mod)
-        if half is None:
-            return mod
+        half, named = half_weights(mod), half_layers(mod)
+        if named:
+            mod = self._stored(mod, self._as_named(mod, named))
+        return mod if half is None else self._stored(mod, self._where_it_gains(half))
+
+    def _where_it_gains(self, half: Half) -> Choice:
         (types,) = (t for t in HALF_WEIGHTS if t.weight == half.dtype)
 
-        def rule(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+        def choose(value: relax.Expr) -> Half | None:
             layer = dense_workload(value) or conv_workload(value)
-            if layer is None or not gains(layer, types, self.cpu):
+            return half if layer is not None and gains(layer, types, self.cpu) else None
+
+        return choose
+
+    def _as_named(self, mod: tvm.IRModule, named: Sequence[tuple[str, str | None]]) -> Choice:
+        """The k-th of equal layers is the k-th that was named."""
+        keys: list[str | None] = []
+
+        def note(scope: Scope, value: relax.Expr) -> None:
+            found = read_decision(value)
+            if found is not None:
+                keys.append(repr(layer_key(found[1])))
+
+        rewrite_values(mod, note)
+        dtypes = iter(kth_of_equal(keys, named))
+
+        def choose(value: relax.Expr) -> Half | None:
+            found = read_decision(value)
+            dtype = None if found is None else next(dtypes)
+            if found is None or dtype is None or not can_be(found[1], dtype, self.cpu):
+                return None
+            return BY_DTYPE[dtype]
+
+        return choose
+
+    def _stored(self, mod: tvm.IRModule, choose: Choice) -> tvm.IRModule:
+        def rule(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+            half = choose(value)
+            if half is None:
                 return None
             data, weight = value.args
             stored = rounded(weight.value.numpy(), half)
@@ -68,12 +105,29 @@ class StoreHalfWeights:
         return rewrite_values(mod, rule)
 
 
+def can_be(layer: Workload, dtype: str, cpu: Cpu) -> bool:
+    """Whether a kernel computes a layer of fp32 with weights of a type of half precision."""
+    return layer.types == FP32 and bool(implementations(in_half(layer, dtype), cpu))
+
+
+def in_half(layer: Workload, dtype: str) -> Workload:
+    """The layer with such weights."""
+    (types,) = (t for t in HALF_WEIGHTS if t.weight == dtype)
+    changed: Workload = replace(layer, types=types)  # type: ignore[type-var]
+    return changed
+
+
+def rounds_data(layer: Workload, cpu: Cpu) -> bool:
+    """Whether a kernel of a layer in half precision may round its data, too."""
+    return any(entry.rounds_data for entry in implementations(layer, cpu))
+
+
 def gains(layer: Workload, types: Types, cpu: Cpu) -> bool:
     """Whether a layer of fp32 is faster with weights of these types, by prediction."""
     if layer.types != FP32:
         return False
     narrow: Workload = replace(layer, types=types)  # type: ignore[type-var]
-    if layer.weight_bytes < MIN_BYTES and BF16_DIRECT not in implementations(narrow, cpu):
+    if layer.weight_bytes < MIN_BYTES and not rounds_data(narrow, cpu):
         return False
     before, after = (best_per_layout(each, cpu) for each in (layer, narrow))
     return bool(before and after) and after[0].seconds <= GAIN * before[0].seconds

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from math import inf
+from typing import Any, Protocol
 
 import numpy as np
 from tvm import te
@@ -52,6 +53,15 @@ class Blocks:
     written: frozenset[int]
 
 
+class Price(Protocol):
+    """Predicts the seconds of configs of one workload.
+
+    Where they are above ``limit`` any larger number will do, if it takes less time to find.
+    """
+
+    def __call__(self, config: Any, limit: float = inf, /) -> float: ...
+
+
 @dataclass(frozen=True)
 class Implementation:
     """One way to compute an operator.
@@ -73,7 +83,8 @@ class Implementation:
     ``packed_types`` are the element types that packing changes: int8 weights become 32-bit words.
 
     ``types`` are the element types that its code is right for, ``isas`` the instruction sets that
-    it is limited to (empty: none). ``takes_prologue``: its schedule finds a place for data that are
+    it is limited to (empty: none). ``rounds_data``: it rounds fp32 data to the type of its weights
+    before it multiplies. ``takes_prologue``: its schedule finds a place for data that are
     computed, not stored (:mod:`.schedule.prologue`). ``cuts_loops(workload, config)``: it marks
     loops over stored data for TVM to cut. ``classic`` are the knobs under which
     AutoTVM's logs know its config; ``upgrade(knobs)`` turns the knobs of older logs into today's.
@@ -90,7 +101,7 @@ class Implementation:
     pack_weight: Callable[[np.ndarray, Any, Any], np.ndarray] | None
     packed_shape: Callable[[Any, Any], tuple[int, ...]] | None
     cost: Callable[[Any, Any, Cpu], float]
-    pricing: Callable[[Any, Cpu], Callable[[Any], float]] | None = None
+    pricing: Callable[[Any, Cpu], Price] | None = None
     blocks: Callable[[Any, Cpu], Blocks] | None = None
     part_of_space: Callable[[Any, Cpu, Blocks], tuple[Any, ...]] | None = None
     misfit: Callable[[Any, Any], str | None] = lambda workload, config: None
@@ -98,6 +109,7 @@ class Implementation:
     types: tuple[Types, ...] = (FP32,)
     packed_types: Mapping[str, str] = field(default_factory=dict, hash=False)
     isas: tuple[str, ...] = ()
+    rounds_data: bool = False
     takes_prologue: bool = False
     cuts_loops: Callable[[Any, Any], bool] = lambda workload, config: False
     classic: tuple[ClassicKnob, ...] = ()
@@ -116,11 +128,11 @@ class Implementation:
         is_read = workload.types in self.types and is_widened(workload.types.weight, cpu.halves)
         return is_read and self.guard(workload, cpu)
 
-    def price(self, workload: Workload, cpu: Cpu) -> Callable[[Any], float]:
+    def price(self, workload: Workload, cpu: Cpu) -> Price:
         """What predicts the seconds of configs of one workload."""
         if self.pricing is not None:
             return self.pricing(workload, cpu)
-        return lambda config: self.cost(workload, config, cpu)
+        return lambda config, limit=inf: self.cost(workload, config, cpu)
 
     def refusal(self, workload: Workload, config: Config, cpu: Cpu) -> str | None:
         """Why a config that did not come from :attr:`space` may not be used, ``None`` if it may."""

@@ -23,6 +23,7 @@ from tvm_neocpu.topi.conv2d_winograd.implementation import WINOGRAD
 from tvm_neocpu.topi.conv2d_winograd_integer.implementation import INTEGER_WINOGRAD
 from tvm_neocpu.topi.deform_conv2d.operator import DEFORM_CONV2D, SAMPLED_COLUMNS
 from tvm_neocpu.topi.dense.operator import DENSE, DENSE_PACK
+from tvm_neocpu.topi.dense_bf16.implementation import DENSE_BF16
 from tvm_neocpu.topi.dense_gemm.implementation import DENSE_GEMM
 from tvm_neocpu.topi.dense_integer.implementation import DENSE_INTEGER
 from tvm_neocpu.topi.layout_transform.operator import LAYOUT_TRANSFORM, MOVE
@@ -39,7 +40,7 @@ BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
         ),
     ),
     (DEFORM_CONV2D, (SAMPLED_COLUMNS,)),
-    (DENSE, (DENSE_PACK, DENSE_GEMM, DENSE_INTEGER)),
+    (DENSE, (DENSE_PACK, DENSE_GEMM, DENSE_INTEGER, DENSE_BF16)),
     (LAYOUT_TRANSFORM, (MOVE,)),
     (SWEEP, (BY_TVM,)),
 )

@@ -14,8 +14,8 @@ from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRo
 from tvm_neocpu.contrib.profile.watch_calls import Call
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
+from tvm_neocpu.core.equal_keys import kth_of_equal
 from tvm_neocpu.core.fallback import Coverage
-from tvm_neocpu.frontend.onnx_nodes import kth_of_equal
 from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.explain import explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph

@@ -264,8 +264,14 @@ REFUSED: dict[str, tuple[onnx.ModelProto, str]] = {
     "absurd": (by_scales(scales(1, 1, 1e9, 1)), "more than 2"),
     "integers": (by_scales(scales(1, 1, 2, 2), x=X.astype("int32"), mode="linear"), "cast"),
     "unknown": (
-        node_model("Resize", [X, sizes(1, 1, 2, 2).astype("float32")], opset=10),
-        "input 1 must be a constant",
+        node_model(
+            "Resize",
+            [X, scales(0, 0, 0, 0, 1, 1, 1, 1)],
+            [scales(1, 1, 2, 2)],
+            opset=13,
+            coordinate_transformation_mode="tf_crop_and_resize",
+        ),
+        "needs a roi, extents and sizes that are known at import",
     ),
     "old": (node_model("Upsample", [X], opset=6, mode="nearest"), "Upsample"),
 }

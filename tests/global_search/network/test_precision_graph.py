@@ -13,8 +13,9 @@ import pytest
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.types import U8S8, uniform
+from tvm_neocpu.core.types import BF16_WEIGHTS, U8S8, uniform
 from tvm_neocpu.global_search.network.precision_graph import (
+    HalfPrecision,
     LowPrecision,
     PrecisionGraph,
     build_precision_graph,
@@ -153,3 +154,25 @@ def test_nodes_in_low_precision_have_names() -> None:
     assert found.low([0, 2, 0, 2, 0, *[0] * 9]) == {"a", "ccc"}
     assert found.low([0] * 20) == frozenset()
     assert all(np.isfinite(noise).all() for noise in found.noise)
+
+
+def test_half_precision_is_one_more_choice_of_a_layer() -> None:
+    """It makes its own noise, and costs nobody a conversion; beside int8 readers it widens."""
+    halved = replace(scheme(16, 16, 2.75), types=BF16_WEIGHTS)
+    halves = {"ccc": [HalfPrecision((halved,), 0.001)]}
+    found = build_precision_graph(
+        GRAPH, CANDIDATES, price, {"bb": LOW["bb"]}, POWERS, lambda _: CONVERSION, halves=halves
+    )
+    choices = every_choice(found)
+    plain = every_choice(built({"bb": LOW["bb"]}))
+    assert len(choices) == 2 * 3 * 3
+    for choice, (seconds, noise) in choices.items():
+        if choice[3] < 2:
+            assert (seconds, noise) == pytest.approx(plain[choice])
+            continue
+        # As the fp32 scheme of the same layouts, but for its own seconds and noise.
+        alike, quiet = plain[(*choice[:3], 1, *choice[4:])]
+        assert seconds == pytest.approx(alike - 3.25 + 2.75)
+        assert noise == pytest.approx(quiet + 0.001)
+    some = [0, 0, 0, 2, 0, *[0] * (len(found.problem) - 5)]
+    assert found.types(some) == {"ccc": BF16_WEIGHTS} and found.low(some) == frozenset()

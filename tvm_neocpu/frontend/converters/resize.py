@@ -38,20 +38,26 @@ _RESIZE2D_MODES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pi
 
 
 def resize(node: Node) -> relax.Expr:
-    """Resize of every opset. ``roi``, ``scales`` and ``sizes`` must be constants."""
-    attributes = node.attributes
-    mode = attributes["mode"]
+    """Resize of every opset; ``roi``, ``scales`` and ``sizes`` are constants here."""
+    method = method_of(node)
     if node.opset < 11:
-        return _resized(node, Method(mode), _by_scales(node, _scales(node, 1)), 0.0)
-    method = Method(
-        mode,
+        return _resized(node, method, _by_scales(node, _scales(node, 1)), 0.0)
+    return _resized(node, method, _axes(node, method), node.attributes["extrapolation_value"])
+
+
+def method_of(node: Node) -> Method:
+    """How a Resize or an Upsample makes values between elements."""
+    attributes = node.attributes
+    if node.op_type == "Upsample" or node.opset < 11:
+        return Method(attributes["mode"])
+    return Method(
+        attributes["mode"],
         attributes["coordinate_transformation_mode"],
         attributes["nearest_mode"],
         bool(attributes.get("antialias", 0)),
         bool(attributes["exclude_outside"]),
         attributes["cubic_coeff_a"],
     )
-    return _resized(node, method, _axes(node, method), attributes["extrapolation_value"])
 
 
 def upsample(node: Node) -> relax.Expr:
@@ -60,7 +66,7 @@ def upsample(node: Node) -> relax.Expr:
         raise UnsupportedOperatorError("Upsample below opset 7 is not supported")
     given = node.attributes.get("scales")
     scales = _scales(node, 1) if given is None else np.array(given, "float32")
-    return _resized(node, Method(node.attributes["mode"]), _by_scales(node, scales), 0.0)
+    return _resized(node, method_of(node), _by_scales(node, scales), 0.0)
 
 
 def _scales(node: Node, place: int) -> Array:
@@ -160,6 +166,16 @@ def _resized(node: Node, method: Method, axes: Axes, extrapolation: float) -> re
 
 
 def _check(node: Node, method: Method, axes: Axes) -> None:
+    check_method(node, method)
+    for number, axis in axes.items():
+        if not 1 <= axis.resized <= MAX_EXTENT:
+            raise UnsupportedOperatorError(
+                f"axis {number} would have {axis.resized} elements; 1 to {MAX_EXTENT} are supported"
+            )
+
+
+def check_method(node: Node, method: Method) -> None:
+    """Raise UnsupportedOperatorError for what no Resize of the node's type has."""
     for name, value, known in (
         ("mode", method.mode, MODES),
         ("coordinate_transformation_mode", method.coordinates, COORDINATES),
@@ -174,11 +190,6 @@ def _check(node: Node, method: Method, axes: Axes) -> None:
             f"mode {method.mode} of {node.dtype}: ONNX does not say how it rounds; cast to float "
             "before"
         )
-    for number, axis in axes.items():
-        if not 1 <= axis.resized <= MAX_EXTENT:
-            raise UnsupportedOperatorError(
-                f"axis {number} would have {axis.resized} elements; 1 to {MAX_EXTENT} are supported"
-            )
 
 
 def _resize2d(

@@ -1,9 +1,9 @@
 """The layout problem in which a layer chooses its precision, too: seconds, and noise beside them.
 
-A layer has the schemes of its own workload and those in low precision. The latter round its weights
-and what it reads. A tensor that one layer reads is rounded by that layer's choice. A tensor that
-several read is stored once: rounded for all of them or for none. Such a tensor gets a node of its
-own, as its transforms do (:mod:`layout_graph`):
+A layer has the schemes of its own workload and those in lower precision. Integer ones round its
+weights and what it reads. A tensor that one layer reads is rounded by that layer's choice. A tensor
+that several read is stored once: rounded for all of them or for none. Such a tensor gets a node of
+its own, as its transforms do (:mod:`layout_graph`):
 
     layer 1 - [tensor: whole | rounded] - layer 2      "whole": forbids low precision on both sides
                                                        "rounded": adds the tensor's noise once; a
@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
 from tvm_neocpu.core.candidate import Candidate
-from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, NodeKind, Shape4
+from tvm_neocpu.core.conv_graph import FLOAT, ConvGraph, GraphEdge, NodeKind, Shape4
+from tvm_neocpu.core.types import Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.global_search.network.layout_graph import (
     LayoutGraph,
@@ -36,7 +38,7 @@ ConversionSeconds = Callable[[Shape4], float]
 
 @dataclass(frozen=True)
 class LowPrecision:
-    """What a layer may be beside fp32: schemes with ``types``, and what rounding them needs.
+    """What a layer may be in integers: schemes with ``types``, and what rounding them needs.
 
     ``own`` is the noise power of its weights. ``reads`` names the tensor that it rounds.
     """
@@ -44,6 +46,20 @@ class LowPrecision:
     schemes: tuple[Candidate, ...]
     own: float
     reads: str
+
+
+@dataclass(frozen=True)
+class HalfPrecision:
+    """Schemes of a layer with weights of half precision, and their noise power at the outputs.
+
+    What such a kernel rounds of its data is a copy of its own: no tensor is stored otherwise.
+    """
+
+    schemes: tuple[Candidate, ...]
+    noise: float
+
+
+NO_HALVES: Mapping[str, Sequence[HalfPrecision]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -57,11 +73,16 @@ class PrecisionGraph:
     def problem(self) -> LayoutProblem:
         return self.layout_graph.problem
 
-    def low(self, choice: Sequence[int]) -> frozenset[str]:
-        """The nodes in low precision under a choice, by id."""
+    def types(self, choice: Sequence[int]) -> dict[str, Types]:
+        """The nodes that are not as their workloads say under a choice, by id."""
         picked = self.layout_graph.picked(choice)
         nodes = self.layout_graph.graph.nodes
-        return frozenset(n.id for n, o in zip(nodes, picked, strict=True) if o.types is not None)
+        both = zip(nodes, picked, strict=True)
+        return {node.id: option.types for node, option in both if option.types is not None}
+
+    def low(self, choice: Sequence[int]) -> frozenset[str]:
+        """The nodes in integers under a choice, by id."""
+        return frozenset(id for id, types in self.types(choice).items() if _is_integer(types))
 
 
 def build_precision_graph(
@@ -72,6 +93,7 @@ def build_precision_graph(
     tensors: Mapping[str, float],
     conversion_seconds: ConversionSeconds,
     sweep_seconds: SweepSeconds = nothing,
+    halves: Mapping[str, Sequence[HalfPrecision]] = NO_HALVES,
 ) -> PrecisionGraph:
     """The problem of layouts and precisions together.
 
@@ -79,6 +101,7 @@ def build_precision_graph(
     low: node id -> what it may be in low precision.
     tensors: the noise power that rounding each tensor adds at the network's outputs, by the names
         of ``LowPrecision.reads``.
+    halves: node id -> what it may be in half precision.
 
     What a convolution or a join writes is rounded where it is made, which costs nothing; a tensor
     of a boundary pays a conversion. Raises what :func:`build_layout_graph` raises.
@@ -94,6 +117,8 @@ def build_precision_graph(
     for id, layer in low.items():
         more = 0.0 if layer.reads in shared else narrowing(id)
         schemes[id] = [replace(c, seconds=c.seconds + more) for c in layer.schemes]
+    for id, found in halves.items():
+        schemes[id] = [*schemes.get(id, ()), *(c for each in found for c in each.schemes)]
     plain = build_layout_graph(graph, candidates, transform_seconds, sweep_seconds, schemes)
     index = {node.id: place for place, node in enumerate(graph.nodes)}
     nodes, names = list(plain.problem.node_costs), list(plain.problem.names)
@@ -102,6 +127,10 @@ def build_precision_graph(
     for id, layer in low.items():
         power = layer.own + (0.0 if layer.reads in shared else tensors[layer.reads])
         noise[index[id]] = np.where(_is_low(plain, index[id]), power, 0.0)
+    for id, found in halves.items():
+        powers = {c.types: each.noise for each in found for c in each.schemes}
+        own = [powers.get(option.types, 0.0) for option in plain.options[index[id]]]
+        noise[index[id]] = noise[index[id]] + np.array(own)
     for tensor, readers in shared.items():
         hub = len(nodes)
         nodes.append(np.array([0.0, narrowing(next(id for id in readers if id in low))]))
@@ -118,8 +147,13 @@ def build_precision_graph(
 
 
 def _is_low(layout_graph: LayoutGraph, place: int) -> Costs:
-    found: Costs = np.array([o.types is not None for o in layout_graph.options[place]])
+    found: Costs = np.array([_is_integer(o.types) for o in layout_graph.options[place]])
     return found
+
+
+def _is_integer(types: Types | None) -> bool:
+    """Whether data are rounded where they are made, for all that read them."""
+    return types is not None and types.data != FLOAT
 
 
 def _read_by(graph: ConvGraph) -> Mapping[str, list[GraphEdge]]:

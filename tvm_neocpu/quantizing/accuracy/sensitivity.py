@@ -15,6 +15,7 @@ from tvm_neocpu.core.output_noise import OutputNoise
 from tvm_neocpu.quantizing.accuracy.compare import Powers
 from tvm_neocpu.quantizing.onnx_graphs import (
     copy_of,
+    fed_weights,
     output_names,
     weights_of,
 )
@@ -92,14 +93,7 @@ class _Switched:
         changed = copy_of(model)
         self.scales = tuple(dict.fromkeys(scale for scale, _ in scales.values()))
         _add_switches(changed.graph, weights_of(quantised.graph), scales)
-        self._weights = {}
-        for place in reversed(range(len(changed.graph.initializer))):
-            tensor = changed.graph.initializer[place]
-            if tensor.name in weights:
-                self._weights[tensor.name] = onnx.numpy_helper.to_array(tensor)
-                fed = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-                changed.graph.input.append(fed)
-                del changed.graph.initializer[place]
+        self._weights = fed_weights(changed.graph, weights)
         self._run = runner(changed)
 
     def run(

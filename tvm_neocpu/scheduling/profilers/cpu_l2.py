@@ -6,9 +6,11 @@
     weights   bytes / bandwidth of memory: no network's weights stay in a cache from run to run
     cycles    (max(compute, tensors) + EXPOSED x min(compute, tensors) + weights) / cores
 
-Bands go to the cores in turn, so there are at least as many as cores where the rows allow it, and
-weights that a core's L2 does not keep come from L3 for each band. A group of one operation streams
-where it does not fit; a fused group must fit L2.
+Each core takes bands that follow each other, and keeps the rows that two of them need, as compiled
+groups do (`topi/fused_block`): computing and traffic have the halos of as many bands as there are
+cores. There are at least that many bands where the rows allow it, and weights that a core's L2 does
+not keep come from L3 for each band. A group of one operation streams where it does not fit; a fused
+group must fit L2. `benchmarks/group_profiles.py` compares these prices with measured kernels.
 """
 
 from __future__ import annotations
@@ -70,10 +72,11 @@ class CpuGroup(GrowingGroup):
     def _known_price(self, totals: TiledGroup) -> Price:
         cpu = self._cpu
         weights = totals.weight_bytes
-        traffic = totals.in_bytes + totals.out_bytes
         in_l3 = totals.in_tile[0] + totals.out_bytes < L3_SHARE * cpu.l3
         dram = min(cpu.dram_bytes_per_cycle * cpu.cores, cpu.dram_total_bytes_per_cycle)
-        compute = totals.compute * TILES / cpu.cores
+        runs = np.minimum(np.arange(len(TILES)), np.searchsorted(TILES, cpu.cores))
+        traffic = totals.in_bytes[runs] + totals.out_bytes
+        compute = (totals.compute * TILES)[runs] / cpu.cores
         moved = traffic / (cpu.l3_bytes_per_cycle * cpu.cores if in_l3 else dram)
         again = weights * (TILES - cpu.cores).clip(0) / (cpu.l3_bytes_per_cycle * cpu.cores)
         need = totals.live_tile + totals.in_tile

@@ -20,6 +20,7 @@ BF16_DIRECT = Implementation(
     cost=cost.predict_seconds,
     misfit=geometry.misfit,
     types=(BF16_WEIGHTS,),
+    rounds_data=True,
     packed_types={"bfloat16": WORD_TYPE},
     label=lambda conv, config: "bf16",
 )

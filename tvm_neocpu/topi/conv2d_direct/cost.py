@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.half import widening_of
@@ -16,6 +16,7 @@ from tvm_neocpu.topi.cost.roofline import (
     Near,
     Supply,
     Traffic,
+    is_above,
     is_written_out,
     loop_cycles,
     prefetched_bytes,
@@ -26,6 +27,7 @@ from tvm_neocpu.topi.cost.roofline import (
     supply_of,
     tile_step_cycles,
 )
+from tvm_neocpu.topi.operator import Price
 
 # What a core copies into the padded image.
 PADDED_BYTES_PER_CYCLE = 16
@@ -43,7 +45,7 @@ def predict_seconds(conv: ConvWorkload, config: ConvConfig, cpu: Cpu, near: Near
     return seconds_of(DirectGeometry(conv, config), cpu, near)
 
 
-def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[ConvConfig], float]:
+def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
     """:func:`predict_seconds` for many configs: what several of them share is computed once.
 
     A space is the product of register tiles, blocks and chunks (DenseNet-121: 54,000 configs).
@@ -51,13 +53,15 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[ConvConfig], float]:
     of_tiles: dict[Hashable, float] = {}
     around_tiles: dict[Hashable, tuple[float, Supply]] = {}
 
-    def price(config: ConvConfig) -> float:
+    def price(config: ConvConfig, limit: float = math.inf, /) -> float:
         tile = config.oc_bn, config.reg_m, config.reg_n
         inside = (*tile, config.oc_lanes, config.ic_bn, config.unroll_ker)
-        around = (*tile, config.oh_bn, config.parallel_oc)
         cycles = of_tiles.get(inside)
         if cycles is None:
             cycles = of_tiles[inside] = _cycles(DirectGeometry(conv, config), cpu)
+        if is_above(limit, cycles, cpu):
+            return math.inf
+        around = (*tile, config.oh_bn, config.parallel_oc)
         if around not in around_tiles:
             around_tiles[around] = _around(DirectGeometry(conv, config), cpu, ALONE)
         padding, supply = around_tiles[around]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from tvm_neocpu.core.cpu import Cpu
@@ -16,6 +16,7 @@ from tvm_neocpu.topi.cost.roofline import (
     Supply,
     Traffic,
     crowded_cycles,
+    is_above,
     loop_cycles,
     prefetched_bytes,
     requests_of_step,
@@ -25,6 +26,7 @@ from tvm_neocpu.topi.cost.roofline import (
     supply_of,
     tile_step_cycles,
 )
+from tvm_neocpu.topi.operator import Price
 
 
 def predict_seconds(conv: ConvWorkload, config: Im2colConfig, cpu: Cpu) -> float:
@@ -32,12 +34,12 @@ def predict_seconds(conv: ConvWorkload, config: Im2colConfig, cpu: Cpu) -> float
     return pricing(conv, cpu)(config)
 
 
-def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[Im2colConfig], float]:
+def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
     """:func:`predict_seconds` for many configs: what several of them share is computed once."""
     known: dict[Hashable, _Chunks] = {}
     tiles: dict[Hashable, float] = {}
 
-    def price(config: Im2colConfig) -> float:
+    def price(config: Im2colConfig, limit: float = math.inf, /) -> float:
         cut = (config.ic_bn == 0, config.oc_bn, config.oc_lanes, config.reg_n, config.tiles)
         key = (*cut, config.parallel_oc)
         chunks = known.get(key)
@@ -52,6 +54,8 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[Im2colConfig], float]:
 
         per_chunk = (chunks.tiles - 1) * of_tile(config.reg_n) + of_tile(chunks.last_tile)
         cycles = chunks.count * per_chunk
+        if is_above(limit, cycles, cpu):
+            return math.inf
         if chunks.copied:
             cycles += chunks.copied * _copy_cycles(conv, config, chunks.whole_rows, cpu)
             if config.ic_bn == 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
@@ -18,6 +18,7 @@ from tvm_neocpu.topi.cost.roofline import (
     ROLLED_CYCLES,
     Supply,
     Traffic,
+    is_above,
     is_written_out,
     loop_cycles,
     prefetched_bytes,
@@ -28,6 +29,7 @@ from tvm_neocpu.topi.cost.roofline import (
     supply_of,
     tile_step_cycles,
 )
+from tvm_neocpu.topi.operator import Price
 
 # Cycles that move one number of a first convolution's plain NCHW into its phase.
 PHASE_CYCLES = 1.5
@@ -41,17 +43,19 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
     return seconds_of(WinogradGeometry(conv, config), cpu)
 
 
-def pricing(conv: ConvWorkload, cpu: Cpu) -> Callable[[WinogradConfig], float]:
+def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
     """:func:`predict_seconds` for many configs: what several of them share is computed once."""
     of_tiles: dict[Hashable, float] = {}
     supplies: dict[Hashable, Supply] = {}
 
-    def price(config: WinogradConfig) -> float:
+    def price(config: WinogradConfig, limit: float = math.inf, /) -> float:
         plain = config.ic_bn == 0
         tile = plain, config.oc_bn, config.tile, config.reg_n, config.reg_m, config.parallel_oc
         inside, around = (*tile, config.ic_bn), (*tile, config.th_bn)
         if inside not in of_tiles:
             of_tiles[inside] = _cycles(WinogradGeometry(conv, config), cpu)
+        if is_above(limit, of_tiles[inside], cpu):
+            return math.inf
         if around not in supplies:
             geometry = WinogradGeometry(conv, config)
             supplies[around] = supply_of(geometry.chunks, _traffic(geometry, cpu), cpu)

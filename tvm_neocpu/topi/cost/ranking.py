@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -11,7 +12,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.topi.operator import Blocks, Implementation
+from tvm_neocpu.topi.operator import Blocks, Implementation, Price
 from tvm_neocpu.topi.table import implementation_of, implementations, space_of
 
 
@@ -71,11 +72,18 @@ def _best_per_layout(
     """Remembered for as long as the same implementations are registered, under equal settings."""
     favoured = _favoured_by(workload, entries, cpu)
     tried = [config for config in favoured if config not in without] if without else favoured
-    best: dict[Hashable, Candidate] = {}
-    for candidate in _sorted(workload, tried, cpu):
-        config: Any = candidate.config
-        best.setdefault((config.ic_bn, config.oc_bn) if has_blocks(config) else None, candidate)
-    return tuple(best.values())
+    prices = _prices(workload, tried, cpu)
+    best: dict[Hashable, tuple[float, int]] = {}
+    # The largest tiles, which are the last, are seldom slow: most others are then found slower
+    # before their traffic is counted. Of equals the first one counts.
+    for place in range(len(tried) - 1, -1, -1):
+        config: Any = tried[place]
+        pair = (config.ic_bn, config.oc_bn) if has_blocks(config) else None
+        limit = best[pair][0] if pair in best else math.inf
+        seconds = prices[config.template](config, limit)
+        if seconds <= limit:
+            best[pair] = seconds, place
+    return tuple(Candidate(tried[place], seconds) for seconds, place in sorted(best.values()))
 
 
 def best_config(workload: Workload, before: Layout, after: Layout, cpu: Cpu) -> Config | None:
@@ -85,15 +93,15 @@ def best_config(workload: Workload, before: Layout, after: Layout, cpu: Cpu) -> 
 
 
 def _sorted(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[Candidate]:
-    one_of_each = _one_of_each(space).items()
-    prices = {name: implementation_of(one).price(workload, cpu) for name, one in one_of_each}
+    prices = _prices(workload, space, cpu)
     candidates = [Candidate(config, prices[config.template](config)) for config in space]
     return sorted(candidates, key=lambda candidate: candidate.seconds)
 
 
-def _one_of_each(space: Sequence[Config]) -> dict[str, Config]:
-    """A config of every template in the space."""
-    return {config.template: config for config in space}
+def _prices(workload: Workload, space: Sequence[Config], cpu: Cpu) -> dict[str, Price]:
+    """What predicts the seconds of configs, by template."""
+    one_of_each = {config.template: config for config in space}
+    return {name: implementation_of(one).price(workload, cpu) for name, one in one_of_each.items()}
 
 
 def favoured_of(workload: Workload, space: Sequence[Config], cpu: Cpu) -> list[Config]:

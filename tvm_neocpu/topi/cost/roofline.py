@@ -43,6 +43,8 @@ UNROLLED_CYCLES = 2.4
 SPARE_REGISTERS, CROWDED_CYCLES = 2, 1.3
 # Of a step in a loop: control, and the misprediction at its end, which all steps share.
 ROLLED_CYCLES, LOOP_END_CYCLES = 0.25, 4.0
+# A bound on rounding: sums of the same terms in another order differ by less.
+SURELY = 1 + 1e-9
 # Cycles of a chunk's begin and end: a call, what is done once in a loop nest, no prefetch across
 # chunks (Zen 5, two threads, 256x14x14->1024: 247 us with a chunk for each tile, 234 with a chunk
 # for each block of 32 channels).
@@ -127,6 +129,13 @@ def seconds_beside(cycles: float, supply: Supply, cpu: Cpu) -> float:
     # without).
     taken += supply.cold
     return taken / (cpu.ghz * 1e9) + cpu.fork_join
+
+
+def is_above(limit: float, cycles: float, cpu: Cpu) -> bool:
+    """Whether so many cycles of instructions take longer than ``limit`` seconds on all cores,
+    whatever :func:`seconds_beside` adds for data, chunks and threads.
+    """
+    return cycles > limit * SURELY * cpu.cores * cpu.ghz * 1e9
 
 
 def overlapped(first: float, second: float) -> float:

@@ -6,6 +6,7 @@ one. Sums are 32 bits wide and exact.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -34,16 +35,11 @@ def compute(
     """
     geometry = IntegerDenseGeometry(dense, config)
     tiles, outside = geometry.tiles, [int(extent) for extent in data.shape[:-1]]
-    features = geometry.words * config.dot
 
-    def element(row, feature):
-        if features > dense.in_features:
-            feature = tirx.min(feature, dense.in_features - 1)
-        value = data(*unflat_index(row, outside), feature)
+    def element(value):
         return shifted(value) if config.signed else value.astype(geometry.data_type)
 
-    copied = replace(tiles, inner=features)
-    copy = copied_rows(element, (), copied, ROWS) if geometry.copies else None
+    copy = copied_words(data, geometry, element) if geometry.copies else None
 
     def place(row, feature):
         if copy is None:
@@ -60,6 +56,21 @@ def compute(
     return summed(product, outside, geometry, lambda o, c: weight(*corrections.row(o), c))
 
 
+def copied_words(
+    data: te.Tensor, geometry: IntegerDenseGeometry, element: Callable[..., tirx.Expr]
+) -> te.Tensor:
+    """Rows of whole words; ``element`` converts a number of ``data`` to a word's element."""
+    inside, features = geometry.dense.in_features, geometry.words * geometry.config.dot
+    outside = [int(extent) for extent in data.shape[:-1]]
+
+    def copied(row, feature):
+        if features > inside:
+            feature = tirx.min(feature, inside - 1)
+        return element(data(*unflat_index(row, outside), feature))
+
+    return copied_rows(copied, (), replace(geometry.tiles, inner=features), ROWS)
+
+
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
     geometry = IntegerDenseGeometry(anchor.workload, anchor.config)
@@ -72,12 +83,16 @@ def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: IntegerDenseCo
     Corrections stand behind signed data's.
     """
     geometry, kind = IntegerDenseGeometry(dense, config), WEIGHT_TYPES[config.dot]
-    words = geometry.words
-    filling = words * config.dot - dense.in_features
+    return corrected(panels_of_words(weight, geometry, kind), kind, geometry.corrections)
+
+
+def panels_of_words(weight: np.ndarray, geometry: IntegerDenseGeometry, kind: str) -> np.ndarray:
+    """The packed weight without corrections, whose words consist of elements of type ``kind``."""
+    words, config = geometry.words, geometry.config
+    filling = words * config.dot - geometry.dense.in_features
     filled = np.pad(weight.astype(kind), ((0, filling), (0, 0)))
     split = filled.reshape(words, config.dot, -1).transpose(0, 2, 1)
-    panels = packed_panels(np.ascontiguousarray(split).view(WORD_TYPE)[..., 0], config.oc_bn)
-    return corrected(panels, kind, geometry.corrections)
+    return packed_panels(np.ascontiguousarray(split).view(WORD_TYPE)[..., 0], config.oc_bn)
 
 
 def packed_shape(dense: DenseWorkload, config: IntegerDenseConfig) -> tuple[int, ...]:

@@ -21,6 +21,9 @@ from tvm_neocpu.topi.schedule.steps import LOCAL
 from tvm_neocpu.topi.tir.outline_chunks import COMPUTE_SCOPE
 from tvm_neocpu.topi.tir.rewrite_loops import opaque, over_body, run_passes, with_small_buffers
 
+# The attribute of functions whose buffers are as small as they get: TVM need not look again.
+COMPACTED = "neocpu.compacted"
+
 
 def forget_locals(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """# for tile: (acc; ..)  ->  for tile: (acc; ..); acc = 0, where parts were outlined."""
@@ -29,7 +32,13 @@ def forget_locals(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     compacted = with_small_buffers(func)
     forgetful = compacted.with_body(_forgetful(compacted.body, outlined=False))
     # Allocated where they are cleared, too.
-    return run_passes(forgetful, s_tir.transform.PlanAndUpdateBufferAllocationLocation())
+    placed = run_passes(forgetful, s_tir.transform.PlanAndUpdateBufferAllocationLocation())
+    return placed.with_attr(COMPACTED, 1)
+
+
+def is_compacted(func: tirx.PrimFunc) -> bool:
+    """Whether :func:`forget_locals` made the function's buffers small, and all of them."""
+    return bool(func.attrs) and COMPACTED in func.attrs
 
 
 def _allocated(func: tirx.PrimFunc) -> Iterable[Buffer]:

@@ -25,9 +25,17 @@ def weighted_gather(node: Node, value: relax.Expr, axis: int, taps: Taps) -> rel
     """
     index = _table(taps.index, "int32")
     if taps.selects:
-        return _emit(node, lambda data, at: _gather(data, at, axis), value, index)
+        return gather_by(node, value, axis, index, None)
     dtype = "float64" if str(value.ty.dtype) == "float64" else "float32"
-    weight = _table(taps.weight, dtype)
+    return gather_by(node, value, axis, index, _table(taps.weight, dtype))
+
+
+def gather_by(
+    node: Node, value: relax.Expr, axis: int, index: relax.Expr, weight: relax.Expr | None
+) -> relax.Var:
+    """The same by tables ``(resized, taps)``, which a run may have made; one tap has no weight."""
+    if weight is None:
+        return _emit(node, lambda data, at: _gather(data, at, axis), value, index)
     return _emit(node, lambda data, at, w: _blend(data, at, w, axis), value, index, weight)
 
 

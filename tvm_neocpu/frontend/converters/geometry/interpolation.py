@@ -20,7 +20,7 @@ Ints = npt.NDArray[np.int64]
 _RUNTIME = np.float32
 # ONNX Runtime takes a coordinate this close to the middle for the middle: asymmetric from 7
 # elements to 8 has one at 3.4999998.
-_TIE = 1e-6
+TIE = 1e-6
 CROP = "tf_crop_and_resize"
 
 
@@ -177,7 +177,7 @@ def _tf_crop_and_resize(axis: ResizedAxis, place: Floats, dtype: Any) -> Floats:
 
 
 def _is_tie(at: Floats) -> npt.NDArray[np.bool_]:
-    return np.abs(at - np.floor(at) - 0.5) <= _TIE
+    return np.abs(at - np.floor(at) - 0.5) <= TIE
 
 
 _COORDINATES: dict[str, Callable[[ResizedAxis, Floats, Any], Floats]] = {

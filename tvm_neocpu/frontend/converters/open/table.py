@@ -21,6 +21,7 @@ from tvm_neocpu.frontend.converters.open.parts import (
     split,
 )
 from tvm_neocpu.frontend.converters.open.products import gemm, matmul
+from tvm_neocpu.frontend.converters.open.resize import resize
 from tvm_neocpu.frontend.converters.open.shapes import (
     constant_of_shape,
     expand,
@@ -39,9 +40,11 @@ _NUMBERS: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "Expand": (1,),
         "Range": (0, 1, 2),
         "Reshape": (1,),
+        "Resize": (1, 2, 3),
         "Slice": (1, 2, 3, 4),
         "Split": (1,),
         "Tile": (1,),
+        "Upsample": (1,),
     }
 )
 
@@ -108,11 +111,13 @@ OPEN: Mapping[str, Converter] = MappingProxyType(
         "Min": broadcasting(_folded(relax.op.minimum)),
         "Range": range_,
         "Reshape": reshape,
+        "Resize": resize,
         "Slice": slice_,
         "Split": split,
         "Squeeze": squeeze,
         "Sum": broadcasting(_folded(relax.op.add)),
         "Tile": tile,
+        "Upsample": resize,
     }
 )
 

@@ -1,0 +1,28 @@
+"""What a convolution or product is known by, whatever its precision: by an ONNX node, too."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+
+
+def conv_key(read: Sequence[int], made: Sequence[int], kernel: Sequence[int]) -> Hashable:
+    """Of a convolution from one shape to another."""
+    return ("conv", tuple(read), tuple(made), tuple(kernel))
+
+
+def product_key(rows: int, inner: int, columns: int) -> Hashable:
+    """Of a matrix product (rows, inner) x (inner, columns)."""
+    return ("product", rows, inner, columns)
+
+
+def layer_key(workload: Workload | None) -> Hashable | None:
+    """Of a workload; ``None`` for what is neither."""
+    if isinstance(workload, ConvWorkload):
+        return conv_key(workload.in_shape, workload.out_shape, workload.kernel)
+    if workload is None or not hasattr(workload, "in_features"):
+        return None
+    sizes = ("batch", "in_features", "out_features")
+    return product_key(*(getattr(workload, name) for name in sizes))
