@@ -14,7 +14,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.workload import Workload
-from tvm_neocpu.topi.cost.ranking import favoured_of, predict_seconds
+from tvm_neocpu.topi.cost.ranking import Predictions, favoured_of
 from tvm_neocpu.topi.table import Brought, bring, brought, space_of
 from tvm_neocpu.tuning.task import Task
 
@@ -35,7 +35,7 @@ def task_of(workload: Workload, cpu: Cpu, occurrences: int = 1) -> Task:
         workload=workload,
         space=space,
         favoured=tuple(favoured_of(workload, space, cpu)),
-        predicted=partial(_predict, workload, cpu),
+        predicted=Predictions(workload, cpu),
         build=partial(build_kernel, workload, cpu, _sent_by_value(brought())),
         occurrences=occurrences,
     )
@@ -73,7 +73,3 @@ def _sent_by_value(others: Brought) -> Brought:
             if not name.startswith("tvm_neocpu.") and name in sys.modules:
                 cloudpickle.register_pickle_by_value(sys.modules[name])
     return others
-
-
-def _predict(workload: Workload, cpu: Cpu, config: Config) -> float:
-    return predict_seconds(workload, config, cpu)

@@ -19,6 +19,7 @@ from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.topi.cost.ranking import (
+    Predictions,
     best_config,
     best_per_layout,
     favoured_of,
@@ -169,3 +170,15 @@ def test_a_part_of_the_space_is_what_has_its_blocks() -> None:
     wanted = Blocks(frozenset({8, 5}), frozenset({8, 24}))
     part = [c for c in space if c.ic_bn in wanted.read and c.oc_bn in wanted.written]
     assert list(DIRECT.part_of_space(CONV, CPU, wanted)) == part != []
+
+
+def test_predictions_are_those_of_the_cost_model_and_computed_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    predicted = Predictions(CONV, CPU)
+    space = space_of(CONV, CPU)
+    assert [predicted(config) for config in space] == pytest.approx(
+        [predict_seconds(CONV, config, CPU) for config in space]
+    )
+    monkeypatch.setattr(Predictions, "_price_of", None)
+    assert predicted(space[0]) == pytest.approx(predict_seconds(CONV, space[0], CPU))

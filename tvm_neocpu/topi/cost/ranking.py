@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,28 @@ from tvm_neocpu.topi.table import implementation_of, implementations, space_of
 def predict_seconds(workload: Workload, config: Config, cpu: Cpu) -> float:
     """Predicted seconds of one run on ``cpu.cores`` threads; raises ConfigError if unregistered."""
     return implementation_of(config).cost(workload, config, cpu)
+
+
+class Predictions:
+    """Predicted seconds of one workload's configs; each is computed once, what they share too."""
+
+    def __init__(self, workload: Workload, cpu: Cpu) -> None:
+        self._workload, self._cpu = workload, cpu
+        self._prices: dict[str, Callable[[Any], float]] = {}
+        self._known: dict[Config, float] = {}
+
+    def __call__(self, config: Config) -> float:
+        """Raises ConfigError for a config of a template that is not registered."""
+        seconds = self._known.get(config)
+        if seconds is None:
+            seconds = self._known[config] = self._price_of(config)(config)
+        return seconds
+
+    def _price_of(self, config: Config) -> Callable[[Any], float]:
+        if config.template not in self._prices:
+            entry = implementation_of(config)
+            self._prices[config.template] = entry.price(self._workload, self._cpu)
+        return self._prices[config.template]
 
 
 def ranked(workload: Workload, cpu: Cpu) -> list[Candidate]:

@@ -65,7 +65,7 @@ class Ranker:
 
     @property
     def version(self) -> int:
-        """Changes whenever guesses do."""
+        """Changes whenever the trees do; 0 before there are any."""
         return self._trained
 
     @property
@@ -104,9 +104,9 @@ class Ranker:
 
     def errors(self, workload: Workload, features: Floats) -> Floats:
         """The log of true over predicted seconds, guessed, for rows of :meth:`features`."""
-        alike = self._rows.get(workload, [])
         if self._model is None:
-            return np.full(len(features), fmean(row.error for row in alike) if alike else 0.0)
+            return np.full(len(features), self.common_error(workload))
+        alike = self._rows.get(workload, [])
         if not len(features):
             return np.zeros(0)
         guesses = self._guess(features)
@@ -114,6 +114,11 @@ class Ranker:
             mine = self._guess(np.array([row.features for row in alike]))
             guesses += fmean(row.error - guess for row, guess in zip(alike, mine, strict=True))
         return guesses
+
+    def common_error(self, workload: Workload) -> float:
+        """The mean of what was measured of the workload, as the log of true over predicted."""
+        alike = self._rows.get(workload)
+        return fmean(row.error for row in alike) if alike else 0.0
 
     def _train(self) -> None:
         # Imported here: it is slow to import, and most commands never tune.
