@@ -147,8 +147,11 @@ def places_of(graph: ConvGraph, drawn: ScheduleGraph) -> dict[str, tuple[int, ..
 
 def predicted(
     group: LayerGroup, network: FoldedNetwork, plan: Plan, l2: CpuL2, places: Mapping[str, Any]
-) -> dict[str, float]:
-    """Microseconds of a group by both models, layer by layer and as one."""
+) -> dict[str, float | None]:
+    """Microseconds of a group by both models, layer by layer and as one.
+
+    ``None`` where the profiler finds that the group does not fit L2.
+    """
     cpu = network.cpu
     members = [
         Member(network.graph.by_id[id].workload, plan.configs[id])  # type: ignore[arg-type]
@@ -156,10 +159,10 @@ def predicted(
     ]
     block = FusedBlock(tuple(members), group.bands)
     apart = sum(l2.price(places[id]).cycles for id in group.members)
-    fused = l2.price([node for id in group.members for node in places[id]]).cycles
+    fused = l2.price([node for id in group.members for node in places[id]])
     return {
         "l2_apart_us": apart / cpu.ghz / 1e3,
-        "l2_fused_us": fused / cpu.ghz / 1e3,
+        "l2_fused_us": fused.cycles / cpu.ghz / 1e3 if fused.is_possible else None,
         "model_apart_us": apart_seconds(block, cpu) * 1e6,
         "model_fused_us": predict_seconds(block, cpu) * 1e6,
     }

@@ -31,8 +31,13 @@ from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
 from tvm_neocpu.relay_passes.batches.generalize import at_batch
 from tvm_neocpu.relay_passes.batches.independence import open_batch, why_dependent
+from tvm_neocpu.relay_passes.batches.outline_rows import outline_rows
+from tvm_neocpu.relay_passes.batches.row_runs import has_open_rows
+from tvm_neocpu.relay_passes.batches.row_sizes import RowSizes, worthwhile_row_sizes
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH, worthwhile_sizes
 from tvm_neocpu.relay_passes.bind_shapes import open_inputs
+from tvm_neocpu.relay_passes.canonicalize import Canonicalize
+from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.ir.describe import (
     AT_SHAPES,
     Described,
@@ -61,6 +66,8 @@ CALL_SECONDS = 2.3e-6
 # Weights that are packed in two ways are stored twice. How much longer a specialisation may take so
 # that they are not: any batch is promised to run as fast as its own build, a listed shape is not.
 BATCH_MAY_COST = 1.02
+# Of rows there may be several sizes, and their weights may be most of the file.
+ROWS_MAY_COST = 1.15
 SHAPE_MAY_COST = 1.1
 
 
@@ -137,8 +144,9 @@ def lower_networks(
 
     ``ready`` is told of each kernel as soon as it is scheduled.
 
-    The images of a network with an open batch are proved to be independent; where they are not, its
-    functions are TVM's own. Raises what :func:`.pipeline.lower` raises.
+    The images of a network with an open batch are proved to be independent; where they are not, and
+    in any other network, layers over an open extent become networks of open rows of their own.
+    Raises what :func:`.pipeline.lower` raises.
     """
     lowering = _Lowering(cpu, history or current_history(cpu), fallback)
     for name, mod in networks.items():
@@ -155,7 +163,7 @@ class _Lowering:
         self._fallback: OnFallback = fallback
         self._models: list[PlannedNetwork] = []
         self._planned: dict[str, PlannedNetwork] = {}
-        self._dispatched: dict[str, tuple[relax.Function, tuple[int, ...]]] = {}
+        self._dispatched: dict[str, tuple[relax.Function, RowSizes]] = {}
 
     def add(self, name: str, mod: tvm.IRModule, max_batch: int) -> None:
         """Plan a network; one with an open batch for the batches that are worth it.
@@ -166,7 +174,7 @@ class _Lowering:
             raise ShapeError(_needs_shapes(mod))
         batch = open_batch(mod)
         if batch is None or not _is_independent(mod, batch):
-            self._planned[name] = self._plan(mod, SHAPE_MAY_COST)
+            self._add_with_rows(name, mod)
             return
         tried = sorted({1, min(2, max_batch), max_batch})
         planned = {size: self._plan_batch(mod, batch, size) for size in tried}
@@ -175,6 +183,35 @@ class _Lowering:
         for size in sizes:
             network = planned.get(size) or self._plan_batch(mod, batch, size)
             self._planned[batch_name(name, size)] = network
+        self._dispatched[name] = (mod["main"], RowSizes(sizes, {}))
+
+    def _add_with_rows(self, name: str, mod: tvm.IRModule) -> None:
+        """Plan a network, and by themselves its layers over extents that a run counts."""
+        rows: Mapping[str, tvm.IRModule] = {}
+        if has_open_rows(mod):
+            with PYTHON_LOCK:
+                outlined = outline_rows(
+                    run_passes(mod, FoldConstants(), Canonicalize()), f"{name}_rows"
+                )
+            mod, rows = outlined.mod, outlined.rows
+        asked = self._fallback
+        self._planned[name] = self._plan(mod, SHAPE_MAY_COST)
+        for each, network in rows.items():
+            self._fallback = asked  # its operations are others
+            self._add_rows(each, network)
+
+    def _add_rows(self, name: str, mod: tvm.IRModule) -> None:
+        rows = open_batch(mod)
+        assert rows is not None
+        planned: dict[int, PlannedNetwork] = {}
+
+        def seconds(size: int) -> float:
+            planned[size] = self._plan_batch(mod, rows, size, ROWS_MAY_COST)
+            return _seconds(planned[size])
+
+        sizes = worthwhile_row_sizes(seconds)
+        for size in sizes.sizes:
+            self._planned[batch_name(name, size)] = planned[size]
         self._dispatched[name] = (mod["main"], sizes)
 
     def lowered(self, ready: Callable[[tirx.PrimFunc], None] | None) -> tvm.IRModule:
@@ -188,13 +225,17 @@ class _Lowering:
             for members, bands in network.groups.items()
         }
         dispatched = self._dispatched.items()
-        batches = [batch_name(name, size) for name, (_, sizes) in dispatched for size in sizes]
+        batches = [
+            batch_name(name, size) for name, (_, chosen) in dispatched for size in chosen.sizes
+        ]
         merged = self._merged()
         module = schedule_module(merged, self._cpu, groups, at_offset=batches, ready=ready)
         module = run_passes(module, OutputsFromCaller(batches))
-        for name, (symbolic, sizes) in dispatched:
+        for name, (symbolic, chosen) in dispatched:
             with PYTHON_LOCK:
-                module = add_dispatch(module, name, symbolic, sizes, self._prepared)
+                module = add_dispatch(
+                    module, name, symbolic, chosen.sizes, self._prepared, chosen.padded_from
+                )
         return module
 
     def _prepared(self, dispatch: tvm.IRModule) -> tvm.IRModule:
@@ -210,10 +251,12 @@ class _Lowering:
             computed = {name: compute(network, self._cpu) for name, network in items}
         return merge_networks(computed)
 
-    def _plan_batch(self, mod: tvm.IRModule, batch: tirx.Var, size: int) -> PlannedNetwork:
+    def _plan_batch(
+        self, mod: tvm.IRModule, batch: tirx.Var, size: int, may_cost: float = BATCH_MAY_COST
+    ) -> PlannedNetwork:
         with PYTHON_LOCK:
             closed = at_batch(mod, batch, size)
-        return self._plan(closed, BATCH_MAY_COST)
+        return self._plan(closed, may_cost)
 
     def _plan(self, mod: tvm.IRModule, sharing_may_cost: float) -> PlannedNetwork:
         network = plan_network(

@@ -77,7 +77,7 @@ def test_an_operation_that_nobody_knows_is_a_boundary(
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["lenet", "--machine", "tpu"], "no machine is called 'tpu'"),
+        (["lenet", "--machine", "tpu"], "there are nvdla-small, nvdla-large, this-cpu, FILE.toml"),
         (["lenet", "--machine", "gone.toml"], "cannot read the machine file gone.toml"),
         (["lenet", "--machine", "broken.toml"], "array.rows must be positive: -8"),
         (["lenet", "--machine", "unknown.toml"], "there is no field 'dram.width'"),

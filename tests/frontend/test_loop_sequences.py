@@ -12,7 +12,7 @@ from onnx_node import Array, assert_same, image, onnx_runtime
 from onnx_text import parsed
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.core.errors import NeoCpuError, UnsupportedOperatorError
 from tvm_neocpu.frontend.loop_sequences import sequences_as_tensors
 from tvm_neocpu.frontend.nodes import all_nodes
 
@@ -230,3 +230,19 @@ def test_a_loop_that_reads_what_it_fills_is_refused() -> None:
     assert any(node.op_type == "SequenceAt" for node in all_nodes(model.graph))
     with pytest.raises(UnsupportedOperatorError, match="sequences cannot be carried"):
         relay.frontend.from_onnx(model)
+
+
+@pytest.mark.parametrize("broken", ["inputs", "body", "tensor"])
+def test_a_broken_loop_is_refused_in_one_line(broken: str) -> None:
+    model = _filled("n", "rows = ConcatFromSequence <axis = 0> (all)", "float[k,4] rows")
+    (loop,) = (node for node in model.graph.node if node.op_type == "Loop")
+    body = loop.attribute[0].g
+    if broken == "inputs":
+        del body.input[-1]
+    elif broken == "body":
+        del loop.attribute[:]
+    else:
+        del body.node[2].input[:]
+    with pytest.raises(NeoCpuError) as caught:
+        relay.frontend.from_onnx(model)
+    assert "\n" not in str(caught.value)

@@ -166,6 +166,28 @@ def test_int8_and_half_precision_in_one_network(model: onnx.ModelProto, samples:
         assert layer.int8 == (kind.data == "uint8")
 
 
+@pytest.mark.slow
+def test_rounded_transforms_are_predicted() -> None:
+    """Winograd rounds its transformed weights, which makes a larger error than rounding taps."""
+    net = Net((1, 512, 7, 7), rng=np.random.default_rng(0))
+    model = net.model(net.conv("data", 512, 512, 3))
+    rng = np.random.default_rng(7)
+    data = [{"data": rng.standard_normal((1, 512, 7, 7), dtype="float32")} for _ in range(2)]
+    here = target()
+    found = chosen(model, data, here.cpu, "fp16", 1e-2)
+    graph = ExtractConvGraph(here.cpu)(fold(from_onnx(found.model)[0], here.cpu))
+    (node,) = graph.convs
+    assert node.workload is not None and node.workload.types == FP16_WEIGHTS
+    module = build_networks({"main": from_onnx(found.model)[0]}, here)["default"](tvm.cpu())
+    module.run(**data[0])
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    exact = session.run(None, data[0])[0]
+    error = np.linalg.norm(module.get_output(0).numpy() - exact) / np.linalg.norm(exact)
+    assert found.report.predicted is not None
+    assert error / 1.5 < found.report.predicted < 1.5 * error
+    assert error / 1.5 < found.report.measured < 1.5 * error
+
+
 def test_a_network_without_layers() -> None:
     net = Net((1, 4, 6, 6))
     model = net.model(net("Relu", "data"))

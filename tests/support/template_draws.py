@@ -10,7 +10,7 @@ from template_workloads import TEMPLATES
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import factors
-from tvm_neocpu.core.types import BF16_WEIGHTS, HALF_WEIGHTS, U8S8, U8S16
+from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS, HALF_WEIGHTS, U8S8, U8S16
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
@@ -22,6 +22,7 @@ from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
@@ -199,6 +200,10 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     GemmConfig.template: MANY_ROWS | MANY_ROWS.map(stored_in_half),
     MatmulConfig.template: products(),
     Im2colConfig.template: TINY_IMAGES,
+    WinogradConfig.template: UNDILATED
+    | UNDILATED.map(
+        lambda conv: replace(conv, types=FP16_WEIGHTS)  # type: ignore[type-var]
+    ),
     TransformConfig.template: MOVES.filter(lambda move: move.before != move.after),
 }
 

@@ -57,7 +57,7 @@ def experiment(
         graph = schedule_graph(model, ITEM_BYTES, shapes)
         peak = cpu.multiply_adds_per_cycle(DTYPE) * cpu.cores
         return run_experiment(name, cpu.name, graph, CpuL2(graph, cpu), peak, L2_SHARE * cpu.l2)
-    array = load_machine(machine)
+    array = load_machine(machine, (THIS_CPU,))
     graph = schedule_graph(model, array.element_bytes, shapes)
     profiler = PeArray(graph, array)
     return run_experiment(

@@ -37,6 +37,10 @@ class ShapeError(NeoCpuError, ValueError):
     """A graph input whose shape is missing, dynamic or does not fit the model."""
 
 
+class RunError(NeoCpuError, RuntimeError):
+    """Extents that only a run knows do not fit; the text names the node and what it needs."""
+
+
 class OpenShapeError(ShapeError):
     """A graph input whose dimensions the model leaves open.
 

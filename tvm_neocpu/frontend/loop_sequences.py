@@ -114,6 +114,8 @@ def sequences_as_tensors(model: onnx.ModelProto, opset: int) -> onnx.ModelProto:
         scope.write(changed.graph)
     except _Stays:
         return model
+    except (IndexError, KeyError, ValueError):
+        return model  # a broken node: importing says what is wrong with it
     scope.finish()
     return changed
 
@@ -197,8 +199,10 @@ class _Scope:
             initial = self._sequences[node.input[at]]
             is_same = source_of(body, following) == inside
             inner._sequences[inside] = initial if is_same else (before[at],)
-        for value in body.input:  # they hide constants of the same name around the loop
+        for at, value in enumerate(body.input):  # they hide what has the same name around the loop
             inner._constants.pop(value.name, None)
+            if at not in carried:
+                inner._sequences.pop(value.name, None)
         following = {at: body.output[at - 1].name for at in carried}
         outputs = [value for at, value in enumerate(body.output) if at + 1 not in carried]
         every = [value.name for value in body.output]

@@ -10,6 +10,8 @@ import numpy.typing as npt
 import onnx
 from onnx import helper, numpy_helper
 
+from tvm_neocpu.core.errors import ModelFileError
+
 # These need the shape of their input only.
 SHAPE_READERS = frozenset({"Shape", "Size"})
 # The operators that exporters compute shapes, scales, paddings and positions with.
@@ -136,8 +138,12 @@ def constant_node(name: str, value: npt.NDArray[Any]) -> onnx.NodeProto:
 
 
 def body_of(node: onnx.NodeProto) -> onnx.GraphProto:
-    """The body of a Loop or a Scan."""
-    return next(entry.g for entry in node.attribute if entry.name == "body")
+    """The body of a Loop or a Scan. Raises ModelFileError where the node has none."""
+    for entry in node.attribute:
+        if entry.name == "body" and entry.HasField("g"):
+            return entry.g
+    told = f"{node.op_type} (node {node.name or 'without a name'})"
+    raise ModelFileError(f"the model is broken: {told} has no body")
 
 
 def int_lists(node: onnx.NodeProto) -> dict[str, list[int]]:

@@ -148,16 +148,18 @@ class _Importer(BranchingImporter):
         if op_name not in _OURS or any(isinstance(v.ty, relax.ShapeType) for v in tensors):
             return by_tvm(op_name, inputs, attrs, opset)
         written = dict(attrs)
+        about = written.pop("tvm_custom")
         node = Node(
             op_name,
             opset,
             tuple(inputs),
             written,
-            written.pop("tvm_custom")["num_outputs"],
+            about["num_outputs"],
             self.bb,
             self._params,
             lambda given: by_tvm(op_name, onnx_input(given), attrs, opset),
             self.extents,
+            str(about.get("name", "")),
         )
         has_open_extents = is_open(node)
         convert = CONVERTERS.get(op_name)

@@ -58,17 +58,22 @@ class MixedNetwork:
         self.layers = layers_of(ready.graph)
         self.work = work_of(ready, samples[0], ()) if quantiser is None else quantiser.work
         self.rounding: frozenset[str] = frozenset()
+        self.growths: dict[tuple[str, str], float] = {}
 
     @property
     def noise(self) -> OutputNoise:
         """Of the layers in int8."""
         return OutputNoise({}, {}, {}) if self.quantiser is None else self.quantiser.noise
 
-    def bf16_powers(self, layers: Mapping[str, bool]) -> dict[str, float]:
+    def bf16_powers(
+        self, layers: Mapping[str, bool], growths: Mapping[tuple[str, str], float]
+    ) -> dict[str, float]:
         """The noise power at the outputs of each of these layers alone in bf16.
 
-        ``layers`` says of each whether its data are rounded, too; it is remembered.
+        ``layers`` says of each whether its data are rounded, too. ``growths``: (layer, type) ->
+        noise power of its kernels over that of rounded weights. Both are remembered.
         """
+        self.growths = dict(growths)
         self.rounding = frozenset(name for name, data in layers.items() if data)
         return measure_bf16(self.ready, layers, self.samples[:HALF_SAMPLES])
 
@@ -84,10 +89,14 @@ class MixedNetwork:
         return compare(self.ready, self.exact(mix), self.samples).error
 
     def exact(self, mix: Mix) -> onnx.ModelProto:
-        """The model as any engine computes it in exact arithmetic; not to be changed."""
+        """The model as any engine computes it in exact arithmetic; not to be changed.
+
+        Where a kernel's noise is larger than that of rounded weights, these are moved as far.
+        """
         rounding = {n for n, t in mix.half.items() if n in self.rounding and t == BF16.dtype}
         found = self._in_int8(mix)
-        return in_half(found, mix.half, rounding) if mix.half else found
+        growths = {name: self.growths.get((name, dtype), 1.0) for name, dtype in mix.half.items()}
+        return in_half(found, mix.half, rounding, growths) if mix.half else found
 
     def write(self, mix: Mix) -> onnx.ModelProto:
         """The model to compile; not to be changed."""

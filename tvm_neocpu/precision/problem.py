@@ -30,7 +30,13 @@ from tvm_neocpu.precision.mixed_network import Mix, MixedNetwork
 from tvm_neocpu.quantizing.accuracy.half_noise import in_type
 from tvm_neocpu.quantizing.onnx_graphs import weights_of
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
-from tvm_neocpu.relay_passes.store_half_weights import gains, in_half, rounded, rounds_data
+from tvm_neocpu.relay_passes.store_half_weights import (
+    gains,
+    in_half,
+    noise_growth,
+    rounds_data,
+    storable,
+)
 from tvm_neocpu.topi.table import implementations
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.sweep_costs import SweepCosts
@@ -140,6 +146,7 @@ def _half_powers(
     weights = {node.name: values[node.input[1]] for node in network.layers}
     found: dict[str, list[str]] = {}
     rounding: dict[str, bool] = {}
+    growths: dict[tuple[str, str], float] = {}
     for id, name in names.items():
         workload = graph.by_id[id].workload
         assert workload is not None, "a layer with a name has a workload"
@@ -148,13 +155,14 @@ def _half_powers(
             if not gains(workload, narrow.types, cpu):
                 continue
             weight = numpy_helper.to_array(weights[name])
-            if rounded(weight, BY_DTYPE[dtype]) is None:
+            if storable(weight, workload, BY_DTYPE[dtype], cpu) is None:
                 continue
             found.setdefault(name, []).append(dtype)
+            growths[name, dtype] = noise_growth(narrow, cpu)
             rounding[name] = rounding.get(name, False) or rounds_data(narrow, cpu)
-    powers = network.bf16_powers(rounding)
+    powers = network.bf16_powers(rounding, growths)
     return {
-        name: {dtype: in_type(powers[name], dtype) for dtype in dtypes}
+        name: {dtype: in_type(powers[name], dtype) * growths[name, dtype] for dtype in dtypes}
         for name, dtypes in found.items()
     }
 

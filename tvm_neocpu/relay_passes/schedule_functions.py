@@ -16,6 +16,7 @@ from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
 from tvm_neocpu.topi.tir.memory_params import takes_memory_params, with_memory_params
+from tvm_neocpu.topi.tir.serial_where_small import serial_where_small
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,8 @@ class ScheduleFunctions:
     A function that cannot be scheduled (an opaque body) stays as TVM wrote it, a fused group as
     :class:`FuseBlocks` left it. ``before`` keeps what it schedules for the next module. ``ready``
     is told of each function at once, as ``PlanMemory(at_offset)`` is expected to rewrite it.
+
+    Loops that are too small for a fork run serially.
 
     Needs: groups are fused; the schedule of a template covers its epilogue.
     Leaves: PrimFuncs ready for code generation; Relax functions as they were.
@@ -46,7 +49,7 @@ class ScheduleFunctions:
         ]
         for name, func in sorted(functions, key=lambda item: -_stages(item[1])):
             if layers_of(func) is None:
-                func = schedule(func, self.cpu)
+                func = serial_where_small(schedule(func, self.cpu), self.cpu)
                 scheduled.update_func(name, func)
             if self.ready is not None:
                 self.ready(_with_memory(func, placed.get(str(name.name_hint))))

@@ -98,8 +98,10 @@ class StoreHalfWeights:
             half = choose(value)
             if half is None:
                 return None
+            found = read_decision(value)
+            assert found is not None, "what stores its weights so is a layer"
             data, weight = value.args
-            stored = rounded(weight.value.numpy(), half)
+            stored = storable(weight.value.numpy(), found[1], half, self.cpu)
             return None if stored is None else _stored_so(value, data, stored)
 
         return rewrite_values(mod, rule)
@@ -120,6 +122,24 @@ def in_half(layer: Workload, dtype: str) -> Workload:
 def rounds_data(layer: Workload, cpu: Cpu) -> bool:
     """Whether a kernel of a layer in half precision may round its data, too."""
     return any(entry.rounds_data for entry in implementations(layer, cpu))
+
+
+def noise_growth(layer: Workload, cpu: Cpu) -> float:
+    """The noise power of a layer in half precision over that of rounded weights, at most."""
+    return max(entry.noise_growth(layer) for entry in implementations(layer, cpu))
+
+
+def storable(weight: Array, layer: Workload, half: Half, cpu: Cpu) -> Array | None:
+    """The weight of a layer of fp32 in half precision; ``None`` where it leaves the type's range.
+
+    So it does where what a kernel makes of it may.
+    """
+    narrow = in_half(layer, half.dtype)
+    entries = implementations(narrow, cpu)
+    scales = {scale for entry in entries for scale in entry.weight_scales(narrow)} - {1.0}
+    if any(rounded(weight * np.float32(scale), half) is None for scale in scales):
+        return None
+    return rounded(weight, half)
 
 
 def gains(layer: Workload, types: Types, cpu: Cpu) -> bool:

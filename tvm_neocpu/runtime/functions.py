@@ -9,7 +9,8 @@ from typing import Any
 
 import tvm_ffi
 
-from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.core.errors import RunError, ShapeError
+from tvm_neocpu.core.run_check import failed_check
 from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
 from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import Entry, TensorInfo
@@ -143,4 +144,15 @@ class Functions:
 
 
 def _bound(run: Callable[..., Any], weights: Sequence[tvm_ffi.Tensor]) -> Callable[..., Any]:
-    return (lambda *inputs: run(*inputs, *weights)) if weights else run
+    """The function of its inputs. Raises RunError where extents do not fit each other."""
+
+    def bound(*inputs: Any) -> Any:
+        try:
+            return run(*inputs, *weights)
+        except RuntimeError as error:
+            line = failed_check(str(error))
+            if line is None:
+                raise
+            raise RunError(line) from error
+
+    return bound

@@ -84,9 +84,11 @@ class Implementation:
 
     ``types`` are the element types that its code is right for, ``isas`` the instruction sets that
     it is limited to (empty: none). ``rounds_data``: it rounds fp32 data to the type of its weights
-    before it multiplies. ``takes_prologue``: its schedule finds a place for data that are
-    computed, not stored (:mod:`.schedule.prologue`). ``cuts_loops(workload, config)``: it marks
-    loops over stored data for TVM to cut. ``classic`` are the knobs under which
+    before it multiplies. ``noise_growth(workload)``: the noise power at its outputs over that of
+    weights that are only rounded, at most. ``weight_scales(workload)``: the smallest and the
+    largest of what it stores over the weights. ``takes_prologue``: its schedule finds a place for
+    data that are computed, not stored (:mod:`.schedule.prologue`). ``cuts_loops(workload,
+    config)``: it marks loops over stored data for TVM to cut. ``classic`` are the knobs under which
     AutoTVM's logs know its config; ``upgrade(knobs)`` turns the knobs of older logs into today's.
     ``settings()`` is what the environment says of its space. ``label(workload, config)`` is what
     people call it.
@@ -110,6 +112,8 @@ class Implementation:
     packed_types: Mapping[str, str] = field(default_factory=dict, hash=False)
     isas: tuple[str, ...] = ()
     rounds_data: bool = False
+    noise_growth: Callable[[Any], float] = lambda workload: 1.0
+    weight_scales: Callable[[Any], tuple[float, float]] = lambda workload: (1.0, 1.0)
     takes_prologue: bool = False
     cuts_loops: Callable[[Any, Any], bool] = lambda workload, config: False
     classic: tuple[ClassicKnob, ...] = ()

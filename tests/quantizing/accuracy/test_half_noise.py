@@ -74,5 +74,14 @@ def test_a_weight_that_two_layers_read(ready: onnx.ModelProto, samples: Samples)
     assert {t.name for t in ready.graph.initializer} < {t.name for t in changed.graph.initializer}
 
 
+def test_a_kernel_that_makes_more_noise(ready: onnx.ModelProto, samples: Samples) -> None:
+    layer = names(ready)[0]
+    plain, more = (
+        compare(ready, in_half(ready, {layer: "float16"}, (), growths), samples).error
+        for growths in ({}, {layer: 53.0})
+    )
+    assert more == pytest.approx(53**0.5 * plain, rel=0.05)
+
+
 def test_no_layers(ready: onnx.ModelProto, samples: Samples) -> None:
     assert measure_bf16(ready, {}, samples) == {}

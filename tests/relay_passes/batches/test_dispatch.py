@@ -47,3 +47,19 @@ def test_a_network_is_generalized_and_back() -> None:
     opened = with_open_batch(network(1009), 1009, batch)
     tvm.ir.assert_structural_equal(opened, network(batch), map_free_vars=True)
     tvm.ir.assert_structural_equal(at_batch(opened, batch, 6), network(6))
+
+
+def test_rows_that_are_left_run_padded() -> None:
+    sizes, padded_from = (2, 5), {2: 1, 5: 4}
+    merged = merge_networks({batch_name("main", n): network(n, mark=100.0 * n) for n in sizes})
+    symbolic = network(tirx.Var("n", "int64"))["main"]
+    mod = add_dispatch(merged, "main", symbolic, sizes, padded_from=padded_from)
+    machine = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())
+    marks = {0: [], 1: [2], 3: [2] * 3, 4: [5] * 4, 9: [5] * 9, 13: [5] * 10 + [2] * 3}
+    for batch, expected in marks.items():
+        x = np.arange(batch * 12, dtype="float32").reshape(batch, 3, 4)
+        y = np.arange(batch, dtype="int32")
+        sums, negative = machine["main"](tvm.runtime.tensor(x), tvm.runtime.tensor(y))
+        added = 100 * np.array(expected, "float32").reshape(batch, 1)
+        np.testing.assert_array_equal(sums.numpy(), x.sum(2) + added)
+        np.testing.assert_array_equal(negative.numpy(), -y)

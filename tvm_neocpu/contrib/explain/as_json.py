@@ -41,6 +41,7 @@ def as_json(network: ExplainedNetwork) -> dict[str, Any]:
         "transforms": [_transform(row) for row in found.transforms],
         "groups": [_group(row) for row in found.groups],
         "fallbacks": [_fallback(each) for each in network.coverage.fallbacks],
+        "notes": list(network.notes),
     }
 
 

@@ -8,12 +8,15 @@ from dataclasses import replace
 import onnx
 
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork, explain_network
+from tvm_neocpu.contrib.explain.notes import notes_of
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.pipeline import fold
+from tvm_neocpu.relay_passes.batches.outline_rows import outline_rows
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
+from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.tuning.database.history import current_history
 
 
@@ -22,9 +25,11 @@ def explain_model(
 ) -> ExplainedNetwork:
     """What a build of the model would choose now, from the logs in force; nothing is built."""
     mod, _ = from_onnx(model, shapes)
-    folded = fold(mod, cpu)
-    graph, coverage = ExtractConvGraph(cpu)(folded), FindFallbacks(cpu)(folded)
+    with PYTHON_LOCK:
+        outlined = outline_rows(fold(mod, cpu), "rows")
+    graph, coverage = ExtractConvGraph(cpu)(outlined.mod), FindFallbacks(cpu)(outlined.mod)
     network = explain_network(name, graph, cpu, current_history(cpu), coverage)
     names = OnnxNodes(model, shapes).names_of(node.workload for node in graph.nodes)
     ids = (node.id for node in graph.nodes)
-    return replace(network, names=dict(filter(all, zip(ids, names, strict=True))))
+    named = dict(filter(all, zip(ids, names, strict=True)))
+    return replace(network, names=named, notes=notes_of(outlined.mod, outlined.rows))

@@ -24,7 +24,7 @@ class ExplainedNetwork:
     """``origin`` says where the choices come from: a log's plan, or a search over what is known.
 
     ``coverage`` says which arithmetic the plan has no time for. ``names`` are ONNX nodes by the ids
-    of the graph's, where they are known.
+    of the graph's, where they are known. ``notes`` say what the plan's time leaves out.
     """
 
     name: str
@@ -34,6 +34,7 @@ class ExplainedNetwork:
     explanation: Explanation
     coverage: Coverage
     names: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def is_planned(self) -> bool:

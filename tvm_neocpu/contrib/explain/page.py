@@ -135,7 +135,9 @@ def _figures(network: ExplainedNetwork, timed: Timed | None) -> str:
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(note)}</small></dd></div>"
         for name, value, note in [*(timed.figures if timed else ()), *_figures_of(network)]
     ]
-    return f'<dl>{"".join(cards)}</dl><p class="origin">chosen by {escape(network.origin)}</p>'
+    lines = [f"chosen by {network.origin}", *network.notes]
+    paragraphs = "".join(f'<p class="origin">{escape(line)}</p>' for line in lines)
+    return f"<dl>{''.join(cards)}</dl>{paragraphs}"
 
 
 def _figures_of(network: ExplainedNetwork) -> list[tuple[str, str, str]]:

@@ -71,6 +71,7 @@ def summary(network: ExplainedNetwork) -> Iterator[str]:
     found = network.explanation
     if network.coverage.fallbacks:
         yield network.coverage.report()
+    yield from network.notes
     if not network.is_planned:
         yield f"{network.name}: time {words.NO_TIME}, the plan covers none of its operations"
         return

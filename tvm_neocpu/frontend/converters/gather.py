@@ -23,7 +23,7 @@ def gather(node: Node) -> relax.Expr:
     extents = _extents(node)
     if extents is None or not -len(extents) <= axis < len(extents) or extents[axis] is None:
         return node.by_tvm()
-    return relax.op.take(node.data, _inside(node, np.array(extents[axis])), axis)
+    return relax.op.take(node.data, _inside(node, np.array(extents[axis])), axis, mode="clip")
 
 
 def gather_elements(node: Node) -> relax.Expr:

@@ -41,6 +41,13 @@ class Node:
     tvm_conversion: Callable[[list[relax.Expr | None]], relax.Expr] = lambda _: _no_conversion()
     # What is known of the extents that only a run knows.
     extents: Extents = field(default_factory=Extents)
+    # The node's own name, or its first output's.
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """``Add 'sum'``, as an error names it."""
+        return f"{self.op_type} {self.name!r}" if self.name else self.op_type
 
     @property
     def data(self) -> relax.Expr:

@@ -6,7 +6,7 @@ import numpy as np
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.compute.box_suppression import Extents, suppress_boxes
+from tvm_neocpu.frontend.converters.compute.box_suppression import ScoreExtents, suppress_boxes
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from, head
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
@@ -37,13 +37,13 @@ def non_max_suppression(node: Node) -> relax.Expr:
     return head(node, selected, 0, count)
 
 
-def _extents(node: Node, scores: relax.Expr) -> Extents:
+def _extents(node: Node, scores: relax.Expr) -> ScoreExtents:
     images, classes, boxes = scores.ty.shape.values
     most = boxes
     if static_shape_of(scores.ty) is not None:
         most = min(int(boxes), _max_boxes(node, int(boxes)))
         images, classes, boxes = int(images), int(classes), int(boxes)
-    return Extents(images, classes, boxes, images * classes * most)
+    return ScoreExtents(images, classes, boxes, images * classes * most)
 
 
 def _max_boxes(node: Node, boxes: int) -> int:

@@ -57,7 +57,7 @@ def compress(node: Node) -> relax.Expr:
     outputs = [((tirx.max(length, T.int64(1)),), "int64"), ((1,), "int64")]
     places, count = emit_loops(node, "compress", [condition, data], outputs, body)
     (extent,) = extents_from(node, count, ["kept"], length)
-    return relax.op.take(data, head(node, places, 0, extent), axis=axis, mode="fast")
+    return relax.op.take(data, head(node, places, 0, extent), axis=axis, mode="clip")
 
 
 def unique(node: Node) -> relax.Expr:
@@ -77,7 +77,7 @@ def unique(node: Node) -> relax.Expr:
     found = distinct_rows(node, turned, number, width, bool(node.attributes["sorted"]))
     (extent,) = extents_from(node, found.count, ["distinct"])
     first = head(node, found.first, 0, extent)
-    values = node.emit(relax.op.take(data, first, axis=axis, mode="fast"))
+    values = node.emit(relax.op.take(data, first, axis=axis, mode="clip"))
     if node.outputs == 1:
         return values
     counts = head(node, found.counts, 0, extent)

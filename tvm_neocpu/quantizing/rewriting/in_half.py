@@ -8,6 +8,7 @@ Sums stay fp32. Where a kernel only stores its weights in half precision, the da
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,15 +19,20 @@ from onnx import TensorProto, helper, numpy_helper
 from tvm_neocpu.quantizing.onnx_graphs import copy_of, weights_of
 from tvm_neocpu.runtime.tensors import numpy_dtype
 
-BF16 = "bfloat16"
+NO_GROWTH: Mapping[str, float] = MappingProxyType({})
 
 
 def in_half(
-    model: onnx.ModelProto, layers: Mapping[str, str], rounds_data: Collection[str] = ()
+    model: onnx.ModelProto,
+    layers: Mapping[str, str],
+    rounds_data: Collection[str] = (),
+    growths: Mapping[str, float] = NO_GROWTH,
 ) -> onnx.ModelProto:
     """A copy with these layers' weights rounded, each to its type.
 
-    ``rounds_data`` are those of them whose data are rounded to bf16, too.
+    ``rounds_data`` are those of them whose data are rounded to bf16, too. A weight of a layer in
+    ``growths`` is moved farther than to the nearest number, so that its noise power is so many
+    times as large: that of a kernel which rounds transformed weights.
     """
     changed = copy_of(model)
     graph, nodes = changed.graph, list(changed.graph.node)
@@ -37,9 +43,11 @@ def in_half(
             graph.node.extend(cast_data(node))
         if node.name in layers:
             # A name of its own: another layer may read the same weight in fp32.
-            weight, name = weights[node.input[1]], f"{node.input[1]}.{layers[node.name]}"
+            weight, name = weights[node.input[1]], f"{node.name}.{layers[node.name]}"
             if name not in added:
-                values = rounded(numpy_helper.to_array(weight), layers[node.name])
+                exact = numpy_helper.to_array(weight)
+                moved = rounded(exact, layers[node.name]) - exact
+                values = exact + np.float32(growths.get(node.name, 1.0) ** 0.5) * moved
                 graph.initializer.append(numpy_helper.from_array(values, name))
                 added.add(name)
             node.input[1] = name

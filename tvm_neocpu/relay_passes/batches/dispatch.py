@@ -11,6 +11,7 @@
 
     main_from4(x, y, i):                     rows i.. of y are not computed yet
         if i + 4 <= n: main_runs4(x, y, i, (n - i) // 4)
+        if (n - i) % 4 >= 3: return main_padded4(x, y, n - (n - i) % 4)      3 rows and a zero row
         return main_from2(x, y, n - (n - i) % 4)
 
     main_runs4(x, y, i, c):                  c runs, the first from row i on
@@ -25,7 +26,9 @@ sketch above does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 import tvm
 import tvm_ffi
@@ -53,11 +56,14 @@ def add_dispatch(
     symbolic: relax.Function,
     sizes: Sequence[int],
     prepare: Callable[[tvm.IRModule], tvm.IRModule] = lambda made: made,
+    padded_from: Mapping[int, int] = MappingProxyType({}),
 ) -> tvm.IRModule:
     """The module with a public function ``network`` that runs any batch.
 
-    ``mod`` has a function :func:`batch_name` for each of ``sizes``, 1 among them, and may have
+    ``mod`` has a function :func:`batch_name` for each of ``sizes``, and may have
     those that write their outputs into tensors of the caller: they are called in their place.
+    Fewer rows than a size run padded to it, from ``padded_from[size]`` on; the smallest size is 1,
+    or takes any number so. A function named ``network`` that ``mod`` has gives way to the new one.
     Where these write an output at every size, there is such a function for any batch too.
 
     ``symbolic`` is the network for any batch; the new function takes and gives what it does. Each
@@ -65,16 +71,28 @@ def add_dispatch(
     ``prepare`` is what ``mod`` went through; the new functions go through it by themselves.
     """
     specialised = {size: _specialised(mod, batch_name(network, size)) for size in sorted(sizes)}
-    text = DispatchText(network, symbolic, specialised)
+    text = DispatchText(network, symbolic, specialised, padded_from)
     known = {str(var.name_hint): var for var in mod.get_global_vars()}
-    functions = dict(mod.functions)
+    stub = known.pop(network, None)
+    functions = {var: func for var, func in mod.functions.items() if var.name_hint != network}
     for var, func in prepare(from_source(text.module())).functions.items():
         if var.name_hint not in known:
             if var.name_hint == into_name(network):
                 func = func.with_attr(WRITTEN, text.written_always)
             here = [(GlobalVar, lambda each: known.get(str(each.name_hint), each))]
             functions[var] = tvm_ffi.structural_map(func, here)
+    if stub is not None:
+        functions = _calling(functions, next(var for var in functions if var.name_hint == network))
     return tvm.IRModule(functions, attrs=mod.attrs)
+
+
+def _calling(functions: Mapping[GlobalVar, Any], new: GlobalVar) -> dict[GlobalVar, Any]:
+    """The functions with this name where another of the same spelling was called."""
+    here = [(GlobalVar, lambda each: new if each.name_hint == new.name_hint else each)]
+    return {
+        var: tvm_ffi.structural_map(func, here) if isinstance(func, relax.Function) else func
+        for var, func in functions.items()
+    }
 
 
 def _specialised(mod: tvm.IRModule, name: str) -> Specialised:

@@ -31,12 +31,18 @@ class Specialised:
 class DispatchText:
     """TVMScript of the functions, over flat rows: (n, C, H, W) is seen as (n, C * H * W).
 
-    ``specialised`` has the functions for single batches, by batch, ascending.
+    ``specialised`` has the functions for single batches, by batch, ascending. Where at least
+    ``padded_from[size]`` rows are left, and fewer than the size, they run padded to the size.
     """
 
     def __init__(
-        self, network: str, symbolic: relax.Function, specialised: Mapping[int, Specialised]
+        self,
+        network: str,
+        symbolic: relax.Function,
+        specialised: Mapping[int, Specialised],
+        padded_from: Mapping[int, int],
     ) -> None:
+        self.padded_from = padded_from
         self.network = network
         self.specialised = specialised
         self.sizes = tuple(specialised)
@@ -56,6 +62,7 @@ class DispatchText:
         parts = self.entries()
         for size, smaller in zip(self.sizes, (0, *self.sizes[:-1]), strict=True):
             parts += [self.declaration(size), self.runs(size), self.rest(size, smaller)]
+            parts += [self.padded(size)] if size in self.padded_from else []
         text = "\n".join(parts)
         parts = [copy for name, copy in self.copies().items() if f"cls.{name}," in text] + parts
         return "@I.ir_module\nclass M:\n" + "\n".join(indent(part, "    ") for part in parts)
@@ -132,13 +139,15 @@ class DispatchText:
             f"    f = cls.{self.runs_name(size)}({passed}, R.shape([i, (n - i) // {size}]))"
         )
         lines += ["else:", f"    f = ({', '.join(same)},)"]
-        if not smaller:
-            return self.over_rows(self.rest_name(size), "i", [*lines, "return f"])
-        left = [f"f[{at}]" for at in range(len(same))]
-        lines.append(
-            f"r = cls.{self.rest_name(smaller)}({', '.join([*names, *left])}, "
-            f"R.shape([n - (n - i) % {size}]))"
-        )
+        so_far = [f"f[{at}]" for at in range(len(same))]
+        at_rest = f"({', '.join([*names, *so_far])}, R.shape([n - (n - i) % {size}]))"
+        smallest = f"r = ({', '.join(so_far)},)"
+        last = f"r = cls.{self.rest_name(smaller)}{at_rest}" if smaller else smallest
+        if size in self.padded_from:
+            lines.append(f"if R.prim_value((n - i) % {size} >= {self.padded_from[size]}):")
+            lines += [f"    r = cls.{self.padded_name(size)}{at_rest}", "else:", f"    {last}"]
+        else:
+            lines.append(last)
         return self.over_rows(self.rest_name(size), "i", [*lines, "return r"])
 
     def runs(self, size: int) -> str:
@@ -154,6 +163,33 @@ class DispatchText:
         half = ", ".join([*names, *(f"h[{at}]" for at in range(len(same)))])
         lines.append(f"    f = {call}({half}, R.shape([i + {size} * (c // 2), c - c // 2]))")
         return self.over_rows(self.runs_name(size), "i, c", [*lines, "return f"])
+
+    def padded(self, size: int) -> str:
+        """The rows from ``i`` on, fewer than ``size``, with zeros behind them."""
+        callee = self.specialised[size]
+        lines = ["cls = M", "n = T.int64()", "i = T.int64()"]
+        for each in self.inputs:
+            lines.append(
+                f"p{each.name} = R.call_tir(cls.{each.copy('load_padded', size)}, "
+                f"({each.name}, i), out_ty={each.flat_type(size)})"
+            )
+            lines.append(f"q{each.name} = {each.shaped(f'p{each.name}', size)}")
+        lines += [self.outputs[at].allocated(f"qy{at}", size) for at in callee.written]
+        passed = [*self.inputs, *(self.outputs[at] for at in callee.written)]
+        lines.append(f"d = cls.{callee.name}({', '.join(f'q{each.name}' for each in passed)})")
+        for at, each in enumerate(self.outputs):
+            done = f"d[{at}]" if self.gives_tuple else "d"
+            lines.append(f"e{each.name} = {each.flat(done, size)}")
+            lines.append(self.stored(each, "store_padded", size))
+        results = ", ".join(f"s{each.name}" for each in self.outputs)
+        return self.over_rows(self.padded_name(size), "i", [*lines, f"return ({results},)"])
+
+    def stored(self, each: Rows, kind: str, size: int) -> str:
+        """The statement that copies rows of an output to their place."""
+        return (
+            f"s{each.name} = R.call_tir_inplace(cls.{each.copy(kind, size)}, "
+            f"(e{each.name}, {each.name}, i), inplace_indices=[1], out_ty={each.flat_type('n')})"
+        )
 
     def one_run(self, size: int) -> list[str]:
         """``size`` rows from row ``i`` on; ``sy`` are the outputs after it."""
@@ -188,11 +224,7 @@ class DispatchText:
                 continue
             done = f"d[{at}]" if self.gives_tuple else "d"
             lines.append(f"e{each.name} = {each.flat(done, size)}")
-            lines.append(
-                f"s{each.name} = R.call_tir_inplace(cls.{each.copy('store', size)}, "
-                f"(e{each.name}, {each.name}, i), inplace_indices=[1], "
-                f"out_ty={each.flat_type('n')})"
-            )
+            lines.append(self.stored(each, "store", size))
         return lines
 
     def over_batch(self, name: str, params: Sequence[Rows], lines: Sequence[str]) -> str:
@@ -216,10 +248,18 @@ class DispatchText:
         for size in self.sizes:
             found.update({each.copy("load", size): each.load(size) for each in self.inputs})
             found.update({each.copy("store", size): each.store(size) for each in self.outputs})
+        for size in self.padded_from:
+            for each in self.inputs:
+                found[each.copy("load_padded", size)] = each.load_padded(size)
+            for each in self.outputs:
+                found[each.copy("store_padded", size)] = each.store_padded(size)
         return found
 
     def rest_name(self, size: int) -> str:
         return f"{self.network}_from{size}"
+
+    def padded_name(self, size: int) -> str:
+        return f"{self.network}_padded{size}"
 
     def runs_name(self, size: int) -> str:
         return f"{self.network}_runs{size}"

@@ -52,6 +52,20 @@ def open_batch(mod: tvm.IRModule) -> tirx.Var | None:
     return batch if all(_leads(var.ty, batch) for var in mains[0].params) else None
 
 
+def open_extents_of(ty: Any) -> list[tirx.Var]:
+    """The variables in a tensor's shape, or in those of a tuple's tensors; each once."""
+    found: list[tirx.Var] = []
+
+    def add(var: tirx.Var) -> None:
+        if not any(var.same_as(each) for each in found):
+            found.append(var)
+
+    for tensor in tensors_of(ty):
+        values = getattr(getattr(tensor, "shape", None), "values", None) or ()
+        tvm_ffi.structural_walk(list(values), (tirx.Var, add))
+    return found
+
+
 def why_dependent(mod: tvm.IRModule, batch: tirx.Var) -> str | None:
     """What keeps the images of ``main`` from being computed one by one; ``None`` if nothing does.
 
@@ -87,7 +101,7 @@ def _why_binding(mod: tvm.IRModule, binding: relax.Binding, batch: tirx.Var) -> 
         return None
     name = op_name(value)
     if name in _REORDERED_NEVER:
-        same = _place(value.args[0].ty, batch) == _place(value.ty, batch)
+        same = place_of(value.args[0].ty, batch) == place_of(value.ty, batch)
         return None if same else f"{name.removeprefix('relax.')} mixes the images"
     if name != CALL_TIR or not isinstance(value.args[0], GlobalVar):
         return f"{name or type(value).__name__} is not known in loops"
@@ -96,7 +110,7 @@ def _why_binding(mod: tvm.IRModule, binding: relax.Binding, batch: tirx.Var) -> 
     # The loops of a tensor (n * 49, 64) take n itself as an argument.
     tensors = [arg for arg in value.args[1].fields if not batch.same_as(arg)]
     types = [arg.ty for arg in tensors] + list(tensors_of(value.ty))
-    if any(_place(ty, batch) is None for ty in types):
+    if any(place_of(ty, batch) is None for ty in types):
         return f"{value.args[0].name_hint} has tensors whose batch is not one extent"
     return _why_function(mod[value.args[0]], value.args[0].name_hint)
 
@@ -114,12 +128,15 @@ class Place:
 
 def _leads(ty: Any, batch: tirx.Var) -> bool:
     """Whether the batch itself is the first extent, and in no other."""
-    place = _place(ty, batch)
+    place = place_of(ty, batch)
     return bool(place and place.before == 1 and ty.shape.values[0].same_as(batch))
 
 
-def _place(ty: Any, batch: tirx.Var) -> Place | None:
-    """``None`` where the batch is in several extents, or not a factor of one."""
+def place_of(ty: Any, batch: tirx.Var) -> Place | None:
+    """Where a tensor of that type has the batch.
+
+    ``None`` where the batch is in several extents, or not a factor of one.
+    """
     values = getattr(getattr(ty, "shape", None), "values", None)
     if values is None:
         return None

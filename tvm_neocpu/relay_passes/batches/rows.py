@@ -66,10 +66,23 @@ class Rows:
     def store(self, size: int) -> str:
         return self._copies("store", size, "whole[first + vi, vj] = part[vi, vj]")
 
-    def _copies(self, kind: str, size: int, statement: str) -> str:
+    def load_padded(self, size: int) -> str:
+        """As :meth:`load`, where fewer rows are left: zeros stand for the others."""
+        zero = f"T.{self.dtype}(0)"
+        row = f"T.if_then_else(first + vi < n, whole[first + vi, vj], {zero})"
+        return self._copies("load_padded", size, f"part[vi, vj] = {row}")
+
+    def store_padded(self, size: int) -> str:
+        """As :meth:`store`, of the rows that exist."""
+        kept = "T.where(first + i < n)"
+        return self._copies("store_padded", size, "whole[first + vi, vj] = part[vi, vj]", kept)
+
+    def _copies(self, kind: str, size: int, statement: str, guard: str = "") -> str:
         part = f'part: T.Buffer(({size}, {self.row}), "{self.dtype}")'
         whole, first = "handle: T.handle", "first: T.int64"
-        params = [whole, first, part] if kind == "load" else [part, whole, first]
+        loads = kind.startswith("load")
+        params = [whole, first, part] if loads else [part, whole, first]
+        guards = [f"            {guard}"] if guard else []
         return "\n".join(
             [
                 "@T.prim_func(private=True, s_tir=True)",
@@ -80,6 +93,7 @@ class Rows:
                 f"    for i, j in T.grid({size}, {self.row}):",
                 '        with T.sblock("rows"):',
                 '            vi, vj = T.axis.remap("SS", [i, j])',
+                *guards,
                 f"            {statement}",
             ]
         )

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -96,14 +96,17 @@ _FIELDS: Mapping[str, tuple[str, str, bool]] = {
 _MAY_BE_ZERO = ("propagation_delay", "latency")
 
 
-def load_machine(spec: str | Path) -> PeMachine:
-    """A shipped machine by name, or the machine of a TOML file. Raises MachineFileError."""
+def load_machine(spec: str | Path, others: Sequence[str] = ()) -> PeMachine:
+    """A shipped machine by name, or the machine of a TOML file. Raises MachineFileError.
+
+    ``others`` are machines that the caller knows besides, for the message.
+    """
     if spec in SHIPPED:
         file = resources.files(__package__).joinpath("machines").joinpath(f"{spec}.toml")
         return parse_machine(file.read_text(encoding="utf-8"), str(spec))
     path = Path(spec)
     if path.suffix != ".toml":
-        known = ", ".join(SHIPPED)
+        known = ", ".join((*SHIPPED, *others))
         raise MachineFileError(f"no machine is called {str(spec)!r}; there are {known}, FILE.toml")
     try:
         text = path.read_text(encoding="utf-8")

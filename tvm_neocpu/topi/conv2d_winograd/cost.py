@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import (
@@ -93,12 +94,15 @@ def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
     steps = geometry.in_blocks * geometry.inner_steps
     tiles = conv.batch * math.prod(geometry.grid)
     vectors = unit.registers_of(config.oc_bn)
-    row_bytes = float(item_bytes(conv.types.accumulator) * config.oc_bn)
+    step_channels = geometry.ic_bn // geometry.inner_steps
+    row_bytes = float(geometry.weight_bytes * step_channels * config.oc_bn)
     from_l2 = streamed(steps * row_bytes, row_bytes, cpu)
+    by = geometry.dot(cpu)
+    widening = widening_of(conv.types.weight) if by is None else 0.0
 
     def of_register_tile(pixels: int) -> float:
         requests = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
-        step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, geometry.dot(cpu))
+        step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, by, widening)
         step += _loop_overhead(geometry, pixels, vectors, cpu) + FLAT_CYCLES * geometry.is_flat
         narrower = NARROWER_CYCLES * (geometry.is_flat and pixels < config.reg_n)
         return steps * step + 2.0 * pixels * vectors + 20 + narrower
@@ -152,7 +156,8 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu) -> Traffic:
     packed = spread * tiles * seen.in_channels
     product_bytes = item_bytes(conv.types.accumulator)
     products = float(product_bytes * geometry.tiled.products * tiles * conv.out_channels)
-    weights = spread * seen.in_channels * conv.out_channels
+    kernels = seen.in_channels * conv.out_channels
+    weights = float(geometry.weight_bytes * geometry.tiled.products * kernels)
     in_bytes, out_bytes = float(seen.in_bytes), float(conv.out_bytes)
     blocks = geometry.out_blocks
     walks = 1 if config.parallel_oc else conv.batch * geometry.row_chunks

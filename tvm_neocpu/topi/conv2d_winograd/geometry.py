@@ -14,6 +14,7 @@ from typing import ClassVar
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.core.layout import largest_factor
+from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.matrices import WinogradMatrices, conv_matrices
 
@@ -135,6 +136,11 @@ class WinogradGeometry:
     def factor_type(self) -> str:
         """The type of what is multiplied: transformed data and weights."""
         return self.conv.types.accumulator
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of an element of a transformed weight: those of half precision are stored so."""
+        return min(item_bytes(self.conv.types.weight), item_bytes(self.factor_type))
 
     def dot(self, cpu: Cpu) -> DotProduct | None:
         """The instruction that multiplies integers."""

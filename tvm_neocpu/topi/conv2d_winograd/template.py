@@ -33,6 +33,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix, factored
+from tvm_neocpu.topi.math.half_precision import as_packed, widened
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import (
     cut_at_borders,
@@ -61,7 +62,11 @@ def compute(
     """
     geometry = WinogradGeometry(conv, config)
     packed = transform_input(data, geometry)
-    inverse = transformed(lambda tile, filters: packed[tile] * weight[filters], geometry)
+
+    def product(tile, filters):
+        return packed[tile] * widened(weight(*filters), geometry.factor_type)
+
+    inverse = transformed(product, geometry)
     return te.compute(geometry.out_shape, lambda *index: inverse(*index), name=STORE)
 
 
@@ -327,7 +332,7 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: WinogradConfig) 
     blocks = (a, b, out_blocks, oc_bn, in_blocks, ic_bn)
     kind = str(weight.dtype)
     transform = WeightTransform(down, across, kind, blocks, (2, 0, 1, 4, 5, 3), kind)
-    return transform.packed(taps.reshape(-1, transform.taps))
+    return as_packed(transform.packed(taps.reshape(-1, transform.taps)))
 
 
 def packed_shape(conv: ConvWorkload, config: WinogradConfig) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import geometry as fp32
 from tvm_neocpu.topi.conv2d_winograd.geometry import (
@@ -74,6 +75,11 @@ class IntegerWinogradGeometry(WinogradGeometry):
     @property
     def factor_type(self) -> str:
         return FACTOR_TYPE
+
+    @property
+    def weight_bytes(self) -> int:
+        """Of the transformed weights, whose words have 16 bits an element."""
+        return item_bytes(FACTOR_TYPE)
 
     @property
     def inner_steps(self) -> int:

@@ -36,15 +36,15 @@ def outline_chunks(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
 
 def _outlined(func: tirx.PrimFunc, serial_too: bool) -> tirx.PrimFunc:
 
-    def outlined(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
+    def over_loop(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
         if loop.kind == ForKind.PARALLEL:
-            return _ended(with_body(loop, _scope(body)))
+            return ended(with_body(loop, outlined(body)))
         whole = serial_too and loop.kind == ForKind.SERIAL and not outer
         if whole and not _is_outlined(body):
-            return _ended(_scope(with_body(loop, body)))
+            return ended(outlined(with_body(loop, body)))
         return with_body(loop, body)
 
-    return rewrite_loops(func, outlined)
+    return rewrite_loops(func, over_loop)
 
 
 def _is_outlined(body: Stmt) -> bool:
@@ -54,11 +54,13 @@ def _is_outlined(body: Stmt) -> bool:
     )
 
 
-def _scope(body: Stmt) -> Stmt:
+def outlined(body: Stmt) -> Stmt:
+    """The statement as a function of its own."""
     return AttrStmt(tirx.const(0, "int32"), COMPUTE_SCOPE, StringImm("chunk"), body)
 
 
-def _ended(stmt: Stmt) -> Stmt:
+def ended(stmt: Stmt) -> Stmt:
+    """An outlined part, or a loop of such, with what has to follow it."""
     return SeqStmt([stmt, opaque("chunks_end", _nothing())])
 
 

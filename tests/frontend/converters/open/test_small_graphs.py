@@ -11,6 +11,7 @@ import pytest
 from onnx_node import Array, assert_same, onnx_runtime
 
 import tvm_neocpu
+from tvm_neocpu.core.errors import RunError
 
 _HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 
@@ -70,8 +71,20 @@ def test_extents_that_do_not_fit_are_told() -> None:
     }"""
     model = onnx.parser.parse_model(_HEAD + text)
     session = tvm_neocpu.Session(model, cache=False, threads=1)
-    with pytest.raises(Exception, match="match_cast"):
+    with pytest.raises(RunError, match=r"Add: the extents of this run do not fit: it needs .*kept"):
         session.run({"x": _values(6), "p": _first(2, 6), "q": _first(3, 6)})
+
+
+def test_an_extent_that_is_no_number_is_told_with_the_node() -> None:
+    text = """g (float[6] x, float[4] y, bool[6] p) => (float[4] sum) {
+        a = Compress<axis = 0>(x, p)
+        sum = Add(a, y)
+    }"""
+    model = onnx.parser.parse_model(_HEAD + text)
+    model.graph.node[1].name = "the sum"
+    session = tvm_neocpu.Session(model, cache=False, threads=1)
+    with pytest.raises(RunError, match=r"Add 'the sum': .*needs kept == 1 or kept == 4"):
+        session.run({"x": _values(6), "y": _values(4), "p": _first(3, 6)})
 
 
 def test_shapes_are_computed_of_extents() -> None:

@@ -22,6 +22,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.open.known import Extent
 
 _INDEX = "int64"
 _LOW_HALF = 2**32 - 1
@@ -58,7 +59,7 @@ class _Heap:
 
     members: T.Buffer
     start: tirx.Expr
-    k: int
+    k: tirx.Expr
     item: T.Buffer
     at: T.Buffer
     dtype: str
@@ -101,15 +102,16 @@ class _Heap:
 
     def build(self) -> None:
         """Make a heap of the members, from the last parent up."""
-        with T.serial(0, T.int64(self.k // 2)) as up:
-            parent = T.int64(self.k // 2 - 1) - up
+        parents = tirx.indexdiv(self.k, T.int64(2))
+        with T.serial(0, parents) as up:
+            parent = parents - T.int64(1) - up
             self.item[0] = self.members[self.start + parent]
-            self.sink(parent, T.int64(self.k))
+            self.sink(parent, self.k)
 
     def sort(self) -> None:
         """The root goes behind the heap, which the last member enters again; k - 1 times."""
-        with T.serial(0, T.int64(self.k - 1)) as taken:
-            last = T.int64(self.k - 1) - taken
+        with T.serial(0, self.k - T.int64(1)) as taken:
+            last = self.k - T.int64(1) - taken
             self.item[0] = self.members[self.start + last]
             self.members[self.start + last] = self.members[self.start]
             self.sink(0, last)
@@ -132,7 +134,7 @@ def best_of_rows(
             item = T.buffer_proxy(T.alloc_buffer((1,), _INDEX, scope="local"))
             root = T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
             at = T.buffer_proxy(T.alloc_buffer((2,), _INDEX, scope="local"))
-            heap = _Heap(members, row * T.int64(k), k, item, at, dtype, largest)
+            heap = _Heap(members, row * T.int64(k), T.int64(k), item, at, dtype, largest)
             outside, inside = tirx.indexdiv(row, T.int64(inner)), tirx.indexmod(row, T.int64(inner))
 
             def element(place: tirx.Expr) -> tirx.Expr:
@@ -161,3 +163,29 @@ def best_of_rows(
     outputs = [(out, dtype), (out, _INDEX), ((rows, k), _INDEX)]
     values, places, _ = emit_loops(node, "best_of_rows", [data], outputs, body)
     return values, places
+
+
+def order_of_rows(
+    node: Node, values: relax.Expr, counts: relax.Expr, rows: Extent, length: Extent
+) -> relax.Var:
+    """The int64 places of the first ``counts[r]`` elements of each row, the largest one first.
+
+    ``values`` are float32 ``(rows, length)``, ``counts`` int32. What stands behind them is unknown.
+    TVM's argsort calls a library that the runtime alone does not have.
+    """
+
+    def body(values, counts, order, members) -> None:  # type: ignore[no-untyped-def]
+        with T.parallel(0, rows) as row:
+            item = T.buffer_proxy(T.alloc_buffer((1,), _INDEX, scope="local"))
+            at = T.buffer_proxy(T.alloc_buffer((2,), _INDEX, scope="local"))
+            start, count = row * length, tirx.Cast(_INDEX, counts[row])
+            heap = _Heap(members, start, count, item, at, "float32", largest=True)
+            with T.serial(0, count) as i:
+                members[start + i] = heap.member(values[start + i], i)
+            heap.build()
+            heap.sort()
+            with T.serial(0, count) as i:
+                order[start + i] = heap.place(i)
+
+    outputs = [((rows, length), _INDEX), ((rows, length), _INDEX)]
+    return emit_loops(node, "order_of_rows", [values, counts], outputs, body)[0]

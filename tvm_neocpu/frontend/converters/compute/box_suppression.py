@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm import relax, tirx, topi
+from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
+from tvm_neocpu.frontend.converters.compute.best_of_rows import order_of_rows
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.open.known import Extent
 
 
 @dataclass(frozen=True)
-class Extents:
+class ScoreExtents:
     """Of the scores ``(images, classes, boxes)``; ``selected`` bounds the length of the result."""
 
     images: Extent
@@ -37,7 +38,7 @@ def suppress_boxes(
     boxes: relax.Expr,
     scores: relax.Expr,
     limits: tuple[relax.Expr, relax.Expr, relax.Expr],
-    extents: Extents,
+    extents: ScoreExtents,
     centered: bool,
 ) -> tuple[relax.Var, relax.Var]:
     """int64 ``(selected, 3)``, of which the first rows count, and their number ``(1,)``.
@@ -48,12 +49,7 @@ def suppress_boxes(
     """
     max_boxes, max_overlap, min_score = limits
     scores_, places, counts = _candidates(node, scores, min_score, extents)
-    order = node.builder.emit_te(
-        lambda data, count: topi.argsort(data, count, axis=1, is_ascend=False, dtype="int32"),
-        scores_,
-        counts,
-        primfunc_name_hint="box_order",
-    )
+    order = order_of_rows(node, scores_, counts, extents.rows, extents.boxes)
     found = (places, counts, order)
     chosen, numbers = _chosen(node, boxes, found, (max_boxes, max_overlap), extents, centered)
     selected, total = emit_loops(
@@ -67,7 +63,7 @@ def suppress_boxes(
 
 
 def _candidates(
-    node: Node, scores: relax.Expr, min_score: relax.Expr, extents: Extents
+    node: Node, scores: relax.Expr, min_score: relax.Expr, extents: ScoreExtents
 ) -> list[relax.Var]:
     """Scores and places of the boxes above the threshold, a row each; the length of each row."""
     row = (extents.rows, extents.boxes)
@@ -91,7 +87,7 @@ def _chosen(
     boxes: relax.Expr,
     found: tuple[relax.Expr, relax.Expr, relax.Expr],
     limits: tuple[relax.Expr, relax.Expr],
-    extents: Extents,
+    extents: ScoreExtents,
     centered: bool,
 ) -> list[relax.Var]:
     """Boxes that stay, a row for each (image, class), and the length of each row."""
@@ -125,7 +121,7 @@ def _fits(number: tirx.Expr, max_boxes: T.Buffer) -> tirx.Expr:
     return tirx.Cast("int64", number) < max_boxes[0]
 
 
-def _concatenate(chosen, numbers, selected, total, extents: Extents) -> None:  # type: ignore[no-untyped-def]
+def _concatenate(chosen, numbers, selected, total, extents: ScoreExtents) -> None:  # type: ignore[no-untyped-def]
     total[0] = T.int64(0)
     with T.serial(0, extents.rows) as r, T.serial(0, numbers[r]) as j:
         at = total[0] * 3

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from tvm import relax, te, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.core.run_check import check_name
 from tvm_neocpu.frontend.converters.compute.places import extents_of
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.open.known import (
@@ -17,6 +19,9 @@ from tvm_neocpu.frontend.converters.open.known import (
     numbers,
 )
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
+
+# A number as TVM prints it.
+_NUMBER = re.compile(r"T\.int64\((-?\d+)\)")
 
 
 def read(node: Node, place: int) -> Numbers | None:
@@ -60,7 +65,9 @@ def tensor_of(node: Node, values: Numbers, dtype: str) -> relax.Expr:
 
 
 def require(node: Node, conditions: Sequence[tirx.Expr | bool]) -> None:
-    """Let a run fail where a condition does not hold; those that are known to hold cost nothing.
+    """Let a run fail where a condition does not hold, and name the node and the condition.
+
+    Those that are known to hold cost nothing.
 
     Raises UnsupportedOperatorError where one is known not to hold.
     """
@@ -69,10 +76,21 @@ def require(node: Node, conditions: Sequence[tirx.Expr | bool]) -> None:
         raise UnsupportedOperatorError("the extents of its inputs do not fit")
     if not unknown:
         return
-    flags = [tirx.Cast("int64", condition) for condition in unknown]
-    vector = node.builder.emit_te(_vector, flags, "int64", primfunc_name_hint="checks")
+    pairs = [_pair(condition) for condition in unknown]
+    zero = tirx.const(0, "int64")
+    found = [*(found for found, _ in pairs), zero]
+    vector = node.builder.emit_te(_vector, found, "int64", primfunc_name_hint="checks")
+    name = check_name(node.label, [_NUMBER.sub(r"\1", str(each)) for each in unknown])
+    expected = [*(expected for _, expected in pairs), tirx.Var(name, "int64")]
     shape = node.emit(relax.op.tensor_to_shape(vector))
-    node.builder.match_cast(shape, relax.ShapeType([1] * len(flags)))
+    node.builder.match_cast(shape, relax.ShapeType(expected))
+
+
+def _pair(condition: tirx.Expr) -> tuple[tirx.Expr, int]:
+    """What a run computes, and the number that it has to be."""
+    if isinstance(condition, tirx.EQ) and isinstance(condition.b, tirx.IntImm):
+        return condition.a, int(condition.b)
+    return tirx.Cast("int64", condition), 1
 
 
 def at_extents(node: Node, value: relax.Expr, extents: Sequence[Extent]) -> relax.Expr:

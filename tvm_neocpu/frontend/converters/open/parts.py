@@ -18,6 +18,8 @@ from tvm_neocpu.frontend.converters.open.at_run_time import (
 )
 from tvm_neocpu.frontend.converters.open.known import Extent, as_expr
 
+# Nothing fuses with such a function but elementwise readers.
+_OUT_ELEMWISE_FUSABLE = 4
 # What exporters write for the end of an axis.
 _FAR = 2**31 - 1
 
@@ -191,7 +193,16 @@ def concat(node: Node) -> relax.Expr:
         shape = [*parts[0].shape[:axis], total, *parts[0].shape[axis + 1 :]]
         return te.compute(shape, element, name="concat")
 
-    return node.builder.emit_te(compute, fitted, ends, as_expr(total), primfunc_name_hint="concat")
+    # Fused with reshapes, each element is a tower of choices and remainders, on which TVM's
+    # simplifier takes minutes.
+    return node.builder.emit_te(
+        compute,
+        fitted,
+        ends,
+        as_expr(total),
+        primfunc_name_hint="concat",
+        primfunc_attrs={"op_pattern": _OUT_ELEMWISE_FUSABLE},
+    )
 
 
 def gather(node: Node) -> relax.Expr:
