@@ -56,7 +56,7 @@ def test_a_copy_of_the_sources_has_the_same_versions(edit) -> None:
     [
         ("conv2d_winograd/template.py", {WINOGRAD, INTEGER_WINOGRAD}),
         ("conv2d_winograd/matrices.py", {WINOGRAD, INTEGER_WINOGRAD}),
-        ("gemm/tiles.py", {TILES, "dense_pack", "dense_int", "batch_matmul_pack"}),
+        ("gemm/tiles.py", {TILES, "dense_pack", "dense_int", "dense_bf16", "batch_matmul_pack"}),
         ("schedule/steps.py", "all"),
         ("tir/order.py", "all"),
         ("conv2d_winograd/space.py", set()),

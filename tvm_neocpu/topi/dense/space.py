@@ -10,8 +10,9 @@ from tvm_neocpu.topi.dense.workload import DenseWorkload
 
 # Rows of the batch in a register tile, and how many tiles of equal height a batch is cut into.
 ROWS, MAX_EQUAL_TILES = (1, 2, 4, 6, 8, 12, 14), 4
-# Blocks of outputs whose weights a core reads side by side.
-STREAMS = (1, 2, 3, 4, 5)
+# Blocks of outputs whose weights a core reads side by side. Odd numbers are for one row: LLVM keeps
+# no tile of 8 rows x 3 blocks in 32 registers.
+STREAMS, STREAMS_OF_ROWS = (1, 2, 3, 4, 5), (1, 2, 4)
 
 
 def accepts(dense: DenseWorkload, cpu: Cpu) -> bool:
@@ -29,7 +30,7 @@ def space(dense: DenseWorkload, cpu: Cpu) -> tuple[DenseConfig, ...]:
     return tuple(
         DenseConfig(oc_bn, reg_n, unroll_k, streams)
         for oc_bn in blocks
-        for streams in STREAMS
+        for streams in (STREAMS if dense.batch == 1 else STREAMS_OF_ROWS)
         if math.ceil(dense.out_features / oc_bn) % streams == 0
         for reg_n in row_tiles(dense)
         if streams == 1 or reg_n == dense.batch
