@@ -137,9 +137,7 @@ def tried(name: str, options: argparse.Namespace) -> Row:
         row = measure(name, options)
     except (NeoCpuError, tvm.error.InternalError) as error:
         row = {"network": name, "failed": first_line(error)}
-    about = provenance("", options.threads)
-    when = {"load": about["machine"]["load"], "commit": about["commit"], "time": about["time"]}
-    return {**row, "time_budget": options.time_budget, "target": options.target, **when}
+    return {**row, "time_budget": options.time_budget, "target": options.target}
 
 
 def line(row: Row) -> str:
@@ -185,16 +183,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(str(error))
     rows = {row["network"]: row for row in report["networks"]}
     left = [name for name in names if "failed" in rows.get(name, {"failed": ""})]
-    end, longest = time.monotonic() + 60 * options.minutes, options.time_budget
+    end, took = time.monotonic() + 60 * options.minutes, options.time_budget
     for number, name in enumerate(left):
         begun = time.monotonic()
-        if begun + longest > end:
+        if begun + took > end:
             print(f"the time is over, {len(left) - number} networks are left: run it again")
             break
-        rows[name] = tried(name, options)
-        print(line(rows[name]), flush=True)
-        longest = time.monotonic() - begun
+        row = tried(name, options)
+        print(line(row), flush=True)
+        took = time.monotonic() - begun
         about = provenance(cpu.name, options.threads, PACKAGES)
+        when = {"load": about["machine"]["load"], "commit": about["commit"], "time": about["time"]}
+        rows[name] = {**row, **when}
         report = {**about, "networks": list(rows.values())}
         with draft_of(options.output) as draft:
             draft.write_text(json.dumps(report, indent=1) + "\n")

@@ -16,6 +16,7 @@ from tvm_neocpu.core.precision import (
     DEFAULT_HALF_ERROR,
     FP32,
     HALF_DTYPES,
+    INT8,
     check_half,
     half_line,
     request_of,
@@ -56,14 +57,14 @@ def layers_table(name: str, report: Report) -> Table:
     """Every layer's precision, in the network's order."""
     table = Table(title=f"{name}: precision of its layers")
     layers = report.layers.values()
+    halves = [half for half in HALF_DTYPES if any(half in layer.halves for layer in layers)]
     table.add_column("layer")
     table.add_column("in")
-    known = [name for name in HALF_DTYPES if any(name in each.halves for each in layers)]
-    for heading in ("of the multiply-adds", *(f"error alone in {p}" for p in ("int8", *known))):
+    for heading in ("of the multiply-adds", *(f"error alone in {p}" for p in (INT8, *halves))):
         table.add_column(heading, justify="right")
-    total = sum(layer.multiply_adds for layer in report.layers.values()) or 1.0
+    total = sum(layer.multiply_adds for layer in layers) or 1.0
     for layer, found in report.layers.items():
-        errors = [found.noise, *(found.halves.get(name) for name in known)]
+        errors = [found.noise, *(found.halves.get(half) for half in halves)]
         alone = ["" if error is None else f"{error:.1e}" for error in errors]
         table.add_row(Text(layer), found.precision, f"{found.multiply_adds / total:.1%}", *alone)
     return table

@@ -14,7 +14,6 @@ from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRo
 from tvm_neocpu.contrib.profile.watch_calls import Call
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
-from tvm_neocpu.core.equal_keys import kth_of_equal
 from tvm_neocpu.core.fallback import Coverage
 from tvm_neocpu.global_search import solve
 from tvm_neocpu.global_search.network.explain import explain
@@ -93,16 +92,3 @@ def test_a_network_without_such_nodes(plan: ExplainedNetwork) -> None:
     empty = Profile("net", "znver3", 1, Ceilings(100.0, 20.0), (), 0.005)
     text = render(plan, empty)
     assert "--time:" not in text and "No operation's multiply-adds are known." in text
-
-
-def test_the_kth_of_equal_keys() -> None:
-    there = [("x", 1), ("y", 2), ("x", 3), ("z", 4)]
-    assert kth_of_equal(["x", "x", "y", None, "no", "z", "z"], there) == [
-        1,
-        3,
-        2,
-        None,
-        None,
-        None,
-        None,
-    ]

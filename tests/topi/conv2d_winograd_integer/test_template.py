@@ -17,6 +17,7 @@ from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd.geometry import FLAT
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
 from tvm_neocpu.topi.conv2d_winograd_integer.template import pack_weight
 from tvm_neocpu.topi.kernel import kernel
@@ -50,6 +51,24 @@ def test_extremes_are_exact(tile: int, sign: str) -> None:
     inputs = [stored(data, Layout(16)), pack_weight(weight, conv, config), bias, scales]
     found = run(kernel(conv, config, HOST.cpu), inputs, (1, 1, 6, 6, 16), "uint8")
     np.testing.assert_array_equal(found, stored(expected, Layout(16)))
+
+
+@pytest.mark.parametrize("parallel_oc", [False, True], ids=["chunks of rows", "of channels"])
+def test_tiles_as_one_axis(parallel_oc: bool) -> None:
+    """The space of a CPU with VNNI has such configs. Nine tiles are twice 4 and once 1."""
+    conv = replace(CONV, out_channels=32)
+    config = replace(CONFIG, reg_n=4, reg_m=FLAT, th_bn=3, parallel_oc=parallel_oc)
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 256, conv.in_shape).astype("uint8")
+    weight = rng.integers(-128, 128, conv.weight_shape).astype("int8")
+    sums = convolved(conv, data, weight)
+    bias, scale = np.full((1, 2, 1, 1, 16), 2**20, "int32"), np.float32(2**-13)
+    scales = np.full((1, 2, 1, 1, 16), scale, "float32")
+    expected = np.clip(np.rint((sums + 2**20).astype("float32") * scale), 0, 255).astype("uint8")
+    inputs = [stored(data, Layout(16)), pack_weight(weight, conv, config), bias, scales]
+    found = run(kernel(conv, config, HOST.cpu), inputs, (1, 2, 9, 9, 16), "uint8")
+    np.testing.assert_array_equal(found, stored(expected, Layout(16)))
+    assert len(np.unique(found)) > 50
 
 
 def test_weights_of_a_word_are_neighbouring_channels() -> None:

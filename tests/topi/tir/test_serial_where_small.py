@@ -9,10 +9,12 @@ import pytest
 import tvm
 from tvm import te, tirx
 
+from tvm_neocpu.core.cpu import AVX2
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.kernel import kernel
+from tvm_neocpu.topi.math.vector_math import exp
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.tir.serial_where_small import serial_where_small
 
@@ -47,6 +49,15 @@ def test_a_slow_fork_takes_larger_functions() -> None:
     assert forks(serial_where_small(doubled(640, 1600), replace(TWO, fork_join=1e-3))) == 0
 
 
+def test_all_of_a_formula_counts() -> None:
+    """An exponential function is twenty instructions behind names for its parts."""
+    x = te.placeholder((64, 160), name="x")
+    y = te.compute((64, 160), lambda i, j: exp(x[i, j]))
+    cpu = replace(TWO, isa=AVX2)
+    func = schedule_function(te.create_prim_func([x, y]), cpu)
+    assert forks(func) == forks(serial_where_small(func, cpu)) == 1
+
+
 def test_unknown_extents_stay_parallel() -> None:
     n = te.var("n", "int64")
     x = te.placeholder((n, 64), name="x")
@@ -56,7 +67,7 @@ def test_unknown_extents_stay_parallel() -> None:
 
 
 def test_answers_stay() -> None:
-    """Outlined chunks of a template and of the general rule, in loops that became serial."""
+    """Outlined chunks of the general rule, in a loop that became serial."""
     func = serial_where_small(doubled(64, 160), replace(TWO, fork_join=1.0))
     x = np.random.default_rng(0).standard_normal((64, 160)).astype("float32")
     out = tvm.runtime.empty((64, 160), "float32")

@@ -8,7 +8,7 @@ F(4, 2) and F(4, 1), 9 products for 12). A single tap has nothing to save: the i
 
 Interpolation points decide precision and speed. In floats they come as x beside -x, and x beside
 1/x: rows of B^T and columns of A^T then are pairs that differ in signs only, and share their sums
-(:func:`factored`). F(4, 3) takes 14 operations for 26 and 14 for 18 so, and errs by 0.7 of what it
+(:func:`factored`). F(4, 3) takes 14 operations for 26 and 12 for 18 so, and errs by 0.7 of what it
 does with 1/2 and -2. Integers want powers of two, x beside -1/x (Barabasz et al. 2020, "Error
 analysis and improving the accuracy of Winograd convolution").
 """

@@ -2,8 +2,8 @@
 
     parallel for i in 4: chunk(i)    ->    chunk: for i in 4: ..
 
-In the body of a loop of small layers the other core else is woken for each of them, and where it is
-busy all wait for it.
+A loop of small layers (an RNN's steps) wakes the other cores for each of them. Where one of these
+cores is busy, all wait for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from math import ceil, inf, prod
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, TensorLoad
+from tvm.ir import Call, Expr, TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.tirx import (
     AttrStmt,
@@ -29,15 +29,17 @@ from tvm.tirx import (
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.topi.math.vector_math import MULTIPLY_ADD
 from tvm_neocpu.topi.tir.outline_chunks import COMPUTE_SCOPE, ended, outlined
 from tvm_neocpu.topi.tir.rewrite_loops import over_body, rewrite_loops, with_body
 
-# Instructions of a call in a formula: an exponential function, a test.
+# Instructions of a call in a formula: an exponential function, a test; fewer of some.
 _CALL = 10
+_CALLS = {MULTIPLY_ADD: 1, "tirx.reinterpret": 0}
 # Instructions that a core completes in a cycle.
 _A_CYCLE = 2
 # Where a formula keeps its parts, and formulas that take no instruction of their own.
-_PARTS = ("a", "b", "value", "condition", "true_value", "false_value")
+_PARTS = ("a", "b", "value", "body", "condition", "true_value", "false_value")
 _FREE = (tirx.Mul, tirx.Broadcast, tirx.Let)
 
 
@@ -119,7 +121,7 @@ def _instructions(stmt: Stmt, cpu: Cpu) -> int | None:
     if isinstance(stmt, SBlockRealize):
         init = stmt.block.init
         return _sum([inside(stmt.block.body), *([] if init is None else [inside(init)])])
-    # A sum's own element stays in a register.
+    # The store is not counted: a sum's element stays in a register.
     return _operations(stmt.value) if isinstance(stmt, BufferStore | Evaluate) else None
 
 
@@ -128,8 +130,11 @@ def _operations(value: Any) -> int:
     if isinstance(value, TensorLoad):
         return 1
     if isinstance(value, Call):
-        return _CALL + sum(_operations(argument) for argument in value.args)
-    parts = [getattr(value, name) for name in _PARTS if hasattr(value, name)]
+        own = _CALLS.get(getattr(value.op, "name", ""), _CALL)
+        return own + sum(map(_operations, value.args))
+    # A constant's value is a number, and no formula.
+    found = (getattr(value, name, None) for name in _PARTS)
+    parts = [part for part in found if isinstance(part, Expr)]
     return sum(map(_operations, parts)) + (bool(parts) and not isinstance(value, _FREE))
 
 
