@@ -27,7 +27,7 @@ from tvm_neocpu.frontend.converters.open.at_run_time import with_names
 from tvm_neocpu.frontend.converters.open.known import Extents, as_expr
 from tvm_neocpu.frontend.import_loops import LoopImporter, Names
 from tvm_neocpu.frontend.loop_form import loop_form
-from tvm_neocpu.frontend.loop_function import single_of_rank
+from tvm_neocpu.frontend.loop_types import single_of_rank
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
 

@@ -24,12 +24,9 @@ from tvm.ir import Call
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.loop_form import LoopForm
-from tvm_neocpu.frontend.loop_function import (
-    Body,
-    Element,
-    LoopFunction,
+from tvm_neocpu.frontend.loop_function import Body, LoopFunction, fresh
+from tvm_neocpu.frontend.loop_types import (
     erased,
-    fresh,
     is_other,
     is_single,
     known_scalar,
@@ -37,6 +34,7 @@ from tvm_neocpu.frontend.loop_function import (
     with_own_extents,
 )
 from tvm_neocpu.frontend.nodes import names_read
+from tvm_neocpu.frontend.stacked_pieces import Element
 from tvm_neocpu.relay_passes.ir.constants import array_of
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 

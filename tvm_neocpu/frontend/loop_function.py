@@ -18,12 +18,15 @@ from tvm.ir import Call, GlobalVar
 from tvm.relax.expr import _update_type
 
 from tvm_neocpu.codegen.network import LOOP
-from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.stacked_pieces import elements_of, grown, stacked, stored
-from tvm_neocpu.relay_passes.ir.constants import array_of
-from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, static_shape_of
+from tvm_neocpu.frontend.loop_types import (
+    before_first_trip,
+    erased,
+    known_scalar,
+    single_of_rank,
+    with_extents_of,
+)
+from tvm_neocpu.frontend.stacked_pieces import Element, elements_of, grown, stored
 
-_INT64 = relax.TensorType([], "int64")
 _FLAG = relax.TensorType([], "bool")
 
 
@@ -39,68 +42,6 @@ class Body:
     takes_counter: bool
     captured: tuple[relax.Expr, ...]
     results: tuple[relax.TensorType, ...]
-
-
-@dataclass(frozen=True)
-class Element:
-    """A piece that each trip makes: its extents, ``None`` for one that a run knows, and type.
-
-    Pieces are stacked along a new axis; or, with an ``axis``, joined along that one, which comes
-    first in ``dims`` and in memory. Its extent is ``None`` then, unless all trips are known.
-    """
-
-    dims: tuple[int | None, ...]
-    dtype: str
-    axis: int | None = None
-
-    @classmethod
-    def of(cls, ty: relax.TensorType, axis: int | None, trips: int | None) -> Element:
-        """``trips`` is how many there are, ``None`` where only a run knows.
-
-        Raises UnsupportedOperatorError for an axis that the pieces do not have.
-        """
-        dims = dimensions(ty) or (None,) * ty.ndim
-        if axis is None:
-            return cls(dims, str(ty.dtype))
-        if not -len(dims) <= axis < len(dims):
-            raise UnsupportedOperatorError(f"axis {axis} is outside pieces of rank {len(dims)}")
-        axis %= len(dims)
-        rows = None if trips is None else dims[axis]
-        return cls((rows, *dims[:axis], *dims[axis + 1 :]), str(ty.dtype), axis)
-
-    @property
-    def open(self) -> tuple[bool, ...]:
-        """One for each extent that a run knows: whether it counts the rows of all trips."""
-        counts = self.axis is not None
-        return tuple(counts and not at for at, dim in enumerate(self.dims) if dim is None)
-
-    def named(self) -> tuple[int | tirx.Var, ...]:
-        """The extents, with names for those that a run knows."""
-        return tuple(tirx.Var("extent", "int64") if dim is None else dim for dim in self.dims)
-
-    def laid_out(self, builder: relax.BlockBuilder, piece: relax.Expr) -> relax.Expr:
-        """A piece as it stands in memory."""
-        if not self.axis:
-            return piece
-        order = [self.axis, *(at for at in range(len(self.dims)) if at != self.axis)]
-        return builder.emit(relax.op.permute_dims(piece, order))
-
-    def whole(
-        self,
-        builder: relax.BlockBuilder,
-        flat: relax.Expr,
-        trips: tirx.Expr,
-        shape: tuple[int | tirx.Var, ...],
-    ) -> relax.Expr:
-        """The result of all trips, of what stands in memory; ``shape`` is of :meth:`named`."""
-        if self.axis is None:
-            return stacked(builder, flat, trips, shape)
-        rows = shape[0] if self.dims[0] is None else trips * shape[0]
-        joined = stacked(builder, flat, rows, shape[1:])
-        if not self.axis:
-            return joined
-        order = [*range(1, self.axis + 1), 0, *range(self.axis + 1, len(shape))]
-        return builder.emit(relax.op.permute_dims(joined, order))
 
 
 class LoopFunction:
@@ -266,46 +207,6 @@ class LoopFunction:
         return following, places
 
 
-def with_extents_of(
-    builder: relax.BlockBuilder, value: relax.Expr, ty: relax.TensorType
-) -> relax.Expr:
-    """A tensor of which only the rank is known gets the extents of ``ty``, and names for others."""
-    known = value.ty
-    if not isinstance(known, relax.TensorType) or known.shape is not None:
-        return value
-    return builder.match_cast(value, with_own_extents(ty))
-
-
-def single_of_rank(builder: relax.BlockBuilder, value: relax.Expr, rank: int) -> relax.Expr:
-    """A single element with this rank; any other tensor, or one that has it, as it is."""
-    value = builder.normalize(value)
-    if value.ty.ndim == rank or not is_single(value.ty):
-        return value
-    return builder.emit(relax.op.reshape(value, [1] * rank))
-
-
-def before_first_trip(
-    builder: relax.BlockBuilder, value: relax.Expr, ty: relax.TensorType
-) -> relax.Expr:
-    """A carried value of the type; zeros of it for one that no trip reads."""
-    if is_single(ty):
-        value = single_of_rank(builder, value, ty.ndim)
-    if not is_other(value.ty, ty):
-        return value
-    return relax.const(np.zeros(dimensions(ty) or (), str(ty.dtype)))
-
-
-def is_other(old: relax.TensorType, new: relax.TensorType) -> bool:
-    """Whether ``new`` is another type, of a known shape."""
-    shape = static_shape_of(new)
-    same_kind = new.ndim == old.ndim and str(new.dtype) == str(old.dtype)
-    return shape is not None and not (same_kind and shape == static_shape_of(old))
-
-
-def is_single(ty: relax.TensorType) -> bool:
-    return ty.ndim >= 0 and set(dimensions(ty) or (() if not ty.ndim else (None,))) <= {1}
-
-
 def _check_same(
     builder: relax.BlockBuilder,
     found: Sequence[tirx.Var],
@@ -334,27 +235,6 @@ def and_below(
 
 def _as_scalar(value: tirx.Expr) -> te.Tensor:
     return te.compute((), lambda: value, name="trip")
-
-
-def known_scalar(value: relax.Expr | None) -> int | None:
-    """A scalar's value; ``None`` where a run computes it."""
-    known = None if value is None else array_of(value)
-    return None if known is None else int(known.item())
-
-
-def with_own_extents(ty: relax.TensorType) -> relax.TensorType:
-    """The type with new names for the extents that only a run knows."""
-    dims = dimensions(ty) or (None,) * ty.ndim
-    shape = [tirx.Var("extent", "int64") if dim is None else dim for dim in dims]
-    return relax.TensorType(shape, str(ty.dtype))
-
-
-def erased(ty: relax.TensorType) -> relax.TensorType:
-    """The type as far as every call knows it."""
-    dims = dimensions(ty)
-    if dims is None or None in dims:
-        return relax.TensorType(dtype=str(ty.dtype), ndim=ty.ndim)
-    return relax.TensorType(list(dims), str(ty.dtype))
 
 
 def fresh(function: relax.Function) -> relax.Function:

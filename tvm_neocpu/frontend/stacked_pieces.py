@@ -7,17 +7,82 @@ room 4, 12, 28, ...     doubled where a piece does not fit: each is copied twice
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from math import prod
 
 from tvm import relax, te, tirx
 from tvm.script import from_source
 
+from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 Shape = tuple[int | tirx.Var, ...]
 # A known number of trips gets all its room at once, up to this many bytes.
 _AT_ONCE = 1 << 26
 _FIRST_PIECES = 4
+
+
+@dataclass(frozen=True)
+class Element:
+    """A piece that each trip makes: its extents, ``None`` for one that a run knows, and type.
+
+    Pieces are stacked along a new axis; or, with an ``axis``, joined along that one, which comes
+    first in ``dims`` and in memory. Its extent is ``None`` then, unless all trips are known.
+    """
+
+    dims: tuple[int | None, ...]
+    dtype: str
+    axis: int | None = None
+
+    @classmethod
+    def of(cls, ty: relax.TensorType, axis: int | None, trips: int | None) -> Element:
+        """``trips`` is how many there are, ``None`` where only a run knows.
+
+        Raises UnsupportedOperatorError for an axis that the pieces do not have.
+        """
+        dims = dimensions(ty) or (None,) * ty.ndim
+        if axis is None:
+            return cls(dims, str(ty.dtype))
+        if not -len(dims) <= axis < len(dims):
+            raise UnsupportedOperatorError(f"axis {axis} is outside pieces of rank {len(dims)}")
+        axis %= len(dims)
+        rows = None if trips is None else dims[axis]
+        return cls((rows, *dims[:axis], *dims[axis + 1 :]), str(ty.dtype), axis)
+
+    @property
+    def open(self) -> tuple[bool, ...]:
+        """One for each extent that a run knows: whether it counts the rows of all trips."""
+        counts = self.axis is not None
+        return tuple(counts and not at for at, dim in enumerate(self.dims) if dim is None)
+
+    def named(self) -> tuple[int | tirx.Var, ...]:
+        """The extents, with names for those that a run knows."""
+        return tuple(tirx.Var("extent", "int64") if dim is None else dim for dim in self.dims)
+
+    def laid_out(self, builder: relax.BlockBuilder, piece: relax.Expr) -> relax.Expr:
+        """A piece as it stands in memory."""
+        if not self.axis:
+            return piece
+        order = [self.axis, *(at for at in range(len(self.dims)) if at != self.axis)]
+        return builder.emit(relax.op.permute_dims(piece, order))
+
+    def whole(
+        self,
+        builder: relax.BlockBuilder,
+        flat: relax.Expr,
+        trips: tirx.Expr,
+        shape: tuple[int | tirx.Var, ...],
+    ) -> relax.Expr:
+        """The result of all trips, of what stands in memory; ``shape`` is of :meth:`named`."""
+        if self.axis is None:
+            return _stacked(builder, flat, trips, shape)
+        rows = shape[0] if self.dims[0] is None else trips * shape[0]
+        joined = _stacked(builder, flat, rows, shape[1:])
+        if not self.axis:
+            return joined
+        order = [*range(1, self.axis + 1), 0, *range(self.axis + 1, len(shape))]
+        return builder.emit(relax.op.permute_dims(joined, order))
 
 
 def grown(
@@ -66,7 +131,7 @@ def stored(
     return builder.emit(relax.op.call_tir_inplace(name, [buffer, flat, used], 0, buffer.ty))
 
 
-def stacked(
+def _stacked(
     builder: relax.BlockBuilder, flat: relax.Expr, rows: int | tirx.Expr, element: Shape
 ) -> relax.Var:
     """The pieces along a new first axis, or their rows one behind the other along the first one."""
@@ -122,4 +187,4 @@ def store(handle: T.handle, other: T.handle, used: T.int64):
             pieces[used + vi] = piece[vi]
 """
 
-__all__ = ["elements_of", "grown", "stacked", "stored"]
+__all__ = ["Element", "elements_of", "grown", "stored"]

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 
-from tvm_neocpu.codegen.bytecode.executable import Executable, Function
+from tvm_neocpu.codegen.bytecode.executable import Executable, Function, UnknownBytecodeError
 from tvm_neocpu.codegen.bytecode.words import (
     BYTECODE,
     CALL,
@@ -35,11 +35,14 @@ _LENGTHS = {RET: 2, GOTO: 2, IF: 3}
 
 
 def with_jumps(executable: Executable, names: Collection[str]) -> Executable:
-    """The executable whose functions of these names jump where they call themselves last."""
+    """The executable whose functions of these names jump where they call themselves last.
+
+    Raises UnknownBytecodeError where one of them does not: deep loops would overflow the stack.
+    """
     table = list(executable.functions)
-    if all(function.name != _COPY for function in table):
-        return executable
     places = {function.name: at for at, function in enumerate(table)}
+    if _COPY not in places:
+        raise UnknownBytecodeError(f"the bytecode has loops, and no {_COPY}")
     known = _Builtins(places[_COPY], places.get(_FREE))
     offsets: list[int] = []
     words: list[int] = []
@@ -72,6 +75,8 @@ def _jumping(
     """The function's instructions, and how many registers they take.
 
     What stands in a call's place is behind all others, so that no other jump changes.
+
+    Raises UnknownBytecodeError where it never calls itself, or does anything after such a call.
     """
     changed, behind, registers = list(code), [], function.registers
     for at, instruction in enumerate(code):
@@ -79,7 +84,7 @@ def _jumping(
             continue
         freed = _freed_before_return(code, at, known)
         if freed is None:
-            continue
+            raise UnknownBytecodeError(f"{function.name} does more after it calls itself")
         arguments = instruction[4:]
         spare = range(function.registers, function.registers + len(arguments))
         begin = len(code) + len(behind)
@@ -95,6 +100,8 @@ def _jumping(
         behind += [each for each in freed if each[1] >= len(arguments)]
         behind.append([GOTO, -(len(code) + len(behind))])
         registers = max(registers, spare.stop)
+    if not behind:
+        raise UnknownBytecodeError(f"{function.name} is a loop and does not call itself")
     return [*changed, *behind], registers
 
 
