@@ -24,8 +24,9 @@ SIMPLE: tuple[Callable[[ScheduleGraph], tuple[int, ...]], ...] = (
     depth_first,
     breadth_first,
 )
-# Ideals that one search may expand: a fraction of a second.
-STATES = 2_000
+# What one search may expand, a fraction of a second: so many ideals, or more of small graphs, whose
+# ideals take less time (those times nodes).
+STATES, WORK = 2_000, 400_000
 # Searches for targets closer than this share of the peak do not pay.
 TARGET_STEP = 0.005
 FIRST_WINDOW = 8
@@ -42,14 +43,14 @@ def _below_targets(
     graph: ScheduleGraph, search: IdealSearch, floor: int, order: tuple[int, ...]
 ) -> tuple[int, ...]:
     """The order, or one with a smaller peak."""
-    peak = peak_bytes(graph, order)
+    peak, states = peak_bytes(graph, order), _states(graph)
     while peak > floor:
         target = (floor + peak) // 2
-        found = search.best((), order, target, peak, STATES)
+        found = search.best((), order, target, peak, states)
         if found.order is not None:
             order, peak = found.order, peak_bytes(graph, found.order)
             floor = max(floor, found.bound if found.bound > target else 0)
-        elif found.states < STATES:
+        elif found.states < states:
             return order  # there is none below it
         elif peak - target < TARGET_STEP * peak:
             return order
@@ -76,12 +77,16 @@ def _step(
     peak = max(alive, default=0)
     if peak <= floor:
         return None
-    at, size = alive.index(peak), FIRST_WINDOW
+    at, size, states = alive.index(peak), FIRST_WINDOW, _states(graph)
     while True:
         begin, end = max(0, at - size // 2), min(len(order), at + size // 2)
-        found = search.best(order[:begin], order[begin:end], floor, peak, STATES)
+        found = search.best(order[:begin], order[begin:end], floor, peak, states)
         if found.order is not None:
             return (*order[:begin], *found.order, *order[end:])
-        if end - begin == len(order) or found.states >= STATES:
+        if end - begin == len(order) or found.states >= states:
             return None
         size *= 2
+
+
+def _states(graph: ScheduleGraph) -> int:
+    return max(STATES, WORK // max(1, len(graph.nodes)))
