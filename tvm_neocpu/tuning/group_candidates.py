@@ -20,7 +20,6 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.cost import (
     apart_seconds,
     best_block,
-    predict_seconds,
     saved_share,
 )
 from tvm_neocpu.topi.fused_block.geometry import Member
@@ -58,7 +57,11 @@ class _Chain:
 def groups_of(
     graph: ConvGraph, candidates: Mapping[Workload, Sequence[Candidate]], cpu: Cpu
 ) -> tuple[GroupNode, ...]:
-    """The groups for the layout problem, under those schemes with which they gain."""
+    """The groups for the layout problem, under those schemes with which they may gain.
+
+    Those within the model's error cost time there: the search does not take them, but a tuned plan
+    may have them.
+    """
     known: dict[tuple[Workload, ...], tuple[GroupCandidate, ...]] = {}
     found = []
     for chain in _chains(graph):
@@ -80,11 +83,7 @@ def with_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
     """The plan with groups where it says nothing of any: those that the cost model finds faster."""
     if plan.groups is not None:
         return plan
-    groups = []
-    for chain in _chains(graph):
-        gaining = [found for part in chain.parts if (found := _gaining(chain, part, plan, cpu))]
-        if gaining:
-            groups.append(max(gaining, key=lambda found: found[0])[1])
+    groups = [group for gain, group in _best_groups(plan, graph, cpu) if gain > 0]
     taken = {member for group in groups for member in group.members}
     pools = planned_pool_groups(graph, plan.configs, cpu, taken)
     return replace(plan, groups=(*groups, *pools))
@@ -94,12 +93,24 @@ def with_doubtful_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
     """The plan with groups too that only a measurement can prove faster: the tuner tries them."""
     groups = plan.groups or ()
     taken = {member for group in groups for member in group.members}
+    chains = [
+        group for _, group in _best_groups(plan, graph, cpu) if taken.isdisjoint(group.members)
+    ]
+    taken |= {member for group in chains for member in group.members}
     pools = planned_pool_groups(graph, plan.configs, cpu, taken, doubtful=True)
-    return replace(plan, groups=(*groups, *pools))
+    return replace(plan, groups=(*groups, *chains, *pools))
 
 
-def _gaining(chain: _Chain, part: range, plan: Plan, cpu: Cpu) -> tuple[float, LayerGroup] | None:
-    """The seconds that some layers of a chain gain under the plan's configs, and their group."""
+def _best_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Iterator[tuple[float, LayerGroup]]:
+    """The group of every chain that gains most under the plan's configs, and its sure gain."""
+    for chain in _chains(graph):
+        offered = [found for part in chain.parts if (found := _priced(chain, part, plan, cpu))]
+        if offered:
+            yield max(offered, key=lambda found: found[0])
+
+
+def _priced(chain: _Chain, part: range, plan: Plan, cpu: Cpu) -> tuple[float, LayerGroup] | None:
+    """The seconds that a group of a chain's layers surely gains under the plan's configs."""
     nodes = [chain.nodes[at] for at in part]
     configs = [plan.configs.get(node.id) for node in nodes]
     if None in configs:
@@ -108,7 +119,7 @@ def _gaining(chain: _Chain, part: range, plan: Plan, cpu: Cpu) -> tuple[float, L
     block = best_block(members, cpu)
     if block is None:
         return None
-    gain = apart_seconds(block, cpu) - predict_seconds(block, cpu)
+    gain = saved_share(block, cpu) * apart_seconds(block, cpu)
     return gain, LayerGroup(tuple(node.id for node in nodes), *block.bands)
 
 
