@@ -193,8 +193,7 @@ def concat(node: Node) -> relax.Expr:
         shape = [*parts[0].shape[:axis], total, *parts[0].shape[axis + 1 :]]
         return te.compute(shape, element, name="concat")
 
-    # Fused with reshapes, each element is a tower of choices and remainders, on which TVM's
-    # simplifier takes minutes.
+    # No reshape is fused with it: each element would be a tower of choices and remainders.
     return node.builder.emit_te(
         compute,
         fitted,
