@@ -166,7 +166,12 @@ def main() -> int:
         rows.append({"network": name, **measure(network, options.stand_ins)})
         print(json.dumps(rows[-1]), flush=True)
     if options.json:
-        options.json.write_text(json.dumps({**provenance(network.cpu.name, 1, ("apache-tvm",)), "networks": rows}, indent=1) + "\n")
+        options.json.write_text(
+            json.dumps(
+                {**provenance(network.cpu.name, 1, ("apache-tvm",)), "networks": rows}, indent=1
+            )
+            + "\n"
+        )
     return 0
 
 

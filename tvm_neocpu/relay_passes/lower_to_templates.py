@@ -26,6 +26,8 @@ from tvm_neocpu.relay_passes.ir.regions import count_module_uses
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore, is_static
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
+from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
+from tvm_neocpu.relay_passes.operators.recurrence import lower_recurrence
 from tvm_neocpu.relay_passes.operators.table import forms, read_call
 from tvm_neocpu.topi.cost.ranking import best_config
 from tvm_neocpu.topi.operator import Implementation
@@ -44,6 +46,8 @@ def layout_key(workload: Workload, config: Config) -> LayoutKey:
 class LowerToTemplates:
     """Every call that an implementation takes becomes a call of its function.
 
+    So do recurrences, which have one function for each CPU and nothing to choose.
+
     ``configs`` decides; the cost model stands in for what it does not name. With ``before`` packed
     weights have the right sizes and any values, for timing (Winograd's transforms take half of a
     lowering), and functions that it knows are not computed again.
@@ -59,6 +63,7 @@ class LowerToTemplates:
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         lower = partial(self._lower, count_module_uses(mod))
         legalize = {form.op: lower for form in forms()}
+        legalize[RECURRENCE] = partial(lower_recurrence, self.cpu)
         lowered = relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)
         return remove_dead_code(lowered)
 
