@@ -24,12 +24,15 @@ def runtime() -> Any:
     return onnxruntime
 
 
-def runner(model: onnx.ModelProto, *, exact: bool = True, optimised: bool = True) -> Run:
+def runner(
+    model: onnx.ModelProto, *, exact: bool = True, optimised: bool = True, threads: int = 0
+) -> Run:
     """The model as a function from a sample to its outputs in their order.
 
     ``exact`` computes Q and DQ in fp32, as ONNX defines them. Otherwise ONNX Runtime takes its
     integer kernels, whose products of u8 and s8 saturate on x86 CPUs without VNNI. Without
-    ``optimised`` it runs the graph as it is. A sample may have inputs that the model lost.
+    ``optimised`` it runs the graph as it is. ``threads``: 0 for one a core. A sample may have
+    inputs that the model lost.
 
     Raises NeoCpuError where ONNX Runtime cannot load or run the model.
     """
@@ -38,6 +41,7 @@ def runner(model: onnx.ModelProto, *, exact: bool = True, optimised: bool = True
     options.log_severity_level = 4
     if not optimised:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = threads
     # Between short runs its threads would wait for work at full speed.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if exact:

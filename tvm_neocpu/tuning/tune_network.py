@@ -116,13 +116,16 @@ class TuningSession:
         """The network as it is, compiled and timed in every process; a seat for each layer."""
         self.progress.say("building the network as it is")
         tasks = [task for task in tasks_of(self.graph, self.cpu) if task.space]
-        with ThreadPoolExecutor(1) as pool:
+        pool = ThreadPoolExecutor(1)
+        try:
             # A layer inside a group could not be timed.
             starting = pool.submit(workers.start, replace(self.incumbent, groups=()))
             tuners = make_tuners(tasks, self.choices, self.known, self.cpu)
             for tuner in tuners.values():
                 tuner.promise()  # which sorts its candidates: seconds for 70,000
             starting.result()
+        finally:
+            pool.shutdown(wait=False)  # after Ctrl-C the crew's end stops it, not the built network
         startup = self._elapsed()
         kept: float = workers.ask(0, "kept_seconds", INCUMBENT)
         self._reserve = Reserve.fitting(max(0.0, startup - kept), self._left())

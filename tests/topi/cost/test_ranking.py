@@ -12,10 +12,13 @@ from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import NCHW, Layout
-from tvm_neocpu.core.types import uniform
+from tvm_neocpu.core.types import BF16_WEIGHTS, FP32, U8S8, U8S16, Types, uniform
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
+from tvm_neocpu.topi.conv2d_integer.implementation import INTEGER
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.topi.cost.ranking import (
@@ -27,7 +30,7 @@ from tvm_neocpu.topi.cost.ranking import (
     ranked,
 )
 from tvm_neocpu.topi.dense.workload import DenseWorkload
-from tvm_neocpu.topi.operator import Blocks
+from tvm_neocpu.topi.operator import Blocks, Implementation
 from tvm_neocpu.topi.table import implementations, space_of
 
 CPU = Cpu("haswell", AVX2, cores=2)
@@ -137,7 +140,13 @@ CONVS = st.builds(
     stride=st.sampled_from((1, 2)),
     pad=st.sampled_from((0, 1)),
 )
-CPUS = st.sampled_from((CPU, replace(CPU, isa=AVX512, cores=8), replace(CPU, isa=NEON)))
+CONVS = st.builds(
+    lambda conv, types: replace(conv, types=types),
+    CONVS,
+    st.sampled_from((FP32, FP32, U8S8, U8S16, BF16_WEIGHTS)),
+)
+ZEN4 = parse_target("llvm -mcpu=znver4 -num-cores=4").cpu
+CPUS = st.sampled_from((CPU, replace(CPU, isa=AVX512, cores=8), replace(CPU, isa=NEON), ZEN4))
 
 
 @settings(max_examples=25)
@@ -162,14 +171,19 @@ def test_the_best_are_those_of_the_whole_space(conv: ConvWorkload, cpu: Cpu) -> 
     assert best_per_layout(conv, cpu) == tuple(expected.values())
 
 
-def test_a_part_of_the_space_is_what_has_its_blocks() -> None:
-    found = DIRECT.blocks(CONV, CPU)
-    space = DIRECT.space(CONV, CPU)
+@pytest.mark.parametrize(
+    ("entry", "types"), [(DIRECT, FP32), (INTEGER, U8S8), (BF16_DIRECT, BF16_WEIGHTS)]
+)
+def test_a_part_of_the_space_is_what_has_its_blocks(entry: Implementation, types: Types) -> None:
+    conv = replace(CONV, types=types)
+    found = entry.blocks(conv, ZEN4)
+    space = entry.space(conv, ZEN4)
     assert found.read == {config.ic_bn for config in space}
     assert found.written == {config.oc_bn for config in space}
     wanted = Blocks(frozenset({8, 5}), frozenset({8, 24}))
+    assert space == entry.part_of_space(conv, ZEN4, found)
     part = [c for c in space if c.ic_bn in wanted.read and c.oc_bn in wanted.written]
-    assert list(DIRECT.part_of_space(CONV, CPU, wanted)) == part != []
+    assert list(entry.part_of_space(conv, ZEN4, wanted)) == part != []
 
 
 def test_predictions_are_those_of_the_cost_model_and_computed_once(

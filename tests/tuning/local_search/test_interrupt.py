@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from tvm_neocpu.tuning.local_search import interrupt
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
@@ -29,6 +30,22 @@ def test_a_held_block_finishes_first(number) -> None:
             done.append("inside")
         done.append("after")
     assert done == ["inside"]
+
+
+def test_an_impatient_second_signal_does_not_interrupt_what_the_first_one_ends(monkeypatch) -> None:
+    done = []
+    with pytest.raises(KeyboardInterrupt), Interrupts():
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            signal.raise_signal(signal.SIGINT)
+            done.append("ended")
+    assert done == ["ended"]
+    monkeypatch.setattr(interrupt, "SAME_SECONDS", 0.0)
+    with Interrupts():
+        for _ in range(2):
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGINT)
 
 
 def test_handlers_are_given_back() -> None:

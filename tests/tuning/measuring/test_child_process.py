@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError, ChildProcess
+import tvm_neocpu
+from tvm_neocpu.tuning.measuring.child_process import (
+    ChildDied,
+    ChildError,
+    ChildProcess,
+    Children,
+)
 
 
 class Served:
@@ -29,6 +40,13 @@ class Served:
 
     def die(self) -> None:
         os._exit(7)
+
+
+class SlowToLoad:
+    """A process that is starting for a minute."""
+
+    def __init__(self) -> None:
+        time.sleep(60)
 
 
 def test_answers_and_errors() -> None:
@@ -61,3 +79,43 @@ def test_a_process_that_dies_says_with_which_code() -> None:
         assert not caught.value.hung
         with pytest.raises(ChildDied):
             child.ask("double", 1)
+
+
+FIRST = """
+import os, signal, sys
+from tvm_neocpu.tuning.measuring.child_process import ChildProcess
+
+class Served:
+    def mask(self):
+        return signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ())
+
+with ChildProcess(Served) as child:
+    print(child.ask("mask"))
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs signal masks")
+def test_ctrl_c_does_not_reach_the_first_process() -> None:
+    """multiprocessing starts its tracker before it, which changes the mask of signals."""
+    env = {**os.environ, "PYTHONPATH": str(Path(tvm_neocpu.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", FIRST], env=env, capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr
+
+
+def test_all_processes_end_at_once_whatever_they_do() -> None:
+    children = Children()
+    with ThreadPoolExecutor(2) as pool:
+        ready = children.start(Served)
+        asked = pool.submit(ready.ask, "sleep")
+        starting = pool.submit(children.start, SlowToLoad)
+        while len(children._processes) < 2:
+            time.sleep(0.01)
+        start = time.monotonic()
+        children.end()
+        for future in (asked, starting):
+            with pytest.raises(ChildDied):
+                future.result(timeout=10)
+    assert time.monotonic() - start < 5
+    assert not any(process.alive for process in children._processes)
+    with pytest.raises(ChildDied, match="nobody asks"):
+        children.start(Served)

@@ -10,16 +10,16 @@ smaller). Where bf16 rounds the data too, that is an upper bound: fp16 weights m
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
 import onnx
-from onnx import TensorProto, helper
+from numpy.typing import NDArray
 
 from tvm_neocpu.core.half import BF16, BY_DTYPE
-from tvm_neocpu.quantizing.accuracy.compare import Powers
-from tvm_neocpu.quantizing.onnx_graphs import copy_of, fed_weights
-from tvm_neocpu.quantizing.onnx_runs import Sample, runner
-from tvm_neocpu.quantizing.rewriting.in_half import cast_data, rounded
+from tvm_neocpu.quantizing.accuracy.output_powers import Change, noise_powers
+from tvm_neocpu.quantizing.accuracy.pieces import Pieces, Values
+from tvm_neocpu.quantizing.onnx_runs import Sample
+from tvm_neocpu.quantizing.rewriting.in_half import rounded
 
 
 def measure_bf16(
@@ -31,44 +31,23 @@ def measure_bf16(
     """
     if not layers:
         return {}
-    changed = copy_of(model)
-    weight_of = {node.name: node.input[1] for node in model.graph.node if node.name in layers}
-    weights = fed_weights(changed.graph, set(weight_of.values()))
-    _add_switches(changed.graph, [name for name, data in layers.items() if data])
-    run = runner(changed)
-    off = {_switch(name): np.array(False) for name in layers}
-    wanted = [run({**sample, **off, **weights}) for sample in samples]
-    found = {}
-    for name in layers:
-        source = weight_of[name]
-        fed = {**weights, source: rounded(weights[source], BF16.dtype)}
-        outputs = [Powers() for _ in wanted[0]]
-        for sample, exact in zip(samples, wanted, strict=True):
-            results = run({**sample, **off, **fed, _switch(name): np.array(True)})
-            for powers, one, other in zip(outputs, exact, results, strict=True):
-                powers.add(one, other)
-        found[name] = max(powers.error**2 for powers in outputs)
-    return found
+    nodes = {node.name: node for node in model.graph.node if node.name in layers}
+    weights = {name: node.input[1] for name, node in nodes.items()}
+    pieces = Pieces(model, (), set(weights.values()), layers, samples[0])
+
+    def change(name: str) -> Change:
+        weight, source = weights[name], nodes[name].input[0]
+        narrow = {weight: rounded(pieces.operands[weight], BF16.dtype)}
+
+        def changed(pieces: Pieces, exact: Values) -> list[NDArray[Any]]:
+            data = {name: rounded(exact[source], BF16.dtype)} if layers[name] else {}
+            return pieces.changed(exact, operands=narrow, data=data)
+
+        return changed
+
+    return noise_powers(pieces, samples, {name: change(name) for name in layers})
 
 
 def in_type(bf16_power: float, dtype: str) -> float:
     """What the noise of bf16 is in a type of half precision, by the ratio of roundoffs."""
     return bf16_power * (BY_DTYPE[dtype].rounding / BF16.rounding) ** 2
-
-
-def _add_switches(graph: onnx.GraphProto, layers: Sequence[str]) -> None:
-    """In front of each of these layers casts, and a choice between their result and the data."""
-    nodes = list(graph.node)
-    del graph.node[:]
-    for node in nodes:
-        if node.name in layers:
-            switch, plain, chosen = _switch(node.name), node.input[0], f"{node.name}.chosen"
-            graph.input.append(helper.make_tensor_value_info(switch, TensorProto.BOOL, []))
-            graph.node.extend(cast_data(node))
-            graph.node.append(helper.make_node("Where", [switch, node.input[0], plain], [chosen]))
-            node.input[0] = chosen
-        graph.node.append(node)
-
-
-def _switch(layer: str) -> str:
-    return f"{layer}.rounds"

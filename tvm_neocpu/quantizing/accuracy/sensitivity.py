@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper
+from onnx import numpy_helper
 
 from tvm_neocpu.core.output_noise import OutputNoise
-from tvm_neocpu.quantizing.accuracy.compare import Powers
-from tvm_neocpu.quantizing.onnx_graphs import (
-    copy_of,
-    fed_weights,
-    output_names,
-    weights_of,
-)
-from tvm_neocpu.quantizing.onnx_runs import Sample, runner
+from tvm_neocpu.quantizing.accuracy.output_powers import Change, noise_powers
+from tvm_neocpu.quantizing.accuracy.pieces import Pieces, Rounding, Values
+from tvm_neocpu.quantizing.onnx_graphs import output_names, weights_of
+from tvm_neocpu.quantizing.onnx_runs import Sample
 from tvm_neocpu.quantizing.rewriting.choose_nodes import activations_of, layers_of
 from tvm_neocpu.quantizing.rewriting.dequantised import dequantised_weights
 from tvm_neocpu.quantizing.rewriting.write_qdq import pairs_of
 
 # Tensor -> the names of its scale and its zero point.
 Scales = dict[str, tuple[str, str]]
-NO_WEIGHTS: Mapping[str, NDArray[Any]] = MappingProxyType({})
 
 
 def measure_noise(
@@ -50,20 +44,20 @@ def measure_noise(
         node.input[1]: {w: rounded[w] for w in node.input[1:] if w in rounded}
         for node in layers.values()
     }
-    switched = _Switched(model, quantised, scales, {w for part in parts.values() for w in part})
-    wanted = [switched.run(sample) for sample in samples]
-
-    def power(on: str = "", weights: Mapping[str, NDArray[Any]] = NO_WEIGHTS) -> float:
-        """Noise over signal of the output that suffers most."""
-        outputs = [Powers() for _ in wanted[0]]
-        for sample, exact in zip(samples, wanted, strict=True):
-            found = switched.run(sample, on, weights)
-            for powers, one, other in zip(outputs, exact, found, strict=True):
-                powers.add(one, other)
-        return max(powers.error**2 for powers in outputs)
-
-    powers = {scale: power(scale) for scale in switched.scales}
-    powers |= {weight: power(weights=part) for weight, part in parts.items()}
+    roundings: dict[str, Rounding] = {}
+    for tensor, (scale, zero) in scales.items():
+        rounds = _rounding(weights_of(quantised.graph), scale, zero)
+        roundings[scale] = {**roundings.get(scale, {}), tensor: rounds}
+    operands = {name for part in parts.values() for name in part}
+    pieces = Pieces(model, scales, operands, (), samples[0])
+    powers = noise_powers(
+        pieces,
+        samples,
+        {
+            **{scale: _rounds(rounding) for scale, rounding in roundings.items()},
+            **{weight: _replaces(part) for weight, part in parts.items()},
+        },
+    )
     needs = {}
     for name in chosen:
         tensors = activations_of(model.graph, {name})
@@ -76,62 +70,30 @@ def measure_noise(
     return OutputNoise(powers, needs, gains)
 
 
-class _Switched:
-    """The fp32 model with a switch for each scale, and weights that every run may replace.
-
-    One session for all sources: a network's weights would be copied and packed for each.
-    ``scales`` are the switches' names.
-    """
-
-    def __init__(
-        self,
-        model: onnx.ModelProto,
-        quantised: onnx.ModelProto,
-        scales: Scales,
-        weights: Collection[str],
-    ) -> None:
-        changed = copy_of(model)
-        self.scales = tuple(dict.fromkeys(scale for scale, _ in scales.values()))
-        _add_switches(changed.graph, weights_of(quantised.graph), scales)
-        self._weights = fed_weights(changed.graph, weights)
-        self._run = runner(changed)
-
-    def run(
-        self, sample: Sample, on: str = "", weights: Mapping[str, NDArray[Any]] = NO_WEIGHTS
-    ) -> list[NDArray[Any]]:
-        """The outputs with one scale's activations rounded, or with other weights."""
-        switches = {_switch(scale): np.array(scale == on) for scale in self.scales}
-        return self._run({**sample, **switches, **self._weights, **weights})
+def _rounds(rounding: Rounding) -> Change:
+    return lambda pieces, exact: pieces.changed(exact, rounding)
 
 
-def _add_switches(
-    graph: onnx.GraphProto, constants: Mapping[str, onnx.TensorProto], scales: Scales
-) -> None:
-    """Behind every tensor of these a Q and a DQ, and a choice between their result and it."""
-    fed = {value.name for value in graph.input}
-    for scale, zero in dict.fromkeys(scales.values()):
-        graph.initializer.extend([constants[scale], constants[zero]])
-    for scale in dict.fromkeys(scale for scale, _ in scales.values()):
-        kind = TensorProto.BOOL
-        graph.input.append(helper.make_tensor_value_info(_switch(scale), kind, []))
-    added = []
-    for tensor, names in scales.items():
-        # A tensor keeps its name behind the pair: it may be an output. An input cannot.
-        is_fed = tensor in fed
-        before, after = (tensor, f"{tensor}.read") if is_fed else (f"{tensor}.made", tensor)
-        for node in graph.node:
-            _rename(node.input if is_fed else node.output, tensor, after if is_fed else before)
-        level, whole = f"{tensor}.level", f"{tensor}.rounded"
-        added += [
-            helper.make_node("QuantizeLinear", [before, *names], [level]),
-            helper.make_node("DequantizeLinear", [level, *names], [whole]),
-            helper.make_node("Where", [_switch(names[0]), whole, before], [after]),
-        ]
-    graph.node.extend(added)
+def _replaces(operands: Values) -> Change:
+    return lambda pieces, exact: pieces.changed(exact, operands=operands)
 
 
-def _switch(scale: str) -> str:
-    return f"{scale}.on"
+def _rounding(
+    constants: Mapping[str, onnx.TensorProto], scale: str, zero: str
+) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """Q and DQ: to the nearest step, ties to even, within the type of the zero point."""
+    step, zero_point = (numpy_helper.to_array(constants[name]) for name in (scale, zero))
+    limits = np.iinfo(zero_point.dtype)
+    low, high = (float(limit) - float(zero_point) for limit in (limits.min, limits.max))
+
+    def rounded(values: NDArray[Any]) -> NDArray[Any]:
+        found: NDArray[Any] = values / step
+        np.rint(found, out=found)
+        np.clip(found, low, high, out=found)
+        found *= step
+        return found
+
+    return rounded
 
 
 def _scales(model: onnx.ModelProto, quantised: onnx.ModelProto) -> Scales:
@@ -142,9 +104,3 @@ def _scales(model: onnx.ModelProto, quantised: onnx.ModelProto) -> Scales:
         name = dq.output[0] if dq.output[0] in outputs else tensor
         found[name] = (q.input[1], q.input[2])
     return found
-
-
-def _rename(names: Any, old: str, new: str) -> None:
-    for place, name in enumerate(names):
-        if name == old:
-            names[place] = new

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.half import widening_of
@@ -50,6 +52,16 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
 
     A space is the product of register tiles, blocks and chunks (DenseNet-121: 54,000 configs).
     """
+    return pricing_of(partial(DirectGeometry, conv), cpu)
+
+
+def pricing_of(
+    geometry_of: Callable[[Any], DirectGeometry], cpu: Cpu, copies_blocks: bool = False
+) -> Price:
+    """The same of any geometries like this one's, all of one convolution and instruction.
+
+    ``copies_blocks``: whether the image is copied, and how much, depends on the blocks too.
+    """
     of_tiles: dict[Hashable, float] = {}
     around_tiles: dict[Hashable, tuple[float, Supply]] = {}
 
@@ -58,12 +70,13 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
         inside = (*tile, config.oc_lanes, config.ic_bn, config.unroll_ker)
         cycles = of_tiles.get(inside)
         if cycles is None:
-            cycles = of_tiles[inside] = _cycles(DirectGeometry(conv, config), cpu)
+            cycles = of_tiles[inside] = _cycles(geometry_of(config), cpu)
         if is_above(limit, cycles, cpu):
             return math.inf
-        around = (*tile, config.oh_bn, config.parallel_oc)
+        block = config.ic_bn if copies_blocks else 0
+        around = (*tile, config.oh_bn, config.parallel_oc, block)
         if around not in around_tiles:
-            around_tiles[around] = _around(DirectGeometry(conv, config), cpu, ALONE)
+            around_tiles[around] = _around(geometry_of(config), cpu, ALONE)
         padding, supply = around_tiles[around]
         return seconds_beside(cycles + padding, supply, cpu)
 

@@ -34,21 +34,40 @@ def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
 
 def blocks(conv: ConvWorkload, cpu: Cpu) -> Blocks:
     """The blocks of channels (read, written) of the space, which has all pairs of them."""
+    return blocks_of(conv, cpu, in_blocks(conv), cpu.unit(conv.types.accumulator).holds_tile)
+
+
+def blocks_of(
+    conv: ConvWorkload, cpu: Cpu, reads: Sequence[int], holds: Callable[[int, int], bool]
+) -> Blocks:
+    """The same of what :func:`schedules` makes of such blocks and tiles."""
     unit, tiles = cpu.unit(conv.types.accumulator), register_tiles(conv, cpu)
     written = {
         oc_bn
         for oc_bn, oc_lanes in out_blocks(conv, cpu)
-        if any(unit.holds_tile(m * n, unit.registers_of(oc_lanes or oc_bn)) for m, n in tiles)
+        if any(holds(m * n, unit.registers_of(oc_lanes or oc_bn)) for m, n in tiles)
     }
-    return Blocks(frozenset(in_blocks(conv)) if written else frozenset(), frozenset(written))
+    return Blocks(frozenset(reads) if written else frozenset(), frozenset(written))
 
 
 def part_of_space(conv: ConvWorkload, cpu: Cpu, wanted: Blocks) -> tuple[ConvConfig, ...]:
     """The configs of the space whose blocks are among those wanted, in its order."""
     unit = cpu.unit(conv.types.accumulator)
-    reads = [block for block in in_blocks(conv) if block in wanted.read]
+    return tuple(part_of_schedules(conv, cpu, in_blocks(conv), unit.holds_tile, ConvConfig, wanted))
+
+
+def part_of_schedules(
+    conv: ConvWorkload,
+    cpu: Cpu,
+    reads: Sequence[int],
+    holds: Callable[[int, int], bool],
+    make: Callable[..., Made],
+    wanted: Blocks,
+) -> Iterator[Made]:
+    """The part of :func:`schedules` whose blocks are among those wanted."""
+    kept = [block for block in reads if block in wanted.read]
     writes = [pair for pair in out_blocks(conv, cpu) if pair[0] in wanted.written]
-    return tuple(schedules(conv, cpu, reads, unit.holds_tile, ConvConfig, writes))
+    return schedules(conv, cpu, kept, holds, make, writes)
 
 
 def schedules(

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.cost import seconds_of
+from tvm_neocpu.topi.conv2d_direct.cost import pricing_of, seconds_of
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig, IntegerGeometry
+from tvm_neocpu.topi.operator import Price
 
 
 def predict_seconds(conv: ConvWorkload, config: IntegerConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
     return seconds_of(IntegerGeometry(conv, config), cpu)
+
+
+def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
+    """:func:`predict_seconds` for many configs."""
+    return pricing_of(partial(IntegerGeometry, conv), cpu, copies_blocks=True)

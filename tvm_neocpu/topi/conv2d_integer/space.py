@@ -8,8 +8,14 @@ from functools import partial
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.core.dot import SIGNED_BYTES, DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.space import in_blocks, schedules
+from tvm_neocpu.topi.conv2d_direct.space import (
+    blocks_of,
+    in_blocks,
+    part_of_schedules,
+    schedules,
+)
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
+from tvm_neocpu.topi.operator import Blocks
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
@@ -19,11 +25,32 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[IntegerConfig, ...]:
     """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
+    return tuple(schedules(conv, cpu, *_blocks_and_tiles(conv, cpu), _maker(conv, cpu)))
+
+
+def blocks(conv: ConvWorkload, cpu: Cpu) -> Blocks:
+    """The blocks of channels (read, written) of the space, which has all pairs of them."""
+    return blocks_of(conv, cpu, *_blocks_and_tiles(conv, cpu))
+
+
+def part_of_space(conv: ConvWorkload, cpu: Cpu, wanted: Blocks) -> tuple[IntegerConfig, ...]:
+    """The configs of the space whose blocks are among those wanted, in its order."""
+    offered = _blocks_and_tiles(conv, cpu)
+    return tuple(part_of_schedules(conv, cpu, *offered, _maker(conv, cpu), wanted))
+
+
+def _blocks_and_tiles(
+    conv: ConvWorkload, cpu: Cpu
+) -> tuple[tuple[int, ...], Callable[[int, int], bool]]:
+    """Blocks of input channels, and whether a tile is offered."""
     unit, dot = cpu.unit(conv.types.accumulator), instruction(conv, cpu)
-    blocks = word_blocks(conv, dot.elements * dot.words)
+    return word_blocks(conv, dot.elements * dot.words), tiles_beside(dot, unit)
+
+
+def _maker(conv: ConvWorkload, cpu: Cpu) -> Callable[..., IntegerConfig]:
+    dot = instruction(conv, cpu)
     signed = dot.data == SIGNED_BYTES
-    make = partial(IntegerConfig, dot=dot.elements, words=dot.words, signed=signed)
-    return tuple(schedules(conv, cpu, blocks, tiles_beside(dot, unit), make))
+    return partial(IntegerConfig, dot=dot.elements, words=dot.words, signed=signed)
 
 
 def tiles_beside(dot: DotProduct, unit: VectorUnit) -> Callable[[int, int], bool]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import PAIRS_FIT
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.cost import seconds_of
+from tvm_neocpu.topi.conv2d_direct.cost import pricing_of
 from tvm_neocpu.topi.conv2d_split.geometry import (
     ELEMENTS,
     WORDS,
@@ -15,6 +16,7 @@ from tvm_neocpu.topi.conv2d_split.geometry import (
     SplitGeometry,
     product,
 )
+from tvm_neocpu.topi.operator import Price
 
 # Cycles to split a vector of bytes, and to look for what does not fit, beside what a copy takes.
 SPLIT_CYCLES = 8.0
@@ -32,11 +34,28 @@ WINDOW_CYCLES = 10.0
 
 def predict_seconds(conv: ConvWorkload, config: SplitConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
-    geometry = SplitGeometry(conv, config)
-    share, cycle = min(cpu.cores, geometry.chunks), 1 / (cpu.ghz * 1e9)
+    return pricing(conv, cpu)(config)
+
+
+def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
+    """:func:`predict_seconds` for many configs."""
+    of_low_parts = pricing_of(partial(SplitGeometry, conv), cpu, copies_blocks=True)
+
+    def price(config: SplitConfig, limit: float = math.inf, /) -> float:
+        low = of_low_parts(config, limit)
+        if low > limit:
+            return math.inf
+        geometry = SplitGeometry(conv, config)
+        return low * _slower(geometry, cpu) + _seconds_around(geometry, cpu)
+
+    return price
+
+
+def _seconds_around(geometry: SplitGeometry, cpu: Cpu) -> float:
+    """What the copy takes, and the tests of the blocks."""
     tests = math.prod(geometry.tiles) * geometry.out_blocks * geometry.blocks_of_tile
-    around = _copy_cycles(geometry, cpu) + conv.batch * tests * BLOCK_CYCLES
-    return seconds_of(geometry, cpu) * _slower(geometry, cpu) + around / share * cycle
+    cycles = _copy_cycles(geometry, cpu) + geometry.conv.batch * tests * BLOCK_CYCLES
+    return cycles / min(cpu.cores, geometry.chunks) / (cpu.ghz * 1e9)
 
 
 def _slower(geometry: SplitGeometry, cpu: Cpu) -> float:

@@ -18,6 +18,7 @@ SPLIT = Implementation(
     pack_weight=template.pack_weight,
     packed_shape=template.packed_shape,
     cost=cost.predict_seconds,
+    pricing=cost.pricing,
     misfit=geometry.misfit,
     types=(U8S8,),
     packed_types=PACKED_TYPES,

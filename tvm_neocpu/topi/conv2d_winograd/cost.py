@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
+from functools import partial
+from typing import Any
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.half import widening_of
@@ -55,6 +57,11 @@ def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> flo
 
 def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
     """:func:`predict_seconds` for many configs: what several of them share is computed once."""
+    return pricing_of(partial(WinogradGeometry, conv), cpu)
+
+
+def pricing_of(geometry_of: Callable[[Any], WinogradGeometry], cpu: Cpu) -> Price:
+    """The same of any geometries like this one's, all of one convolution."""
     of_tiles: dict[Hashable, float] = {}
     supplies: dict[Hashable, Supply] = {}
 
@@ -65,11 +72,11 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
         rows = config.th_bn if config.reg_m == FLAT else 0
         inside, around = (*tile, config.ic_bn, rows), (*tile, config.th_bn)
         if inside not in of_tiles:
-            of_tiles[inside] = _cycles(WinogradGeometry(conv, config), cpu)
+            of_tiles[inside] = _cycles(geometry_of(config), cpu)
         if is_above(limit, of_tiles[inside], cpu):
             return math.inf
         if around not in supplies:
-            geometry = WinogradGeometry(conv, config)
+            geometry = geometry_of(config)
             supplies[around] = supply_of(geometry.chunks, _traffic(geometry, cpu), cpu)
         return _seconds(config, of_tiles[inside], supplies[around], cpu)
 

@@ -20,6 +20,7 @@ INTEGER_WINOGRAD = Implementation(
     pack_weight=template.pack_weight,
     packed_shape=template.packed_shape,
     cost=cost.predict_seconds,
+    pricing=cost.pricing,
     misfit=geometry.misfit,
     forbids=space.forbids,
     types=(U8S8,),

@@ -29,9 +29,10 @@ from tvm_neocpu.tuning.in_network.workers import (
     RUN_GRACE,
     STAND_IN,
     START_TIMEOUT,
+    Start,
     all_done,
 )
-from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError, ChildProcess
+from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError, ChildProcess, Children
 
 # Each server has a process here that compiles for it.
 MAX_SERVERS = 16
@@ -80,12 +81,12 @@ class RemoteWorkers:
     def __enter__(self) -> RemoteWorkers:
         self._folder = tempfile.TemporaryDirectory(prefix="tvm_neocpu-fleet-")
         self._pool = ThreadPoolExecutor(MAX_SERVERS)
+        self._children = Children()
         return self
 
     def __exit__(self, *_: object) -> None:
-        for server in self._servers:
-            server.process.kill()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._children.end()
         self._folder.cleanup()
 
     def __len__(self) -> int:
@@ -172,7 +173,9 @@ class RemoteWorkers:
         return problems
 
     def _taken(self) -> _Server:
-        server = _connected(self.open_network, self.fleet, self.threads, Path(self._folder.name))
+        folder = Path(self._folder.name)
+        load = partial(RemoteMachine, self.open_network, self.fleet, self.threads, folder)
+        server = _connected(load, self._children.start)
         try:
             server.ask("build", INCUMBENT, self._incumbent)
             server.baseline = server.ask("seconds", INCUMBENT)
@@ -214,7 +217,8 @@ class Remotely:
     ) -> Iterator[Pair]:
         """Both plans in one fresh session: two servers would be two machines."""
         with tempfile.TemporaryDirectory(prefix="tvm_neocpu-fleet-") as folder:
-            server = _connected(open_network, self.fleet, threads, Path(folder))
+            load = partial(RemoteMachine, open_network, self.fleet, threads, Path(folder))
+            server = _connected(load)
             try:
                 slots = (INCUMBENT, STAND_IN)
                 for slot, plan in zip(slots, plans, strict=True):
@@ -227,7 +231,8 @@ class Remotely:
     def computing(self, open_network: OpenNetwork, threads: int) -> Iterator[Compute]:
         """The outputs of any plan, from one server."""
         with tempfile.TemporaryDirectory(prefix="tvm_neocpu-fleet-") as folder:
-            server = _connected(open_network, self.fleet, threads, Path(folder))
+            load = partial(RemoteMachine, open_network, self.fleet, threads, Path(folder))
+            server = _connected(load)
 
             def compute(plan: Plan) -> Any:
                 server.ask("build", STAND_IN, plan)
@@ -252,11 +257,10 @@ class _Opponent:
         return seconds
 
 
-def _connected(open_network: OpenNetwork, fleet: Fleet, threads: int, folder: Path) -> _Server:
+def _connected(load: Callable[[], RemoteMachine], start: Start = ChildProcess) -> _Server:
     """Raises ChildDied where the server is lost at once, or none is free."""
-    load = partial(RemoteMachine, open_network, fleet, threads, folder)
     try:
-        return _Server(ChildProcess(load, START_TIMEOUT))
+        return _Server(start(load, START_TIMEOUT))
     except ChildError as error:
         if error.kind not in (FleetError.__name__, ServerLostError.__name__):
             raise

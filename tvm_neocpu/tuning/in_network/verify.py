@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Protocol, TypeVar
@@ -20,7 +20,7 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.machine import Lowering
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.workers import BUILD_TIMEOUT, network_process
-from tvm_neocpu.tuning.measuring.child_process import ChildProcess
+from tvm_neocpu.tuning.measuring.child_process import ChildProcess, Children
 
 T = TypeVar("T")
 SLOT = "plan"
@@ -159,11 +159,14 @@ def is_clear(ratio: Ratio) -> bool:
 @contextmanager
 def fresh_pair(open_network: Callable[[], Lowering], plans: tuple[Plan, Plan]) -> Iterator[Pair]:
     """Two plans in a fresh process each; raises ChildError."""
-    with ExitStack() as stack:
-        with ThreadPoolExecutor(2) as pool:
-            futures = [pool.submit(_built, open_network, plan) for plan in plans]
-        first, second = (stack.enter_context(future.result()) for future in futures)
-        yield _Fresh(first), _Fresh(second)
+    children, pool = Children(), ThreadPoolExecutor(2)
+    try:
+        futures = [pool.submit(_built, children, open_network, plan) for plan in plans]
+        first, second = (_Fresh(future.result()) for future in futures)
+        yield first, second
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        children.end()
 
 
 @contextmanager
@@ -190,7 +193,7 @@ class _Fresh:
         return seconds
 
 
-def _built(open_network: Callable[[], Lowering], plan: Plan) -> ChildProcess:
-    process = network_process(open_network)
+def _built(children: Children, open_network: Callable[[], Lowering], plan: Plan) -> ChildProcess:
+    process = network_process(open_network, children.start)
     process.ask("build", SLOT, plan, timeout=BUILD_TIMEOUT)
     return process

@@ -10,13 +10,16 @@ from typing import Any
 
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.in_network.machine import Lowering, NetworkMachine, Run
-from tvm_neocpu.tuning.measuring.child_process import ChildError, ChildProcess
+from tvm_neocpu.tuning.measuring.child_process import ChildError, ChildProcess, Children
 
 # Seconds until a worker counts as hung. A build of the largest network of the zoo takes 60 s.
 START_TIMEOUT = 600.0
 BUILD_TIMEOUT = 300.0
 # Of what the incumbent takes for as many runs, plus a grace.
 RUN_FACTOR, RUN_GRACE = 20.0, 10.0
+
+# How a process starts: its object and the seconds that it may take to load it.
+Start = Callable[[Callable[[], Any], float], ChildProcess]
 
 INCUMBENT, STAND_IN = "incumbent", "stand-in"
 
@@ -32,6 +35,7 @@ class Workers:
         self._open = open_network
         self._count = count
         self._incumbent: Plan | None = None
+        self._children = Children()
         self._processes: list[ChildProcess | None] = [None] * count
         self._threads = ThreadPoolExecutor(count)
         self.baseline = 0.0
@@ -68,12 +72,9 @@ class Workers:
         return self._ask(index, name, *arguments, timeout=BUILD_TIMEOUT)
 
     def close(self) -> None:
-        """End the processes."""
-        for index, process in enumerate(self._processes):
-            if process is not None:
-                process.kill()
-            self._processes[index] = None
+        """End the processes, whatever they do: what another thread asked them raises ChildDied."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._children.end()
 
     def __enter__(self) -> Workers:
         return self
@@ -93,7 +94,7 @@ class Workers:
         """The process, started and given the incumbent if it does not live."""
         process = self._processes[index]
         if process is None or not process.alive:
-            process = network_process(self._open)
+            process = network_process(self._open, self._children.start)
             self._processes[index] = process
             if self._incumbent is not None:
                 self._ask(index, "build", INCUMBENT, self._incumbent, timeout=BUILD_TIMEOUT)
@@ -105,9 +106,11 @@ class Workers:
         return process.ask(name, *arguments, timeout=timeout)
 
 
-def network_process(open_network: Callable[[], Lowering]) -> ChildProcess:
+def network_process(
+    open_network: Callable[[], Lowering], start: Start = ChildProcess
+) -> ChildProcess:
     """A fresh process with a :class:`NetworkMachine`; raises ChildError."""
-    return ChildProcess(partial(NetworkMachine, open_network), START_TIMEOUT)
+    return start(partial(NetworkMachine, open_network), START_TIMEOUT)
 
 
 def all_done(futures: list[Future[Any]]) -> list[Future[Any]]:

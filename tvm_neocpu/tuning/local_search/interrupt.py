@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# Seconds in which a signal is the same one again: the first may be ending processes, and must not
+# be interrupted there.
+SAME_SECONDS = 3.0
 
 
 class Interrupts:
     """Inside ``with Interrupts():`` in the main thread, either signal raises KeyboardInterrupt.
 
-    In another thread it does nothing: Python handles signals in the main thread only.
+    Another one soon after it is ignored: what the first one ends, it ends. In another thread it
+    does nothing: Python handles signals in the main thread only.
     """
 
     def __init__(self) -> None:
         self._previous: dict[signal.Signals, Any] = {}
         self._held = False
         self._pending = False
+        self._raised = -math.inf
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
@@ -44,9 +51,14 @@ class Interrupts:
             self._held = False
         if self._pending:
             self._pending = False
-            raise KeyboardInterrupt
+            self._raise()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if not self._held:
-            raise KeyboardInterrupt
-        self._pending = True
+        if self._held:
+            self._pending = True
+        elif time.monotonic() - self._raised > SAME_SECONDS:
+            self._raise()
+
+    def _raise(self) -> None:
+        self._raised = time.monotonic()
+        raise KeyboardInterrupt

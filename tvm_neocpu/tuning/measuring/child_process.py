@@ -6,7 +6,9 @@ import contextlib
 import multiprocessing
 import pickle
 import signal
+import threading
 from collections.abc import Callable, Iterator
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -43,9 +45,15 @@ class ChildProcess:
     ``load`` is pickled, as everything that goes to and fro is, by cloudpickle: classes of scripts
     and of registered modules travel by value and come back as the same classes. Close it, or use it
     in a ``with``, to end the process. Ctrl-C does not reach the process; its owner does.
+    ``begun`` is told of the process before it is waited for.
     """
 
-    def __init__(self, load: Callable[[], Any], timeout: float | None = None) -> None:
+    def __init__(
+        self,
+        load: Callable[[], Any],
+        timeout: float | None = None,
+        begun: Callable[[ChildProcess], None] | None = None,
+    ) -> None:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(
@@ -54,7 +62,13 @@ class ChildProcess:
         with _deaf_to_interrupts():
             self._process.start()
         theirs.close()
-        self._answer(timeout)
+        if begun is not None:
+            begun(self)
+        try:
+            self._answer(timeout)
+        except BaseException:
+            self.kill()
+            raise
 
     def ask(self, name: str, *arguments: Any, timeout: float | None = None) -> Any:
         """The result of a method. ``timeout`` is in seconds.
@@ -74,8 +88,9 @@ class ChildProcess:
         return self._process.is_alive() and not self._connection.closed
 
     def kill(self) -> None:
-        """End the process at once."""
+        """End the process at once, from any thread: whoever waits for an answer gets ChildDied."""
         self._process.kill()
+        self._process.join(PATIENCE_SECONDS)
         self.close()
 
     def close(self) -> None:
@@ -99,7 +114,7 @@ class ChildProcess:
                 self.kill()
                 raise ChildDied(f"no answer within {timeout:.0f} s", hung=True)
             ok, value = pickle.loads(self._connection.recv_bytes())
-        except (EOFError, ConnectionError):
+        except (EOFError, OSError):  # the other end is closed, or ours by another thread
             raise self._died() from None
         if not ok:
             raise ChildError(*value)
@@ -110,6 +125,42 @@ class ChildProcess:
         return ChildDied(f"its process ended with code {self._process.exitcode}")
 
 
+class Children:
+    """Processes that several threads start and ask, and that one thread ends, all of them at once.
+
+    Without it, whoever leaves while a thread waits for a process would wait with it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._processes: list[ChildProcess] = []
+        self._ended = False
+
+    def start(self, load: Callable[[], Any], timeout: float | None = None) -> ChildProcess:
+        """A new process; raises ChildError as ChildProcess does, ChildDied after the end."""
+        if self._ended:
+            raise ChildDied("nobody asks any more")
+        return ChildProcess(load, timeout, begun=self._add)
+
+    def end(self) -> None:
+        """Kill all processes, those that are starting too."""
+        with self._lock:
+            self._ended = True
+            processes = list(self._processes)
+        for process in processes:
+            process._process.kill()  # all of them, before one is waited for
+        for process in processes:
+            process.kill()
+
+    def _add(self, process: ChildProcess) -> None:
+        with self._lock:
+            self._processes = [known for known in self._processes if known.alive]
+            self._processes.append(process)
+            ended = self._ended
+        if ended:
+            process.kill()
+
+
 @contextlib.contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
     """Processes that start in here never see Ctrl-C: the terminal sends it to all of them, and the
@@ -118,6 +169,8 @@ def _deaf_to_interrupts() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    # Python starts it before the first process, and lets SIGINT through when it has.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
