@@ -27,8 +27,8 @@ LIGHT = "light networks"
 # Of a case: it passes; it fails; it may end or stop the process, so that no test runs it.
 PASS, FAIL, NEVER = "pass", "fail", "never"
 
-# Over a minute of compiling: a Reshape between open shapes reads at quotients of quotients, which become
-# machine code as trees. CI runs the operator itself, `make nightly` this body of it.
+# Over a minute of compiling, nearly all of it for one Reshape between open shapes. CI runs the
+# operator itself; `make nightly` runs this body of it.
 LONG = frozenset({"test_affine_grid_3d_align_corners_expanded"})
 
 Data = list[tuple[list[Any], list[Any]]]  # inputs and outputs
