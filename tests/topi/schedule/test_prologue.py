@@ -101,7 +101,7 @@ def test_computed_data_are_as_good_as_stored(conv: ConvWorkload, config: Config)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4, err_msg=f"{most_parts}")
 
 
-def nest(config: ConvConfig, parts: int) -> str:
+def nest(config: Config, parts: int, stage: str = "conv2d_pad") -> str:
     """The loops of the stage that computes 39 blocked channels of a pointwise convolution."""
     conv = ConvWorkload(1, 39, 6, 5, 13, (1, 1))
     stages = [te.placeholder((1, 3 // parts, 6, 5, 13), name=f"x{i}") for i in range(parts)]
@@ -111,7 +111,7 @@ def nest(config: ConvConfig, parts: int) -> str:
     result = implementation_of(config).compute(data, w, conv, config)
     scheduled = schedule_blocks(te.create_prim_func([*stages, w, result]), SKYLAKE)
     assert prologue.PARTS_KEY not in scheduled.script()
-    return nest_of(scheduled, "conv2d_pad")
+    return nest_of(scheduled, stage)
 
 
 def test_a_prologue_is_computed_by_chunks_of_rows() -> None:
@@ -124,6 +124,19 @@ def test_every_block_of_a_concat_knows_its_part() -> None:
 
 def test_chunks_of_channels_share_one_pass() -> None:
     assert nest(ConvConfig(13, 13, 5, parallel_oc=True), 1).startswith("parallel 18, 5")
+
+
+@pytest.mark.parametrize(
+    ("config", "parts", "loops"),
+    [
+        # 30 pixels are two chunks of 3 tiles of 5; in a pass of their own, two pieces.
+        (Im2colConfig(13, 13, 5, 3), 1, "parallel 2, 3, 15"),
+        (Im2colConfig(13, 13, 5, 3), 3, "parallel 2, unroll 3, 15"),
+        (Im2colConfig(13, 13, 5, 6, parallel_oc=True), 3, "parallel 2, unroll 3, 15"),
+    ],
+)
+def test_columns_of_one_tap_are_runs(config: Im2colConfig, parts: int, loops: str) -> None:
+    assert nest(config, parts, "im2col_columns").startswith(loops)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
