@@ -5,21 +5,28 @@
 
 Layers must have ends that nothing ties (`tuning/in_network/stand_ins.py`): each round replaces one
 config of every layer in the plan of an untuned build. `--list` names them, with their candidates
-and the minutes that each takes alone; layers that are measured together share rounds. A layer whose
-space is larger than --most is measured over its favoured configs. Kernels that are known in the log
-are not measured again. Each record holds the low, middle and high end of the paired ratio, times
-the incumbent's seconds.
+and the minutes that each takes alone; layers that are measured together share rounds. What the log
+has is not measured again: `--minutes 30` measures for so long, and the same command goes on later.
+Each record holds the low, middle and high end of the paired ratio, times the incumbent's seconds.
+
+A space of more than --most configs is not measured whole: ResNet-50's 3x3 convolutions have up to
+13,000, a day on one core. Measured are all configs that the cost model predicts at most --within
+times its best, the best first, and --sample of the others, drawn by lot. The last lines say what
+the sample shows: where none of n is faster than the best of the first part, less than 3/n of the
+others is, with a confidence of 95 %.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import math
+import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -54,9 +61,33 @@ Choice = dict[Workload, Config]
 Undisturbed = Callable[[], AbstractContextManager[object]]
 
 
-def wanted(task: Task, most: int) -> tuple[Config, ...]:
-    """The candidates of a layer."""
-    return task.space if len(task.space) <= most else task.favoured
+@dataclass(frozen=True)
+class Extent:
+    """How much of a space is measured: all up to ``most`` configs; else those predicted at most
+    ``within`` times the best prediction, and ``sample`` of the others."""
+
+    most: int = 600
+    within: float = 1.5
+    sample: int = 100
+
+    def parts(self, task: Task) -> tuple[tuple[Config, ...], tuple[Config, ...]]:
+        """The candidates that are measured for their own sake, and those that stand for the rest.
+
+        The same each time; the best by prediction come first.
+        """
+        ordered = sorted(task.space, key=task.predicted)
+        if len(ordered) <= self.most:
+            return tuple(ordered), ()
+        limit = self.within * task.predicted(ordered[0])
+        count = sum(task.predicted(config) <= limit for config in ordered)
+        others = ordered[count:]
+        drawn = random.Random(str(task.workload)).sample(others, min(self.sample, len(others)))
+        return tuple(ordered[:count]), tuple(drawn)
+
+    def wanted(self, task: Task) -> tuple[Config, ...]:
+        """All candidates that are measured."""
+        inside, drawn = self.parts(task)
+        return inside + drawn
 
 
 def rounds_of(left: Mapping[Workload, Sequence[Config]]) -> list[Choice]:
@@ -118,11 +149,13 @@ def run(
     target: str,
     layers: Sequence[str],
     log: TuningLog,
-    most: int,
+    extent: Extent,
     processes: int = 2,
     undisturbed: Undisturbed = contextlib.nullcontext,
-) -> None:
-    """Measure what the log does not have yet."""
+    minutes: float = math.inf,
+) -> int:
+    """Measure what the log does not have yet, for so long; how many rounds are left."""
+    end = time.monotonic() + 60 * minutes
     network = open_onnx(model, shapes, target)
     cpu = network.cpu
     incumbent = choose_plan(network.graph, cpu)
@@ -130,7 +163,7 @@ def run(
     known = {(record.workload, record.config) for record in log.load().records}
     left = {
         (task := tasks[text]).workload: [
-            config for config in wanted(task, most) if (task.workload, config) not in known
+            config for config in extent.wanted(task) if (task.workload, config) not in known
         ]
         for text in layers
     }
@@ -155,7 +188,7 @@ def run(
             / tasks[str(workload)].occurrences
             for workload in left
         }
-        while todo:
+        while todo and time.monotonic() < end:
             shares = [[todo.pop(0) for _ in range(min(SLOTS, len(todo)))] for _ in workers]
             with undisturbed():
                 jobs = [partial(build, worker, network, incumbent) for worker in workers]
@@ -164,9 +197,32 @@ def run(
                     for row in timed(worker, slots, unit):
                         keep(*row)
             print(f"{len(todo)} rounds left", flush=True)
+    print(*shown(tasks, layers, log, extent), sep="\n")
+    return len(todo)
 
 
-def listed(network: FoldedNetwork, most: int) -> list[str]:
+def shown(
+    tasks: Mapping[str, Task], layers: Sequence[str], log: TuningLog, extent: Extent
+) -> Iterable[str]:
+    """A line for each layer: the best config, and what the sample of the others shows."""
+    seconds = {(r.workload, r.config): r.seconds for r in log.load().records if r.ok}
+    for text in layers:
+        task = tasks[text]
+        inside, drawn = (
+            [s for config in part if (s := seconds.get((task.workload, config))) is not None]
+            for part in extent.parts(task)
+        )
+        if not inside:
+            continue
+        line = f"{text}: best of {len(inside)} {1e6 * min(inside):.1f} us"
+        if drawn:
+            faster = sum(found < min(inside) for found in drawn)
+            line += f"; of {len(drawn)} others {faster} are faster"
+            line += f", the best takes {min(drawn) / min(inside):.2f} times as long"
+        yield line
+
+
+def listed(network: FoldedNetwork, extent: Extent) -> list[str]:
     """The layers that may be asked for, the dearest first: a line each."""
     cpu, ends = network.cpu, StandIns(network.graph).ends
     incumbent = choose_plan(network.graph, cpu)
@@ -176,7 +232,7 @@ def listed(network: FoldedNetwork, most: int) -> list[str]:
         tied = any((end.reads, end.writes) != (None, None) for end in ends[task.workload])
         if tied or not task.space:
             continue
-        count = len(wanted(task, most))
+        count = len(extent.wanted(task))
         minutes = count * (inference + BUILD_SECONDS) / 60
         best = min(map(task.predicted, task.favoured or task.space))
         share = task.occurrences * best / incumbent.seconds
@@ -191,13 +247,16 @@ def main() -> int:
     parser.add_argument("--layer", action="append", default=[], dest="layers")
     parser.add_argument("--log", type=Path)
     parser.add_argument("--list", action="store_true", help="name the layers that may be asked for")
-    parser.add_argument("--most", type=int, default=600)
+    parser.add_argument("--most", type=int, default=Extent.most)
+    parser.add_argument("--within", type=float, default=Extent.within)
+    parser.add_argument("--sample", type=int, default=Extent.sample)
+    parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     if not options.list and not (options.layers and options.log):
         parser.error("give --layer and --log, or --list")
     if options.list:
-        print(*listed(open_onnx(*asked(options)), options.most), sep="\n")
+        print(*listed(open_onnx(*asked(options)), extent_of(options)), sep="\n")
         return 0
     return start(options, contextlib.nullcontext)
 
@@ -205,8 +264,21 @@ def main() -> int:
 def start(options: argparse.Namespace, undisturbed: Undisturbed) -> int:
     threads.use_threads(options.threads)
     log = TuningLog(options.log)
-    run(*asked(options), options.layers, log, options.most, undisturbed=undisturbed)
+    left = run(
+        *asked(options),
+        options.layers,
+        log,
+        extent_of(options),
+        undisturbed=undisturbed,
+        minutes=options.minutes,
+    )
+    if left:
+        print(f"{left} rounds left; the same command goes on")
     return 0
+
+
+def extent_of(options: argparse.Namespace) -> Extent:
+    return Extent(options.most, options.within, options.sample)
 
 
 def asked(options: argparse.Namespace) -> tuple[bytes, dict[str, tuple[int, ...]], str]:

@@ -8,13 +8,35 @@ onnx. A weight in another file has an entry of two strings, a key and a value:
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import re
-from mmap import mmap
+from collections.abc import Iterator
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 _KEY = re.compile(rb"\x0a\x08location")
 # The entry, and its value's length: seven bits a byte, the lowest first.
 _ENTRY = re.compile(rb"\x0a\x08location\x12([\x80-\xff]?[\x00-\x7f])", re.DOTALL)
+
+
+def content_hash(model: Path) -> bytes | None:
+    """A hash of a model's file and of those that hold its weights; ``None`` where one is not there.
+
+    Files are mapped, so that a build does not have them in memory beside what is made of them.
+    """
+    try:
+        with _mapped(model) as found:
+            content = hashlib.sha256(found)
+            beside = external_files(found, model.parent)
+        if beside is None:
+            return None
+        for path in beside:
+            with _mapped(path) as found:
+                content.update(hashlib.sha256(found).digest())
+    except (OSError, ValueError):  # nobody maps an empty file
+        return None
+    return content.digest()
 
 
 def external_files(model: bytes | mmap, folder: Path) -> list[Path] | None:
@@ -42,3 +64,9 @@ def _file(location: bytes, folder: Path) -> Path | None:
     except (OSError, ValueError, RuntimeError):
         return None
     return path if inside else None
+
+
+@contextlib.contextmanager
+def _mapped(path: Path) -> Iterator[mmap]:
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as found:
+        yield found

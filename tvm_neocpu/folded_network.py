@@ -27,6 +27,7 @@ from tvm_neocpu.pipeline import APART, apply_plan, compute_templates, fold, sche
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lowering.find_sweeps import SweepFinder
+from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
 from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
@@ -43,7 +44,7 @@ from tvm_neocpu.tuning.in_network.machine import Lowered, Scheme
 class FoldedNetwork:
     """``module`` is folded, its weights are constants; ``inputs`` are data for it, in order.
 
-    Functions that two plans have in common are scheduled once.
+    Functions that two plans have in common are scheduled once, those of stand-ins computed once.
     """
 
     module: tvm.IRModule
@@ -52,6 +53,7 @@ class FoldedNetwork:
     target: Target
     inputs: Sequence[NDArray[Any]]
     before: ScheduledBefore = field(default_factory=ScheduledBefore, compare=False, repr=False)
+    views: LoweredBefore = field(default_factory=LoweredBefore, compare=False, repr=False)
 
     def lower(self, plan: Plan, views: bool = False) -> Lowered:
         """The network under ``plan``; with ``views``, for timing, layout transforms are views.
@@ -65,7 +67,7 @@ class FoldedNetwork:
             altered = run_passes(altered, ViewTransforms())
         configs = plan.by_layout(self.graph)
         groups = APART if views else plan.group_bands(self.graph)
-        computed = compute_templates(altered, configs, self.cpu, only_sizes=views)
+        computed = compute_templates(altered, configs, self.cpu, self.views if views else None)
         sweeps = SweepFinder(self.graph)
         schemes = {
             name: scheme

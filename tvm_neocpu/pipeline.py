@@ -45,6 +45,7 @@ from tvm_neocpu.relay_passes.fuse_pools import FusePools
 from tvm_neocpu.relay_passes.integer_operators import IntegerOperators, is_quantized
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lower_to_templates import LayoutKey, LowerToTemplates
+from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
 from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
 from tvm_neocpu.relay_passes.note_weight_bits import NoteWeightBits
 from tvm_neocpu.relay_passes.order_calls import OrderCalls
@@ -228,16 +229,16 @@ def compute_templates(
     altered: tvm.IRModule,
     configs: Mapping[LayoutKey, Config],
     cpu: Cpu,
-    only_sizes: bool = False,
+    before: LoweredBefore | None = None,
 ) -> tvm.IRModule:
     """Fused functions before their schedules: each still says which workload it computes.
 
-    With ``only_sizes`` the weights have any values: for timing.
+    With ``before``, for timing, the weights have any values, and what it knows is not computed.
 
     Concats are joins of the plan until their layouts are altered. A flat one becomes part of the
     convolution that LowerToTemplates lowers. FuseFunctions lowers and fuses what is left.
     """
-    lower = LowerToTemplates(cpu, configs, only_sizes)
+    lower = LowerToTemplates(cpu, configs, before)
     return run_passes(altered, FlattenConcats(), lower, FuseFunctions())
 
 

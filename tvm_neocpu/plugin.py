@@ -13,6 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from tvm_neocpu.runtime import ffi_on_demand
 from tvm_neocpu.runtime.threads import size_thread_pool
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class _TvmLoader:
         return self._loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
+        ffi_on_demand.complete()
         module.__loader__ = self._loader
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from mmap import ACCESS_READ, mmap
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from os.path import splitext
 from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.errors import ModelFileError, SessionError, TargetError
-from tvm_neocpu.external_files import external_files
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.module_file import SUFFIXES
 from tvm_neocpu.runtime.session import CompiledSession
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
     from tvm_neocpu.core.precision import AccuracyData, Request
     from tvm_neocpu.targets import TargetLike
 
-    Model = str | Path | BuiltModule | onnx.ModelProto
+    Model = str | PathLike[str] | BuiltModule | onnx.ModelProto
 
 
 # For this machine, with schedules for one thread: streams of one thread answer most calls.
@@ -74,7 +71,7 @@ def _library(
     cache: bool,
     request: Request | None,
 ) -> BuiltModule:
-    is_file = isinstance(model, (str, Path)) and Path(model).suffix in SUFFIXES
+    is_file = isinstance(model, (str, PathLike)) and splitext(model)[1] in SUFFIXES
     if request is not None and (is_file or isinstance(model, BuiltModule)):
         raise SessionError(f"precision {request.precision!r} is for ONNX models: this is compiled")
     if isinstance(model, BuiltModule):
@@ -83,7 +80,7 @@ def _library(
 
 
 def _compiled(
-    model: str | Path | onnx.ModelProto,
+    model: str | PathLike[str] | onnx.ModelProto,
     shapes: Mapping[str, Any] | None,
     target: TargetLike,
     cache: bool,
@@ -93,13 +90,15 @@ def _compiled(
 
     A deployed package has neither cache nor compiler.
     """
-    if not isinstance(model, (str, Path)) and not hasattr(model, "graph"):
+    if not isinstance(model, (str, PathLike)) and not hasattr(model, "graph"):
         raise ModelFileError(
             f"a session takes an ONNX file or model, a .so or .tar file or a built library, "
             f"not {type(model).__name__}"
         )
 
     def build() -> BuiltModule:
+        from pathlib import Path
+
         from tvm_neocpu import relay
         from tvm_neocpu.frontend.onnx_model import load_model
         from tvm_neocpu.frontend.source import forget_source
@@ -111,7 +110,7 @@ def _compiled(
                 f"no session runs code for {found.cpu.name} here: {found.why_not_here}; "
                 "relay.build and export_library write a file for that CPU"
             )
-        from_file = isinstance(model, (str, Path))
+        from_file = isinstance(model, (str, PathLike))
         known = load_model(Path(model)) if from_file else model
         mod, params = relay.frontend.from_onnx(known, shapes)
         if request is None or request.half is not None:
@@ -134,29 +133,16 @@ def _compiled(
     return cached(content, options, build)
 
 
-def _content(model: str | Path | onnx.ModelProto) -> bytes | None:
+def _content(model: str | PathLike[str] | onnx.ModelProto) -> bytes | None:
     """What stands for the model's bytes in a key, those of its external weights included; ``None``
     for a file that cannot be read: building says why.
-
-    Files are mapped, so that a build does not have them in memory beside what is made of them.
     """
-    if not isinstance(model, (str, Path)):
-        return hashlib.sha256(model.SerializeToString(deterministic=True)).digest()
-    try:
-        with _mapped(model) as found:
-            content = hashlib.sha256(found)
-            beside = external_files(found, Path(model).parent)
-        if beside is None:
-            return None
-        for path in beside:
-            with _mapped(path) as found:
-                content.update(hashlib.sha256(found).digest())
-    except (OSError, ValueError):  # nobody maps an empty file
-        return None
-    return content.digest()
+    if isinstance(model, (str, PathLike)):
+        from pathlib import Path
 
+        from tvm_neocpu.external_files import content_hash  # compiled files need none
 
-@contextlib.contextmanager
-def _mapped(path: str | Path) -> Iterator[mmap]:
-    with open(path, "rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as found:
-        yield found
+        return content_hash(Path(model))
+    from hashlib import sha256
+
+    return sha256(model.SerializeToString(deterministic=True)).digest()

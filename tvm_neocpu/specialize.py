@@ -12,7 +12,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 
 import tvm
@@ -129,7 +128,7 @@ def build_networks(
 def _with_outputs(entry: Entry, lowered: tvm.IRModule) -> Entry:
     """The entry with what its second function writes into tensors of the caller."""
     written = written_outputs(lowered, entry.function)
-    return replace(entry, into=into_name(entry.function), written=written) if written else entry
+    return entry._replace(into=into_name(entry.function), written=written) if written else entry
 
 
 def lower_networks(

@@ -16,6 +16,7 @@ from tvm_neocpu.tuning.tasks import tasks_of
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
 SHAPES = {"data": (1, 8, 6, 6)}
+EXTENT = {"most": 9, "within": 1.5, "sample": 3}
 
 
 @pytest.fixture
@@ -31,10 +32,39 @@ def test_every_round_has_one_config_of_each_layer_that_is_left(bench: ModuleType
     assert bench.rounds_of({"a": []}) == []
 
 
-def test_a_large_space_is_measured_where_it_is_favoured(bench: ModuleType) -> None:
-    task = argparse.Namespace(space=(1, 2, 3), favoured=(2,))
-    assert bench.wanted(task, 3) == (1, 2, 3)
-    assert bench.wanted(task, 2) == (2,)
+def task(count: int) -> argparse.Namespace:
+    """Config ``n`` is predicted to take 1 + n / 10; the space is not in that order."""
+    return argparse.Namespace(
+        space=tuple(reversed(range(count))),
+        predicted=lambda config: 1 + config / 10,
+        workload="some layer",
+    )
+
+
+def test_a_large_space_is_measured_near_the_best_prediction_and_sampled(bench: ModuleType) -> None:
+    extent = bench.Extent(most=20, within=1.5, sample=4)
+    assert extent.parts(task(20)) == (tuple(range(20)), ())
+    inside, drawn = extent.parts(task(100))
+    assert inside == (0, 1, 2, 3, 4, 5)
+    assert len(set(drawn)) == 4 and set(drawn) <= set(range(6, 100))
+    assert extent.parts(task(100)) == (inside, drawn)  # a later run measures the same ones
+    assert extent.wanted(task(100)) == inside + drawn
+
+
+def test_the_end_says_what_the_sample_shows(bench: ModuleType) -> None:
+    extent = bench.Extent(most=20, within=1.5, sample=4)
+    _, drawn = extent.parts(task(100))
+    taken = {1: 2e-6, 3: 4e-6, drawn[0]: 1e-6, drawn[1]: 8e-6}
+    records = [
+        argparse.Namespace(workload="some layer", config=config, seconds=seconds, ok=True)
+        for config, seconds in taken.items()
+    ]
+    log = argparse.Namespace(load=lambda: argparse.Namespace(records=records))
+    (line,) = bench.shown({"layer": task(100)}, ["layer"], log, extent)
+    assert "best of 2 2.0 us; of 2 others 1 are faster, the best takes 0.50 times" in line
+    records[2:] = []
+    (line,) = bench.shown({"layer": task(100)}, ["layer"], log, extent)
+    assert line.endswith("best of 2 2.0 us")
 
 
 def test_a_round_replaces_the_configs_of_its_layers_alone(
@@ -58,9 +88,12 @@ def test_it_writes_what_it_measures_and_goes_on(
     onnx.save(tiny_cnn, model)
     network = open_onnx(tiny_cnn.SerializeToString(), SHAPES, "llvm -num-cores=1")
     layers = [str(task.workload) for task in tasks_of(network.graph, network.cpu)]
-    options = argparse.Namespace(model=str(model), layers=layers, log=log, most=9, threads=1)
-    for count in (2, 3):
-        monkeypatch.setattr(bench, "wanted", lambda task, _, n=count: task.space[:n])
+    options = argparse.Namespace(model=str(model), layers=layers, log=log, threads=1, **EXTENT)
+    monkeypatch.setattr(bench, "SLOTS", 1)
+    for count, minutes in ((2, 1e9), (2, 0.0), (3, 1e9)):
+        wanted = lambda _, task, n=count: task.space[:n]  # noqa: E731
+        monkeypatch.setattr(bench.Extent, "wanted", wanted)
+        options.minutes = minutes
         bench.start(options, bench.contextlib.nullcontext)
         records = load_log(log).records
         assert len(records) == count * len(layers)
@@ -73,7 +106,7 @@ def test_layers_that_may_be_asked_for_are_listed(
 ) -> None:
     network = open_onnx(tiny_cnn.SerializeToString(), SHAPES, "llvm -num-cores=1")
     names = {str(task.workload) for task in tasks_of(network.graph, network.cpu)}
-    rows = bench.listed(network, most=9)
+    rows = bench.listed(network, bench.Extent(**EXTENT))
     assert rows
     assert {row.split(": ")[0] for row in rows} <= names
     assert all("candidates" in row and row.endswith("min") for row in rows)

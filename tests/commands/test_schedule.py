@@ -74,6 +74,26 @@ def test_an_operation_that_nobody_knows_is_a_boundary(
     assert "boundary: 1 x CumSum, which no profiler knows" in capsys.readouterr().out
 
 
+def test_a_concat_wider_than_the_buffer_passes_in_pieces(
+    make_model, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A row of 24 channels takes 144 bytes, twice that with the next one; the buffer has 128."""
+    nodes = [helper.make_node("Concat", ["data", "data", "data"], ["out"], name="wide", axis=1)]
+    onnx.save(make_model(nodes, out_shape=(1, 24, 6, 6)), "wide.onnx")
+    small = MACHINE.replace("banks = 32", "banks = 1").replace(
+        "bank_bytes = 4096", "bank_bytes = 128"
+    )
+    Path("small.toml").write_text(small)
+    argv = ["wide.onnx", "--machine", "small.toml", "--json", "out.json", "--html", "out.html"]
+    assert schedule.main(argv) == 0
+    line = "in pieces: 1 x Concat, of which no row fits the buffer"
+    assert line in capsys.readouterr().out
+    assert line in Path("out.html").read_text()
+    found = json.loads(Path("out.json").read_text())
+    assert found["in_pieces"] == {"Concat": 1}
+    assert max(row["peak_buffer_bytes"] for row in found["rows"]) == 128
+
+
 @pytest.mark.parametrize(
     ("argv", "text"),
     [

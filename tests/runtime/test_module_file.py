@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -265,7 +264,7 @@ def test_a_damaged_description_is_one_line(text: str) -> None:
 
 def test_a_later_format_is_refused(lib: BuiltModule) -> None:
     assert info_from_json(lib.info.to_json(), "x.so") == lib.info
-    later = replace(lib.info, format=FORMAT + 1, package="9.9")
+    later = lib.info._replace(format=FORMAT + 1, package="9.9")
     with pytest.raises(ModuleFileError, match=r"9\.9"):
         info_from_json(later.to_json(), "x.so")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -24,7 +23,7 @@ TWO = Entry(
     (TensorInfo("a", (-1, 2), "float32"), TensorInfo("b", (-1,), "float32")),
     (TensorInfo("c", (-1, 4), "float32"),),
 )
-INFO = ModuleInfo("default", TWO.inputs, TWO.outputs, "znver4", "x86_64", ("avx",), 2)
+INFO = ModuleInfo("default", TWO.inputs, TWO.outputs, "znver4", "x86_64", ("avx",), 2, (TWO,))
 
 
 def test_an_open_batch_is_one_number_in_all_inputs() -> None:
@@ -44,7 +43,7 @@ def test_what_entries_have_in_common() -> None:
 
 
 def test_entries_survive_in_the_description() -> None:
-    info = replace(INFO, entries=(TWO, replace(TWO, function="main_1")))
+    info = INFO._replace(entries=(TWO, TWO._replace(function="main_1")))
     assert info_from_json(info.to_json(), "net.so") == info
 
 
@@ -52,6 +51,5 @@ def test_a_file_of_format_1_has_one_function() -> None:
     fields = json.loads(INFO.to_json())
     del fields["entries"]
     assert info_from_json(json.dumps({**fields, "format": 1}), "net.so") == INFO
-    assert INFO.entries == (TWO,)
     with pytest.raises(ModuleFileError, match="this is"):
         info_from_json(json.dumps({**fields, "format": FORMAT + 1}), "net.so")

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-# Generated code loads whole vectors from tensors, so that their data must be aligned to this.
-ALIGNMENT = 64
+from tvm_neocpu.core.alignment import ALIGNMENT
+
 # How often a sequence is changed. NASNet-A large: 5 ms each.
 ROUNDS = 100
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
-import numpy as np
 import tvm
 from tvm import relax, te
 
@@ -25,6 +24,7 @@ from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.regions import count_module_uses
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
+from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore, is_static
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
 from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
 from tvm_neocpu.relay_passes.operators.recurrence import lower_recurrence
@@ -48,16 +48,17 @@ class LowerToTemplates:
 
     So do recurrences, which have one function for each CPU and nothing to choose.
 
-    ``configs`` decides; the cost model stands in for what it does not name. With ``only_sizes``
-    packed weights have the right sizes and any values, for timing: Winograd's transforms take half
-    of a lowering. Needs: layouts given to all calls (:class:`AlterOpLayout`). Leaves: PrimFuncs
-    with an anchor each, not yet scheduled.
+    ``configs`` decides; the cost model stands in for what it does not name. With ``before`` packed
+    weights have the right sizes and any values, for timing (Winograd's transforms take half of a
+    lowering), and functions that it knows are not computed again.
+    Needs: layouts given to all calls (:class:`AlterOpLayout`). Leaves: PrimFuncs with an anchor
+    each, not yet scheduled.
     """
 
     name: ClassVar[str] = "lower-to-templates"
     cpu: Cpu
     configs: Mapping[LayoutKey, Config] = field(default_factory=dict)
-    only_sizes: bool = False
+    before: LoweredBefore | None = None
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         lower = partial(self._lower, count_module_uses(mod))
@@ -80,7 +81,7 @@ class LowerToTemplates:
         entry = implementation_of(config)
         data, *others = form.tensors(call)
         read = read_prologue(data, builder.lookup_binding, uses) if entry.takes_prologue else None
-        before = read or Prologue((data,), ())
+        prologue = read or Prologue((data,), ())
         arguments = [
             self._argument(operand, tensor, entry, workload, config)
             for operand, tensor in zip(workload.operands[1:], others, strict=True)
@@ -89,14 +90,23 @@ class LowerToTemplates:
         def compute(
             parts: list[te.Tensor], operands: list[te.Tensor], rest: list[te.Tensor]
         ) -> te.Tensor:
-            return entry.compute(before.compute(parts, operands), *rest, workload, config)
+            return entry.compute(prologue.compute(parts, operands), *rest, workload, config)
 
         # TVM takes a constant's shape from its elements, which a late weight has not.
         named = [relax.Var("weight", each.ty) if is_late(each) else each for each in arguments]
+        known = self.before
+        if known is not None and read is None and is_static(tensors := [data, *named]):
+
+            def bare(data: te.Tensor, *rest: te.Tensor) -> te.Tensor:
+                return entry.compute(data, *rest, workload, config)
+
+            return known.call(
+                builder, form.operator, (workload, config), bare, tensors, form.pattern
+            )
         lowered = builder.call_te(
             compute,
-            list(before.parts),
-            list(before.operands),
+            list(prologue.parts),
+            list(prologue.operands),
             named,
             primfunc_name_hint=form.operator,
             primfunc_attrs={"op_pattern": form.pattern},
@@ -119,8 +129,8 @@ class LowerToTemplates:
             values = tensor.value.numpy()
         assert entry.packed_shape is not None
         shape, dtype = entry.packed_shape(workload, config), entry.packed_type(operand.dtype)
-        if self.only_sizes:
-            return constant_of(np.resize(values, shape).astype(dtype))
+        if self.before is not None:
+            return self.before.weight(values, shape, dtype)
         packed = LateWeight(shape, dtype, partial(entry.pack_weight, values, workload, config))
         late = late_weights()
         if late is not None and packed.size >= MIN_BYTES:

@@ -6,15 +6,17 @@ SIGBUS at the first touch of a page that is missing. So we read the headers firs
 
 from __future__ import annotations
 
+import os
 import struct
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.runtime import host as host_cpu
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 # The symbol under which TVM keeps a library's data: weights, VM code, our description.
 TVM_DATA = "__tvm_ffi__library_bin"
@@ -22,8 +24,7 @@ TVM_DATA = "__tvm_ffi__library_bin"
 _SYSTEM_FORMATS = {"darwin": "Mach-O", "win32": "PE"}
 
 
-@dataclass(frozen=True)
-class Binary:
+class Binary(NamedTuple):
     """What the headers of a file say.
 
     ``size`` is the end of its last segment or section, in bytes: a shorter file is truncated.
@@ -36,7 +37,7 @@ class Binary:
     names: bytes | None = None
 
 
-def check_library(path: Path, shown: Path) -> None:
+def check_library(path: StrPath, shown: StrPath) -> None:
     """Refuse a file that is not a whole TVM library for this system and CPU.
 
     Raises ModuleFileError, which names ``shown``.
@@ -53,7 +54,7 @@ def check_library(path: Path, shown: Path) -> None:
         raise ModuleFileError(f"cannot load {shown}: it was not exported by tvm_neocpu")
 
 
-def check_object(path: Path, shown: Path) -> None:
+def check_object(path: StrPath, shown: StrPath) -> None:
     """Refuse a truncated object file, and one for another CPU.
 
     Unknown formats are left to the linker. Raises ModuleFileError, which names ``shown``.
@@ -61,11 +62,11 @@ def check_object(path: Path, shown: Path) -> None:
     _checked(path, shown)
 
 
-def library_size(path: Path) -> int:
+def library_size(path: StrPath) -> int:
     """Where the library ends as its headers say, in bytes: more of the file is something else."""
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         found = read_binary(file)
-    return found.size if found is not None else path.stat().st_size
+    return found.size if found is not None else os.stat(path).st_size
 
 
 def read_binary(file: BinaryIO) -> Binary | None:
@@ -77,9 +78,9 @@ def read_binary(file: BinaryIO) -> Binary | None:
     return None
 
 
-def _checked(path: Path, shown: Path) -> Binary | None:
+def _checked(path: StrPath, shown: StrPath) -> Binary | None:
     """The binary after a check of its size and CPU; ``None`` for an unknown format."""
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         size = file.seek(0, 2)
         try:
             found = read_binary(file)

@@ -8,33 +8,38 @@ module.set_input("data", image); module.run(); scores = module.get_output("score
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import tvm_ffi
 
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
 from tvm_neocpu.runtime.functions import Functions, Library, OnDemand
-from tvm_neocpu.runtime.graph_module import GraphModule
 from tvm_neocpu.runtime.module_file import read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo
 from tvm_neocpu.runtime.tensors import cpu
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from _typeshed import StrPath
+
+    from tvm_neocpu.runtime.graph_module import GraphModule  # sessions run without it
+
 # Writes a module: itself, its description, the file, and the options of TVM's `export_library`.
 Write = Callable[
-    [tvm_ffi.Module, ModuleInfo, Path, Callable[..., Any] | None, Mapping[str, Any], str], None
+    [tvm_ffi.Module, ModuleInfo, "Path", Callable[..., Any] | None, Mapping[str, Any], str], None
 ]
 _FORMATS = {"asm": "s", "s": "s", "llvm": "ll", "ll": "ll"}
 
 
-def load(path: str | Path, check_weights: bool = False) -> BuiltModule:
+def load(path: StrPath, check_weights: bool = False) -> BuiltModule:
     """Read what `BuiltModule.export_library` wrote.
 
     Weights are mapped: what a run does not touch is never read. ``check_weights`` reads them all
     and compares their checksum; code and description are checked always. Raises ModuleFileError for
     a file that is missing, broken or not this package's.
     """
-    found = read_module(Path(path), check_weights)
+    found = read_module(path, check_weights)
     return BuiltModule(found.module, found.info, weights=found.weights_by_function)
 
 
@@ -78,11 +83,13 @@ class BuiltModule:
         if self.info.missing:
             lacks = ", ".join(self.info.missing)
             raise TargetError(f"built for {self.info.cpu}, but this machine lacks {lacks}")
+        from tvm_neocpu.runtime.graph_module import GraphModule
+
         return GraphModule(Functions(self.library), self.info)
 
     def export_library(
         self,
-        file_name: str | Path,
+        file_name: StrPath,
         fcompile: Callable[..., Any] | None = None,
         weights: str = "inside",
         **options: Any,
@@ -101,6 +108,8 @@ class BuiltModule:
             raise ModuleFileError(
                 f"cannot write {file_name}: a loaded module has no objects; copy its file"
             )
+        from pathlib import Path  # 7 ms, which loading a file has not
+
         with self.library.lock:
             self._write(self.module, self.info, Path(file_name), fcompile, options, weights)
 

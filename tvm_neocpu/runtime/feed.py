@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm_ffi
-from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import ShapeError, first_line
 from tvm_neocpu.runtime.cores import use_here
-from tvm_neocpu.runtime.functions import Functions, Shapes
+from tvm_neocpu.runtime.functions import Function, Functions, Shapes
 from tvm_neocpu.runtime.inputs import check, tensor_over
 from tvm_neocpu.runtime.machine import flat
 from tvm_neocpu.runtime.module_info import TensorInfo
-from tvm_neocpu.runtime.output_targets import Extent, Targets, extent, written_directly
 from tvm_neocpu.runtime.pace import Pace
-from tvm_neocpu.runtime.tensors import as_array, is_plain, zeros
+from tvm_neocpu.runtime.tensors import Extent, as_array, extent, is_plain, zeros
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tvm_neocpu.runtime.output_targets import Target, Targets
+
+    Array = NDArray[Any]
+
 # Shapes whose times are remembered: a service may see any batch.
 _REMEMBERED = 256
 
@@ -85,7 +89,7 @@ class Feed:
         function = self._functions.find(shapes)
         tensors = [self._tensor(index, value) for index, value in enumerate(values)]
         taken = [extent(tensor) for tensor in tensors]
-        direct = written_directly(function, taken, targets) if targets else {}
+        direct = _written_directly(function, taken, targets) if targets else {}
         if not direct or function.into is None:
             result = self._timed(shapes, lambda: function.run(*tensors))
             return self._own(function.entry.function, taken, flat(result), {})
@@ -168,6 +172,14 @@ class Feed:
             arrays.append(array.copy() if shares or index in constants else array)
             taken.append(extent(tensor))
         return arrays
+
+
+def _written_directly(
+    function: Function, taken: Sequence[Extent], targets: Targets
+) -> dict[int, Target]:
+    from tvm_neocpu.runtime.output_targets import written_directly  # few sessions bind outputs
+
+    return written_directly(function, taken, targets)
 
 
 def _new(info: TensorInfo) -> tvm_ffi.Tensor:

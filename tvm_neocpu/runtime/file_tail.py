@@ -10,25 +10,26 @@ It is read before any code of the file is mapped. The weights may lie in a file 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import mmap
+import os
 import struct
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 import tvm_ffi
-from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
+from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_fields
+from tvm_neocpu.runtime.sha256 import sha256
 from tvm_neocpu.runtime.tensors import as_array, zeros
 
 if TYPE_CHECKING:
+    from _typeshed import StrPath
+    from numpy.typing import NDArray
+
     from tvm_neocpu.core.weight_transform import WeightTransform
 
 MARK = b"NEOCPU-3"
@@ -44,8 +45,7 @@ PAGE = 4096
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True)
-class Weight:
+class Weight(NamedTuple):
     """Where a weight's bytes are, from the start of all weights on, and what they are.
 
     With a ``transform`` the bytes are those of the network's own kernels, (kernels, taps): the
@@ -58,8 +58,7 @@ class Weight:
     transform: WeightTransform | None = None
 
 
-@dataclass(frozen=True)
-class Tail:
+class Tail(NamedTuple):
     """A file's description and its weights; ``taken`` has those of each function, in order.
 
     ``weights_file`` is the name of the file that has them, beside the library; empty for itself.
@@ -71,8 +70,7 @@ class Tail:
     weights_file: str = ""
 
 
-@dataclass(frozen=True)
-class Places:
+class Places(NamedTuple):
     """The footer's numbers, in bytes."""
 
     code: int
@@ -103,7 +101,7 @@ def append_tail(
     rows = [_row(weight) for weight in tail.weights]
     table = json.dumps(
         {
-            "info": asdict(tail.info),
+            "info": tail.info.to_fields(),
             "weights": rows,
             "taken": {name: list(found) for name, found in tail.taken.items()},
             "weights_file": tail.weights_file,
@@ -118,13 +116,13 @@ def append_tail(
     file.write(_footer(places, _sha(file, places)))
 
 
-def read_tail(path: Path, check_weights: bool = False) -> Tail | None:
+def read_tail(path: StrPath, check_weights: bool = False) -> Tail | None:
     """A file's tail after a check of what it needs to run; ``None`` for a file without one.
 
     ``check_weights`` reads them all, which takes about a second a gigabyte. Raises ModuleFileError
     for a file that is damaged, or that lacks its weights.
     """
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         size = file.seek(0, 2)
         if size < FOOTER_BYTES:
             return None
@@ -143,7 +141,7 @@ def read_tail(path: Path, check_weights: bool = False) -> Tail | None:
     return tail
 
 
-def map_weights(path: Path, tail: Tail) -> list[tvm_ffi.Tensor]:
+def map_weights(path: StrPath, tail: Tail) -> list[tvm_ffi.Tensor]:
     """The weights as tensors over the mapped file; they live as long as the tensors.
 
     Pages are read when they are first used, and all processes that map the file share them. Weights
@@ -152,7 +150,7 @@ def map_weights(path: Path, tail: Tail) -> list[tvm_ffi.Tensor]:
     if not tail.weights:
         return []
     start = _places(path).weights_at
-    with _holder(path, tail).open("rb") as file:
+    with open(_holder(path, tail), "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=_READ_OR_COPY)
     whole = np.frombuffer(mapped, np.uint8)
     tensors = []
@@ -177,12 +175,12 @@ def _transformed(weight: Weight, taps: NDArray[Any]) -> tvm_ffi.Tensor:
 _READ_OR_COPY = getattr(mmap, "PROT_READ", 1) | getattr(mmap, "PROT_WRITE", 2)
 
 
-def _holder(path: Path, tail: Tail) -> Path:
-    return path.with_name(tail.weights_file) if tail.weights_file else path
+def _holder(path: StrPath, tail: Tail) -> StrPath:
+    return os.path.join(os.path.dirname(path), tail.weights_file) if tail.weights_file else path
 
 
-def _places(path: Path) -> Places:
-    with path.open("rb") as file:
+def _places(path: StrPath) -> Places:
+    with open(path, "rb") as file:
         file.seek(-FOOTER_BYTES, 2)
         _, *numbers, _, _ = struct.unpack(_FOOTER, file.read(FOOTER_BYTES))
     return Places(*numbers)
@@ -199,7 +197,8 @@ def _header(places: Places) -> bytes:
 
 def _sha(file: BinaryIO, places: Places) -> bytes:
     """Over the code, the table and the numbers that say where all is."""
-    found = hashlib.sha256(_footer(places, bytes(32)))
+    found = sha256(places.code + places.table)
+    found.update(_footer(places, bytes(32)))
     for start, size in ((0, places.code), (places.table_at, places.table)):
         file.seek(start)
         found.update(file.read(size))
@@ -218,10 +217,10 @@ def _crc(file: BinaryIO, start: int, size: int) -> int:
     return found
 
 
-def _tail(text: bytes, path: Path) -> Tail:
+def _tail(text: bytes, path: StrPath) -> Tail:
     try:
         table: dict[str, Any] = json.loads(text)
-        info = info_from_json(json.dumps(table["info"]), str(path))
+        info = info_from_fields(table["info"], str(path))
         weights = tuple(map(_weight, table["weights"]))
         taken = {name: tuple(found) for name, found in table["taken"].items()}
         return Tail(info, weights, taken, str(table["weights_file"]))
@@ -231,7 +230,11 @@ def _tail(text: bytes, path: Path) -> Tail:
 
 def _row(weight: Weight) -> list[Any]:
     row: list[Any] = [weight.offset, list(weight.shape), weight.dtype]
-    return row if weight.transform is None else [*row, asdict(weight.transform)]
+    if weight.transform is None:
+        return row
+    from dataclasses import asdict
+
+    return [*row, asdict(weight.transform)]
 
 
 def _weight(row: Sequence[Any]) -> Weight:
@@ -249,20 +252,21 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _check_weights(path: Path, tail: Tail, places: Places, check_all: bool) -> None:
+def _check_weights(path: StrPath, tail: Tail, places: Places, check_all: bool) -> None:
     holder = _holder(path, tail)
+    name = os.path.basename(holder)
     try:
-        with holder.open("rb") as file:
+        with open(holder, "rb") as file:
             if file.seek(0, 2) < places.weights_at + places.weights:
-                raise ModuleFileError(f"cannot load {path}: {holder.name} is truncated")
+                raise ModuleFileError(f"cannot load {path}: {name} is truncated")
             file.seek(0)
             if tail.weights_file and file.read(_HEADER_BYTES) != _header(places):
                 raise ModuleFileError(
-                    f"cannot load {path}: {holder.name} has the weights of another library"
+                    f"cannot load {path}: {name} has the weights of another library"
                 )
             if check_all and _crc(file, places.weights_at, places.weights) != places.weights_crc:
                 raise ModuleFileError(
-                    f"cannot load {path}: the weights in {holder.name} are damaged, or another's"
+                    f"cannot load {path}: the weights in {name} are damaged, or another's"
                 )
     except OSError as error:
         reason = error.strerror or first_line(error)

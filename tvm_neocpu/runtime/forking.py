@@ -18,19 +18,18 @@ unmapped: SIGSEGV with four threads, while two worked.
 from __future__ import annotations
 
 import atexit
-import logging
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import WeakSet
 
 from tvm_neocpu.runtime.threads import thread_count
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor  # 3 ms that only a forked child needs
 
-_LOG = logging.getLogger("tvm_neocpu")
+T = TypeVar("T")
 
 
 class Forkable(Protocol):
@@ -79,6 +78,8 @@ def call(lock: ForkLock, function: Callable[..., T], *args: object) -> T:
     ``fork`` waits until the call ends.
     """
     if _this_thread.is_orphan:
+        from concurrent.futures import wait
+
         future = _the_stand_in().submit(call, lock, function, *args)
         try:
             return future.result()
@@ -98,13 +99,17 @@ def renew_after_fork(forkable: Forkable) -> None:
 def _the_stand_in() -> ThreadPoolExecutor:
     global _stand_in
     if _stand_in is None:
+        from concurrent.futures import ThreadPoolExecutor
+
         _stand_in = ThreadPoolExecutor(max_workers=1, thread_name_prefix="neocpu-stand-in")
     return _stand_in
 
 
 def _warn_of_the_end() -> None:
     """Name the cause of a hang, in a child that ends like a main program."""
-    _LOG.warning(
+    from logging import getLogger
+
+    getLogger("tvm_neocpu").warning(
         "process %d was forked after a network had run, and may hang now that it ends: "
         "end it with os._exit(), or use multiprocessing",
         os.getpid(),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm_ffi
 
 from tvm_neocpu.core.errors import RunError, ShapeError
-from tvm_neocpu.core.run_check import failed_check
 from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
 from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import Entry, TensorInfo
@@ -94,8 +92,7 @@ class Library:
         return module, entry
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """A function of the library: its machine, its description, and itself.
 
     ``outputs`` are those for the shapes that it was found by. ``into`` takes tensors for the
@@ -150,6 +147,8 @@ def _bound(run: Callable[..., Any], weights: Sequence[tvm_ffi.Tensor]) -> Callab
         try:
             return run(*inputs, *weights)
         except RuntimeError as error:
+            from tvm_neocpu.core.run_check import failed_check
+
             line = failed_check(str(error))
             if line is None:
                 raise

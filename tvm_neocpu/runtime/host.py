@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import platform
 from functools import cache
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import tvm_ffi
+
+if TYPE_CHECKING:
+    from _typeshed import StrPath
 
 # Linux's flag -> LLVM's feature, for the features that change the code we generate.
 _X86_FEATURES = {
@@ -86,10 +89,11 @@ def cpu_name() -> str:
 
 
 @cache
-def executable_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str] | None:
+def executable_features(cpuinfo: StrPath = "/proc/cpuinfo") -> frozenset[str] | None:
     """LLVM's names of this machine's vector features; ``None`` without a readable ``cpuinfo``."""
     try:
-        lines = cpuinfo.read_text().splitlines()
+        with open(cpuinfo) as file:
+            lines = file.read().splitlines()
     except OSError:
         return None
     table = {**_X86_FEATURES, **_ARM_FEATURES}

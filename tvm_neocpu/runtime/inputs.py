@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm_ffi
-from numpy.typing import NDArray
 
-from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.core.alignment import ALIGNMENT
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.runtime.module_info import TensorInfo
 from tvm_neocpu.runtime.tensors import as_array, is_plain, view_of, zeros
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Key = str | int
 

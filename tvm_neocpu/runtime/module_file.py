@@ -6,9 +6,10 @@ function of a second executable returns.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 import tvm_ffi
 
@@ -20,14 +21,16 @@ from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
 from tvm_neocpu.runtime.quiet import silent_stderr
 from tvm_neocpu.runtime.tvm_library import load_runtime
 
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
 INFO_FUNCTION = "neocpu_info"
 _VM_KIND = "relax.VMExecutable"
 LINKED = (".so", ".dylib", ".dll")
 SUFFIXES = (*LINKED, ".tar")
 
 
-@dataclass(frozen=True)
-class LoadedFile:
+class LoadedFile(NamedTuple):
     """Code, description, and weights that functions take after their inputs: ``taken`` says which.
 
     ``weights`` is empty where they are constants of the code.
@@ -36,7 +39,7 @@ class LoadedFile:
     module: tvm_ffi.Module
     info: ModuleInfo
     weights: Sequence[tvm_ffi.Tensor] = ()
-    taken: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    taken: Mapping[str, tuple[int, ...]] = MappingProxyType({})
 
     @property
     def weights_by_function(self) -> dict[str, list[tvm_ffi.Tensor]]:
@@ -44,20 +47,21 @@ class LoadedFile:
         return {name: [self.weights[n] for n in taken] for name, taken in self.taken.items()}
 
 
-def read_module(path: Path, check_weights: bool = False) -> LoadedFile:
+def read_module(path: StrPath, check_weights: bool = False) -> LoadedFile:
     """What `export_module` wrote, for a CPU that this machine has.
 
     Raises ModuleFileError before any code of the file runs. A truncated, damaged or foreign file is
     not even mapped, nor is one for another CPU. ``check_weights`` compares their checksum, too,
     which reads them all. Of a file of an earlier version only the description is read before.
     """
-    if not path.exists():
+    if not os.path.exists(path):
         raise ModuleFileError(f"there is no file {path}")
-    if not path.is_file() or path.suffix not in SUFFIXES:
+    suffix = os.path.splitext(path)[1]
+    if not os.path.isfile(path) or suffix not in SUFFIXES:
         raise ModuleFileError(f"{path} is not an exported module (a .so or .tar file)")
     load_runtime()
-    tail = _checked_tail(path, check_weights) if path.suffix != ".tar" else None
-    module = _load_tar(path) if path.suffix == ".tar" else _load_linked(path, path)
+    tail = _checked_tail(path, check_weights) if suffix != ".tar" else None
+    module = _load_tar(path) if suffix == ".tar" else _load_linked(path, path)
     if tail is not None:
         return LoadedFile(module, tail.info, map_weights(path, tail), tail.taken)
     part = info_part(module)
@@ -69,7 +73,7 @@ def read_module(path: Path, check_weights: bool = False) -> LoadedFile:
     return LoadedFile(module, info)
 
 
-def _checked_tail(path: Path, check_weights: bool) -> Tail | None:
+def _checked_tail(path: StrPath, check_weights: bool) -> Tail | None:
     """The tail of a file that may run here; ``None`` for a file of an earlier version."""
     check_library(path, path)
     try:
@@ -78,27 +82,27 @@ def _checked_tail(path: Path, check_weights: bool) -> Tail | None:
         raise ModuleFileError(f"cannot load {path}: {first_line(error)}") from error
     if tail is not None:
         _check_cpu(path, tail.info)
-    elif path.stat().st_size > library_size(path):
+    elif os.stat(path).st_size > library_size(path):
         raise ModuleFileError(f"cannot load {path}: it is truncated: its end is not there")
     return tail
 
 
-def _check_cpu(path: Path, info: ModuleInfo) -> None:
+def _check_cpu(path: StrPath, info: ModuleInfo) -> None:
     if info.missing:
         lacks = f"this machine lacks {', '.join(info.missing)}"
         raise ModuleFileError(f"cannot load {path}: it was built for {info.cpu}, and {lacks}")
 
 
-def _load_linked(library: Path, shown: Path) -> tvm_ffi.Module:
+def _load_linked(library: StrPath, shown: StrPath) -> tvm_ffi.Module:
     try:
         check_library(library, shown)
         with silent_stderr():
-            return tvm_ffi.load_module(str(library.resolve()))
+            return tvm_ffi.load_module(os.path.realpath(library))
     except (OSError, RuntimeError, ValueError) as error:
         raise ModuleFileError(f"cannot load {shown}: {first_line(error)}") from error
 
 
-def _load_tar(path: Path) -> tvm_ffi.Module:
+def _load_tar(path: StrPath) -> tvm_ffi.Module:
     """Link the archive's objects in a directory of their own, and load the result."""
     from tvm_neocpu.runtime.object_archive import linked_objects  # most files are no archives
 

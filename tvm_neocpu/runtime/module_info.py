@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.runtime import host as host_cpu
@@ -17,10 +16,10 @@ FORMAT = 2
 _READABLE = (1, FORMAT)
 # An extent that is not the same for all shapes that a module takes; in an entry: any batch.
 OPEN = -1
+_TENSORS = ("inputs", "outputs")
 
 
-@dataclass(frozen=True)
-class TensorInfo:
+class TensorInfo(NamedTuple):
     """An input or output: its name, shape and NumPy dtype; ``OPEN`` extents vary."""
 
     name: str
@@ -42,8 +41,7 @@ class TensorInfo:
         return f"{self.name} {self.dtype}{self.shape_text}"
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """A compiled function and the tensors that it takes and gives.
 
     ``OPEN`` is the first extent only, and it is one and the same number in all of them: the batch.
@@ -76,7 +74,7 @@ class Entry:
         """The outputs for inputs of these shapes, all extents known."""
         (batch,) = _batches(self._known(shapes)) or {OPEN}
         return tuple(
-            replace(own, shape=tuple(batch if dim == OPEN else dim for dim in own.shape))
+            own._replace(shape=tuple(batch if dim == OPEN else dim for dim in own.shape))
             for own in self.outputs
         )
 
@@ -97,8 +95,7 @@ def _batches(pairs: Sequence[tuple[TensorInfo, Sequence[int]]]) -> set[int]:
     return {given[0] for own, given in pairs if OPEN in own.shape and given}
 
 
-@dataclass(frozen=True)
-class ModuleInfo:
+class ModuleInfo(NamedTuple):
     """The description inside an exported file.
 
     ``cpu`` and ``triple`` are LLVM's names, ``features`` LLVM's names of the CPU features that the
@@ -114,22 +111,23 @@ class ModuleInfo:
     triple: str
     features: tuple[str, ...]
     threads: int
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[Entry, ...]
     package: str = __version__
     tvm: str = ""
     format: int = FORMAT
-
-    def __post_init__(self) -> None:
-        if not self.entries:
-            object.__setattr__(self, "entries", (Entry("main", self.inputs, self.outputs),))
 
     @property
     def missing(self) -> tuple[str, ...]:
         """The features that this machine lacks to run the code; empty if it can run it."""
         return host_cpu.missing_features(frozenset(self.features), self.triple)
 
+    def to_fields(self) -> dict[str, Any]:
+        """What `info_from_fields` reads, in types that JSON has."""
+        tensors = {name: _rows(getattr(self, name)) for name in _TENSORS}
+        return {**self._asdict(), **tensors, "entries": [_entry_row(one) for one in self.entries]}
+
     def to_json(self) -> str:
-        return json.dumps(asdict(self))
+        return json.dumps(self.to_fields())
 
 
 def info_from_json(text: str, path: str) -> ModuleInfo:
@@ -138,7 +136,14 @@ def info_from_json(text: str, path: str) -> ModuleInfo:
     Raises ModuleFileError for a damaged text, and for a later format than ours.
     """
     try:
-        fields: dict[str, Any] = json.loads(text)
+        return info_from_fields(json.loads(text), path)
+    except ValueError as error:
+        raise ModuleFileError(f"cannot load {path}: its description is damaged") from error
+
+
+def info_from_fields(fields: dict[str, Any], path: str) -> ModuleInfo:
+    """The same, of a text that has been read."""
+    try:
         if fields["format"] in _READABLE:
             return _info_from(fields)
         writer = fields["package"]
@@ -160,8 +165,18 @@ def _info_from(fields: dict[str, Any]) -> ModuleInfo:
         )
         for row in fields.get("entries", ())
     )
+    if not entries:  # format 1
+        entries = (Entry("main", inputs, outputs),)
     read = {"inputs": inputs, "outputs": outputs, "features": features, "entries": entries}
     return ModuleInfo(**{**fields, **read, "format": FORMAT})
+
+
+def _rows(tensors: Sequence[TensorInfo]) -> list[dict[str, Any]]:
+    return [tensor._asdict() for tensor in tensors]
+
+
+def _entry_row(entry: Entry) -> dict[str, Any]:
+    return {**entry._asdict(), **{name: _rows(getattr(entry, name)) for name in _TENSORS}}
 
 
 def _tensors_from(rows: Sequence[dict[str, Any]]) -> tuple[TensorInfo, ...]:

@@ -8,14 +8,18 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.binary import check_object
 from tvm_neocpu.runtime.linker import link
 
+if TYPE_CHECKING:
+    from _typeshed import StrPath
+
 
 @contextmanager
-def linked_objects(path: Path) -> Iterator[Path]:
+def linked_objects(path: StrPath) -> Iterator[Path]:
     """A library of the archive's objects, in a folder that goes away. Raises ModuleFileError."""
     with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
         objects = _unpack(path, Path(folder))
@@ -26,7 +30,7 @@ def linked_objects(path: Path) -> Iterator[Path]:
         yield library
 
 
-def _unpack(path: Path, folder: Path) -> list[Path]:
+def _unpack(path: StrPath, folder: Path) -> list[Path]:
     objects = []
     try:
         with tarfile.open(path) as archive:
@@ -46,7 +50,7 @@ def _unpack(path: Path, folder: Path) -> list[Path]:
     return objects
 
 
-def _check_end(archive: tarfile.TarFile, path: Path) -> None:
+def _check_end(archive: tarfile.TarFile, path: StrPath) -> None:
     """Refuse an archive without its two last blocks: it was cut between two members."""
     assert archive.fileobj is not None, "an open archive has a file"
     if archive.fileobj.seek(0, os.SEEK_END) < archive.offset + 2 * tarfile.BLOCKSIZE:

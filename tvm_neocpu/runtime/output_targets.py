@@ -15,16 +15,14 @@ import numpy as np
 import tvm_ffi
 from numpy.typing import NDArray
 
-from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.core.alignment import ALIGNMENT
 from tvm_neocpu.core.errors import ShapeError, first_line
 from tvm_neocpu.runtime.functions import Function
 from tvm_neocpu.runtime.inputs import check, tensor_over
 from tvm_neocpu.runtime.module_info import TensorInfo
-from tvm_neocpu.runtime.tensors import as_array
+from tvm_neocpu.runtime.tensors import Extent, as_array, extent
 
 Array = NDArray[Any]
-# A tensor's first byte and the one behind its last.
-Extent = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -86,12 +84,6 @@ def written_directly(
             name = function.outputs[number].name
             raise ShapeError(f"output {name!r} cannot be written without a copy: {reason}")
     return found
-
-
-def extent(tensor: tvm_ffi.Tensor) -> Extent:
-    """Where a tensor lies."""
-    start = tensor.data_ptr()
-    return start, start + as_array(tensor).nbytes
 
 
 def _obstacle(

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 import threading
 from collections.abc import Iterator
 
 _STDERR = 2
-_NOISE = re.compile(
+_NOISE = (
     # TVM 0.27 writes it for every weight that it saves or loads, once a VM was made of the module.
     rb"executable\.cc:\d+: Warning: Scope (Saving|Loaded):"
     # LLVM writes it for a wrong -mattr or -mcpu; our own error says it in one line.
@@ -70,9 +69,7 @@ class _Diversion:
             sys.stderr.flush()
         written = _content(_STDERR)
         self._point_back(self._saved)
-        lines = written.splitlines(keepends=True)
-        kept = b"".join(line for line in lines if not _NOISE.search(line))
-        if kept:
+        if kept := _without_noise(written):
             os.write(_STDERR, kept)
 
     def _point_back(self, saved: int) -> None:
@@ -93,6 +90,15 @@ def silent_stderr() -> Iterator[None]:
         yield
     finally:
         _diversion.leave()
+
+
+def _without_noise(written: bytes) -> bytes:
+    if not written:
+        return b""
+    import re  # most loads write nothing
+
+    lines = written.splitlines(keepends=True)
+    return b"".join(line for line in lines if not re.search(_NOISE, line))
 
 
 def _memory() -> int:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import finalize
 
-from numpy.typing import NDArray
-
 from tvm_neocpu.core.errors import SessionError, TargetError
-from tvm_neocpu.runtime.binding import IOBinding
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.cores import (
     checked_cores,
@@ -26,7 +22,15 @@ from tvm_neocpu.runtime.inputs import Key, find
 from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
 from tvm_neocpu.runtime.streams import Streams
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from numpy.typing import NDArray
+
+    from tvm_neocpu.runtime.binding import IOBinding  # few sessions bind
+
+    Array = NDArray[Any]
+
 HINTS = ("latency", "throughput")
 
 
@@ -116,6 +120,8 @@ class CompiledSession:
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs that are bound once, for many runs."""
+        from tvm_neocpu.runtime.binding import IOBinding
+
         return IOBinding(
             self.info, lambda values, to: self._streams.call(lambda feed: feed.run(values, to))
         )

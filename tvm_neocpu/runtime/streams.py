@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from queue import SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import finalize
 
 from tvm_neocpu.core.errors import SessionError
 from tvm_neocpu.runtime.cores import run_here_on
 from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future  # 3 ms that calls of `run` alone do not need
 
 State = TypeVar("State")
 Result = TypeVar("Result")
@@ -83,6 +85,8 @@ class Streams(Generic[State]):
 
     def submit(self, work: Callable[[State], Result]) -> Future[Result]:
         """Have a stream do it, some time. A future that was cancelled before is not done."""
+        from concurrent.futures import Future
+
         future: Future[Result] = Future()
 
         def begin(state: State) -> tuple[bool, Any]:

@@ -6,13 +6,15 @@ later, registers its own, which can do the same and more.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm_ffi
-from numpy.typing import NDArray
 
 from tvm_neocpu.runtime.tensors import as_array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @tvm_ffi.register_object("ffi.Tensor")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import tvm_ffi
-from numpy.typing import NDArray
 
-from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.core.alignment import ALIGNMENT
 from tvm_neocpu.runtime.tvm_library import runtime_function
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# A tensor's first byte and the one behind its last.
+Extent = tuple[int, int]
 # How an element of so many bytes is seen where NumPy's DLPack lacks its type, such as bfloat16.
 _SEEN_AS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
@@ -60,6 +64,12 @@ def view_of(tensor: tvm_ffi.Tensor) -> NDArray[Any] | None:
         return _writeable(np.from_dlpack(tensor))
     except (RuntimeError, BufferError):
         return None
+
+
+def extent(tensor: tvm_ffi.Tensor) -> Extent:
+    """Where a tensor lies."""
+    start = tensor.data_ptr()
+    return start, start + as_array(tensor).nbytes
 
 
 def is_plain(tensor: tvm_ffi.Tensor) -> bool:

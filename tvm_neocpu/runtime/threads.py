@@ -7,7 +7,6 @@ process may not use them.
 
 from __future__ import annotations
 
-import logging
 import os
 import warnings
 from collections.abc import MutableMapping
@@ -19,8 +18,6 @@ COUNT = "TVM_NUM_THREADS"
 BIND = "TVM_BIND_THREADS"
 # TVM reads it where its own variable is absent, so a user may have set it for TVM.
 OPENMP_COUNT = "OMP_NUM_THREADS"
-
-_LOG = logging.getLogger("tvm_neocpu")
 
 
 class TooManyThreadsWarning(UserWarning):
@@ -37,7 +34,10 @@ def size_thread_pool(environment: MutableMapping[str, str] = os.environ) -> int:
     if COUNT in environment and _positive(environment[COUNT]) is None:
         default = physical_cores()
         text = environment.pop(COUNT)
-        _LOG.warning("%s=%r is not a positive number; using %d threads", COUNT, text, default)
+        from logging import getLogger  # 5 ms that few processes need
+
+        warn = getLogger("tvm_neocpu").warning
+        warn("%s=%r is not a positive number; using %d threads", COUNT, text, default)
     count = thread_count(environment)
     environment[COUNT] = str(count)
     if BIND not in environment and not binding_is_right(count, allowed_cpus()):

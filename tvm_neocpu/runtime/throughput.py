@@ -9,12 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from statistics import median
+from typing import Any
 
-from tvm_neocpu.runtime.feed import Array, Feed
+from numpy.typing import NDArray
+
+from tvm_neocpu.runtime.feed import Feed
 from tvm_neocpu.runtime.module_info import ModuleInfo
 from tvm_neocpu.runtime.streams import Streams
 from tvm_neocpu.runtime.tensors import as_array, zeros
 
+Array = NDArray[Any]
 # Measured in turns, for so long each: a machine's speed drifts.
 ROUNDS = 3
 SECONDS = 0.1

@@ -12,7 +12,6 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import tvm_ffi
@@ -36,10 +35,11 @@ def load_runtime() -> None:
         if _is_loaded or "tvm" in sys.modules:
             return
         library = _library()
-        ctypes.CDLL(str(library), ctypes.RTLD_GLOBAL)
-        extra = library.with_name(library.name.replace("_runtime", _EXTRA))
-        if extra.is_file():
-            ctypes.CDLL(str(extra), ctypes.RTLD_GLOBAL)  # 0.8 ms, Zen 3
+        ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
+        folder, name = os.path.split(library)
+        extra = os.path.join(folder, name.replace("_runtime", _EXTRA))
+        if os.path.isfile(extra):
+            ctypes.CDLL(extra, ctypes.RTLD_GLOBAL)  # 0.8 ms, Zen 3
         from tvm_neocpu.runtime import tensor_class  # noqa: F401  # registers its class
 
         _is_loaded = True
@@ -51,20 +51,21 @@ def runtime_function(name: str) -> Any:
     return tvm_ffi.get_global_func(name)
 
 
-def library_folders() -> Iterator[Path]:
+def library_folders() -> Iterator[str]:
     """Where TVM's libraries may be: named by the user, or in TVM's package."""
     if os.environ.get(FOLDER):
-        yield Path(os.environ[FOLDER])
+        yield os.environ[FOLDER]
     spec = importlib.util.find_spec("tvm")  # finds the package and does not import it
     if spec is not None and spec.origin:
-        yield Path(spec.origin).parent / "lib"
+        yield os.path.join(os.path.dirname(spec.origin), "lib")
 
 
-def _library() -> Path:
+def _library() -> str:
     for folder in library_folders():
         for name in _NAMES:
-            if (folder / name).is_file():
-                return folder / name
+            path = os.path.join(folder, name)
+            if os.path.isfile(path):
+                return path
     raise MissingPackageError(
         f"TVM's runtime is not here: pip install apache-tvm, or set {FOLDER} to the folder of "
         f"{_NAMES[0]}"

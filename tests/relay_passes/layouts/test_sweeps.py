@@ -18,6 +18,7 @@ from tvm_neocpu.folded_network import FoldedNetwork
 from tvm_neocpu.pipeline import apply_plan, compute_templates, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.lowering.find_sweeps import SweepFinder
+from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.cost.ranking import ranked
 from tvm_neocpu.topi.schedule_function import anchor_of
@@ -117,7 +118,7 @@ def built(network: FoldedNetwork, plan: Plan) -> set[SweepWorkload]:
     """The functions without a template of the fused network; each must be a sweep of the graph."""
     graph, finder = network.graph, SweepFinder(network.graph)
     altered = apply_plan(network.module, plan, CPU)
-    fused = compute_templates(altered, plan.by_layout(graph), CPU, only_sizes=True)
+    fused = compute_templates(altered, plan.by_layout(graph), CPU, LoweredBefore())
     found = set()
     for var, func in fused.functions.items():
         if var.name_hint.startswith("reshape"):  # a view

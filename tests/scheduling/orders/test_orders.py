@@ -9,10 +9,12 @@ from random_dags import dags, random_dag
 from tvm_neocpu.core.errors import SearchCutError
 from tvm_neocpu.scheduling.graph.live import peak_bytes, step_bound
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode
+from tvm_neocpu.scheduling.orders import best as best_order
 from tvm_neocpu.scheduling.orders import exact as exact_order
 from tvm_neocpu.scheduling.orders.best import SIMPLE, best, improved
 from tvm_neocpu.scheduling.orders.brute import all_orders, brute
 from tvm_neocpu.scheduling.orders.exact import exact, search_exact
+from tvm_neocpu.scheduling.orders.ideals import IdealSearch
 from tvm_neocpu.scheduling.orders.table import ORDERS
 
 every_order = pytest.mark.parametrize("name", ORDERS)
@@ -103,6 +105,26 @@ def test_best_beats_the_simple_orders_on_large_graphs(seed: int) -> None:
     graph = random_dag(300, seed, near=20)
     simple = min(peak_bytes(graph, order(graph)) for order in SIMPLE)
     assert peak_bytes(graph, best(graph)) <= simple
+
+
+@pytest.mark.parametrize("looks", [0, 100, 3_000])
+def test_best_ends_where_its_looks_are_used_up(looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wide graph, whose searches would look at millions of ready nodes."""
+    graph = random_dag(80, 2, near=40)
+    seen: list[IdealSearch] = []
+
+    class Watched(IdealSearch):
+        def __init__(self, *options) -> None:
+            super().__init__(*options)
+            seen.append(self)
+
+    monkeypatch.setattr(best_order, "IdealSearch", Watched)
+    order = best(graph, looks)
+    assert graph.is_order(order)
+    assert peak_bytes(graph, order) <= min(peak_bytes(graph, each(graph)) for each in SIMPLE)
+    # What one ideal takes is looked at to its end.
+    (search,) = seen
+    assert search.looks > -(len(graph) ** 2)
 
 
 def test_a_search_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

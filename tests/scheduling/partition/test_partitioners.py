@@ -13,6 +13,7 @@ from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import SearchCutError
 from tvm_neocpu.scheduling.graph.price import Price, Profiler, impossible
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode
+from tvm_neocpu.scheduling.partition import greedy as greedy_module
 from tvm_neocpu.scheduling.partition.brute import all_partitions, brute
 from tvm_neocpu.scheduling.partition.clustering import LONGEST, bounded, clustering
 from tvm_neocpu.scheduling.partition.exact import exact
@@ -103,6 +104,16 @@ def test_large_graphs_end(name: str, count: int) -> None:
     assert found.is_valid(graph)
     assert found.cost(profiler) < PARTITIONERS["elementwise"](graph, profiler).cost(profiler)
     assert found.evaluations <= LONGEST * count
+
+
+def test_greedy_groups_end_where_pricing_them_anew_would(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network that fits the buffer whole."""
+    graph = random_dag(40, 3)
+    free = greedy_module.greedy(graph, PeArray(graph, LARGE))
+    monkeypatch.setattr(greedy_module, "LARGEST", 7)
+    found = greedy_module.greedy(graph, PeArray(graph, LARGE))
+    assert found.is_valid(graph)
+    assert max(map(len, free.groups)) > 7 == max(map(len, found.groups))
 
 
 @pytest.mark.slow

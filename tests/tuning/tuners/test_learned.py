@@ -6,10 +6,12 @@ import math
 from itertools import product
 
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.tuning.tuners.learned import LearnedTuner
+from tvm_neocpu.tuning.tuners.learned import LearnedTuner, expected_improvement
 from tvm_neocpu.tuning.tuners.ranker import ENOUGH, Ranker
 
 SPACE = tuple(
@@ -86,3 +88,12 @@ def test_nonsense_is_not_learned(seconds: float) -> None:
     shared.learn(WORKLOADS[0], SPACE[0], 1.0, seconds)
     features = shared.features(WORKLOADS[0], SPACE[:2], [1.0, 2.0])
     assert shared.errors(WORKLOADS[0], features).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("gain", [-3.0, -0.2, 0.0, 0.1, 2.0])
+@pytest.mark.parametrize("sigma", [0.01, 0.3])
+def test_the_expected_improvement_is_that_of_a_normal_variable(gain: float, sigma: float) -> None:
+    normal = norm(gain, sigma)
+    expected, _ = quad(lambda x: x * normal.pdf(x), 0, gain + 12 * sigma) if gain > -1 else (0, 0)
+    assert expected_improvement(gain, sigma) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    assert expected_improvement(gain, sigma) >= 0

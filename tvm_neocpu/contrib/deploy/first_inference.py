@@ -1,7 +1,8 @@
 """A fresh process for each engine: import, load, first inference; time and memory after each.
 
 A process imports NumPy and its engine, loads the network's file, and runs it on zeros. The clock
-starts before the interpreter does.
+starts before the interpreter does. Packages that pip installs have Python's bytecode beside them, a
+clone has not: each process takes it from a folder beside ``file``, which the first one fills.
 """
 
 from __future__ import annotations
@@ -79,7 +80,12 @@ def first_inference(
     """One process, from its start to its first answer. Raises NeoCpuError where it fails."""
     script = _START + _ENGINES[engine] + _END
     given = json.dumps({name: [list(shape), dtype] for name, (shape, dtype) in inputs.items()})
-    environment = {**os.environ, "TVM_NUM_THREADS": str(threads)}
+    environment = {
+        **os.environ,
+        "TVM_NUM_THREADS": str(threads),
+        "PYTHONPYCACHEPREFIX": str(file.parent / "bytecode"),
+    }
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.time()
     done = subprocess.run(
         [sys.executable, "-c", script, str(file), given, str(threads)],

@@ -18,6 +18,7 @@ def as_json(found: Experiment) -> dict[str, Any]:
         "macs": sum(node.macs for node in found.graph.nodes),
         "buffer_bytes": found.capacity,
         "boundaries": dict(found.boundaries),
+        "in_pieces": dict(found.in_pieces),
         "seconds": round(found.seconds, 2),
         "rows": [_row(found, row) for row in found.rows],
         "memory": [_memory(each) for each in found.memory],

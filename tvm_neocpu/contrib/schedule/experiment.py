@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tvm_neocpu.core.errors import ScheduleError
@@ -12,14 +12,18 @@ from tvm_neocpu.scheduling.graph.live import lifetimes, live_bytes
 from tvm_neocpu.scheduling.graph.price import Price, Profiler
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph
 from tvm_neocpu.scheduling.memory.table import ALLOCATORS
+from tvm_neocpu.scheduling.orders.best import best
 from tvm_neocpu.scheduling.orders.table import ORDERS
 from tvm_neocpu.scheduling.partition.partition import Group, Partition
 from tvm_neocpu.scheduling.partition.table import PARTITIONERS
+from tvm_neocpu.scheduling.profilers.remembering import Remembering
 
 # The exact partition of more nodes takes minutes.
 EXACT_NODES = 18
 # "best" proves its order in nearly all groups; "exact" would not end in the others.
 EXPERIMENT_ORDERS = tuple(name for name in ORDERS if name != "exact")
+# What "best" may look at for each node of a group (`IdealSearch`): milliseconds.
+LOOKS_A_NODE = 2_000
 BASELINE = ("no-fusion", "file")
 
 
@@ -67,7 +71,7 @@ class Memory:
 class Experiment:
     """``macs_per_cycle``: the machine's peak. ``boundaries``: operations that nobody knows.
 
-    ``seconds``: CPU time of everything.
+    ``in_pieces``: operations of which no row fits the buffer. ``seconds``: CPU time of everything.
     """
 
     network: str
@@ -78,6 +82,7 @@ class Experiment:
     rows: tuple[Row, ...]
     memory: tuple[Memory, ...]
     boundaries: Mapping[str, int]
+    in_pieces: Mapping[str, int]
     seconds: float
 
     @property
@@ -108,6 +113,8 @@ def run_experiment(
     """All partitions in all orders. Raises ScheduleError where an operation fits no buffer."""
     begin = time.process_time()
     check_fits(graph, profiler, machine)
+    profiler = Remembering(profiler)
+    orders = _GroupOrders(graph)
     rows: list[Row] = []
     for name, partitioner in PARTITIONERS.items():
         if name == "exact" and len(graph) > EXACT_NODES:
@@ -115,9 +122,11 @@ def run_experiment(
         started = time.process_time()
         partition = partitioner(graph, profiler)
         took = time.process_time() - started
-        rows += [_row(graph, profiler, name, order, partition, took) for order in EXPERIMENT_ORDERS]
+        rows += [
+            _row(orders, profiler, name, order, partition, took) for order in EXPERIMENT_ORDERS
+        ]
     memory = _memories(graph)
-    unknown = Counter(n.label.split()[0] for n in graph.nodes if n.kind is OpKind.BOUNDARY)
+    unknown = [at for at, node in enumerate(graph.nodes) if node.kind is OpKind.BOUNDARY]
     return Experiment(
         network,
         machine,
@@ -126,7 +135,8 @@ def run_experiment(
         capacity,
         tuple(rows),
         memory,
-        dict(unknown),
+        _kinds(graph, unknown),
+        _kinds(graph, (at for at in range(len(graph)) if profiler.price((at,)).in_pieces)),
         time.process_time() - begin,
     )
 
@@ -141,20 +151,15 @@ def check_fits(graph: ScheduleGraph, profiler: Profiler, machine: str) -> None:
             )
 
 
-def ordered_groups(graph: ScheduleGraph, groups: Sequence[Group], order: str) -> tuple[Group, ...]:
-    """The nodes of each group in that order; the groups stay where they are."""
-    return tuple(_ordered(graph, group, ORDERS[order]) for group in groups)
-
-
 def _row(
-    graph: ScheduleGraph,
+    orders: _GroupOrders,
     profiler: Profiler,
     name: str,
     order: str,
     partition: Partition,
     seconds: float,
 ) -> Row:
-    groups = ordered_groups(graph, partition.groups, order)
+    groups = tuple(orders.ordered(group, order) for group in partition.groups)
     prices = [profiler.price(group) for group in groups]
     for at, price in enumerate(prices):
         if not price.is_possible:
@@ -164,27 +169,44 @@ def _row(
     return Row(name, order, groups, tuple(prices), partition.evaluations, seconds)
 
 
-def _ordered(
-    graph: ScheduleGraph, group: Group, order: Callable[[ScheduleGraph], tuple[int, ...]]
-) -> Group:
-    """A group's nodes in an order of the group alone; what leaves it is alive to its end."""
-    if len(group) == 1:
-        return group
-    members = sorted(group)
-    inside = set(members)
-    edges = [
-        (graph.nodes[source].id, graph.nodes[node].id)
-        for node in members
-        for source in graph.preds[node]
-        if source in inside
-    ]
-    leaving = frozenset(
-        graph.nodes[node].id
-        for node in members
-        if graph.is_output[node] or not inside.issuperset(graph.succs[node])
-    )
-    alone = ScheduleGraph(tuple(graph.nodes[node] for node in members), tuple(edges), leaving)
-    return tuple(members[at] for at in order(alone))
+def _kinds(graph: ScheduleGraph, nodes: Iterable[int]) -> dict[str, int]:
+    """How many of the nodes there are of each operation."""
+    return dict(Counter(graph.nodes[at].label.split()[0] for at in nodes))
+
+
+class _GroupOrders:
+    """Groups with their nodes in every order; partitions have many groups in common."""
+
+    def __init__(self, graph: ScheduleGraph) -> None:
+        self._graph = graph
+        self._known: dict[tuple[str, Group], Group] = {}
+
+    def ordered(self, group: Group, order: str) -> Group:
+        """A group's nodes in an order of the group alone; what leaves it is alive to its end."""
+        if len(group) == 1:
+            return group
+        members = tuple(sorted(group))
+        if (order, members) not in self._known:
+            alone = self._alone(members)
+            looks = LOOKS_A_NODE * len(members)
+            found = best(alone, looks) if order == "best" else ORDERS[order](alone)
+            self._known[order, members] = tuple(members[at] for at in found)
+        return self._known[order, members]
+
+    def _alone(self, members: Group) -> ScheduleGraph:
+        graph, inside = self._graph, set(members)
+        edges = [
+            (graph.nodes[source].id, graph.nodes[node].id)
+            for node in members
+            for source in graph.preds[node]
+            if source in inside
+        ]
+        leaving = frozenset(
+            graph.nodes[node].id
+            for node in members
+            if graph.is_output[node] or not inside.issuperset(graph.succs[node])
+        )
+        return ScheduleGraph(tuple(graph.nodes[node] for node in members), tuple(edges), leaving)
 
 
 def _memories(graph: ScheduleGraph) -> tuple[Memory, ...]:

@@ -20,7 +20,7 @@ MAX_LABEL = 24
 def render(found: Experiment) -> str:
     """The page as HTML text."""
     title = f"{found.network} on {found.machine}"
-    notes = "".join(f"<p>{escape(line)}</p>" for line in table.boundary_lines(found))
+    notes = "".join(f"<p>{escape(line)}</p>" for line in table.note_lines(found))
     style = resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8")
     body = f"""<header>
 <h1>{escape(title)}</h1>

@@ -25,9 +25,9 @@ MEMORY_NOTE = "every tensor in fast memory, MB"
 
 
 def show(found: Experiment, console: Console) -> None:
-    """Print both tables, and the operations that end groups."""
+    """Print both tables, and what must be said of single operations."""
     console.print(headline(found))
-    for line in boundary_lines(found):
+    for line in note_lines(found):
         console.print(line)
     for headings, rows in ((HEADINGS, rows_of(found)), (MEMORY_HEADINGS, memory_rows(found))):
         drawn = Table(box=None, pad_edge=False)
@@ -49,11 +49,17 @@ def headline(found: Experiment) -> str:
     )
 
 
-def boundary_lines(found: Experiment) -> list[str]:
-    return [
+def note_lines(found: Experiment) -> list[str]:
+    """The operations that end groups, and why."""
+    unknown = [
         f"boundary: {count} x {name}, which no profiler knows; nothing fuses across it"
         for name, count in found.boundaries.items()
     ]
+    wide = [
+        f"in pieces: {count} x {name}, of which no row fits the buffer; it passes in pieces"
+        for name, count in found.in_pieces.items()
+    ]
+    return unknown + wide
 
 
 def rows_of(found: Experiment) -> list[list[str]]:

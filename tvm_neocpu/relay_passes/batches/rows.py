@@ -7,7 +7,7 @@ from math import prod
 from textwrap import indent
 from typing import Any
 
-from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.core.alignment import ALIGNMENT
 from tvm_neocpu.core.types import item_bytes
 
 

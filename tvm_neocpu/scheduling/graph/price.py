@@ -14,8 +14,9 @@ class Price:
 
     ``dram_bytes``: traffic beyond the fast memory. ``buffer_bytes``: fast memory that the group
     takes; where it does not fit, the least that would do. ``compute_cycles``: what the arithmetic
-    alone takes. ``why_not`` says why a group is impossible. ``cost`` is what a partition minimises:
-    the cycles, and a little for traffic that hides behind the arithmetic.
+    alone takes. ``why_not`` says why a group is impossible. ``in_pieces``: no row of it fits, its
+    tensors pass through the buffer in pieces of a row. ``cost`` is what a partition minimises: the
+    cycles, and a little for traffic that hides behind the arithmetic.
     """
 
     cost: float
@@ -26,6 +27,7 @@ class Price:
     tiles: int
     keeps_weights: bool = False
     why_not: str = ""
+    in_pieces: bool = False
 
     @property
     def is_possible(self) -> bool:

@@ -4,7 +4,8 @@ A search looks for an order below the best peak so far; paths up to a target, ha
 bound, count as equal, so that it goes straight for the end. The zoo's irregular networks are solved
 so, within a thousand ideals and proven. Where a search is cut, the target rises. At last windows
 around the step with the largest live set are solved anew, everything outside of them fixed; they
-grow until one helps.
+grow until one helps. All searches together have an allowance of looks; where it is used up, the
+best order so far is the answer.
 """
 
 from __future__ import annotations
@@ -27,16 +28,22 @@ SIMPLE: tuple[Callable[[ScheduleGraph], tuple[int, ...]], ...] = (
 # What one search may expand, a fraction of a second: so many ideals, or more of small graphs, whose
 # ideals take less time (those times nodes).
 STATES, WORK = 2_000, 400_000
+# What all searches may look at: some ten seconds. RandWire small takes 4 million looks, the other
+# networks of the zoo take less than half a million.
+LOOKS = 10_000_000
 # Searches for targets closer than this share of the peak do not pay.
 TARGET_STEP = 0.005
 FIRST_WINDOW = 8
 
 
-def best(graph: ScheduleGraph) -> tuple[int, ...]:
-    """The order with the smallest peak that was found; on a tie the file's, then the paper's."""
-    search, floor = IdealSearch(graph), step_bound(graph)
+def best(graph: ScheduleGraph, looks: float = LOOKS) -> tuple[int, ...]:
+    """The order with the smallest peak that was found; on a tie the file's, then the paper's.
+
+    ``looks``: the allowance of all searches (`IdealSearch`).
+    """
+    search, floor = IdealSearch(graph, looks), step_bound(graph)
     start = min((order(graph) for order in SIMPLE), key=lambda order: peak_bytes(graph, order))
-    return improved(graph, _below_targets(graph, search, floor, start))
+    return _improved(graph, search, _below_targets(graph, search, floor, start))
 
 
 def _below_targets(
@@ -44,13 +51,13 @@ def _below_targets(
 ) -> tuple[int, ...]:
     """The order, or one with a smaller peak."""
     peak, states = peak_bytes(graph, order), _states(graph)
-    while peak > floor:
+    while peak > floor and search.looks > 0:
         target = (floor + peak) // 2
         found = search.best((), order, target, peak, states)
         if found.order is not None:
             order, peak = found.order, peak_bytes(graph, found.order)
             floor = max(floor, found.bound if found.bound > target else 0)
-        elif found.states < states:
+        elif not found.is_cut:
             return order  # there is none below it
         elif peak - target < TARGET_STEP * peak:
             return order
@@ -61,12 +68,16 @@ def _below_targets(
 
 def improved(graph: ScheduleGraph, order: Sequence[int]) -> tuple[int, ...]:
     """An order whose peak is that of ``order`` or smaller."""
-    search, floor, found = IdealSearch(graph), step_bound(graph), tuple(order)
+    return _improved(graph, IdealSearch(graph, LOOKS), tuple(order))
+
+
+def _improved(graph: ScheduleGraph, search: IdealSearch, order: tuple[int, ...]) -> tuple[int, ...]:
+    floor = step_bound(graph)
     while True:
-        better = _step(graph, search, found, floor)
+        better = _step(graph, search, order, floor)
         if better is None:
-            return found
-        found = better
+            return order
+        order = better
 
 
 def _step(
@@ -83,7 +94,7 @@ def _step(
         found = search.best(order[:begin], order[begin:end], floor, peak, states)
         if found.order is not None:
             return (*order[:begin], *found.order, *order[end:])
-        if end - begin == len(order) or found.states >= states:
+        if end - begin == len(order) or found.is_cut:
             return None
         size *= 2
 

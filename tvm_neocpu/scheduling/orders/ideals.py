@@ -16,6 +16,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from tvm_neocpu.scheduling.graph.schedule_graph import ScheduleGraph
@@ -25,12 +26,14 @@ from tvm_neocpu.scheduling.graph.schedule_graph import ScheduleGraph
 class Found:
     """``order`` is optimal; ``None`` if none is below the ceiling, or the search was cut.
 
-    ``bound``: no order has a smaller peak. ``states``: how many ideals were expanded.
+    ``bound``: no order has a smaller peak. ``states``: how many ideals were expanded. ``is_cut``:
+    whether the search ended before it had an answer.
     """
 
     order: tuple[int, ...] | None
     bound: int
     states: int
+    is_cut: bool = False
 
 
 class _State(NamedTuple):
@@ -43,9 +46,15 @@ class _State(NamedTuple):
 
 
 class IdealSearch:
-    """The graph's masks, made once for many searches."""
+    """The graph's masks, made once for many searches.
 
-    def __init__(self, graph: ScheduleGraph) -> None:
+    ``looks``: how many ready nodes all of them together may still look at, a microsecond each. An
+    ideal of a wide graph has many, and all of them are looked at after each step. No clock: the
+    same graph gets the same order on every machine.
+    """
+
+    def __init__(self, graph: ScheduleGraph, looks: float = inf) -> None:
+        self.looks = looks
         self._graph = graph
         self._made = [node.out_bytes for node in graph.nodes]
         self._needs = [node.out_bytes + node.work_bytes for node in graph.nodes]
@@ -78,9 +87,10 @@ class IdealSearch:
                 return Found(_unwound(parents, start, goal), peak, states)
             if peak > peaks[state.done]:
                 continue
-            if states >= limit:
-                return Found(None, peak, states)
+            if states >= limit or self.looks <= 0:
+                return Found(None, peak, states, is_cut=True)
             states += 1
+            self.looks -= state.ready.bit_count()
             for node in _bits(state.ready):
                 after, ran = self._settled(self._run(state, node, goal), node, goal)
                 if after.peak < ceiling and after.peak < peaks.get(after.done, ceiling):
@@ -122,6 +132,7 @@ class IdealSearch:
     def _free(self, state: _State) -> int | None:
         """A ready node that leaves no more alive and needs no more than the peak so far."""
         for node in _bits(state.ready):
+            self.looks -= 1
             if (
                 state.alive + self._needs[node] <= state.peak
                 and self._growth(state.done | 1 << node, node) <= 0

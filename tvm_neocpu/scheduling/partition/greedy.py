@@ -1,18 +1,24 @@
 """Halide's greedy merging: begin with units, merge the pair of groups that saves most, repeat.
 
 After Mullapudi et al. 2016, "Automatically scheduling Halide image processing pipelines", section
-3.2: a pair is a group and one that reads it. A merge that would close a cycle is not one.
+3.2: a pair is a group and one that reads it. A merge that would close a cycle is not one. Each
+merge prices the new group with all its neighbours anew, so that a network which fits the buffer
+whole would take steps with the square of its nodes: groups have LARGEST nodes at most.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
+from itertools import count
 
 from tvm_neocpu.scheduling.graph.price import Profiler
 from tvm_neocpu.scheduling.graph.schedule_graph import ScheduleGraph
 from tvm_neocpu.scheduling.partition.partition import Group, Partition
 from tvm_neocpu.scheduling.partition.units import fused_units
+
+# The longest group of the zoo has 212 nodes (NASNet-A mobile on nvdla-large).
+LARGEST = 256
 
 
 def greedy(graph: ScheduleGraph, profiler: Profiler) -> Partition:
@@ -35,6 +41,7 @@ class _Merging:
         for at, found in enumerate(units.preds):
             for source in found:
                 self._after[source].add(at)
+        self._numbers = count(len(self._members))
         self.evaluations = 0
         self._known: dict[Group, float] = {}
         self._costs = {at: self._cost(group) for at, group in self._members.items()}
@@ -69,6 +76,8 @@ class _Merging:
 
     def _offer(self, pairs: Iterator[tuple[int, int]]) -> None:
         for source, reader in pairs:
+            if len(self._members[source]) + len(self._members[reader]) > LARGEST:
+                continue
             saved = self._costs[source] + self._costs[reader]
             saved -= self._cost(self._together(source, reader))
             if saved > 0:
@@ -85,20 +94,23 @@ class _Merging:
         return self._known[group]
 
     def _closes_a_cycle(self, source: int, reader: int) -> bool:
-        """Whether another path leads from one to the other."""
-        seen = {reader}
+        """Whether another path leads from one to the other.
+
+        Nothing that begins behind the reader's last node leads to it.
+        """
+        seen, end = {reader}, self._place[self._members[reader][-1]]
         pending = [at for at in self._after[source] if at != reader]
         while pending:
             at = pending.pop()
             if at == reader:
                 return True
-            if at not in seen:
+            if at not in seen and self._first(at) < end:
                 seen.add(at)
                 pending += self._after[at]
         return False
 
     def _merge(self, source: int, reader: int) -> None:
-        new = max(self._members) + 1
+        new = next(self._numbers)
         self._members[new] = self._together(source, reader)
         self._costs[new] = self._cost(self._members[new])
         self._before[new] = (self._before[source] | self._before[reader]) - {source, reader}

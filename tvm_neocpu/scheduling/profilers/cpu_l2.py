@@ -24,8 +24,9 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.scheduling.graph.price import Price
 from tvm_neocpu.scheduling.graph.schedule_graph import ScheduleGraph, ScheduleNode
 from tvm_neocpu.scheduling.profilers.bands import cheapest
+from tvm_neocpu.scheduling.profilers.bands_of_rows import TILES, Floats
 from tvm_neocpu.scheduling.profilers.growing_group import GrowingGroup, price_of
-from tvm_neocpu.scheduling.profilers.tiled_group import TILES, Floats, TiledGroup
+from tvm_neocpu.scheduling.profilers.tiled_group import TiledGroup
 
 DTYPE, ITEM_BYTES = "float32", 4
 # As in the cost model of the templates (topi.cost.roofline): what of the shorter of both times

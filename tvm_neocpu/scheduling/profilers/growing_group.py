@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from tvm_neocpu.scheduling.graph.price import Price, impossible
+from tvm_neocpu.scheduling.graph.price import Growing, Price, impossible
 from tvm_neocpu.scheduling.profilers.tiled_group import TiledGroup
 
 
@@ -29,7 +29,7 @@ class GrowingGroup(ABC):
         """The price of a group of known operations, or of a single unknown one."""
 
 
-def price_of(growing: GrowingGroup, group: Sequence[int]) -> Price:
+def price_of(growing: Growing, group: Sequence[int]) -> Price:
     """The price of an empty group once it has grown to ``group``."""
     for node in reversed(group):
         growing.prepend(node)

@@ -31,7 +31,8 @@ the DRAM's bytes a cycle. X' is X with each layer at least as long as its weight
 
 A group with at most one windowed layer may take its inputs in slices of channels: sums of one layer
 stay in the accumulators. Weights come before the next band's inputs. Of the tile counts that fit,
-the cheapest is taken.
+the cheapest is taken. A single operation without weights (a concat, an add, a pool) adds nothing
+over its channels: where no row of all channels fits, it passes in pieces of a row.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ import numpy as np
 from tvm_neocpu.scheduling.graph.price import Price
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode
 from tvm_neocpu.scheduling.profilers.bands import cheapest
+from tvm_neocpu.scheduling.profilers.bands_of_rows import TILES, Floats
 from tvm_neocpu.scheduling.profilers.growing_group import GrowingGroup, price_of
 from tvm_neocpu.scheduling.profilers.machine import PeMachine
-from tvm_neocpu.scheduling.profilers.tiled_group import TILES, Floats, TiledGroup
+from tvm_neocpu.scheduling.profilers.tiled_group import TiledGroup
 
 # Slices of channels in which one layer may take its inputs.
 MAX_SLICES = 64
@@ -132,6 +134,7 @@ class PeGroup(GrowingGroup):
             weight_bytes=weights,
             bytes_per_cycle=machine.dram_bytes_per_cycle,
             compute=totals.compute * TILES,
+            in_pieces=len(totals) == 1 and not totals.macs,
         )
 
     def _kept(self, reads: Floats, writes: Floats, weights: float) -> Floats:

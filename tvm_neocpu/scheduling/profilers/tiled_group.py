@@ -11,22 +11,30 @@ are computed anew. Sums are never split across layers.
         store the band of each output        out_tile bytes; of the last band while this one runs
 
 Everything is a vector over ``TILES``. A group grows backwards: rows depend on readers alone.
+Networks have few different vectors of rows, so that what follows from one is computed once
+(`bands_of_rows`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode
+from tvm_neocpu.scheduling.profilers.bands_of_rows import (
+    TILES,
+    Floats,
+    Rows,
+    larger,
+    own_part,
+    rows_read,
+    share_of_rows,
+    tile_bytes,
+    total_bytes,
+)
 
-Floats = npt.NDArray[np.float64]
-TILES: Floats = np.array([1, 2, 4, 8, 16, 32, 64, 128, 256, 512], np.float64)
 _NONE: Floats = np.zeros(len(TILES))
 # What a windowed operation may follow elementwise without storing its result first.
 _STREAMED = (OpKind.ELEMENTWISE,)
@@ -46,11 +54,11 @@ class StageCosts(Protocol):
         """Cycles in which the weights of one layer come from memory."""
 
 
-@dataclass(frozen=True)
-class _Read:
-    """A tensor from outside: rows of a band, rows of all bands."""
+class _Read(NamedTuple):
+    """A tensor from outside: rows of a band; bytes of a band and of all bands."""
 
-    rows: Floats
+    rows: Rows
+    tile: Floats
     total: Floats
 
 
@@ -60,7 +68,7 @@ class TiledGroup:
     def __init__(self, graph: ScheduleGraph, costs: StageCosts) -> None:
         self._graph = graph
         self._costs = costs
-        self._rows: dict[int, Floats] = {}
+        self._rows: dict[int, Rows] = {}
         self._at: dict[int, int] = {}
         self._reads: dict[int, _Read] = {}
         self._claimed: set[int] = set()
@@ -94,59 +102,46 @@ class TiledGroup:
         step = len(self._at)
         readers = [reader for reader in self._graph.succs[place] if reader in self._at]
         leaves = self._graph.is_output[place] or len(readers) < len(self._graph.succs[place])
-        rows = self._band(place, readers, leaves)
+        rows = self._band(place, node, leaves)
+        made = tile_bytes(rows, node.row_bytes)
         self._at[place], self._rows[place] = step, rows
         self._forget_read(place)
         if leaves:
             self.out_bytes += node.out_bytes
-            self.out_tile += rows * node.row_bytes
+            self.out_tile += made
         for source in self._graph.preds[place]:
-            self._read(source, place)
-        self._keep(step, min((self._at[r] for r in readers), default=step), rows * node.row_bytes)
+            self._read(source, rows_read(rows, node, self._graph.nodes[source].rows))
+        self._keep(step, min((self._at[r] for r in readers), default=step), made)
         self._compute(place, node, readers)
         self.macs += node.macs
         self.weight_bytes += node.weight_bytes
         self.boundaries += node.kind is OpKind.BOUNDARY
         self.windowed += node.kind in _WINDOWED or node.is_global
 
-    def _band(self, place: int, readers: Sequence[int], leaves: bool) -> Floats:
-        """Rows of the node's tensor that one band needs."""
-        node = self._graph.nodes[place]
-        rows = _parts(node.rows)[0] if leaves else _NONE
-        for reader in readers:
-            rows = np.maximum(rows, self._rows_read(place, reader))
-        return rows
+    def _band(self, place: int, node: ScheduleNode, leaves: bool) -> Rows:
+        """Rows of the node's tensor that one band needs: its own part, and what readers want."""
+        wanted = self._reads.get(place)
+        if wanted is None:
+            return own_part(node.rows)
+        return larger(own_part(node.rows), wanted.rows) if leaves else wanted.rows
 
-    def _rows_read(self, source: int, reader: int) -> Floats:
-        """Rows of the source that the reader's band needs."""
-        most, node = self._graph.nodes[source].rows, self._graph.nodes[reader]
-        if node.is_global:
-            return np.full(len(TILES), float(most))
-        window, rows = node.window, self._rows[reader]
-        needed = rows * window.stride[0] + (window.rows - window.stride[0])
-        if window.upscale > 1:
-            needed = np.floor((needed - 1) / window.upscale) + 1
-        found: Floats = np.minimum(needed, most)
-        return found
-
-    def _read(self, source: int, reader: int) -> None:
+    def _read(self, source: int, rows: Rows) -> None:
         """Count a tensor from outside, once however many members read it."""
-        rows = self._rows_read(source, reader)
-        if source in self._reads:
-            rows = np.maximum(rows, self._reads[source].rows)
-            self._forget_read(source)
         node = self._graph.nodes[source]
-        read = _Read(rows, _over_bands(rows, node.rows))
+        if source in self._reads:
+            rows = larger(rows, self._reads[source].rows)
+            self._forget_read(source)
+        tile = tile_bytes(rows, node.row_bytes)
+        read = _Read(rows, tile, total_bytes(rows, node.rows, node.row_bytes))
         self._reads[source] = read
-        self.in_tile += read.rows * node.row_bytes
-        self.in_bytes += read.total * node.row_bytes
+        self.in_tile += read.tile
+        self.in_bytes += read.total
 
     def _forget_read(self, source: int) -> None:
         read = self._reads.pop(source, None)
         if read is not None:
-            row_bytes = self._graph.nodes[source].row_bytes
-            self.in_tile -= read.rows * row_bytes
-            self.in_bytes -= read.total * row_bytes
+            self.in_tile -= read.tile
+            self.in_bytes -= read.total
 
     def _keep(self, first: int, last: int, tile_bytes: Floats) -> None:
         """A tensor is alive from its own step to its last reader's; steps count backwards."""
@@ -156,9 +151,9 @@ class TiledGroup:
 
     def _compute(self, place: int, node: ScheduleNode, readers: Sequence[int]) -> None:
         """Add the node's cycles; elementwise readers of a convolution run as its results come."""
-        rows = self._rows[place]
+        rows = self._rows[place].values
         read_bytes = sum(self._graph.nodes[source].out_bytes for source in self._graph.preds[place])
-        share = _over_bands(rows, node.rows) / (TILES * rows)
+        share = share_of_rows(self._rows[place], node.rows)
         followers = [
             reader
             for reader in readers
@@ -175,17 +170,3 @@ class TiledGroup:
         self._stages[place] = own
         self.compute += own - behind
         self.streamed += np.maximum(own, load) - behind
-
-
-def _over_bands(rows: Floats, most: int) -> Floats:
-    """Rows of all bands together: neighbouring bands share what a band has beyond its part."""
-    part, neighbours, whole = _parts(most)
-    found: Floats = np.where(rows >= most, whole, most + neighbours * np.maximum(0, rows - part))
-    return found
-
-
-@cache
-def _parts(most: int) -> tuple[Floats, Floats, Floats]:
-    """Of so many rows: a band's part, pairs of neighbouring bands, all rows in each band."""
-    part = np.ceil(most / TILES)
-    return part, np.ceil(most / part) - 1, TILES * most

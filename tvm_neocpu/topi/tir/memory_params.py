@@ -18,7 +18,7 @@ from tvm.s_tir import SBlockRealize
 from tvm.tirx import Buffer, BufferType, DeclBuffer, SeqStmt
 from tvm.tirx.expr import IntImm
 
-from tvm_neocpu.core.arena import ALIGNMENT
+from tvm_neocpu.core.alignment import ALIGNMENT
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.tir.rewrite_loops import block_with
 
