@@ -37,7 +37,7 @@ def interrupt_check(target: Target) -> tirx.PrimFunc | None:
     and the process with it. ``None`` for an architecture that is not known here.
     """
     triple = str(target.attrs.get("mtriple", "") or host.triple())
-    gettid = _GETTID.get(triple.split("-")[0])
+    gettid = _GETTID.get(host.arch_of(triple))
     if gettid is None:
         return None
     window = tirx.call_extern("int64", "clock") >> tirx.const(_WINDOW_BITS, "int64")
