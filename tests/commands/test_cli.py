@@ -108,7 +108,7 @@ def test_what_is_no_file_is_no_log(path: str) -> None:
     """Reading a device may never end."""
     if not Path(path).exists():
         pytest.skip(f"there is no {path} here")
-    with pytest.raises(LogError, match="cannot write the log .*: it is not a file"):
+    with pytest.raises(LogError, match=r"cannot write the log .*: it is not a file"):
         cli.prepare_log(Path(path))
 
 
