@@ -39,6 +39,7 @@ def extend_tvm() -> None:
         return
     _register_pipeline()
     _provide_relay()
+    _keep_interrupts()
 
 
 class _TvmFinder:
@@ -86,6 +87,17 @@ def _neocpu_pipeline(**options: Any) -> Any:
     from tvm_neocpu.specialize import neocpu_pipeline
 
     return neocpu_pipeline(**options)
+
+
+def _keep_interrupts() -> None:
+    """Have Ctrl-C inside a function that TVM calls come out of TVM as what it is.
+
+    Errors that `tvm_ffi` does not know by name become RuntimeError: a build that was interrupted
+    ended in a traceback.
+    """
+    import tvm_ffi
+
+    tvm_ffi.register_error("KeyboardInterrupt", KeyboardInterrupt)
 
 
 def _provide_relay() -> None:

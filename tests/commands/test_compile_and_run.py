@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +14,9 @@ import pytest
 
 from tvm_neocpu.commands import compile as compile_command
 from tvm_neocpu.commands import networks, run
-from tvm_neocpu.commands.exit_codes import USER_ERROR
+from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.errors import ModuleFileError
+from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
 from tvm_neocpu.runtime.module_info import TensorInfo
 
 AARCH64 = 183  # of ELF
@@ -45,6 +47,20 @@ def test_a_network_becomes_a_file_that_runs(
     report = json.loads(Path("run.json").read_text())
     assert len(report["runs_ms"]) == 2 and report["threads"] == 1
     assert "output out float32[1, 10]: " in capsys.readouterr().out
+
+
+def test_ctrl_c_inside_a_pass_of_tvm_is_one_line(
+    tiny_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """TVM calls the function, so that what it raises passes through C++."""
+
+    def interrupted(*_: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(LowerToTemplates, "_lower", interrupted)
+    assert compile_command.main([tiny_file, "-o", "tiny.so"]) == INTERRUPTED
+    assert capsys.readouterr().err == "interrupted\n"
+    assert not Path("tiny.so").exists()
 
 
 def test_a_network_runs_as_it_is(tiny_file: str, capsys: pytest.CaptureFixture[str]) -> None:

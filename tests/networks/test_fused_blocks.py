@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import onnx
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx_net import Net, check
+from onnx_net import Net, check, run
 
 from tvm_neocpu import pipeline, relay
 from tvm_neocpu.contrib.model_zoo import build
@@ -24,8 +25,10 @@ TARGET = parse_target("llvm -mcpu=znver3 -num-cores=2")
 class Chain:
     """1x1 -> depthwise -> 1x1, maybe with a sum around it; everything that may be odd is.
 
-    ``gated``: a squeeze-excite gate reads the depthwise layer. ``kept``: something else
-    reads the expansion too. ``scaled``: a batch norm and a ReLU in front of the expansion.
+    ``gated``: a squeeze-excite gate reads the depthwise layer. ``kept``: a factor of the sum is
+    made of the expansion, too. ``scaled``: a batch norm and a ReLU in front of the expansion.
+    ``taps``: something that no layer of the chain needs reads the expansion ("e"), the depthwise
+    layer ("d").
     """
 
     batch: int
@@ -41,6 +44,7 @@ class Chain:
     gated: bool = False
     kept: bool = False
     scaled: bool = False
+    taps: str = ""
 
     def model(self) -> onnx.ModelProto:
         net = Net((self.batch, self.channels, self.height, self.width), biases=True)
@@ -49,7 +53,7 @@ class Chain:
         y = inner = self._active(net, net.conv(front, self.channels, self.expanded))
         window = {"strides": [self.stride] * 2, "pads": list(self.pads)}
         y = net.conv(y, self.expanded, self.expanded, self.kernel, self.expanded, **window)
-        y = self._active(net, y)
+        y = deep = self._active(net, y)
         if self.gated:
             gate = net.conv(net("GlobalAveragePool", y), self.expanded, self.expanded)
             y = net("Mul", y, net("Sigmoid", gate))
@@ -59,6 +63,12 @@ class Chain:
         if self.kept:
             mean = net.conv(net("GlobalAveragePool", inner), self.expanded, self.channels)
             y = net("Mul", y, mean)
+        if self.taps:
+            # Behind a pool: the sums with what the taps' readers make are no epilogues.
+            y = net("MaxPool", y, kernel_shape=[3, 3], pads=[1] * 4)
+        for tap in self.taps:
+            x = net.conv(inner if tap == "e" else deep, self.expanded, self.channels, 3)
+            y = net("Add", y, net("GlobalAveragePool", net("Relu", x)))
         return net.model(y)
 
     def _active(self, net: Net, x: str) -> str:
@@ -80,6 +90,7 @@ CHAINS = st.builds(
     gated=st.booleans(),
     kept=st.sampled_from([False, False, False, True]),
     scaled=st.booleans(),
+    taps=st.sampled_from(["", "", "e", "d", "ed"]),
 )
 # Groups gain then, whatever the cost model says.
 ALWAYS = "apart_seconds"
@@ -129,15 +140,43 @@ def test_the_expansion_is_in_the_group(
     check(model)
 
 
-def test_an_expansion_that_something_else_reads_stays_outside(
+def test_an_expansion_that_a_factor_behind_the_sum_is_made_of_is_an_output(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(cost, ALWAYS, lambda block, cpu: float("inf"))
     chain = Chain(1, 16, 48, 14, 14, 3, 1, (1, 1, 1, 1), "Relu", residual=True, kept=True)
     model = chain.model()
     (layers,) = grouped(model)
-    assert layers.startswith("48x14x14->48 3x3 p1 depthwise -> ")
+    assert layers.startswith("16x14x14->48 1x1 -> 48x14x14->48 3x3 p1 depthwise -> ")
     check(model)
+
+
+@pytest.mark.parametrize(
+    ("chain", "layers"),
+    [
+        (Chain(1, 16, 48, 18, 17, 3, 1, (1, 1, 1, 1), "Relu", True, taps="e"), 3),
+        (Chain(2, 16, 48, 14, 15, 5, 1, (2, 1, 0, 2), "HardSwish", True, taps="d"), 3),
+        (Chain(2, 24, 48, 13, 9, 3, 2, (0, 1, 2, 1), "Relu", False, taps="ed"), 3),
+        # Rows 12 and 13 have no reader in the depthwise layer, so that no band computes them.
+        (Chain(1, 16, 48, 14, 14, 3, 3, (0, 0, 0, 0), "Relu", False, taps="e"), 2),
+    ],
+    ids=["expansion", "depthwise", "both", "unread rows"],
+)
+@pytest.mark.parametrize("cores", [1, 3])
+def test_what_something_else_reads_is_an_output_of_the_group(
+    chain: Chain, layers: int, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One core has runs of bands, three have bands that compute halos."""
+    monkeypatch.setattr(cost, ALWAYS, lambda block, cpu: float("inf"))
+    model = chain.model()
+    mod, _ = relay.frontend.from_onnx(model)
+    cpu = TARGET.cpu.with_cores(cores)
+    lowered = pipeline.lower(mod, cpu)
+    found = [layers_of(func) for func in lowered.functions.values()]
+    (text,) = [each[0] for each in found if each is not None]
+    assert text.count(" -> ") == layers - 1
+    lib = relay.build(mod, target=f"llvm -mcpu=znver3 -num-cores={cores}")
+    check(model, partial(run, lib))
 
 
 def test_a_1x1_depthwise_layer_is_a_group_with_the_projection_behind_it(

@@ -30,7 +30,6 @@ from tvm_neocpu.core.types import (
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
@@ -258,4 +257,4 @@ def favourite(template: str, workload: Workload, cpu: Cpu) -> Config:
     """The config that the cost model likes best."""
     space = TEMPLATES[template].space(workload, cpu)
     assert space, "a template that accepts a workload has a config for it"
-    return min(space, key=lambda config: predict_seconds(workload, config, cpu))
+    return min(space, key=TEMPLATES[template].price(workload, cpu))

@@ -37,7 +37,10 @@ SCHEMES: dict[Workload, tuple[Candidate, ...]] = {
 
 
 def graph(*readers: str) -> ConvGraph:
-    """A depthwise layer, the 1x1 layer behind it, and whoever else reads the former."""
+    """A depthwise layer, the 1x1 layer behind it, and whoever else reads the former.
+
+    What a gate makes of it, the 1x1 layer reads.
+    """
     nodes = (
         GraphNode("deep", NodeKind.CONV, "", DEPTHWISE.out_shape, DEPTHWISE),
         GraphNode("flat", NodeKind.CONV, "", PROJECT.out_shape, PROJECT),
@@ -45,7 +48,10 @@ def graph(*readers: str) -> ConvGraph:
     )
     return ConvGraph(
         nodes,
-        tuple(GraphEdge("deep", name, DEPTHWISE.out_shape, "y") for name in ("flat", *readers)),
+        (
+            *(GraphEdge("deep", name, DEPTHWISE.out_shape, "y") for name in ("flat", *readers)),
+            *(GraphEdge(name, "flat", (1, 384, 1, 1), "s") for name in readers if name == "gate"),
+        ),
     )
 
 
@@ -60,7 +66,18 @@ def test_a_group_is_offered_with_the_schemes_that_fit_each_other() -> None:
     assert offered.gain == pytest.approx(share * 130e-6)
 
 
-def test_no_group_where_something_else_reads_between_or_where_it_does_not_gain() -> None:
+def test_a_layer_that_something_else_reads_too_gains_less_by_its_output() -> None:
+    (alone,), (tapped,) = (groups_of(graph(*also), SCHEMES, ZEN3) for also in ((), ("pool",)))
+    assert tapped.members == ("deep", "flat")
+    assert 0 < tapped.candidates[0].gain < alone.candidates[0].gain
+    block = best_block((Member(DEPTHWISE, WIDE), Member(PROJECT, READS_WIDE)), ZEN3, taps=(0,))
+    assert block is not None
+    assert block.taps == (0,)
+    share = 1 - MARGIN - predict_seconds(block, ZEN3) / apart_seconds(block, ZEN3)
+    assert tapped.candidates[0].gain == pytest.approx(share * 130e-6)
+
+
+def test_no_group_where_a_gate_stands_between_or_where_it_does_not_gain() -> None:
     assert groups_of(graph("gate"), SCHEMES, ZEN3) == ()
     assert groups_of(graph(), SCHEMES, replace(ZEN3, l2=16 * KIB)) == ()
 
@@ -113,11 +130,11 @@ BLOCK: dict[Workload, tuple[Candidate, ...]] = {
 
 
 def block(*edges: str) -> ConvGraph:
-    """An expansion, a depthwise layer, a projection, a gate; the edges between them."""
+    """An expansion, a depthwise layer, a projection, a gate or a pool; the edges between them."""
     workloads = {"e": EXPAND, "d": DEEP, "p": NARROW}
     nodes = [GraphNode(k, NodeKind.CONV, "", w.out_shape, w) for k, w in workloads.items()]
     nodes.append(GraphNode("g", NodeKind.BOUNDARY, "", DEEP.out_shape))
-    shapes = {k: w.out_shape for k, w in workloads.items()}
+    shapes = {"g": (1, 144, 1, 1), **{k: w.out_shape for k, w in workloads.items()}}
     return ConvGraph(tuple(nodes), tuple(GraphEdge(a, b, shapes[a], a) for a, b in edges))
 
 
@@ -131,10 +148,27 @@ def test_an_expansion_is_offered_with_one_layer_behind_it_and_with_both() -> Non
 
 
 def test_a_gate_ends_the_group_behind_the_depthwise_layer() -> None:
-    (found,) = groups_of(block("ed", "dp", "dg"), BLOCK, ONE)
+    (found,) = groups_of(block("ed", "dp", "dg", "gp"), BLOCK, ONE)
     assert found.members == ("e", "d")
-    (alone,) = groups_of(block("ed", "dp", "eg"), BLOCK, ONE)
+    (alone,) = groups_of(block("ed", "dp", "eg", "gd"), BLOCK, ONE)
     assert alone.members == ("d", "p")
+
+
+@pytest.mark.parametrize(("tap", "others"), [("e", {("d", "p")}), ("d", {("e", "d")})])
+def test_a_pool_that_reads_a_layer_too_makes_groups_with_an_output(
+    tap: str, others: set[tuple[str, ...]]
+) -> None:
+    """A part of the chain that hands the layer to nobody has no tap, and gains what it did."""
+    (plain,) = groups_of(block("ed", "dp"), BLOCK, ONE)
+    (found,) = groups_of(block("ed", "dp", f"{tap}g"), BLOCK, ONE)
+    assert found.members == ("e", "d", "p")
+    gains = [
+        {candidate.members_of(node.members): candidate.gain for candidate in node.candidates}
+        for node in (plain, found)
+    ]
+    for part, gain in gains[1].items():
+        assert gain == gains[0][part] if part in others else gain < gains[0][part]
+    assert others <= set(gains[1])
 
 
 def test_a_silent_plan_gets_the_group_that_gains_most() -> None:

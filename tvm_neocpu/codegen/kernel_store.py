@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
@@ -28,6 +27,7 @@ from tvm_neocpu.cache_folder import KERNEL, CacheFolder, cache_folder
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
 from tvm_neocpu.codegen.kernels import build_module, unchecked
 from tvm_neocpu.codegen.late_weights import weights_late
+from tvm_neocpu.codegen.scratch import scratch_folder
 from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError, first_line
@@ -135,7 +135,7 @@ class KernelStore:
         symbol = f"kernel_{key}"
         named = func.with_attr(GLOBAL_SYMBOL, symbol)
         module = build_module({symbol: named}, self._target, context)
-        with _scratch() as folder:
+        with scratch_folder() as folder:
             module.write_to_file(f"{folder}/kernel.o")
             return KernelObject(symbol, Path(folder, "kernel.o").read_bytes())
 
@@ -223,7 +223,7 @@ def static_libraries(objects: Sequence[KernelObject]) -> tuple[tvm.runtime.Modul
 
 def loaded(objects: Sequence[KernelObject]) -> tvm.runtime.Module:
     """Objects linked and loaded into this process, to be asked for their symbols."""
-    with _scratch() as folder, objects_in_files(objects) as files:
+    with scratch_folder() as folder, objects_in_files(objects) as files:
         library = f"{folder}/kernels.so"
         link(library, files, "load kernels")
         return tvm.runtime.load_module(library)
@@ -232,18 +232,8 @@ def loaded(objects: Sequence[KernelObject]) -> tvm.runtime.Module:
 @contextlib.contextmanager
 def objects_in_files(objects: Sequence[KernelObject]) -> Iterator[list[str]]:
     """Paths of object files, each object once, for a moment."""
-    with _scratch() as folder:
+    with scratch_folder() as folder:
         yield [each.write(folder) for each in dict.fromkeys(objects)]
-
-
-@contextlib.contextmanager
-def _scratch() -> Iterator[str]:
-    """A folder for a moment. Raises ModuleFileError where there is no place for it."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="neocpu-", ignore_cleanup_errors=True) as folder:
-            yield folder
-    except OSError as error:
-        raise ModuleFileError(f"cannot write kernels: {first_line(error)}") from error
 
 
 def _hash_of(func: tirx.PrimFunc) -> int:

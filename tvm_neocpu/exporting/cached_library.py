@@ -39,7 +39,7 @@ def library_of(
         options: Mapping[str, Any],
         weights: str,
     ) -> None:
-        check_place(path, weights)
+        check_place(path, weights, fcompile)
         as_it_is = path.suffix == entry.suffix and weights == INSIDE and not (fcompile or options)
         if as_it_is and entry.exists():  # the cache may have dropped it
             _copy(entry, path)

@@ -6,8 +6,8 @@ returns the JSON text. TVM stores and finds it as it does the weights, in every 
 
 from __future__ import annotations
 
+import sys
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +19,7 @@ from tvm.runtime import load_static_library
 from tvm.support import cc
 
 from tvm_neocpu.codegen.late_weights import LateWeights
+from tvm_neocpu.codegen.scratch import check_room, scratch_folder
 from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError
@@ -38,6 +39,8 @@ from tvm_neocpu.runtime.quiet import silent_stderr
 
 # Where the weights go: into the library's file, or into one beside it.
 INSIDE, SEPARATE = "inside", "separate"
+# Whose libraries have these names.
+_SYSTEMS = {".dylib": "darwin", ".dll": "win32"}
 
 
 def attach_info(module: tvm.runtime.Module, info: ModuleInfo) -> None:
@@ -72,7 +75,7 @@ def export_module(
     ``NAME.weights`` beside it. ``late`` weights are packed now, ``transforms`` left to the loader.
     Raises ModuleFileError.
     """
-    check_place(path, weights)
+    check_place(path, weights, fcompile)
     if not any(part.kind in (LLVM, OBJECTS) for part in module.imports):
         raise ModuleFileError(f"cannot write {path}: a loaded module has no objects; copy its file")
     # TVM writes what binds objects for the CPU of an LLVM module among them; of objects alone, for
@@ -89,12 +92,13 @@ def export_module(
     if late and apart is None:
         raise ModuleFileError(f"cannot write {path}: its weights are not packed yet")
     try:
+        check_room()
         with draft_of(path) as draft:
-            with silent_stderr():
-                if apart is not None and by_objects:
-                    _link_objects(apart, draft, fcompile)
-                else:
-                    whole = module if apart is None else apart.whole()
+            if apart is not None and by_objects:
+                _link_objects(apart, draft, fcompile)
+            else:
+                whole = module if apart is None else apart.whole()
+                with silent_stderr():
                     whole.export_library(str(draft), fcompile=fcompile, **options)
             if apart is not None:
                 beside = path.with_suffix(".weights") if weights == SEPARATE else None
@@ -109,21 +113,31 @@ def _link_objects(apart: SeparatedModule, path: Path, link: Callable[..., Any]) 
     What is an object already is linked as it is. TVM writes one module after the other
     (DenseNet-121 on Zen 3: 7 s of LLVM).
     """
-    with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
+    with scratch_folder() as folder:
         files = [f"{folder}/kernels{number}.o" for number in range(len(apart.kernels))]
         with ThreadPoolExecutor(physical_cores()) as pool:
             list(pool.map(lambda kernel, file: kernel.write_to_file(file), apart.kernels, files))
         for file in files:
             apart.module.import_module(load_static_library(file, []))
-        apart.module.export_library(str(path), fcompile=link)
+        with silent_stderr():
+            apart.module.export_library(str(path), fcompile=link)
 
 
-def check_place(path: Path, weights: str) -> None:
-    """Raise ModuleFileError for a file that cannot be written, whatever is in it."""
+def check_place(path: Path, weights: str, link: Callable[..., Any] | None = None) -> None:
+    """Raise ModuleFileError for a file that cannot be written, whatever is in it.
+
+    A linker of the user's own, ``link`` or ``CXX``, may make another system's libraries.
+    """
     if weights not in (INSIDE, SEPARATE):
         raise ModuleFileError(f"weights is {INSIDE!r} or {SEPARATE!r}, not {weights!r}")
     if path.suffix not in SUFFIXES:
         raise ModuleFileError(f"an exported module's name ends in .so or .tar, unlike {path}")
+    system = _SYSTEMS.get(path.suffix, sys.platform)
+    if system != sys.platform and link is None and not named_compiler():
+        raise ModuleFileError(
+            f"{path} is a library's name on another system: here it ends in .so; CXX names a "
+            f"linker for {system}"
+        )
     if not path.parent.is_dir():
         raise ModuleFileError(f"cannot write {path}: there is no directory {path.parent}")
 

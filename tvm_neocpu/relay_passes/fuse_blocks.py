@@ -6,7 +6,9 @@ What lies between them stays in a core's own cache (`topi/fused_block`).
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -16,11 +18,12 @@ from tvm import relax, tirx
 from tvm.ir import GlobalVar
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import Bands, GroupBands
+from tvm_neocpu.core.layer_group import Bands, GroupBands, Members
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.topi.anchor import child_blocks
+from tvm_neocpu.topi.fused_block.cost import saved_share
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, is_band, misfit
 from tvm_neocpu.topi.fused_block.template import Layer, fused_function, member_of
 from tvm_neocpu.topi.schedule.steps import block_name, names_upstream
@@ -33,6 +36,8 @@ NAME = "fused_block"
 _LOG = logging.getLogger("tvm_neocpu")
 # Of each layer of a chain the position of the argument that the layer before writes.
 Reads = tuple[int | None, ...]
+# What tells functions of groups apart: layers' functions and where each reads, taps.
+_Key = tuple[tuple[tuple[str, int | None], ...], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,16 @@ class FuseBlocks:
         y = depthwise(x, w)
         z = conv2d_add(y, v, r)      ->      z = fused_block(a, u, w, v, r)
 
-    ``groups`` are those of the plan. Each layer keeps its epilogue and its register tile.
+    ``groups`` are those of the plan. Each layer keeps its epilogue and its register tile. What
+    something else reads too is one more output::
+
+        x = conv2d(a, u)                  xy = fused_block(a, u, w)
+        y = depthwise(x, w)        ->     x = xy[0]
+        z = pool(x)                       y = xy[1]
+                                          z = pool(x)
+
+    Such a group is taken where the model finds it faster, with its output: the plan's layers may
+    stand elsewhere without. Calls that read its outputs move behind it.
 
     Needs: groups are fused and not scheduled; each function of a template still has its anchor.
     Leaves: functions of groups, scheduled and marked so; the others as they were.
@@ -106,11 +120,15 @@ class _Call:
 
 @dataclass(frozen=True)
 class _Group:
-    """Bindings that become one: all but the last vanish, the last one becomes ``call``."""
+    """Bindings that become one: all but the last vanish, the last one becomes ``call``.
+
+    ``taps``: those whose results are outputs of the call too, in front of the last one's.
+    """
 
     gone: tuple[relax.VarBinding, ...]
     last: relax.VarBinding
     call: relax.Call
+    taps: tuple[relax.VarBinding, ...] = ()
 
 
 class _Search:
@@ -120,29 +138,28 @@ class _Search:
         self.groups: list[_Group] = []
         self.builder = relax.BlockBuilder(mod)
         self._mod, self._planned, self._cpu = mod, planned, cpu
-        self._longest = max(map(len, planned))
-        self._functions: dict[tuple[tuple[str, int | None], ...], GlobalVar | None] = {}
+        self._begins = {members[:end] for members in planned for end in range(1, len(members) + 1)}
+        self._functions: dict[_Key, GlobalVar | None] = {}
         self._members: dict[str, Member | None] = {}
 
     def visit(self, region: Region) -> None:
         """Take the groups of one region."""
         calls = [call for binding in region.bindings if (call := self._call(binding)) is not None]
-        readers = {
-            var: call
-            for call in calls
-            for var in variables(call.binding.value)
-            if region.uses[var] == 1
-        }
-        taken: set[relax.Var] = set()
+        readers: dict[relax.Var, list[_Call]] = defaultdict(list)
         for call in calls:
-            chain = self._chain_from(call, readers)
-            # The longest group of the plan first: others may be parts of it.
-            for end in range(len(chain), 1, -1):
-                if any(each.binding.var in taken for each in chain[:end]):
-                    continue
-                if self._take(chain[:end]):
-                    taken |= {each.binding.var for each in chain[:end]}
-                    break
+            for var in dict.fromkeys(variables(call.binding.value)):
+                readers[var].append(call)
+        chains = [self._chain_from(call, readers) for call in calls]
+        taken: set[relax.Var] = set()
+        # What nothing else reads costs no output: those groups first.
+        for may_tap in (False, True):
+            for chain in chains:
+                # The longest group of the plan first: others may be parts of it.
+                for end in range(len(chain), 1, -1):
+                    own = {each.binding.var for each in chain[:end]}
+                    if taken.isdisjoint(own) and self._take(chain[:end], region, may_tap):
+                        taken |= own
+                        break
 
     def _call(self, binding: relax.VarBinding) -> _Call | None:
         value = binding.value
@@ -154,22 +171,30 @@ class _Search:
         member = self._members[name]
         return None if member is None else _Call(binding, self._mod[name], member)
 
-    def _chain_from(self, call: _Call, readers: Mapping[relax.Var, _Call]) -> list[_Call]:
-        """The call, the only one that reads its result, the only one that reads that one's.."""
+    def _chain_from(self, call: _Call, readers: Mapping[relax.Var, Sequence[_Call]]) -> list[_Call]:
+        """The call, the first one that reads its result and goes on with a group, and so on."""
         chain = [call]
-        while len(chain) < self._longest and (reader := readers.get(chain[-1].binding.var)):
-            chain.append(reader)
-        return chain
+        while True:
+            nexts = readers.get(chain[-1].binding.var, ())
+            found = next((each for each in nexts if _key([*chain, each]) in self._begins), None)
+            if found is None:
+                return chain
+            chain.append(found)
 
-    def _take(self, chain: Sequence[_Call]) -> bool:
+    def _take(self, chain: Sequence[_Call], region: Region, may_tap: bool) -> bool:
         """Make calls a group, if the plan says so and they can be one."""
         members = tuple(call.member for call in chain)
-        bands = self._planned.get(tuple((each.workload, each.config) for each in members))
+        bands = self._planned.get(_key(chain))
         if bands is None:
             return False
         reads = _reads_of(chain)
+        taps = tuple(at for at, call in enumerate(chain[:-1]) if region.uses[call.binding.var] > 1)
+        if bool(taps) != may_tap:
+            return False
+        block = FusedBlock(members, bands, taps=taps)
         reason = _refusal(members, bands, reads)
-        block = FusedBlock(members, bands)
+        if reason is None and taps:
+            reason = self._refusal_of_taps(chain, block, reads, region)
         name = None if reason else self._function(chain, block, reads)
         if name is None:
             nests = f"more than one loop nest computes a layer before {members[-1].workload}"
@@ -182,15 +207,36 @@ class _Search:
             if at != own
         ]
         last = chain[-1].binding
-        call = relax.Call(OP, [name, relax.Tuple(args)], None, last.value.ty_args)
-        self.groups.append(_Group(tuple(each.binding for each in chain[:-1]), last, call))
+        tapped = tuple(chain[at].binding for at in taps)
+        types = [each.value.ty_args[0] for each in (*tapped, last)]
+        types = [relax.TupleType(types)] if tapped else types
+        call = relax.Call(OP, [name, relax.Tuple(args)], None, types)
+        self.groups.append(_Group(tuple(each.binding for each in chain[:-1]), last, call, tapped))
         return True
+
+    def _refusal_of_taps(
+        self, chain: Sequence[_Call], block: FusedBlock, reads: Reads, region: Region
+    ) -> str | None:
+        """Why a layer of the group cannot, or should not, be an output too."""
+        tapped = [block.members[at].workload for at in block.taps]
+        if saved_share(block, self._cpu) <= 0:
+            return f"not surely faster with {tapped[0]} as an output"
+        taps = {chain[at].binding.var for at in block.taps}
+        behind = _behind(taps, {call.binding.var for call in chain}, region, self.groups)
+        if any(
+            arg in behind
+            for call, own in zip(chain, reads, strict=True)
+            for at, arg in enumerate(call.args)
+            if at != own
+        ):
+            return f"a layer of the group needs what something else makes of {tapped[0]}"
+        return None
 
     def _function(
         self, chain: Sequence[_Call], block: FusedBlock, reads: Reads
     ) -> GlobalVar | None:
         """The group's function; ``None`` where a layer has more than one loop nest."""
-        key = tuple((call.name, own) for call, own in zip(chain, reads, strict=True))
+        key = (tuple((call.name, own) for call, own in zip(chain, reads, strict=True)), block.taps)
         if key not in self._functions:
             layers = [Layer(call.func, own) for call, own in zip(chain, reads, strict=True)]
             func = fused_function(block, layers, self._cpu)
@@ -218,9 +264,57 @@ def _reads_of(chain: Sequence[_Call]) -> Reads:
     return (None, *(reader.reads_as_data(call.binding.var) for call, reader in pairs))
 
 
+def _key(chain: Sequence[_Call]) -> Members:
+    return tuple((call.member.workload, call.member.config) for call in chain)
+
+
+def _behind(
+    taps: AbstractSet[relax.Var],
+    own: AbstractSet[relax.Var],
+    region: Region,
+    groups: Sequence[_Group],
+) -> set[relax.Var]:
+    """Taps, and what depends on them but through their chain; other groups are one call each."""
+    group_of = {b.var: group for group in groups for b in (*group.gone, group.last)}
+    found = set(taps)
+    grows = True
+    while grows:
+        before = len(found)
+        for binding in region.bindings:
+            if binding.var in own or not any(var in found for var in variables(binding.value)):
+                continue
+            group = group_of.get(binding.var)
+            found |= {binding.var} if group is None else {b.var for b in (*group.gone, group.last)}
+        grows = len(found) > before
+    return found
+
+
 def _rewrite(scope: Scope, groups: Sequence[_Group]) -> None:
-    calls = {group.last.var: group.call for group in groups}
+    """Bind calls and groups, each once all that it reads is bound: a tap moves its readers."""
+    by_last = {group.last.var: group for group in groups}
     gone = {binding.var for group in groups for binding in group.gone}
-    for binding in scope.region.bindings:
-        if binding.var not in gone:
-            scope.bind(binding.var, calls.get(binding.var, binding.value))
+    waiting = {binding.var for binding in scope.region.bindings}
+    pending = [binding for binding in scope.region.bindings if binding.var not in gone]
+    while pending:
+        later = []
+        for binding in pending:
+            group = by_last.get(binding.var)
+            value = binding.value if group is None else group.call
+            if any(var in waiting for var in variables(value)):
+                later.append(binding)
+                continue
+            waiting -= _bind(scope, binding, group)
+        assert len(later) < len(pending), "groups read each other"
+        pending = later
+
+
+def _bind(scope: Scope, binding: relax.VarBinding, group: _Group | None) -> set[relax.Var]:
+    """Bind a variable, or all that a group makes; returns what is bound or gone."""
+    if group is None or not group.taps:
+        scope.bind(binding.var, binding.value if group is None else group.call)
+        return {binding.var}
+    whole = scope.emit(group.call)
+    made = [each.var for each in (*group.taps, group.last)]
+    for at, var in enumerate(made):
+        scope.bind(var, relax.TupleGetItem(whole, at))
+    return set(made)

@@ -65,8 +65,8 @@ FAMILIES: dict[str, Family] = {
         l3=32 * MIB,
         ghz=3.2,
         l3_bytes_per_cycle=17.0,
-        dram_bytes_per_cycle=6.5,
-        dram_total_bytes_per_cycle=13.5,
+        dram_bytes_per_cycle=5.6,
+        dram_total_bytes_per_cycle=9.7,
     ),
     # A 512-bit instruction takes both halves of Zen 4's vector units.
     "znver4": family(l3=32 * MIB, fma_per_cycle=1, load_per_cycle=1),

@@ -34,9 +34,13 @@ Schemes = Sequence[Sequence[Candidate]]
 
 @dataclass(frozen=True)
 class _Chain:
-    """A depthwise layer with the 1x1 layers around it, in order."""
+    """A depthwise layer with the 1x1 layers around it, in order.
+
+    ``taps``: ids of those that something else reads too, besides the next one.
+    """
 
     nodes: tuple[GraphNode, ...]
+    taps: frozenset[str] = frozenset()
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -45,6 +49,10 @@ class _Chain:
     @property
     def workloads(self) -> tuple[ConvWorkload, ...]:
         return tuple(node.workload for node in self.nodes)  # type: ignore[misc]
+
+    def taps_in(self, part: range) -> tuple[int, ...]:
+        """The places in a part of the chain of inner layers that something else reads too."""
+        return tuple(place for place, at in enumerate(part[:-1]) if self.nodes[at].id in self.taps)
 
     @property
     def parts(self) -> tuple[range, ...]:
@@ -62,19 +70,20 @@ def groups_of(
     Those within the model's error cost time there: the search does not take them, but a tuned plan
     may have them.
     """
-    known: dict[tuple[Workload, ...], tuple[GroupCandidate, ...]] = {}
+    known: dict[tuple[object, ...], tuple[GroupCandidate, ...]] = {}
     found = []
     for chain in _chains(graph):
         workloads = chain.workloads
-        if workloads not in known:
+        key = workloads, tuple(node.id in chain.taps for node in chain.nodes)
+        if key not in known:
             schemes = [_quick(candidates[workload]) for workload in workloads]
-            known[workloads] = tuple(
+            known[key] = tuple(
                 offered
                 for part in chain.parts
                 for offered in _candidates(chain, part, schemes, cpu)
             )
-        if known[workloads]:
-            found.append(GroupNode(chain.members, known[workloads]))
+        if known[key]:
+            found.append(GroupNode(chain.members, known[key]))
     taken = {member for group in found for member in group.members}
     return (*found, *pool_groups_of(graph, candidates, cpu, taken))
 
@@ -116,7 +125,7 @@ def _priced(chain: _Chain, part: range, plan: Plan, cpu: Cpu) -> tuple[float, La
     if None in configs:
         return None
     members = [Member(n.workload, c) for n, c in zip(nodes, configs, strict=True)]  # type: ignore[arg-type]
-    block = best_block(members, cpu)
+    block = best_block(members, cpu, chain.taps_in(part))
     if block is None:
         return None
     gain = saved_share(block, cpu) * apart_seconds(block, cpu)
@@ -128,7 +137,7 @@ def _candidates(chain: _Chain, part: range, schemes: Schemes, cpu: Cpu) -> Itera
     workloads = [chain.workloads[at] for at in part]
     for chosen in _fitting([schemes[at] for at in part]):
         members = [Member(w, c.config) for w, c in zip(workloads, chosen, strict=True)]
-        block = best_block(members, cpu)
+        block = best_block(members, cpu, chain.taps_in(part))
         if block is None:
             continue
         gain = saved_share(block, cpu) * sum(candidate.seconds for candidate in chosen)
@@ -156,14 +165,15 @@ def _quick(schemes: Sequence[Candidate]) -> list[Candidate]:
 
 
 def _chains(graph: ConvGraph) -> Iterator[_Chain]:
-    """Every depthwise layer with the 1x1 layers around it, whose tensors nothing else reads.
+    """Every depthwise layer with the 1x1 layers around it.
 
     A product of a layer with itself, such as HardSwish makes, may stand between two. Whether
     something else does that is no epilogue, lowering alone sees. No layer is in two chains.
     """
     pairs = tuple(_pairs(graph))
-    before = {last.id: first for first, last in pairs if _is_flat(first)}
-    behind = {first.id: last for first, last in pairs if _is_flat(last)}
+    taps = frozenset(first.id for first, _, is_tap in pairs if is_tap)
+    before = {last.id: first for first, last, _ in pairs if _is_flat(first)}
+    behind = {first.id: last for first, last, _ in reversed(pairs) if _is_flat(last)}
     taken: set[str] = set()
     for deep in graph.convs:
         if not (isinstance(deep.workload, ConvWorkload) and deep.workload.is_depthwise):
@@ -172,7 +182,7 @@ def _chains(graph: ConvGraph) -> Iterator[_Chain]:
         nodes = tuple(node for node in around if node is not None and node.id not in taken)
         if len(nodes) > 1:
             taken |= {node.id for node in nodes}
-            yield _Chain(nodes)
+            yield _Chain(nodes, taps)
 
 
 def _is_flat(node: GraphNode) -> bool:
@@ -181,8 +191,11 @@ def _is_flat(node: GraphNode) -> bool:
     return isinstance(conv, ConvWorkload) and conv.is_pointwise and conv.groups == 1
 
 
-def _pairs(graph: ConvGraph) -> Iterator[tuple[GraphNode, GraphNode]]:
-    """Every convolution with the one that alone reads what it writes, as it writes it."""
+def _pairs(graph: ConvGraph) -> Iterator[tuple[GraphNode, GraphNode, bool]]:
+    """Every convolution with one that reads what it writes, as it writes it; and if others do.
+
+    They read what the last one reads; what joins between make on the way has one reader.
+    """
     into: dict[str, list[str]] = defaultdict(list)
     readers: dict[str, list[str]] = defaultdict(list)
     for edge in graph.edges:
@@ -196,9 +209,9 @@ def _pairs(graph: ConvGraph) -> Iterator[tuple[GraphNode, GraphNode]]:
         before, after = first.workload, last.workload
         if not (isinstance(before, ConvWorkload) and isinstance(after, ConvWorkload)):
             continue
-        alone = all({*readers[id]} <= {*between, last.id} for id in (first.id, *between))
-        if before.out_shape == after.in_shape and alone:
-            yield first, last
+        shared = [id for id in (first.id, *between) if not {*readers[id]} <= {*between, last.id}]
+        if before.out_shape == after.in_shape and (not shared or shared == into[last.id]):
+            yield first, last, bool(shared)
 
 
 def _behind(

@@ -10,6 +10,7 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from samples import compiled
 from tvm import te, tirx, topi
 from tvm.tirx import For, ForKind, IfThenElse
 
@@ -28,8 +29,7 @@ from tvm_neocpu.topi.schedule import generic
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.tir.rewrite_loops import block_with
 
-TARGET = parse_target("llvm")
-CPU: Cpu = TARGET.cpu
+CPU: Cpu = parse_target("llvm").cpu
 
 
 def stem(height: int, width: int, stride: int = 1, batch: int = 1) -> ConvWorkload:
@@ -149,11 +149,6 @@ def test_a_group_computes_what_layer_and_pool_do(
         others[image, :, begin : begin + rows] = False
         np.testing.assert_array_equal(found.numpy()[others], before[others])
     np.testing.assert_allclose(found.numpy(), expected.numpy(), rtol=0, atol=1e-5)
-
-
-def compiled(func: tirx.PrimFunc) -> tvm.runtime.Module:
-    named = func.with_attr("global_symbol", "main")
-    return tvm.compile(tvm.IRModule({"main": named}), TARGET.target)["main"]
 
 
 def any_trip(func: tirx.PrimFunc) -> tirx.PrimFunc:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import tvm
+from samples import compiled
 from tvm import te, tirx
 
 from tvm_neocpu.core.layer_group import Bands
@@ -77,10 +78,6 @@ CASES = [
 ]
 
 
-def compiled(func: tirx.PrimFunc) -> tvm.runtime.Module:
-    return tvm.compile(tvm.IRModule({"main": func}), TARGET.target)
-
-
 def tensors(params: Sequence[tirx.Var], rng: np.random.Generator) -> list[tvm.runtime.Tensor]:
     shapes = [[int(extent) for extent in param.shape] for param in params]
     return [tvm.runtime.tensor(rng.random(shape, "float32") - 0.5) for shape in shapes]
@@ -101,11 +98,11 @@ def test_a_group_computes_what_its_layers_do(case: Case) -> None:
     for member, layer in zip(block.members, apart, strict=True):
         others = tensors(layer.params[len(expected[:1]) : -1], rng)
         result = tensors(layer.params[-1:], rng)
-        run = compiled(kernel(member.workload, member.config, TARGET.cpu))["main"]
+        run = compiled(kernel(member.workload, member.config, TARGET.cpu))
         run(*expected, *others, *result)
         given, expected = [*given, *others], result
     (found,) = tensors(apart[-1].params[-1:], rng)
-    compiled(func)["main"](*given, found)
+    compiled(func)(*given, found)
     np.testing.assert_allclose(found.numpy(), expected[0].numpy(), rtol=0, atol=1e-6)
 
 

@@ -7,12 +7,13 @@ import numpy.typing as npt
 import pytest
 import tvm
 from nests import SKYLAKE, nest_of
+from samples import HOST as TARGET
+from samples import compiled
 from tvm import te
 from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.candidate import layouts_of
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -22,7 +23,6 @@ from tvm_neocpu.topi.schedule import prologue, steps
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
 from tvm_neocpu.topi.table import implementation_of
 
-TARGET = parse_target()
 Floats = npt.NDArray[np.float32]
 
 SAME = (1, 1, 1, 1)
@@ -73,36 +73,35 @@ def output(
     result = template.compute(data, w, conv, config)
     func = te.create_prim_func([*given, w, result])
     assert steps.find_block(Schedule(schedule_blocks(func, TARGET.cpu)), prologue.PROLOGUE) is None
-    compiled = tvm.compile(schedule_function(func, TARGET.cpu), target=TARGET.target)
     out = tvm.runtime.tensor(np.full([int(e) for e in result.shape], np.nan, "float32"))
-    compiled(*[tvm.runtime.tensor(array) for array in (*inputs, packed)], out)
+    run = compiled(schedule_function(func, TARGET.cpu))
+    run(*[tvm.runtime.tensor(array) for array in (*inputs, packed)], out)
     return out.numpy()
 
 
 @pytest.mark.parametrize(("conv", "config"), CASES)
-@pytest.mark.parametrize("most_parts", [1, 3])
-def test_computed_data_are_as_good_as_stored(
-    conv: ConvWorkload, config: Config, most_parts: int
-) -> None:
+def test_computed_data_are_as_good_as_stored(conv: ConvWorkload, config: Config) -> None:
+    """Data of one part, and a Concat of three."""
     rng, shape = np.random.default_rng(0), layouts_of(config)[0].shape_of(conv.in_shape)
     x = rng.normal(size=shape).astype("float32")
     channels = tuple(1 if axis in (0, 2, 3) else extent for axis, extent in enumerate(shape))
     scale, shift = rng.normal(size=(2, *channels)).astype("float32")
     # Where nothing is left out, zeros of the padding would become max(0 * s + t, 0) = 1.
     shift += 1
-    split = np.array_split(x, min(most_parts, shape[1]), axis=1)
-    parts = [np.ascontiguousarray(part) for part in split]
-    stages = [te.placeholder(part.shape, name=f"x{i}") for i, part in enumerate(parts)]
-    s, t = (te.placeholder(channels, name=name) for name in "st")
-    chain = [("multiply", s), ("add", t), ("relu", None)]
-    computed = prologue.compute(stages, chain)
-    found = output(conv, config, computed, [*stages, s, t], [*parts, scale, shift])
     stored = te.placeholder(shape, name="x")
     expected = output(conv, config, stored, [stored], [scaled(x, scale, shift)])
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    for most_parts in (1, 3):
+        split = np.array_split(x, min(most_parts, shape[1]), axis=1)
+        parts = [np.ascontiguousarray(part) for part in split]
+        stages = [te.placeholder(part.shape, name=f"x{i}") for i, part in enumerate(parts)]
+        s, t = (te.placeholder(channels, name=name) for name in "st")
+        chain = [("multiply", s), ("add", t), ("relu", None)]
+        computed = prologue.compute(stages, chain)
+        found = output(conv, config, computed, [*stages, s, t], [*parts, scale, shift])
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4, err_msg=f"{most_parts}")
 
 
-def nest(config: ConvConfig, parts: int) -> str:
+def nest(config: Config, parts: int, stage: str = "conv2d_pad") -> str:
     """The loops of the stage that computes 39 blocked channels of a pointwise convolution."""
     conv = ConvWorkload(1, 39, 6, 5, 13, (1, 1))
     stages = [te.placeholder((1, 3 // parts, 6, 5, 13), name=f"x{i}") for i in range(parts)]
@@ -112,7 +111,7 @@ def nest(config: ConvConfig, parts: int) -> str:
     result = implementation_of(config).compute(data, w, conv, config)
     scheduled = schedule_blocks(te.create_prim_func([*stages, w, result]), SKYLAKE)
     assert prologue.PARTS_KEY not in scheduled.script()
-    return nest_of(scheduled, "conv2d_pad")
+    return nest_of(scheduled, stage)
 
 
 def test_a_prologue_is_computed_by_chunks_of_rows() -> None:
@@ -125,6 +124,19 @@ def test_every_block_of_a_concat_knows_its_part() -> None:
 
 def test_chunks_of_channels_share_one_pass() -> None:
     assert nest(ConvConfig(13, 13, 5, parallel_oc=True), 1).startswith("parallel 18, 5")
+
+
+@pytest.mark.parametrize(
+    ("config", "parts", "loops"),
+    [
+        # 30 pixels are two chunks of 3 tiles of 5; in a pass of their own, two pieces.
+        (Im2colConfig(13, 13, 5, 3), 1, "parallel 2, 3, 15"),
+        (Im2colConfig(13, 13, 5, 3), 3, "parallel 2, unroll 3, 15"),
+        (Im2colConfig(13, 13, 5, 6, parallel_oc=True), 3, "parallel 2, unroll 3, 15"),
+    ],
+)
+def test_columns_of_one_tap_are_runs(config: Im2colConfig, parts: int, loops: str) -> None:
+    assert nest(config, parts, "im2col_columns").startswith(loops)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

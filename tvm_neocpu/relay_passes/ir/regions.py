@@ -72,7 +72,7 @@ def parts_of(
 ) -> Iterator[tuple[relax.VarBinding, ...] | relax.Binding]:
     """A block in order: the bindings of each region as a tuple, and each boundary by itself."""
     pure = isinstance(block, relax.DataflowBlock)
-    for plain, run in groupby(block.bindings, lambda binding: _is_plain(binding, pure)):
+    for plain, run in groupby(block.bindings[:], lambda binding: _is_plain(binding, pure)):
         if plain:
             yield tuple(run)
         else:
@@ -110,7 +110,7 @@ def _regions_in(body: relax.SeqExpr, uses: Counter[relax.Var]) -> Iterator[Regio
 
 def _bindings_in(body: relax.SeqExpr) -> Iterator[relax.Binding]:
     for block in body.blocks:
-        for binding in block.bindings:
+        for binding in block.bindings[:]:
             if isinstance(binding.value, relax.If):
                 yield from _bindings_in(binding.value.true_branch)
                 yield from _bindings_in(binding.value.false_branch)

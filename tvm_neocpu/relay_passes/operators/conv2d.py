@@ -24,7 +24,7 @@ def conv_workload(call: relax.Expr) -> ConvWorkload | None:
     """
     if op_name(call) != OP or _refusal(call) is not None:
         return None
-    data, weight = call.args
+    data, weight = call.args[:]
     shape, layouts, types = static_shape(data), _known_layouts(call), types_of(call)
     known = shape is not None and layouts is not None and types is not None
     assert known, "a call without them is refused"

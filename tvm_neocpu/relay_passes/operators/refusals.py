@@ -14,7 +14,7 @@ def refused_operands(call: relax.Call) -> str | None:
 
     Templates need data of a static shape, a constant weight, and types that they multiply.
     """
-    data, weight = call.args
+    data, weight = call.args[:]
     if static_shape(data) is None:
         return "its shape is not known at compile time"
     if not isinstance(weight, GenericConst):
@@ -27,5 +27,5 @@ def refused_operands(call: relax.Call) -> str | None:
 
 def types_of(call: relax.Call) -> Types | None:
     """The element types of a call of (data, weight); ``None`` for a mixture no template takes."""
-    data, weight = call.args
+    data, weight = call.args[:]
     return product_types(*(dtype_of(each) for each in (data, weight, call)))

@@ -17,17 +17,20 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
+from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import MAX_UNROLLED_BLOCKS, cut_at_borders
 from tvm_neocpu.topi.schedule.prologue import take_parts
-from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
+from tvm_neocpu.topi.tir.keep_rolled import ROLLED_KEY, keep_rolled
 from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_run
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
 PAD, COLUMNS, PRODUCT, STORE = "im2col_pad", "im2col_columns", "im2col_product", "im2col_store"
+# At most so many pixels are copied in one go where columns are copied in a pass of their own.
+PIECE = 64
 
 
 def compute(
@@ -78,7 +81,9 @@ def _columns(data: te.Tensor, geometry: Im2colGeometry) -> te.Tensor:
     source = _padded_phases(data, conv) if plain else _padded_pixels(data, conv)
 
     def copied(block, kh, kw, f, ici):
-        row = tirx.min(f // width, rows - 1) if geometry.overhangs else f // width
+        # Bounded by itself, a pixel's place stays a sum: the copy of a 1x1 kernel is a run.
+        f = tirx.min(f, rows * width - 1) if geometry.overhangs and not plain else f
+        row = tirx.min(f // width, rows - 1) if geometry.overhangs and plain else f // width
         y = row % conv.out_height * conv.stride[0] + kh * conv.dilation[0]
         return source(row // conv.out_height, block, y, f % width, kw, ici)
 
@@ -187,6 +192,10 @@ def place_columns(
     """Copy a chunk's columns just before it; all of them at once where chunks split channels.
 
     # blocked: for f: for block, kh, kw: vectors of ici;  plain: for c, kh, kw, row: vectors of x
+    # blocked, a kernel of one tap: for block: for f: vectors of ici
+
+    The taps of a window lie side by side, so that a window is copied at once. A kernel of one tap
+    has no such neighbours: pixel by pixel, each block's would be a stride away from the last one's.
 
     A concat in front is unrolled by blocks, so that each block knows its part. Padding's loop over
     x is cut where the image begins and ends: LLVM vectorises what is between (Zen 5, 3x224x224 to
@@ -206,6 +215,9 @@ def place_columns(
     if not config.parallel_oc:
         sch.compute_at(columns, chunk, preserve_unit_loops=True)
     *_, block, kh, kw, f, ici = sch.get_loops(columns)
+    if config.ic_bn and conv.kernel == (1, 1):
+        _place_run(sch, columns, conv, config, unit, parts)
+        return
     whole_rows = steps.loop_extent(sch, f) % conv.out_width == 0
     if whole_rows:
         f, x = steps.split_off(sch, f, conv.out_width)
@@ -218,6 +230,31 @@ def place_columns(
         steps.vectorize_lanes(sch, x, unit)
     if config.parallel_oc:
         steps.parallel_fused(sch, *((f,) if config.ic_bn else (block, kh, kw)))
+
+
+def _place_run(
+    sch: Schedule,
+    columns: SBlockRV,
+    conv: ConvWorkload,
+    config: Im2colConfig,
+    unit: VectorUnit,
+    parts: int,
+) -> None:
+    """# for block, f, ici  ->  parallel piece of f: for block: for f: vectors of ici.
+
+    Only columns that are copied in one pass are cut into pieces.
+    """
+    *_, block, _, _, f, ici = sch.get_loops(columns)
+    if config.parallel_oc:
+        pixels = steps.loop_extent(sch, f)
+        most = min(PIECE, pixels // 2)
+        piece, f = steps.split_off(sch, f, largest_factor(pixels, most))
+        sch.reorder(piece, block, f)
+        steps.parallel_fused(sch, piece)
+    if parts > 1 and steps.loop_extent(sch, block) <= MAX_UNROLLED_BLOCKS:
+        steps.unroll_all(sch, block)
+        sch.annotate(f, ROLLED_KEY, 1)
+    steps.vectorize_lanes(sch, ici, unit)
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: Im2colConfig) -> np.ndarray:

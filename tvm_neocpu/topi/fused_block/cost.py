@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d_depthwise import cost as depthwise
 from tvm_neocpu.topi.conv2d_direct import cost as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
@@ -20,6 +21,7 @@ from tvm_neocpu.topi.fused_block.geometry import (
     misfit,
 )
 
+DTYPE = FP32.output
 # Cycles that a core waits for a line which another core has written and still holds in its L2. Zen
 # 3, two cores, MobileNet-v2: the 1x1 layers at 14x14 wait 40 to 130, depending on the machine's
 # mood; lines that have left for L3 cost 10.
@@ -34,17 +36,18 @@ TILE_CYCLES = 50.0
 MARGIN = 0.02
 
 
-def best_block(members: Sequence[Member], cpu: Cpu) -> FusedBlock | None:
-    """The cheapest group of layers, whose rows between them fit L2.
+def best_block(
+    members: Sequence[Member], cpu: Cpu, taps: tuple[int, ...] = ()
+) -> FusedBlock | None:
+    """The cheapest group of layers, whose rows between them fit L2; ``taps`` as the block has them.
 
     ``None`` where they do not fit together, and where they are predicted to be faster one by one.
     Whether it is worth taking unmeasured, :func:`saved_share` says.
     """
     if misfit(members) is not None:
         return None
-    fitting = [
-        block for block in candidates(members, cpu.cores) if block.kept_bytes <= L2_SHARE * cpu.l2
-    ]
+    offered = candidates(members, cpu.cores, taps)
+    fitting = [block for block in offered if block.kept_bytes <= L2_SHARE * cpu.l2]
     best = min(fitting, key=lambda block: predict_seconds(block, cpu), default=None)
     if best is None or predict_seconds(best, cpu) >= apart_seconds(best, cpu):
         return None
@@ -63,16 +66,21 @@ def saved_share(block: FusedBlock, cpu: Cpu) -> float:
 def predict_seconds(block: FusedBlock, cpu: Cpu) -> float:
     """Seconds of one run of the group on ``cpu.cores`` threads: one fork for all layers.
 
-    What lies between two layers crosses neither L3 nor memory. A halo is computed by each run, and
-    the last run of an image may be shorter than the others.
+    What lies between two layers crosses neither L3 nor memory. What a tap makes is copied out, a
+    store a cycle, and crosses them as it would from the layer alone. A halo is computed by each
+    run, and the last run of an image may be shorter than the others.
     """
     course, core = block.course, cpu.with_cores(1)
     work, last = 0.0, len(block.steps) - 1
     for at, (step, repeats) in enumerate(zip(block.steps, course.repeats, strict=True)):
-        near = Near(reads=at > 0, writes=at < last)
+        is_tap = at in block.taps
+        near = Near(reads=at > 0, writes=at < last and not is_tap)
         seconds = _step_seconds(step.member, near, core) - cpu.fork_join
         cheaper = (CHUNK_CYCLES - TILE_CYCLES) * math.prod(step.extents) / (cpu.ghz * 1e9)
         work += (seconds - cheaper) * repeats
+        if is_tap:
+            vector = core.lanes(DTYPE) * item_bytes(DTYPE)
+            work += step.conv.out_bytes / vector / (cpu.ghz * 1e9)
     bands = math.ceil(block.chunks / cpu.cores) * course.bands.run
     share = bands * course.runs / (course.count * block.chunks)
     return work * min(1.0, share) + cpu.fork_join

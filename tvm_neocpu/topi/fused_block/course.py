@@ -70,7 +70,8 @@ class Course:
         """Whether a tile of the next layer reads just the rows of one tile of layer ``at``."""
         layer, reader = self.layers[at], self.layers[at + 1]
         alike = reader.reach == reader.stride == 1 and reader.padding == 0
-        return alike and (layer.tile, layer.out) == (reader.tile, reader.height)
+        same_image = layer.out == reader.height == reader.out  # padding below adds rows
+        return alike and same_image and layer.tile == reader.tile
 
     def is_band(self, at: int) -> bool:
         """Whether the tiles of layer ``at`` are the bands."""
@@ -98,6 +99,19 @@ class Course:
             else:
                 found.append(reader.first_read(found[-1], least, most) // layer.tile)
         return found[::-1]
+
+    def computes_all(self, at: int) -> bool:
+        """Whether the bands, one after the other, compute every tile of layer ``at``.
+
+        A stride may leave out rows, and the last rows of an image may have no reader.
+        """
+        done = 0
+        for band in range(self.count):
+            opens = band % self.bands.run == 0
+            if (self.starts(band)[at] if opens else done) > done:
+                return False
+            done = max(done, self.ends(band)[at])
+        return done >= self.layers[at].tiles
 
     @cached_property
     def kept(self) -> tuple[int, ...]:

@@ -80,12 +80,14 @@ class FusedBlock:
     """Layers under the plan's configs, each of which reads the one before, and the group's bands.
 
     One of them is a depthwise layer. ``whole``: the expansion computes all channels of its rows
-    before the depthwise layer begins.
+    before the depthwise layer begins. ``taps``: the places of inner layers that something else
+    reads too. What these make is an output as well as rows between layers.
     """
 
     members: tuple[Member, ...]
     bands: Bands
     whole: bool = False
+    taps: tuple[int, ...] = ()
 
     @property
     def chunks(self) -> int:
@@ -132,19 +134,22 @@ class FusedBlock:
         return sum(self.bytes_behind(at) for at in range(len(self.steps) - 1))
 
 
-def candidates(members: Sequence[Member], cores: int) -> tuple[FusedBlock, ...]:
+def candidates(
+    members: Sequence[Member], cores: int, taps: tuple[int, ...] = ()
+) -> tuple[FusedBlock, ...]:
     """Groups of every number of rows that whole register tiles compute and that divides the image.
 
     Where a layer has a halo to keep, an image is also split into a few runs for each core. The
-    layers must fit together (:func:`misfit`).
+    layers must fit together (:func:`misfit`), and bands compute all of what is a tap.
     """
     height, deep = members[-1].workload.out_height, depthwise_of(members)
-    return tuple(
-        FusedBlock(tuple(members), Bands(rows, run))
+    found = (
+        FusedBlock(tuple(members), Bands(rows, run), taps=taps)
         for rows in factors(height)
         if rows % _tile_rows(members) == 0
         for run in (_runs(height // rows, cores) if deep else (1,))
     )
+    return tuple(block for block in found if all(map(block.course.computes_all, taps)))
 
 
 def is_band(members: Sequence[Member], bands: Bands) -> bool:

@@ -10,7 +10,7 @@ from tvm import tirx
 from tvm.ir import BaseFunc, Expr
 from tvm.s_tir import SBlockRealize, ScheduleError, renew_defs
 from tvm.sym import Analyzer
-from tvm.tirx import BufferStore, ForKind, SeqStmt, Stmt
+from tvm.tirx import BufferStore, ForKind, IfThenElse, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import Members
@@ -40,11 +40,13 @@ class Layer:
 
 
 def fused_function(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFunc | None:
-    """The scheduled function of the operands of all layers, in order, and of the last output.
+    """The scheduled function of all layers' operands, in order, the outputs of taps, the last one.
 
     An expansion with a prologue computes all channels at once: blocks would compute the prologue
     again. ``None`` where a layer's schedule has more than one loop nest even so.
     """
+    if not all(map(block.course.computes_all, block.taps)):
+        return None
     ways = (block, replace(block, whole=True))
     return next((func for way in ways if (func := _fused(way, layers, cpu)) is not None), None)
 
@@ -65,7 +67,8 @@ def _fused(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFun
         if at != layer.reads
     ]
     body = _Loops(block, chunks, layers).body()
-    func = tirx.PrimFunc([*params, chunks[-1].params[-1]], body)
+    outputs = [chunks[at].params[-1] for at in (*block.taps, -1)]
+    func = tirx.PrimFunc([*params, *outputs], body)
     workloads = [member.workload for member in block.members]
     notes = {
         LAYERS: " -> ".join(map(str, workloads)),
@@ -153,13 +156,17 @@ class _Loops:
             parts.append(counted_loop(self._channels, blocks, body) if blocks else body)
         return _in_turn(parts)
 
+    def _ends_before(self) -> list[Expr]:
+        """Of each layer the end of the tiles that the band above this one needs."""
+        return self._block.course.ends(self._number - 1, tirx.min, tirx.max)
+
     def _new_tiles(self) -> tuple[list[Expr], list[Expr]]:
         """Of each layer the first tile that is not there yet, and the end of those of this band."""
         block, band = self._block, self._number
         ends = block.course.ends(band, tirx.min, tirx.max)
         starts = block.course.starts(band, tirx.min, tirx.max)
         if block.bands.run > 1:
-            before = block.course.ends(band - 1, tirx.min, tirx.max)
+            before = self._ends_before()
             begins = zip(starts, before, strict=True)
             starts = [tirx.Select(self._at == 0, start, end) for start, end in begins]
         return starts, ends
@@ -179,7 +186,29 @@ class _Loops:
         if at < len(self._windows):
             windows[chunk.params[-1]] = self._windows[at]
         split = (self._channels,) if step.blocks else ()
-        return chunk.at((self._image, *split, tile), windows)
+        computed = chunk.at((self._image, *split, tile), windows)
+        if at not in self._block.taps:
+            return computed
+        # A tile that two runs compute is written by the one above, so that no element has two
+        # writers.
+        is_own = tirx.any(self._number == 0, tile >= self._ends_before()[at])
+        return SeqStmt([computed, IfThenElse(is_own, self._copied_out(at, tile), None)])
+
+    def _copied_out(self, at: int, tile: Expr) -> Stmt:
+        """A tile of a tap from the rows that the group keeps to the layer's own output.
+
+        # for part, row, element: output[part, first + row, element] = between[..]
+        """
+        step, window, output = self._block.steps[at], self._windows[at], self._chunks[at].params[-1]
+        conv, lanes = step.conv, int(step.member.config.oc_bn)
+        part, row, element = (tirx.Var(name, INDEX) for name in ("part", "row", "element"))
+        block = self._channels if step.blocks else part
+        column, lane = tirx.floordiv(element, lanes), tirx.floormod(element, lanes)
+        index = [self._image, block, tile * step.rows + row, column, lane]
+        value = window.buffer[tuple(window.place(index))]
+        copied: Stmt = BufferStore(output, value, index)
+        copied = counted_loop(row, step.rows, counted_loop(element, conv.out_width * lanes, copied))
+        return copied if step.blocks else counted_loop(part, conv.out_channels // lanes, copied)
 
     def _window(self, at: int) -> Window:
         """The rows behind a layer in a flat buffer: those of a band alone, or a ring of a run's."""

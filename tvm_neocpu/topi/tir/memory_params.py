@@ -89,7 +89,7 @@ def _is_plain(param: tirx.Var) -> bool:
     """Whether a parameter is a buffer that lies in a row, its shape and its offset known."""
     return (
         isinstance(param.ty, BufferType)
-        and are_constant((*param.shape, param.elem_offset))
+        and are_constant((*param.shape[:], param.elem_offset))
         and not param.strides
     )
 
@@ -97,7 +97,7 @@ def _is_plain(param: tirx.Var) -> bool:
 def _is_large(buffer: Buffer) -> bool:
     return (
         buffer.scope() == "global"
-        and are_constant((*buffer.shape, *buffer.strides))
+        and are_constant((*buffer.shape[:], *buffer.strides[:]))
         and _elements(buffer) * item_bytes(str(buffer.dtype)) >= MIN_BYTES
     )
 
@@ -106,7 +106,7 @@ def _elements(buffer: Buffer) -> int:
     """Elements from its first to beyond its last, what lies between rows included."""
     if buffer.strides:
         return int(buffer.strides[0]) * int(buffer.shape[0])
-    return prod(int(extent) for extent in buffer.shape)
+    return prod(int(extent) for extent in buffer.shape[:])
 
 
 def _anywhere(buffer: Buffer, shape: list[int]) -> Buffer:
