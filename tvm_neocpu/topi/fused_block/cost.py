@@ -66,30 +66,33 @@ def saved_share(block: FusedBlock, cpu: Cpu) -> float:
 def predict_seconds(block: FusedBlock, cpu: Cpu) -> float:
     """Seconds of one run of the group on ``cpu.cores`` threads: one fork for all layers.
 
-    What lies between two layers crosses neither L3 nor memory. What a tap makes is copied out, a
-    store a cycle, and crosses them as it would from the layer alone. A halo is computed by each
-    run, and the last run of an image may be shorter than the others.
+    What lies between two layers crosses neither L3 nor memory. What a tap makes is copied out: a
+    store a cycle, and each line comes from L3 and leaves for it, while nothing else runs. A halo is
+    computed by each run, and the last run of an image may be shorter than the others.
     """
     course, core = block.course, cpu.with_cores(1)
     work, last = 0.0, len(block.steps) - 1
     for at, (step, repeats) in enumerate(zip(block.steps, course.repeats, strict=True)):
-        is_tap = at in block.taps
-        near = Near(reads=at > 0, writes=at < last and not is_tap)
+        near = Near(reads=at > 0, writes=at < last)
         seconds = _step_seconds(step.member, near, core) - cpu.fork_join
         cheaper = (CHUNK_CYCLES - TILE_CYCLES) * math.prod(step.extents) / (cpu.ghz * 1e9)
         work += (seconds - cheaper) * repeats
-        if is_tap:
-            vector = core.lanes(DTYPE) * item_bytes(DTYPE)
-            work += step.conv.out_bytes / vector / (cpu.ghz * 1e9)
+        if at in block.taps:
+            cycles = 1 / (core.lanes(DTYPE) * item_bytes(DTYPE)) + 2 / core.l3_bytes_per_cycle
+            work += step.conv.out_bytes * cycles / (cpu.ghz * 1e9)
     bands = math.ceil(block.chunks / cpu.cores) * course.bands.run
     share = bands * course.runs / (course.count * block.chunks)
     return work * min(1.0, share) + cpu.fork_join
 
 
 def apart_seconds(block: FusedBlock, cpu: Cpu) -> float:
-    """Seconds of its layers one by one: a layer reads what other cores have written."""
+    """Seconds of its layers one by one: a layer reads what other cores have written.
+
+    What a tap makes others read too, and wait for: none of that wait is counted as the group's.
+    """
     seconds = sum(member_seconds(m.workload, m.config, cpu) for m in block.members)
-    cycles = sum(_foreign_cycles(*pair, cpu) for pair in pairwise(block.members))
+    pairs = enumerate(pairwise(block.members))
+    cycles = sum(_foreign_cycles(*pair, cpu) for at, pair in pairs if at not in block.taps)
     return seconds + cycles / (cpu.ghz * 1e9)
 
 
