@@ -61,7 +61,6 @@ def test_the_runtime_extra_names_what_the_runtime_imports() -> None:
     optional = {
         "ml_dtypes",  # for types that NumPy lacks
         "_typeshed",  # type checkers alone know it
-        "_sha2",  # CPython's own since 3.12, with `hashlib` where it is not there
     }
     packages = {"tvm_ffi": "apache-tvm-ffi", "numpy": "numpy"}
     assert {packages[name] for name in foreign - optional} | {"apache-tvm"} == named

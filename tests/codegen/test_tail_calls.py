@@ -6,7 +6,7 @@ import pytest
 
 from tvm_neocpu.codegen.bytecode.executable import Executable, Function, UnknownBytecodeError
 from tvm_neocpu.codegen.bytecode.tail_calls import with_jumps
-from tvm_neocpu.codegen.bytecode.words import BYTECODE, CALL, GOTO, REGISTER, RET, word_of
+from tvm_neocpu.codegen.bytecode.words import BYTECODE, CALL, GOTO, IF, REGISTER, RET, word_of
 
 STEP, LOOP, COPY = 0, 1, 2
 ARGUMENT = word_of(REGISTER, 0)
@@ -29,6 +29,18 @@ def test_a_call_of_itself_before_the_return_is_a_jump() -> None:
     begins = [made.words[at] for at in made.offsets]
     assert begins == [GOTO, RET, CALL, CALL, GOTO]
     assert made.words[-1] == -4 and made.functions[LOOP].registers == 4
+
+
+def test_a_check_stands_before_the_jump() -> None:
+    """It is a function more; where its result is not 0, a copy of nothing is an error."""
+    made = with_jumps(executable([CALL, 1, LOOP, 1, ARGUMENT], [RET, 1]), ["loop"], "check")
+    code = [
+        list(made.words[start:end])
+        for start, end in zip(made.offsets, [*made.offsets[1:], len(made.words)], strict=True)
+    ]
+    assert made.functions[3] == Function(0, "check", 0, 0, 0, 0, ())
+    assert code[4:] == [[CALL, 4, 3, 0], [IF, 4, 2], [CALL, 4, COPY, 0], [GOTO, -7]]
+    assert made.functions[LOOP].registers == 5
 
 
 @pytest.mark.parametrize(

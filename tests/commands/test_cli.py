@@ -103,9 +103,13 @@ def test_an_interrupt_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "interrupted\n"
 
 
-def test_a_folder_is_no_log() -> None:
-    with pytest.raises(LogError, match="cannot write the log"):
-        cli.prepare_log(Path("."))
+@pytest.mark.parametrize("path", [".", "/dev/zero"])
+def test_what_is_no_file_is_no_log(path: str) -> None:
+    """Reading a device may never end."""
+    if not Path(path).exists():
+        pytest.skip(f"there is no {path} here")
+    with pytest.raises(LogError, match=r"cannot write the log .*: it is not a file"):
+        cli.prepare_log(Path(path))
 
 
 def test_a_warning_of_a_command_is_one_line() -> None:

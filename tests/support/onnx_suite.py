@@ -27,6 +27,10 @@ LIGHT = "light networks"
 # Of a case: it passes; it fails; it may end or stop the process, so that no test runs it.
 PASS, FAIL, NEVER = "pass", "fail", "never"
 
+# Over a minute of compiling, nearly all of it for one Reshape between open shapes. CI runs the
+# operator itself; `make nightly` runs this body of it.
+LONG = frozenset({"test_affine_grid_3d_align_corners_expanded"})
+
 Data = list[tuple[list[Any], list[Any]]]  # inputs and outputs
 
 
@@ -51,10 +55,11 @@ class Family:
 
     def quick(self) -> list[str]:
         """Every second case, and the first: what CI runs."""
-        return sorted(self.status)[::2]
+        return [name for name in sorted(self.status)[::2] if name not in LONG]
 
     def rest(self) -> list[str]:
-        return sorted(self.status)[1::2]
+        """All others."""
+        return sorted(set(self.status) - set(self.quick()))
 
 
 @functools.cache

@@ -44,7 +44,7 @@ CASES = [
 def test_assembly(isa: str, workload: Workload, template: Implementation) -> None:
     target = parse_target(TARGETS[isa])
     space = template.space(workload, target.cpu)
-    config = min(space, key=lambda config: template.cost(workload, config, target.cpu))
+    config = min(space, key=template.price(workload, target.cpu))
     built = tvm.compile(kernel(workload, config, target.cpu), target=target.target)
     assembly = built.mod.inspect_source("asm")
     fused = re.findall(MULTIPLY_ADD[isa], assembly)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import relax, tirx
+from tvm import ir, relax, tirx
 from tvm.relax import _ffi_api
 from tvm.target import Target
 
 from tvm_neocpu.codegen.bytecode.stored_module import executable_of, module_of
 from tvm_neocpu.codegen.bytecode.tail_calls import with_jumps
+from tvm_neocpu.codegen.interrupt_check import CHECK, interrupt_check
 from tvm_neocpu.codegen.kernel_store import KernelStore, current_store, static_libraries
 from tvm_neocpu.codegen.kernels import compile_kernels
 
@@ -24,13 +25,15 @@ LOOP = "neocpu.loop"
 class Program:
     """What the virtual machine runs, before its kernels are compiled.
 
-    ``loops`` are its functions that call themselves for each trip of a loop.
+    ``loops`` are its functions that call themselves for each trip of a loop; ``check`` is the
+    function that each trip calls.
     """
 
     builder: relax.ExecBuilder
     kernels: dict[str, tirx.PrimFunc]
     constants: dict[str, Any]
     loops: tuple[str, ...] = ()
+    check: str | None = None
 
     def linked(self, libraries: tuple[tvm.runtime.Module, ...], target: Target) -> Any:
         """The executable; ``libraries`` have the kernels that TVM's registry has not."""
@@ -40,16 +43,23 @@ class Program:
 
     def _jumping(self, linked: tvm.runtime.Module) -> tvm.runtime.Module:
         """The executable whose loops are jumps. Raises UnknownBytecodeError."""
-        made = module_of(with_jumps(executable_of(linked), self.loops))
+        made = module_of(with_jumps(executable_of(linked), self.loops, self.check))
         for part in linked.imports:
             made.import_module(part)
         return made
 
 
 def lowered_of(scheduled: tvm.IRModule, target: Target) -> tvm.IRModule:
-    """A module whose functions are scheduled, as calls of the virtual machine and loops."""
+    """A module whose functions are scheduled, as calls of the virtual machine and loops.
+
+    One with loops has a function more, which their trips call: :data:`CHECK`.
+    """
     with target:
-        return relax.get_pipeline("default")(scheduled)
+        lowered = relax.get_pipeline("default")(scheduled)
+    check = interrupt_check(target) if _loops_of(lowered) else None
+    if check is not None:
+        lowered.update_func(ir.GlobalVar(CHECK), check)
+    return lowered
 
 
 def program_of(lowered: tvm.IRModule, symbols: Mapping[str, str] | None = None) -> Program:
@@ -61,7 +71,8 @@ def program_of(lowered: tvm.IRModule, symbols: Mapping[str, str] | None = None) 
     builder = relax.ExecBuilder()
     rest = _ffi_api.VMCodeGen(builder, _calling(symbols, lowered) if symbols else lowered)
     constants = dict(attrs.get("const_name_to_constant", {}))
-    return Program(builder, kernels_of(rest), constants, _loops_of(lowered))
+    check = (symbols or {}).get(CHECK, CHECK) if CHECK in kernels_of(lowered) else None
+    return Program(builder, kernels_of(rest), constants, _loops_of(lowered), check)
 
 
 def kernels_of(mod: tvm.IRModule) -> dict[str, tirx.PrimFunc]:

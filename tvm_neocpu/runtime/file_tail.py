@@ -23,7 +23,6 @@ import tvm_ffi
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_fields
-from tvm_neocpu.runtime.sha256 import sha256
 from tvm_neocpu.runtime.tensors import as_array, zeros
 
 if TYPE_CHECKING:
@@ -34,8 +33,10 @@ if TYPE_CHECKING:
 
 MARK = b"NEOCPU-3"
 # Mark, bytes of code, start and bytes of weights, start and bytes of the table, CRC of the weights,
-# nothing, SHA-256 of code and table.
-_FOOTER = "<8sQQQQQIQ32sxxxx"
+# nothing, SHA-256 of code and table, CRC of these two and of the footer before it. Loading compares
+# the CRC, because OpenSSL's library alone takes 4 ms to map; earlier versions wrote 0 there.
+_FOOTER = "<8sQQQQQIQ32sI"
+_CRC_BYTES = 4
 FOOTER_BYTES = struct.calcsize(_FOOTER)
 # A file of weights alone begins with a mark of its own, and what tells it from others.
 _HEADER = "<8sIQ44x"
@@ -113,7 +114,8 @@ def append_tail(
     if weights_file is not None:
         weights_file.seek(0)
         weights_file.write(_header(places))
-    file.write(_footer(places, _sha(file, places)))
+    footer = _footer(places, _sha(file, places))[:-_CRC_BYTES]
+    file.write(footer + struct.pack("<I", _whole_crc(file, places, footer)))
 
 
 def read_tail(path: StrPath, check_weights: bool = False) -> Tail | None:
@@ -127,13 +129,15 @@ def read_tail(path: StrPath, check_weights: bool = False) -> Tail | None:
         if size < FOOTER_BYTES:
             return None
         file.seek(size - FOOTER_BYTES)
-        mark, *numbers, _, sha = struct.unpack(_FOOTER, file.read(FOOTER_BYTES))
+        footer = file.read(FOOTER_BYTES)
+        mark, *numbers, _, sha, crc = struct.unpack(_FOOTER, footer)
         if mark != MARK:
             return None
         places = Places(*numbers)
         if places.table_at + places.table + FOOTER_BYTES != size or places.code > size:
             raise ModuleFileError(f"cannot load {path}: it is truncated, or two files in one")
-        if _sha(file, places) != sha:
+        known = crc == _whole_crc(file, places, footer[:-_CRC_BYTES])
+        if not known and (crc or _sha(file, places) != sha):
             raise ModuleFileError(f"cannot load {path}: it is damaged: its checksum is another")
         file.seek(places.table_at)
         tail = _tail(file.read(places.table), path)
@@ -182,13 +186,13 @@ def _holder(path: StrPath, tail: Tail) -> StrPath:
 def _places(path: StrPath) -> Places:
     with open(path, "rb") as file:
         file.seek(-FOOTER_BYTES, 2)
-        _, *numbers, _, _ = struct.unpack(_FOOTER, file.read(FOOTER_BYTES))
+        _, *numbers, _, _, _ = struct.unpack(_FOOTER, file.read(FOOTER_BYTES))
     return Places(*numbers)
 
 
 def _footer(places: Places, sha: bytes) -> bytes:
     numbers = (places.code, places.weights_at, places.weights, places.table_at, places.table)
-    return struct.pack(_FOOTER, MARK, *numbers, places.weights_crc, 0, sha)
+    return struct.pack(_FOOTER, MARK, *numbers, places.weights_crc, 0, sha, 0)
 
 
 def _header(places: Places) -> bytes:
@@ -197,8 +201,9 @@ def _header(places: Places) -> bytes:
 
 def _sha(file: BinaryIO, places: Places) -> bytes:
     """Over the code, the table and the numbers that say where all is."""
-    found = sha256(places.code + places.table)
-    found.update(_footer(places, bytes(32)))
+    from hashlib import sha256
+
+    found = sha256(_footer(places, bytes(32)))
     for start, size in ((0, places.code), (places.table_at, places.table)):
         file.seek(start)
         found.update(file.read(size))
@@ -206,10 +211,15 @@ def _sha(file: BinaryIO, places: Places) -> bytes:
     return found.digest()
 
 
-def _crc(file: BinaryIO, start: int, size: int) -> int:
+def _whole_crc(file: BinaryIO, places: Places, footer: bytes) -> int:
+    """Over the footer before it, the code and the table; never 0."""
+    found = _crc(file, 0, places.code, zlib.crc32(footer))
+    return _crc(file, places.table_at, places.table, found) or 1
+
+
+def _crc(file: BinaryIO, start: int, size: int, found: int = 0) -> int:
     file.flush()
     file.seek(start)
-    found = 0
     while size > 0 and (part := file.read(min(_CHUNK, size))):
         found = zlib.crc32(part, found)
         size -= len(part)

@@ -87,7 +87,8 @@ class GraphModule:
     def run(self, **inputs: Any) -> None:
         """Set the given inputs, and run the network once.
 
-        Warns once of inputs that were never set (UnsetInputWarning): they are zero. Raises
+        Warns once of inputs that were never set (UnsetInputWarning): they are zero. In the main
+        thread, Ctrl-C ends a loop of the network within a second, or some 16 trips. Raises
         ShapeError where the library has no function for the inputs' shapes and cannot compile one.
         """
         with self.lock:
@@ -211,7 +212,13 @@ class GraphModule:
 
     def _run(self, inputs: Inputs) -> list[tvm_ffi.Tensor]:
         run = self._fitted(inputs).run
-        return flat(forking.call(self._running, run, *inputs.tensors))
+        try:
+            return flat(forking.call(self._running, run, *inputs.tensors))
+        except SystemError as error:
+            # A loop has looked for signals, and a handler has raised this: Ctrl-C's does.
+            if error.__context__ is None:
+                raise
+            raise error.__context__ from None
 
     def _fitted(self, inputs: Inputs) -> Function:
         """The function for the inputs' shapes; inputs that were never set get the shapes it has."""

@@ -55,10 +55,14 @@ class Streams(Generic[State]):
         self._queue: Queue | None = None
         self._stop: finalize | None = None
         self._is_closed = False
+        self._is_left = threading.Event()
         renew_after_fork(self)
 
     def call(self, work: Callable[[State], Result]) -> Result:
-        """Have a stream do it, and wait. Raises what ``work`` raises, SessionError once closed."""
+        """Have a stream do it, and wait. Raises what ``work`` raises, SessionError once closed.
+
+        Ctrl-C ends the wait. The stream goes on, and nothing waits for it any more.
+        """
         ended = threading.Lock()
         ended.acquire()
         found: list[Any] = []
@@ -68,7 +72,11 @@ class Streams(Generic[State]):
             ended.release()
 
         self._put(_Call(work, finish))
-        ended.acquire()
+        try:
+            ended.acquire()
+        except BaseException:
+            self._is_left.set()
+            raise
         result, error = found[0]
         if error is not None:
             raise error
@@ -141,7 +149,7 @@ class Streams(Generic[State]):
                 ]
                 for thread in threads:
                     thread.start()
-                self._stop = finalize(self, _stop, queue, threads)
+                self._stop = finalize(self, _stop, queue, threads, self._is_left)
                 self._queue = queue
             return self._queue
 
@@ -172,9 +180,9 @@ def _answer(call: _Call[Any], state: Any, failure: BaseException | None, lock: F
     call.finish(result, error)
 
 
-def _stop(queue: Queue, threads: Sequence[threading.Thread]) -> None:
+def _stop(queue: Queue, threads: Sequence[threading.Thread], is_left: threading.Event) -> None:
     for _ in threads:
         queue.put(None)
     for thread in threads:
         if thread is not threading.current_thread():
-            thread.join(_PATIENCE_SECONDS)
+            thread.join(0 if is_left.is_set() else _PATIENCE_SECONDS)

@@ -101,9 +101,9 @@ def test_computed_data_are_as_good_as_stored(conv: ConvWorkload, config: Config)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4, err_msg=f"{most_parts}")
 
 
-def nest(config: Config, parts: int, stage: str = "conv2d_pad") -> str:
+def nest(config: Config, parts: int, stage: str = "conv2d_pad", channels: int = 26) -> str:
     """The loops of the stage that computes 39 blocked channels of a pointwise convolution."""
-    conv = ConvWorkload(1, 39, 6, 5, 13, (1, 1))
+    conv = ConvWorkload(1, 39, 6, 5, channels, (1, 1))
     stages = [te.placeholder((1, 3 // parts, 6, 5, 13), name=f"x{i}") for i in range(parts)]
     data = prologue.compute(stages, [("relu", None)])
     packed = implementation_of(config).packed_shape(conv, config)
@@ -124,6 +124,12 @@ def test_every_block_of_a_concat_knows_its_part() -> None:
 
 def test_chunks_of_channels_share_one_pass() -> None:
     assert nest(ConvConfig(13, 13, 5, parallel_oc=True), 1).startswith("parallel 18, 5")
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_rows_that_one_block_of_channels_reads_are_computed_by_rows(split: bool) -> None:
+    config = ConvConfig(13, 13, 5, oh_bn=2, parallel_oc=split)
+    assert nest(config, 1, channels=13).startswith("parallel 3, 2, 3, 5")
 
 
 @pytest.mark.parametrize(

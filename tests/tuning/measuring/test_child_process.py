@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
+import psutil
 import pytest
 
 import tvm_neocpu
@@ -119,3 +120,31 @@ def test_all_processes_end_at_once_whatever_they_do() -> None:
     assert not any(process.alive for process in children._processes)
     with pytest.raises(ChildDied, match="nobody asks"):
         children.start(Served)
+
+
+ORPHAN = """
+import os, signal, threading, time
+from tvm_neocpu.tuning.measuring.child_process import ChildProcess
+
+class Served:
+    def pid(self):
+        return os.getpid()
+
+    def sleep(self):
+        time.sleep(60)
+
+child = ChildProcess(Served)
+print(child.ask("pid"), flush=True)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGKILL)).start()
+child.ask("sleep")
+"""
+
+
+def test_a_process_ends_when_the_one_that_asks_is_killed() -> None:
+    env = {**os.environ, "PYTHONPATH": str(Path(tvm_neocpu.__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", ORPHAN], env=env, stdout=subprocess.PIPE)
+    pid = int(done.stdout)
+    end = time.monotonic() + 20
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -34,16 +34,22 @@ _FREE = "vm.builtin.null_value"
 _LENGTHS = {RET: 2, GOTO: 2, IF: 3}
 
 
-def with_jumps(executable: Executable, names: Collection[str]) -> Executable:
+def with_jumps(
+    executable: Executable, names: Collection[str], check: str | None = None
+) -> Executable:
     """The executable whose functions of these names jump where they call themselves last.
 
+    Before each jump they call the function ``check``; the run ends by an error where its result is
+    not 0.
     Raises UnknownBytecodeError where one of them does not: deep loops would overflow the stack.
     """
     table = list(executable.functions)
     places = {function.name: at for at, function in enumerate(table)}
     if _COPY not in places:
         raise UnknownBytecodeError(f"the bytecode has loops, and no {_COPY}")
-    known = _Builtins(places[_COPY], places.get(_FREE))
+    known = _Builtins(places[_COPY], places.get(_FREE), None if check is None else len(table))
+    if check is not None:
+        table.append(Function(0, check, 0, 0, 0, 0, ()))
     offsets: list[int] = []
     words: list[int] = []
     for number, function in enumerate(executable.functions):
@@ -67,6 +73,7 @@ class _Builtins:
 
     copy: int
     free: int | None
+    check: int | None
 
 
 def _jumping(
@@ -98,8 +105,13 @@ def _jumping(
             for parameter, register in enumerate(spare)
         ]
         behind += [each for each in freed if each[1] >= len(arguments)]
+        if known.check is not None:
+            # 0 skips what follows the test: a copy of nothing, which is an error.
+            behind.append([CALL, spare.stop, known.check, 0])
+            behind.append([IF, spare.stop, 2])
+            behind.append([CALL, spare.stop, known.copy, 0])
         behind.append([GOTO, -(len(code) + len(behind))])
-        registers = max(registers, spare.stop)
+        registers = max(registers, spare.stop + (known.check is not None))
     if not behind:
         raise UnknownBytecodeError(f"{function.name} is a loop and does not call itself")
     return [*changed, *behind], registers

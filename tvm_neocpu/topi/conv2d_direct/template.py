@@ -96,7 +96,9 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
     geometry = DirectGeometry(anchor.workload, anchor.config)
     output, chunk = schedule_tiles(sch, anchor, geometry, cpu)
-    place = padded_in(sch, anchor.block, chunk, geometry)
+    place = _row_read_once(sch, anchor.block, geometry)
+    if place is None:
+        place = padded_in(sch, anchor.block, chunk, geometry)
     place_padding(sch, PAD, place, cpu.unit(geometry.conv.types.data))
     return output
 
@@ -161,6 +163,17 @@ def tile_output(
     if width % config.reg_n:
         steps.unroll_all(sch, xo)
     return chunk, xo, reduction
+
+
+def _row_read_once(sch: Schedule, acc: SBlockRV, geometry: DirectGeometry) -> LoopRV | None:
+    """The loop over rows of tiles, where each reads rows of the input that nothing else reads.
+
+    So it is with a kernel of one row whose output channels are one block. The copy of a row (gated
+    by squeeze-excite) stays in L1; that of a chunk may be the whole image, 1.6 MB of 32x112x112.
+    """
+    if geometry.conv.kernel[0] > 1 or geometry.out_blocks > 1:
+        return None
+    return sch.get_loops(acc)[1 if geometry.config.parallel_oc else 2]
 
 
 def padded_in(

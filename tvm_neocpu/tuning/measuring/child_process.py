@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import pickle
 import signal
 import threading
@@ -180,6 +181,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 def _serve(load: bytes, connection: Connection) -> None:
     """The process: load, say so, answer until nobody asks any more."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     with contextlib.suppress(EOFError, ConnectionError):
         try:
             with one_line_warnings():
@@ -195,6 +197,15 @@ def _serve(load: bytes, connection: Connection) -> None:
             except Exception as error:
                 answer = (False, _as_arguments(error))
             _send(connection, answer)
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it is gone, killed even: a build takes a minute,
+    and nobody would wait for its answer."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _send(connection: Connection, answer: tuple[bool, Any]) -> None:
