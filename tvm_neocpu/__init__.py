@@ -3,10 +3,10 @@
     import tvm_neocpu                 # before relay.build
     from tvm import relay
 
-Importing this package does three things: it provides ``tvm.relay`` where TVM ships none, registers
-the Relax pipeline ``"neocpu"`` (``tvm.compile(mod, target, relax_pipeline="neocpu")``), and sizes
-TVM's thread pool to the physical cores. No other import of the package has an effect; everything
-else is loaded at its first use.
+Importing this package does four things: it provides ``tvm.relay`` where TVM ships none, registers
+the Relax pipeline ``"neocpu"`` (``tvm.compile(mod, target, relax_pipeline="neocpu")``), sizes TVM's
+thread pool to the physical cores, and has `tvm_ffi` loaded in parts. No other import of the package
+has an effect; everything else is loaded at its first use.
 """
 
 from __future__ import annotations

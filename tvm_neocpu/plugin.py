@@ -23,8 +23,9 @@ PIPELINE = "neocpu"
 
 
 def install() -> None:
-    """Size the thread pool, register the pipeline, provide ``tvm.relay``."""
+    """Size the thread pool, register the pipeline, provide ``tvm.relay``; `tvm_ffi` on demand."""
     size_thread_pool()
+    ffi_on_demand.install()
     if "tvm" in sys.modules:
         extend_tvm()
     elif not any(isinstance(finder, _TvmFinder) for finder in sys.meta_path):

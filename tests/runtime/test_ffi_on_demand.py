@@ -80,6 +80,37 @@ def test_a_name_that_it_never_had_is_an_attribute_error() -> None:
     assert run(body) == f"{line}\n{line}"
 
 
+@pytest.mark.parametrize(
+    ("table", "other"),
+    [
+        ("_NAMES", {"Module": "tvm_ffi.elsewhere"}),
+        ("_NAMES", {"Module": "tvm_ffi.core"}),
+        ("_CLASSES", ("elsewhere",)),
+    ],
+)
+def test_a_version_with_other_parts_is_imported_whole(table: str, other: object) -> None:
+    body = (
+        "import tvm_ffi\n"
+        "from tvm_neocpu.runtime import ffi_on_demand\n"
+        f"ffi_on_demand.{table} = {other!r}\n"
+        "print(tvm_ffi.Module.__module__, REST in sys.modules)"
+    )
+    assert run(body) == "tvm_ffi.module True"
+
+
+def test_an_interrupted_import_begins_anew() -> None:
+    body = (
+        "import tvm_ffi\n"
+        "loader = tvm_ffi.__spec__.loader\n"
+        "def interrupted(module): raise KeyboardInterrupt\n"
+        "loader.exec_module = interrupted\n"
+        "try: tvm_ffi.structural_equal\n"
+        "except KeyboardInterrupt: del loader.exec_module\n"
+        "print(tvm_ffi.structural_equal.__name__, hasattr(tvm_ffi, '__getattr__'))"
+    )
+    assert run(body) == "structural_equal False"
+
+
 def test_who_imported_it_before_keeps_it() -> None:
     done = run_script("import tvm_ffi, sys, tvm_neocpu; print('tvm_ffi.structural' in sys.modules)")
     assert (done.stdout.strip(), done.stderr) == ("True", "")

@@ -4,11 +4,13 @@
 dataclasses, containers, structural comparison and a helper of torch: two thirds of its time, as
 much as a third of a small network's first answer. `install` puts the package there unexecuted,
 as PEP 562 has it: names of the table come from the submodule that defines them, and the first name
-that is not in it executes the package. Who imported `tvm_ffi` before keeps it as it is.
+that is not in it executes the package. So does a name of the table in a version of `tvm_ffi` whose
+submodules are others. Who imported `tvm_ffi` before keeps it as it is.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import importlib.util
@@ -44,8 +46,8 @@ _partial: ModuleType | None = None
 def install() -> None:
     """Have `tvm_ffi` in ``sys.modules``, its library loaded, and the rest of it on demand.
 
-    Does nothing where it is imported already, absent, or not laid out as its Linux wheels are:
-    then an import of it takes its own way.
+    Does nothing where it is imported already, absent, not laid out as its Linux wheels are, or
+    where its library does not load: then an import of it takes its own way.
     """
     global _partial
     if _PACKAGE in sys.modules:
@@ -54,19 +56,32 @@ def install() -> None:
     library = _library_of(spec)
     if spec is None or library is None:
         return
-    ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
+    try:
+        ctypes.CDLL(library, ctypes.RTLD_GLOBAL)
+    except OSError:
+        return
     package = importlib.util.module_from_spec(spec)
     package.__getattr__ = _found  # type: ignore[method-assign]
-    sys.modules[_PACKAGE] = _partial = package
+    if sys.modules.setdefault(_PACKAGE, package) is package:
+        _partial = package
 
 
 def complete() -> None:
-    """Execute the rest of `tvm_ffi`, if it is not; for packages that expect it whole."""
+    """Execute the rest of `tvm_ffi`, if it is not; for packages that expect it whole.
+
+    Where that fails or is interrupted, the next call begins anew, as imports do.
+    """
     global _partial
     with _executing:
         package, _partial = _partial, None
-        if package is not None and package.__spec__ is not None and package.__spec__.loader:
+        if package is None or package.__spec__ is None or package.__spec__.loader is None:
+            return
+        try:
             package.__spec__.loader.exec_module(package)
+        except BaseException:
+            _partial = package
+            raise
+        if package.__getattr__ is _found:  # and not one that the package defines
             del package.__getattr__
 
 
@@ -78,17 +93,19 @@ def _library_of(spec: ModuleSpec | None) -> str | None:
 
 def _found(name: str) -> Any:
     """An attribute that the package does not have yet: of the table, a submodule, or any other."""
+    package = sys.modules[_PACKAGE]
     if name in _NAMES:
-        for part in _CLASSES:
-            importlib.import_module(f"{_PACKAGE}.{part}")
-        value = getattr(importlib.import_module(_NAMES[name]), name)
-        setattr(sys.modules[_PACKAGE], name, value)
-        return value
+        # A version that has it elsewhere is executed, below.
+        with contextlib.suppress(ImportError, AttributeError):
+            for part in _CLASSES:
+                importlib.import_module(f"{_PACKAGE}.{part}")
+            value = getattr(importlib.import_module(_NAMES[name]), name)
+            setattr(package, name, value)
+            return value
     # ``from . import core`` asks for the attribute first.
-    if importlib.util.find_spec(f"{_PACKAGE}.{name}") is not None:
+    elif importlib.util.find_spec(f"{_PACKAGE}.{name}") is not None:
         return importlib.import_module(f"{_PACKAGE}.{name}")
     complete()
-    package = sys.modules[_PACKAGE]
     if name in vars(package):
         return vars(package)[name]
     raise AttributeError(f"module {_PACKAGE!r} has no attribute {name!r}")
