@@ -9,6 +9,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import psutil
@@ -120,6 +121,26 @@ def test_all_processes_end_at_once_whatever_they_do() -> None:
     assert not any(process.alive for process in children._processes)
     with pytest.raises(ChildDied, match="nobody asks"):
         children.start(Served)
+
+
+def test_whoever_ends_a_process_does_not_close_it_beside_whoever_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both see its end at the same time; closing lets other threads run."""
+    close = Connection._close
+
+    def slow(connection: Connection) -> None:
+        time.sleep(0.2)
+        close(connection)
+
+    monkeypatch.setattr(Connection, "_close", slow)
+    children = Children()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(children.start(Served).ask, "sleep")
+        time.sleep(0.2)
+        children.end()
+        with pytest.raises(ChildDied):
+            asked.result(timeout=10)
 
 
 ORPHAN = """

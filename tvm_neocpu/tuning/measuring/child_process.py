@@ -69,6 +69,7 @@ class ChildProcess:
             self._answer(timeout)
         except BaseException:
             self.kill()
+            self.close()
             raise
 
     def ask(self, name: str, *arguments: Any, timeout: float | None = None) -> Any:
@@ -89,10 +90,12 @@ class ChildProcess:
         return self._process.is_alive() and not self._connection.closed
 
     def kill(self) -> None:
-        """End the process at once, from any thread: whoever waits for an answer gets ChildDied."""
+        """End the process at once, from any thread: whoever waits for an answer gets ChildDied.
+
+        The connection is left to that thread: two that close it at once would close it twice.
+        """
         self._process.kill()
         self._process.join(PATIENCE_SECONDS)
-        self.close()
 
     def close(self) -> None:
         """End the process; harmless when done twice."""
@@ -113,6 +116,7 @@ class ChildProcess:
         try:
             if not self._connection.poll(timeout):
                 self.kill()
+                self.close()
                 raise ChildDied(f"no answer within {timeout:.0f} s", hung=True)
             ok, value = pickle.loads(self._connection.recv_bytes())
         except (EOFError, OSError):  # the other end is closed, or ours by another thread
