@@ -41,6 +41,14 @@ def test_an_impatient_second_signal_does_not_interrupt_what_the_first_one_ends(m
             signal.raise_signal(signal.SIGINT)
             done.append("ended")
     assert done == ["ended"]
+    with pytest.raises(KeyboardInterrupt), Interrupts() as interrupts:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        finally:
+            with interrupts.held():
+                signal.raise_signal(signal.SIGINT)
+            done.append("written")
+    assert done == ["ended", "written"]
     monkeypatch.setattr(interrupt, "SAME_SECONDS", 0.0)
     with Interrupts():
         for _ in range(2):

@@ -54,9 +54,11 @@ class Interrupts:
             self._raise()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
+        if time.monotonic() - self._raised <= SAME_SECONDS:
+            return
         if self._held:
             self._pending = True
-        elif time.monotonic() - self._raised > SAME_SECONDS:
+        else:
             self._raise()
 
     def _raise(self) -> None:
