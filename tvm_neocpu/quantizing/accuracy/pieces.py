@@ -10,7 +10,6 @@ be replaced is slower than one with constant weights (ResNet-18 on Zen 3: 86 aga
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
+from tvm_neocpu.core.cores import allowed_cpus
 from tvm_neocpu.quantizing.onnx_graphs import output_names, showing, weights_of
 from tvm_neocpu.quantizing.onnx_runs import Run, Sample, runner
 
@@ -173,8 +173,8 @@ class Pieces:
 
 
 def side_by_side(work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """``work`` of every item, in order, on as many threads as the process has cores."""
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    """``work`` of every item, in order, on as many threads as the process has CPUs."""
+    with ThreadPoolExecutor(len(allowed_cpus())) as pool:
         return list(pool.map(work, items))
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+from tvm_neocpu.core.cores import allowed_cpus
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.in_network.machine import Lowering, Run
 from tvm_neocpu.tuning.in_network.verify import Compute, Proof, computing, fresh_pair, prove
@@ -67,7 +67,7 @@ class Here:
 
     def crew(self, open_network: Callable[[], Lowering], threads: int) -> Workers:
         """One process on each core that this process may use; more than four builds wait."""
-        count = max(1, min(4, len(os.sched_getaffinity(0))))
+        count = min(4, len(allowed_cpus()))
         return Workers(open_network, count)
 
     def prove(
