@@ -90,7 +90,7 @@ def flipped(path: Path, place: int) -> None:
 
 
 @pytest.mark.parametrize("version", ["now", "before"])
-@pytest.mark.parametrize("where", ["code", "table", "footer"])
+@pytest.mark.parametrize("where", ["code", "table", "footer", "checksum"])
 def test_a_changed_bit_is_refused_before_the_library_is_mapped(
     where: str, version: str, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,6 +102,7 @@ def test_a_changed_bit_is_refused_before_the_library_is_mapped(
         "code": places.code // 2,
         "table": places.table_at + 5,
         "footer": path.stat().st_size - FOOTER_BYTES + 50,
+        "checksum": path.stat().st_size - 1,
     }
     flipped(path, spots[where])
     monkeypatch.setattr(module_file.tvm_ffi, "load_module", lambda *_: pytest.fail("it was mapped"))

@@ -136,8 +136,11 @@ def read_tail(path: StrPath, check_weights: bool = False) -> Tail | None:
         places = Places(*numbers)
         if places.table_at + places.table + FOOTER_BYTES != size or places.code > size:
             raise ModuleFileError(f"cannot load {path}: it is truncated, or two files in one")
-        known = crc == _whole_crc(file, places, footer[:-_CRC_BYTES])
-        if not known and (crc or _sha(file, places) != sha):
+        if crc:
+            is_whole = crc == _whole_crc(file, places, footer[:-_CRC_BYTES])
+        else:
+            is_whole = sha == _sha(file, places)
+        if not is_whole:
             raise ModuleFileError(f"cannot load {path}: it is damaged: its checksum is another")
         file.seek(places.table_at)
         tail = _tail(file.read(places.table), path)
