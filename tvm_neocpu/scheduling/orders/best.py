@@ -10,7 +10,7 @@ best order so far is the answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from tvm_neocpu.scheduling.graph.live import live_bytes, peak_bytes, step_bound
 from tvm_neocpu.scheduling.graph.schedule_graph import ScheduleGraph
@@ -43,7 +43,7 @@ def best(graph: ScheduleGraph, looks: float = LOOKS) -> tuple[int, ...]:
     """
     search, floor = IdealSearch(graph, looks), step_bound(graph)
     start = min((order(graph) for order in SIMPLE), key=lambda order: peak_bytes(graph, order))
-    return _improved(graph, search, _below_targets(graph, search, floor, start))
+    return improved(graph, search, _below_targets(graph, search, floor, start))
 
 
 def _below_targets(
@@ -66,12 +66,8 @@ def _below_targets(
     return order
 
 
-def improved(graph: ScheduleGraph, order: Sequence[int]) -> tuple[int, ...]:
+def improved(graph: ScheduleGraph, search: IdealSearch, order: tuple[int, ...]) -> tuple[int, ...]:
     """An order whose peak is that of ``order`` or smaller."""
-    return _improved(graph, IdealSearch(graph, LOOKS), tuple(order))
-
-
-def _improved(graph: ScheduleGraph, search: IdealSearch, order: tuple[int, ...]) -> tuple[int, ...]:
     floor = step_bound(graph)
     while True:
         better = _step(graph, search, order, floor)
