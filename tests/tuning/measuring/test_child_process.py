@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from fresh_process import run_script
 
 import tvm_neocpu
 from tvm_neocpu.tuning.measuring.child_process import (
@@ -99,9 +100,7 @@ with ChildProcess(Served) as child:
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="needs signal masks")
 def test_ctrl_c_does_not_reach_the_first_process() -> None:
     """multiprocessing starts its tracker before it, which changes the mask of signals."""
-    env = {**os.environ, "PYTHONPATH": str(Path(tvm_neocpu.__file__).parents[1])}
-    done = subprocess.run([sys.executable, "-c", FIRST], env=env, capture_output=True, text=True)
-    assert done.stdout == "True\n", done.stderr
+    assert run_script(FIRST).stdout == "True\n"
 
 
 def test_all_processes_end_at_once_whatever_they_do() -> None:
