@@ -44,9 +44,9 @@ def measure_noise(
         node.input[1]: {w: rounded[w] for w in node.input[1:] if w in rounded}
         for node in layers.values()
     }
-    roundings: dict[str, Rounding] = {}
+    constants, roundings = weights_of(quantised.graph), dict[str, Rounding]()
     for tensor, (scale, zero) in scales.items():
-        rounds = _rounding(weights_of(quantised.graph), scale, zero)
+        rounds = _rounding(constants, scale, zero)
         roundings[scale] = {**roundings.get(scale, {}), tensor: rounds}
     operands = {name for part in parts.values() for name in part}
     pieces = Pieces(model, scales, operands, (), samples[0])
