@@ -34,3 +34,12 @@ def test_no_place_for_temporary_files_is_a_line(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr("tempfile.gettempdir", nowhere)
     with pytest.raises(ModuleFileError, match="No usable temporary directory"), scratch_folder():
         pass
+
+
+def test_a_disk_that_does_not_tell_what_is_free_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(folder: str) -> None:
+        raise PermissionError(13, "Permission denied", folder)
+
+    monkeypatch.setattr(shutil, "disk_usage", refused)
+    with scratch_folder() as folder:
+        assert Path(folder).is_dir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -49,6 +50,15 @@ def test_a_network_becomes_a_file_that_runs(
     assert "output out float32[1, 10]: " in capsys.readouterr().out
 
 
+@pytest.fixture
+def hears_ctrl_c() -> Iterator[None]:
+    """What a shell starts in the background ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
 def test_ctrl_c_inside_a_pass_of_tvm_is_one_line(
     tiny_file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

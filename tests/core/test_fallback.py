@@ -7,7 +7,7 @@ import warnings
 import pytest
 
 from tvm_neocpu.core.errors import FallbackError, NeoCpuError
-from tvm_neocpu.core.fallback import Coverage, Fallback, FallbackWarning, percent, tell
+from tvm_neocpu.core.fallback import Coverage, Fallback, FallbackWarning, Fixed, percent, tell
 
 CONV = Fallback("conv1d", "1x3x64, 8x3x5 -> 1x8x60", "no template for this operator", 300)
 PRODUCT = Fallback("matmul", "nx4, 4x4 -> nx4", "its shape is not known at compile time")
@@ -76,3 +76,11 @@ def test_a_long_list_is_cut() -> None:
 )
 def test_a_part_is_neither_nothing_nor_everything(share: float, text: str) -> None:
     assert percent(share) == text
+
+
+def test_what_one_function_of_ours_computes_is_covered() -> None:
+    fixed = (Fixed("GRU", "3 steps", "recurrence", 40, 0.5), Fixed("GRU", "", "", 10, 0.25))
+    coverage = Coverage(0, (CONV,), fixed)
+    assert coverage.share == pytest.approx(50 / (50 + (CONV.flops or 0)))
+    assert coverage.fixed_seconds == 0.75
+    assert Coverage(0, (), fixed).share == 1

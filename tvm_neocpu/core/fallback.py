@@ -1,4 +1,6 @@
-"""The arithmetic that a build leaves to TVM's own legalisation, and what it says of that."""
+"""The arithmetic that is outside the plan: what a build leaves to TVM's own legalisation and says
+of that, and what one function of ours computes in one way.
+"""
 
 from __future__ import annotations
 
@@ -39,24 +41,50 @@ class Fallback:
 
 
 @dataclass(frozen=True)
+class Fixed:
+    """One operation of ours that the plan has no choice for.
+
+    ``operator``: its name (``"LSTM"``). ``what``: its sizes. ``algorithm``: what computes it.
+    ``flops``: a multiply-add counts as two. ``seconds``: predicted.
+    """
+
+    operator: str
+    what: str
+    algorithm: str
+    flops: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self.operator} {self.what}"
+
+
+@dataclass(frozen=True)
 class Coverage:
     """The arithmetic-heavy operations of a network: those of the plan, and the rest.
 
-    ``fallbacks`` are in program order; ``planned_flops`` belong to all calls that templates take.
+    ``fallbacks`` and ``fixed`` are in program order; ``planned_flops`` belong to all calls that
+    templates take.
     """
 
     planned_flops: int
     fallbacks: tuple[Fallback, ...] = ()
+    fixed: tuple[Fixed, ...] = ()
+
+    @property
+    def fixed_seconds(self) -> float:
+        """The predicted seconds of all operations that the plan has no choice for."""
+        return sum(each.seconds for each in self.fixed)
 
     @property
     def share(self) -> float | None:
-        """The share of the multiply-adds that templates compute, from 0 to 1.
+        """The share of the multiply-adds that code of ours computes, from 0 to 1.
 
         ``None`` if the network has none, or an operation's are unknown.
         """
         flops = [fallback.flops for fallback in self.fallbacks]
-        total = self.planned_flops + sum(count or 0 for count in flops)
-        return None if None in flops or not total else self.planned_flops / total
+        ours = self.planned_flops + sum(each.flops for each in self.fixed)
+        total = ours + sum(count or 0 for count in flops)
+        return None if None in flops or not total else ours / total
 
     def report(self) -> str:
         """One line: how many operations no template takes, their share, each with its reason."""

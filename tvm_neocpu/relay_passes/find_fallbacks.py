@@ -1,4 +1,6 @@
-"""Find the arithmetic-heavy operations that no template takes, and say why."""
+"""Find the arithmetic-heavy operations outside the plan: why no template takes them, or what they
+cost where a function of ours computes them.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +12,23 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.fallback import Coverage, Fallback
+from tvm_neocpu.core.fallback import Coverage, Fallback, Fixed
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of
 from tvm_neocpu.relay_passes.operators.call_form import MultiplyAdds
 from tvm_neocpu.relay_passes.operators.heavy import HEAVY, flops_of
+from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
+from tvm_neocpu.relay_passes.operators.recurrence import layer_of
 from tvm_neocpu.relay_passes.operators.table import forms, read_decision, why_no_template
 from tvm_neocpu.relay_passes.operators.tensor_products import multiply_adds_of
+from tvm_neocpu.topi.recurrence.cost import ALGORITHM, predict_seconds
 
 
 @dataclass(frozen=True)
 class FindFallbacks:
-    """What the plan covers of a network's arithmetic, and what is left to TVM's legalisation.
+    """What the plan covers of a network's arithmetic, what is left to TVM's legalisation, and the
+    recurrent layers, each of which is one function.
 
     Heavy operations are the calls of :data:`.operators.heavy.HEAVY`, of operators that have
     templates, and of PrimFuncs that sum products. A call counts once, whether its function is
@@ -41,11 +47,14 @@ class FindFallbacks:
         heavy = counts.keys() | {form.op for form in forms() if form.decides}
         planned: list[int] = []
         fallbacks: list[Fallback | None] = []
+        fixed: list[Fixed] = []
 
         def visit(expr: relax.Expr) -> None:
             name = op_name(expr)
             if name == CALL_TIR:
                 fallbacks.append(_of_primfunc(mod, expr))
+            elif name == RECURRENCE:
+                fixed.append(_of_recurrence(expr, self.cpu))
             elif name not in heavy:
                 return
             elif (why := why_no_template(expr, self.cpu)) is not None:
@@ -55,7 +64,13 @@ class FindFallbacks:
 
         for _, function in relax_functions(mod):
             relax.analysis.post_order_visit(function, visit)
-        return Coverage(sum(planned), tuple(each for each in fallbacks if each is not None))
+        left = tuple(each for each in fallbacks if each is not None)
+        return Coverage(sum(planned), left, tuple(fixed))
+
+
+def _of_recurrence(call: relax.Call, cpu: Cpu) -> Fixed:
+    layer = layer_of(call)
+    return Fixed(layer.kind, layer.sizes, ALGORITHM, layer.flops, predict_seconds(layer, cpu))
 
 
 def _of_call(call: relax.Call, why: str, multiply_adds: MultiplyAdds | None) -> Fallback | None:

@@ -9,7 +9,7 @@ import pytest
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind, Shape4
-from tvm_neocpu.core.fallback import Coverage, Fallback
+from tvm_neocpu.core.fallback import Coverage, Fallback, Fixed
 from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.global_search import solve
@@ -93,3 +93,10 @@ def unplanned() -> ExplainedNetwork:
     explanation = explain(layout_graph, solve(layout_graph.problem))
     conv = Fallback("conv1d", "1x3x64, 8x3x5 -> 1x8x60", "no template for this operator", 300)
     return ExplainedNetwork("tiny", "testcpu", 2, "a search", explanation, Coverage(0, (conv,)))
+
+
+@pytest.fixture
+def recurrent(network: ExplainedNetwork) -> ExplainedNetwork:
+    """The network, with a recurrent layer of 40 us."""
+    layer = Fixed("LSTM", "25 steps, batch 1, hidden 48", "recurrence", 10**6, 4e-5)
+    return replace(network, coverage=replace(network.coverage, fixed=(layer,)))

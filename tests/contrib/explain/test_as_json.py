@@ -43,3 +43,16 @@ def test_json_has_the_groups(network, grouped):
     (group,) = as_json(grouped)["groups"]
     assert (group["nodes"], group["rows"], group["gain_seconds"]) == (["a", "b"], 4, 1e-5)
     assert group["if_apart_seconds"] == pytest.approx(1.4e-4)
+
+
+def test_a_recurrent_layer_is_in_every_networks_time(network, recurrent):
+    plain, found = as_json(network), as_json(recurrent)
+    assert [(each["operator"], each["seconds"]) for each in found["fixed"]] == [("LSTM", 4e-5)]
+    for key in ("seconds", "lower_bound", "greedy_seconds"):
+        assert found[key] == pytest.approx(plain[key] + 4e-5)
+    others = [
+        [other["network_seconds"] for node in each["nodes"] for other in node["alternatives"]]
+        for each in (plain, found)
+    ]
+    assert others[1] == pytest.approx([seconds + 4e-5 for seconds in others[0]])
+    assert found["planned_share"] == 1

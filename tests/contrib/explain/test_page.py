@@ -119,3 +119,9 @@ def test_nothing_planned_is_no_time_at_all(unplanned):
 def test_groups_are_shown(network, grouped):
     assert "Groups of layers" in page.render(grouped)
     assert "Groups of layers" not in page.render(network)
+
+
+def test_a_recurrent_layer_is_shown(recurrent):
+    shown = page.render(recurrent)
+    assert "<dt>1 LSTM</dt><dd>0.040 ms" in shown
+    assert "LSTM 25 steps, batch 1, hidden 48" in shown

@@ -96,3 +96,13 @@ def test_groups_have_a_table_and_a_part_in_the_sum(grouped):
     assert cells(row) == [layers, "4", "~0.010", "+0.010"]
     assert "tiny: 0.130 ms predicted" in text
     assert "0.130 in kernels (0.010 less by 1 group) + 0.000 in 0 transforms" in text
+
+
+def test_a_recurrent_layer_is_priced_and_in_the_sum(recurrent):
+    text = printed(recurrent)
+    (row,) = [cells(line) for line in text.splitlines() if line.startswith("| - ")]
+    assert row[1:6] == ["LSTM 25 steps, batch 1, hidden 48", "", "recurrence", "", "~0.040"]
+    joined = " ".join(text.split())
+    assert "0.200 ms predicted for 100.0% of the multiply-adds = 0.150 in kernels" in joined
+    assert "+ 0.040 in 1 LSTM + 0.010 in 2 transforms; proven optimal" in joined
+    assert "the fastest scheme at every node: 0.204 ms (+2.00%)" in joined

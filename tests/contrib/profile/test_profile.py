@@ -25,6 +25,7 @@ from tvm_neocpu.contrib.profile.profile_network import (
 )
 from tvm_neocpu.contrib.profile.watch_calls import Call
 from tvm_neocpu.topi.fused_block import cost
+from tvm_neocpu.topi.recurrence.cost import ALGORITHM as RECURRENCE
 
 
 @pytest.fixture
@@ -143,6 +144,20 @@ def test_a_fused_group_is_one_row(tiny_net: str, monkeypatch: pytest.MonkeyPatch
     assert group["what"] == f"{point} -> 16x12x12->16 3x3 p1 depthwise -> {point}"
     flops = 2 * 16 * 12 * 12 * (16 + 9 + 16)
     assert group["gflops"] * group["ms"] * 1e6 == pytest.approx(flops)
+
+
+def test_a_recurrent_layer_is_a_row_of_ours(tiny_net: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "read_bandwidth", lambda *_: 10.0)
+    net = Net((4, 2, 5))
+    values, _, _ = net.several(
+        3, "LSTM", "data", net.weight(1, 12, 5), net.weight(1, 12, 3), hidden_size=3
+    )
+    onnx.save(net.model(values), "lstm.onnx")
+    assert profile.main(["lstm.onnx", "--runs", "3", "--json", "l.json"]) == 0
+    rows = json.loads(Path("l.json").read_text())["operations"]
+    (layer,) = (row for row in rows if row["algorithm"] == RECURRENCE)
+    assert layer["what"] == "LSTM 4 steps, batch 2, hidden 3"
+    assert layer["gflops"] * layer["ms"] * 1e6 == pytest.approx(2 * 4 * 2 * 12 * 3)
 
 
 @pytest.mark.parametrize(

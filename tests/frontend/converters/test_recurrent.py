@@ -13,7 +13,10 @@ from onnx.reference import ReferenceEvaluator
 from onnx_text import Array, assert_like, check_like_peer, normal, ours
 
 from tvm_neocpu import relay
+from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.pipeline import fold
+from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.relay_passes.operators import recurrence
 from tvm_neocpu.topi.recurrence.layer import Tile
 from tvm_neocpu.topi.recurrence.tiles import Course, Sharing
@@ -291,3 +294,18 @@ def test_a_layer_is_one_dense_layer_and_one_loop(steps: int) -> None:
     assert len(matmuls) == 1
     assert 'metadata["ir.GenericConst"]' in matmuls[0]
     assert text.count("neocpu.recurrence") == 1
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@KINDS
+def test_its_products_are_counted_and_priced(kind: str, direction: str) -> None:
+    """The projection is in the plan, the products with R are beside it."""
+    cpu = Cpu("haswell", AVX2, cores=2)
+    model, _ = network(kind, "B", direction=direction, steps=40)
+    mod, _ = relay.frontend.from_onnx(model)
+    coverage = FindFallbacks(cpu)(fold(mod, cpu))
+    rows = 40 * BATCH * GATES[kind] * HIDDEN * (2 if direction == "bidirectional" else 1)
+    (layer,) = coverage.fixed
+    assert (layer.operator, layer.flops) == (kind, 2 * rows * HIDDEN)
+    assert (coverage.planned_flops, coverage.fallbacks) == (2 * rows * INPUTS, ())
+    assert 0 < layer.seconds < 1

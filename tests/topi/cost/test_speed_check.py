@@ -8,7 +8,7 @@ import pytest
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.core.fallback import Coverage, Fallback
+from tvm_neocpu.core.fallback import Coverage, Fallback, Fixed
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.cost import speed_check
@@ -54,3 +54,8 @@ def test_a_fast_network_has_no_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warn_if_slow(GRAPH, PLAN, FAST, CPU)
+
+
+def test_a_recurrent_layer_is_as_fast_as_its_steps_let_it_be() -> None:
+    layer = Fixed("LSTM", "25 steps", "recurrence", 1000, 0.5)
+    assert slow_report(GRAPH, PLAN, Coverage(CONV.flops, (), (layer,)), CPU) is None

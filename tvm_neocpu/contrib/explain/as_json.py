@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
 from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.core.config import knobs
 from tvm_neocpu.core.conv_graph import GraphNode
-from tvm_neocpu.core.fallback import Fallback
+from tvm_neocpu.core.fallback import Fallback, Fixed
 from tvm_neocpu.global_search.network.explain import Explanation, GroupRow, NodeRow, TransformRow
 from tvm_neocpu.global_search.network.layout_graph import Option
 from tvm_neocpu.version import __version__
@@ -21,9 +20,10 @@ def as_json(network: ExplainedNetwork) -> dict[str, Any]:
 
     The time of another network is null if that network is impossible or was not priced in time.
     The network's own time is null if the plan covers none of its operations; the time of each of
-    ``fallbacks``, which the plan does not cover, is always null.
+    ``fallbacks``, which the plan does not cover, is always null. Those of ``fixed``, which are
+    computed in one way only, are in ``planned_share``, the bound and the times of all networks.
     """
-    found = network.explanation
+    found, fixed = network.explanation, network.coverage.fixed_seconds
     return {
         "network": network.name,
         "graph": found.graph.hash,
@@ -31,33 +31,35 @@ def as_json(network: ExplainedNetwork) -> dict[str, Any]:
         "threads": network.threads,
         "origin": network.origin,
         "package": __version__,
-        "seconds": found.seconds if network.is_planned else None,
+        "seconds": network.seconds if network.is_planned else None,
         "planned_share": network.coverage.share,
-        "lower_bound": found.lower_bound if network.is_planned else None,
+        "lower_bound": found.lower_bound + fixed if network.is_planned else None,
         "optimal": found.optimal and network.is_planned,
         "method": found.method,
-        "greedy_seconds": found.greedy_seconds,
-        "nodes": [_node(row, found, network.names) for row in found.nodes],
-        "transforms": [_transform(row) for row in found.transforms],
-        "groups": [_group(row) for row in found.groups],
+        "greedy_seconds": _finite(found.greedy_seconds, fixed),
+        "nodes": [_node(row, network) for row in found.nodes],
+        "transforms": [_transform(row, fixed) for row in found.transforms],
+        "groups": [_group(row, fixed) for row in found.groups],
+        "fixed": [_fixed(each) for each in network.coverage.fixed],
         "fallbacks": [_fallback(each) for each in network.coverage.fallbacks],
         "notes": list(network.notes),
     }
 
 
-def _node(row: NodeRow, found: Explanation, names: Mapping[str, str]) -> dict[str, Any]:
+def _node(row: NodeRow, network: ExplainedNetwork) -> dict[str, Any]:
+    found, fixed = network.explanation, network.coverage.fixed_seconds
     return {
         "id": row.node.id,
         "kind": row.node.kind.value,
         "label": row.node.label,
-        "onnx_node": names.get(row.node.id),
+        "onnx_node": network.names.get(row.node.id),
         "shape": list(row.node.out_shape),
         "candidates": row.candidates,
         **_option(row.node, row.option, found),
         "alternatives": [
             {
                 **_option(row.node, other.option, found),
-                "network_seconds": _finite(other.network_seconds),
+                "network_seconds": _finite(other.network_seconds, fixed),
             }
             for other in row.alternatives
         ],
@@ -79,7 +81,7 @@ def _option(node: GraphNode, option: Option, found: Explanation) -> dict[str, An
     }
 
 
-def _transform(row: TransformRow) -> dict[str, Any]:
+def _transform(row: TransformRow, fixed: float) -> dict[str, Any]:
     return {
         "source": row.source.id,
         "targets": [target.id for target in row.targets],
@@ -87,18 +89,28 @@ def _transform(row: TransformRow) -> dict[str, Any]:
         "before": str(row.before),
         "after": str(row.after),
         "seconds": row.seconds,
-        "if_source_seconds": _finite(row.if_source),
-        "if_targets_seconds": _finite(row.if_targets),
+        "if_source_seconds": _finite(row.if_source, fixed),
+        "if_targets_seconds": _finite(row.if_targets, fixed),
     }
 
 
-def _group(row: GroupRow) -> dict[str, Any]:
+def _group(row: GroupRow, fixed: float) -> dict[str, Any]:
     return {
         "nodes": [node.id for node in row.members],
         "rows": row.rows,
         "run": row.run,
         "gain_seconds": row.gain,
-        "if_apart_seconds": _finite(row.if_apart),
+        "if_apart_seconds": _finite(row.if_apart, fixed),
+    }
+
+
+def _fixed(fixed: Fixed) -> dict[str, Any]:
+    return {
+        "operator": fixed.operator,
+        "sizes": fixed.what,
+        "algorithm": fixed.algorithm,
+        "flops": fixed.flops,
+        "seconds": fixed.seconds,
     }
 
 
@@ -112,5 +124,6 @@ def _fallback(fallback: Fallback) -> dict[str, Any]:
     }
 
 
-def _finite(seconds: float | None) -> float | None:
-    return None if seconds is None or math.isinf(seconds) else seconds
+def _finite(seconds: float | None, fixed: float) -> float | None:
+    """A network's time with its ``fixed`` operations; ``None`` if unknown or impossible."""
+    return None if seconds is None or math.isinf(seconds) else seconds + fixed

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from tvm_neocpu.contrib.explain import words
 from tvm_neocpu.core.conv_graph import GraphNode, NodeKind
-from tvm_neocpu.core.fallback import Fallback
+from tvm_neocpu.core.fallback import Fallback, Fixed
 from tvm_neocpu.global_search.network.explain import Explanation, NodeRow
 
 NODE_NOTE = (
@@ -71,6 +71,12 @@ def fallback_cells(fallback: Fallback) -> list[str]:
     """One cell for each of ``NODE_HEADINGS``, for an operation that the plan does not cover."""
     label = f"{fallback.operator} {fallback.what}"
     return ["-", label, "", words.GENERIC, "", words.NO_TIME, "", "-", "", "", fallback.why]
+
+
+def fixed_cells(fixed: Fixed) -> list[str]:
+    """One cell for each of ``NODE_HEADINGS``, for an operation without a choice."""
+    predicted = words.GUESSED + words.ms(fixed.seconds)
+    return ["-", str(fixed), "", fixed.algorithm, "", predicted, "", "-", "", "", ""]
 
 
 def _runner_up_cells(row: NodeRow, found: Explanation) -> list[str]:

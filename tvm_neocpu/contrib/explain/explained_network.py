@@ -23,7 +23,8 @@ from tvm_neocpu.tuning.group_candidates import groups_of
 class ExplainedNetwork:
     """``origin`` says where the choices come from: a log's plan, or a search over what is known.
 
-    ``coverage`` says which arithmetic the plan has no time for. ``names`` are ONNX nodes by the ids
+    ``coverage`` says which arithmetic the plan has no time for, and which one function of ours
+    computes beside it. ``names`` are ONNX nodes by the ids
     of the graph's, where they are known. ``notes`` say what the plan's time leaves out.
     """
 
@@ -38,8 +39,13 @@ class ExplainedNetwork:
 
     @property
     def is_planned(self) -> bool:
-        """Whether the plan has any operation, so that its time says something."""
-        return bool(self.explanation.graph.convs)
+        """Whether any operation has a time, so that the sum says something."""
+        return bool(self.explanation.graph.convs or self.coverage.fixed)
+
+    @property
+    def seconds(self) -> float:
+        """The predicted time of the plan and of what one function of ours computes beside it."""
+        return self.explanation.seconds + self.coverage.fixed_seconds
 
 
 def explain_network(

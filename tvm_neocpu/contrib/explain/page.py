@@ -148,13 +148,18 @@ def _figures_of(network: ExplainedNetwork) -> list[tuple[str, str, str]]:
     proof = f"{words.proof(found, coverage)}; {words.covered(coverage)}"
     transforms = f"{words.ms(found.transform_seconds)} ms"
     figures = [
-        ("predicted", f"{words.ms(found.seconds)} ms", proof),
+        ("predicted", f"{words.ms(network.seconds)} ms", proof),
         ("pools and joins", f"{words.ms(found.sweep_seconds)} ms", "beside the kernels"),
         ("layout transforms", transforms, f"{len(found.transforms)} kept"),
     ]
+    if coverage.fixed:
+        kinds = words.fixed_kinds(coverage)
+        figures.append((kinds, f"{words.ms(coverage.fixed_seconds)} ms", "one way only"))
     if found.greedy_seconds is not None:
-        greedy = f"{words.ms(found.greedy_seconds)} ms"
-        figures.append(("fastest scheme at every node", greedy, words.greedy_share(found)))
+        greedy = f"{words.ms(found.greedy_seconds + coverage.fixed_seconds)} ms"
+        figures.append(
+            ("fastest scheme at every node", greedy, words.greedy_share(found, coverage))
+        )
     return figures
 
 
@@ -192,10 +197,11 @@ def _groups(found: Explanation) -> str:
 
 def _nodes(network: ExplainedNetwork) -> str:
     found, names = network.explanation, network.names
-    rows = [
+    rows: list[tuple[str | None, list[str]]] = [
         (row.node.id, cells.node_cells(number, row, found, names.get(row.node.id, "")))
         for number, row in enumerate(cells.deciding(found), 1)
     ]
+    rows += [(None, cells.fixed_cells(each)) for each in network.coverage.fixed]
     return _table("Nodes", cells.NODE_NOTE, cells.NODE_HEADINGS, cells.NODE_NUMBERS, rows)
 
 

@@ -38,6 +38,7 @@ def report(network: ExplainedNetwork, lines: box.Box) -> RenderableType:
                 cells.node_cells(k, row, found, network.names.get(row.node.id, ""))
                 for k, row in enumerate(cells.deciding(found), 1)
             ),
+            *map(cells.fixed_cells, network.coverage.fixed),
             *map(cells.fallback_cells, network.coverage.fallbacks),
         ],
         lines,
@@ -80,14 +81,18 @@ def summary(network: ExplainedNetwork) -> Iterator[str]:
     groups = plural(len(found.groups), "group")
     saved = f" ({words.ms(found.group_gain)} less by {groups})" if found.groups else ""
     beside = f"{words.ms(found.sweep_seconds)} in pools and joins + " if found.sweep_seconds else ""
+    fixed = network.coverage.fixed_seconds
+    if fixed:
+        beside += f"{words.ms(fixed)} in {words.fixed_kinds(network.coverage)} + "
     yield (
-        f"{network.name}: {words.ms(found.seconds)} ms predicted for "
+        f"{network.name}: {words.ms(network.seconds)} ms predicted for "
         f"{words.covered(network.coverage)} = {words.ms(kernels)} in kernels{saved} + {beside}"
         f"{words.ms(found.transform_seconds)} in {kept}; {words.proof(found, network.coverage)}"
     )
     if found.greedy_seconds is not None:
-        greedy = words.ms(found.greedy_seconds)
-        yield f"the fastest scheme at every node: {greedy} ms ({words.greedy_share(found)})"
+        greedy = words.ms(found.greedy_seconds + fixed)
+        share = words.greedy_share(found, network.coverage)
+        yield f"the fastest scheme at every node: {greedy} ms ({share})"
     yield f"chosen by {network.origin}"
 
 

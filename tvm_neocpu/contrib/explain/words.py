@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import fields
 
 from tvm_neocpu.core.config import Config
@@ -100,7 +101,7 @@ def proof(explanation: Explanation, coverage: Coverage) -> str:
     part = " for this part" if coverage.fallbacks else ""
     if explanation.optimal:
         return f"proven optimal{part}"
-    bound = ms(explanation.lower_bound)
+    bound = ms(explanation.lower_bound + coverage.fixed_seconds)
     return f"no choice is below {bound} ms{part}, a gap of {explanation.gap:.2%}"
 
 
@@ -110,11 +111,18 @@ def covered(coverage: Coverage) -> str:
     return f"{'an unknown share' if share is None else percent(share)} of the multiply-adds"
 
 
-def greedy_share(explanation: Explanation) -> str:
+def fixed_kinds(coverage: Coverage) -> str:
+    """The operations that one function of ours computes: ``"2 LSTM, 1 GRU"``."""
+    counted = Counter(each.operator for each in coverage.fixed)
+    return ", ".join(f"{times} {operator}" for operator, times in counted.items())
+
+
+def greedy_share(explanation: Explanation, coverage: Coverage) -> str:
     """The extra time of the greedy choice as a share of the total: ``"+2.91%"``."""
-    if explanation.greedy_seconds is None or not explanation.seconds:
+    total = explanation.seconds + coverage.fixed_seconds
+    if explanation.greedy_seconds is None or not total:
         return UNKNOWN
-    share = explanation.greedy_seconds / explanation.seconds - 1
+    share = (explanation.greedy_seconds - explanation.seconds) / total
     return f"{round(share, 4) + 0.0:+.2%}"
 
 

@@ -22,7 +22,9 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.pipeline import choose_plan
+from tvm_neocpu.relay_passes.operators.recurrence import layer_in
 from tvm_neocpu.topi.fused_block.template import layers_of
+from tvm_neocpu.topi.recurrence.cost import ALGORITHM as RECURRENCE
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.tuning.database.history import current_history
@@ -112,7 +114,7 @@ def profile_network(
     kernels = KernelCache(folded.target, store_for(folded.target))
     code = kernels.load(lowered.module).mod
     found = watch_calls(code, inputs, runs)
-    groups = _groups_of(lowered.module)
+    functions = _functions_of(lowered.module)
     schemes = [lowered.schemes.get(call.name) for call in found.calls]
     nodes = OnnxNodes(network.model, network.shapes)
     workloads = [scheme[0] if scheme else None for scheme in schemes]
@@ -120,7 +122,7 @@ def profile_network(
     multiplied = {_arithmetic(w) for w in workloads if w and not isinstance(w, SweepWorkload)}
     peaks = {each: peak_of(*each) for each in multiplied | {FLOATS}}
     rows = tuple(
-        _row(call, scheme, name, groups.get(call.name), peaks)
+        _row(call, scheme, name, functions.get(call.name), peaks)
         for call, scheme, name in zip(found.calls, schemes, names, strict=True)
     )
     there = [(node.workload, node.id) for node in folded.graph.convs]
@@ -185,12 +187,14 @@ def chrome_trace(profile: Profile) -> dict[str, Any]:
     }
 
 
-def _groups_of(module: tvm.IRModule) -> dict[str, tuple[str, int]]:
-    """(layers, operations) of the functions of fused groups, by name."""
+def _functions_of(module: tvm.IRModule) -> dict[str, tuple[str, str, int]]:
+    """(algorithm, layers, operations) of functions that say what they are, by name."""
+    asked = ((GROUP, layers_of), (RECURRENCE, layer_in))
     return {
-        str(var.name_hint): layers
+        str(var.name_hint): (algorithm, *found)
         for var, func in module.functions.items()
-        if isinstance(func, tirx.PrimFunc) and (layers := layers_of(func)) is not None
+        for algorithm, ask in asked
+        if isinstance(func, tirx.PrimFunc) and (found := ask(func)) is not None
     }
 
 
@@ -202,11 +206,12 @@ def _row(
     call: Call,
     scheme: Scheme | None,
     node: str,
-    group: tuple[str, int] | None,
+    said: tuple[str, str, int] | None,
     peaks: Mapping[Arithmetic, float],
 ) -> ProfileRow:
-    if group is not None:
-        return ProfileRow(call, group[0], GROUP, "", "", group[1], peak=peaks[FLOATS])
+    if said is not None:
+        algorithm, what, flops = said
+        return ProfileRow(call, what, algorithm, "", "", flops, peak=peaks[FLOATS])
     if scheme is None:
         return ProfileRow(call, call.name.replace("_", " "), PLAIN, "", "", 0)
     workload, config = scheme

@@ -19,6 +19,8 @@ from tvm_neocpu.topi.recurrence.loops import Tensors, write_loops
 from tvm_neocpu.topi.recurrence.tiles import course_of
 
 OP = "relax.neocpu.recurrence"
+# Attributes of the function: the layer for people, the operations of its products.
+LAYER, FLOPS = "neocpu.recurrence", "neocpu.flops"
 # Vectors of each unit, which are filled up as R is.
 _PER_UNIT = ("peepholes", "bias")
 
@@ -113,8 +115,19 @@ def lower_recurrence(cpu: Cpu, builder: relax.BlockBuilder, call: relax.Call) ->
         *weights,
         *others,
         primfunc_name_hint=layer.kind.lower(),
-        primfunc_attrs={"op_pattern": OPAQUE},
+        primfunc_attrs={"op_pattern": OPAQUE, **_attrs_of(layer)},
     )
+
+
+def layer_in(func: tirx.PrimFunc) -> tuple[str, int] | None:
+    """(the layer for people, operations) of a layer's function; ``None`` for any other function."""
+    if not func.attrs or LAYER not in func.attrs:
+        return None
+    return str(func.attrs[LAYER]), int(func.attrs[FLOPS])
+
+
+def _attrs_of(layer: RecurrentLayer) -> dict[str, str | tirx.IntImm]:
+    return {LAYER: f"{layer.kind} {layer.sizes}", FLOPS: tirx.IntImm("int64", layer.flops)}
 
 
 def _packed(

@@ -27,7 +27,11 @@ class SlowNetworkWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Priced:
-    """One operation: predicted seconds, and the seconds that its products take at the peak."""
+    """One operation: predicted seconds, and the seconds that its products take at the peak.
+
+    Of a recurrent layer both are its predicted seconds: its steps wait for each other and read R
+    again and again, on every machine.
+    """
 
     label: str
     seconds: float
@@ -53,6 +57,7 @@ def slow_report(graph: ConvGraph, plan: Plan, coverage: Coverage, cpu: Cpu) -> s
         if node.workload is not None and (config := plan.configs.get(node.id)) is not None
     ]
     priced += [_assumed(each, peak) for each in coverage.fallbacks if each.flops]
+    priced += [Priced(str(each), each.seconds, each.seconds) for each in coverage.fixed]
     seconds, at_peak = sum(p.seconds for p in priced), sum(p.at_peak for p in priced)
     if seconds < MIN_SECONDS or at_peak >= SLOW * seconds:
         return None

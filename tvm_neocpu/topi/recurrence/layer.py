@@ -59,6 +59,18 @@ class RecurrentLayer:
         return (tuple(range(self.gates)),)
 
     @property
+    def sizes(self) -> str:
+        """``"25 steps x 2 directions, batch 1, hidden 48"``."""
+        both = " x 2 directions" if self.directions == 2 else ""
+        return f"{self.steps} steps{both}, batch {self.batch}, hidden {self.hidden}"
+
+    @property
+    def flops(self) -> int:
+        """Operations of R's products in all steps, a multiply-add counted as two."""
+        rows = self.steps * self.directions * self.batch
+        return 2 * rows * self.gates * self.hidden * self.hidden
+
+    @property
     def outputs(self) -> tuple[tuple[int, ...], ...]:
         """The shapes of Y and of the last states."""
         state = (self.directions, self.batch, self.hidden)
