@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
+from onnx_net import Net
 
 from tvm_neocpu.commands import tune, tuning_session
 from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
@@ -148,6 +150,17 @@ def test_code_for_another_machine_is_not_measured_here(capfd: pytest.CaptureFixt
     machine = "aarch64" if "x86" in os.uname().machine else "x86_64"
     assert tune.main(["lenet", "--target", f"llvm -mtriple={machine}-linux-gnu"]) == USER_ERROR
     assert "cannot measure" in capfd.readouterr().err
+
+
+def test_tune_says_what_it_has_no_choice_for(sessions, capsys: pytest.CaptureFixture[str]) -> None:
+    net = Net((4, 2, 5))
+    weights = net.weight(1, 9, 5), net.weight(1, 9, 3)
+    values, _ = net.several(2, "GRU", "data", *weights, hidden_size=3)
+    onnx.save(net.model(values), "gru.onnx")
+    found = sessions()
+    assert tune.main(["gru.onnx", "--trials", "1"]) == 0
+    assert "gru: 1 GRU computed in one way, with nothing to tune" in capsys.readouterr().out
+    assert len(found.made) == 1
 
 
 def test_tune_says_what_no_template_takes(volume_file: str, sessions) -> None:

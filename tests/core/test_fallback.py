@@ -82,5 +82,6 @@ def test_what_one_function_of_ours_computes_is_covered() -> None:
     fixed = (Fixed("GRU", "3 steps", "recurrence", 40, 0.5), Fixed("GRU", "", "", 10, 0.25))
     coverage = Coverage(0, (CONV,), fixed)
     assert coverage.share == pytest.approx(50 / (50 + (CONV.flops or 0)))
-    assert coverage.fixed_seconds == 0.75
+    assert (coverage.fixed_seconds, coverage.fixed_kinds) == (0.75, "2 GRU")
+    assert Coverage(100).fixed_kinds == ""
     assert Coverage(0, (), fixed).share == 1

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tvm_neocpu.runtime.pace import Pace, levels_of
+from tvm_neocpu.runtime.pace import MEMORY, RECENT, SLOWER, Pace, _Times, levels_of
 
 
 def calls(pace: Pace, seconds: Callable[[int], float], count: int) -> list[int]:
@@ -74,3 +76,15 @@ def test_single_slow_calls_change_nothing(outlier: float) -> None:
         used.append(pace.threads)
         pace.note(outlier if number % 50 == 49 else alone(pace.threads))
     assert set(used) == {2}
+
+
+@given(st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=3 * MEMORY))
+@settings(max_examples=30)
+def test_the_best_of_the_remembered_times(seconds: list[float]) -> None:
+    times = _Times()
+    for each in seconds:
+        times.add(each)
+    newest = seconds[-RECENT:]
+    now = sorted(newest)[len(newest) // 2]
+    assert times.now() == now
+    assert times.are_slow() == (len(newest) == RECENT and now > SLOWER * min(seconds[-MEMORY:]))

@@ -19,7 +19,8 @@ from tvm_neocpu.runtime import host
 # The name under which a network has it.
 CHECK = "neocpu_interrupt_check"
 # Of tvm_ffi: runs Python's handlers in the main thread, 0 where none of them raised. In a program
-# without Python it does nothing.
+# without Python it does nothing. A plug-in of a program (RTLD_LOCAL) has loaded tvm_ffi where the
+# network's code does not find it: a call of it would end the process.
 _CHECK_SIGNALS = "TVMFFIEnvCheckSignals"
 # clock() counts microseconds: windows of 2^14 of them, of which one in 16 counts.
 _WINDOW_BITS, _WINDOWS = 14, 16
@@ -45,6 +46,8 @@ def interrupt_check(target: Target) -> tirx.PrimFunc | None:
     thread = tirx.call_extern("int64", "syscall", tirx.const(gettid, "int64"))
     is_main = tirx.EQ(tirx.Cast("int32", thread), tirx.call_extern("int32", "getpid"))
     raised = tirx.call_extern("int32", _CHECK_SIGNALS)
-    asked = tirx.IfThenElse(is_main, tirx.Return(raised), None)
+    place = tirx.call_extern("int64", "dlsym", tirx.const(0, "int64"), _CHECK_SIGNALS)
+    is_there = tirx.NE(place, tirx.const(0, "int64"))
+    asked = tirx.IfThenElse(tirx.And(is_main, is_there), tirx.Return(raised), None)
     body = tirx.SeqStmt([tirx.IfThenElse(counts, asked, None), tirx.Return(tirx.const(0, "int32"))])
     return tirx.PrimFunc([], body, ir.PrimType("int32")).with_attr("global_symbol", CHECK)

@@ -107,7 +107,12 @@ def _tune_network(
     print(f"{name} on {cpu.name}, {cpu.cores} threads -> {request.log}", flush=True)
     open_network = opener(model.SerializeToString(), shapes, request.text)
     network = open_network()
-    tell(FindFallbacks(cpu)(network.module), "warn")  # no candidate is measured for these
+    coverage = FindFallbacks(cpu)(network.module)
+    tell(coverage, "warn")  # no candidate is measured for these
+    if coverage.fixed:
+        print(
+            f"{name}: {coverage.fixed_kinds} computed in one way, with nothing to tune", flush=True
+        )
     known = current_history(cpu)
     if request.log != find_user_log(cpu.name):
         known = replace(known, logs=(*known.logs, IndexedLog(request.log)))

@@ -76,6 +76,12 @@ class Coverage:
         return sum(each.seconds for each in self.fixed)
 
     @property
+    def fixed_kinds(self) -> str:
+        """How many of which operators: ``"2 LSTM, 1 GRU"``; empty where there are none."""
+        counted = Counter(each.operator for each in self.fixed)
+        return ", ".join(f"{times} {operator}" for operator, times in counted.items())
+
+    @property
     def share(self) -> float | None:
         """The share of the multiply-adds that code of ours computes, from 0 to 1.
 

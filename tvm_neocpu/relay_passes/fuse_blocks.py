@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -21,7 +20,8 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import Bands, GroupBands, Members
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
-from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.ir.rewrite import rewrite_regions
+from tvm_neocpu.relay_passes.lowering.bind_groups import Group, behind, bind_groups
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.fused_block.cost import saved_share
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, is_band, misfit
@@ -77,7 +77,7 @@ class FuseBlocks:
         if not search.groups:
             return mod
         groups = search.groups
-        return rewrite_regions(search.builder.get(), lambda scope: _rewrite(scope, groups))
+        return rewrite_regions(search.builder.get(), lambda scope: bind_groups(scope, groups))
 
 
 @dataclass(frozen=True)
@@ -118,24 +118,11 @@ class _Call:
         return places[0] if readers <= before else None
 
 
-@dataclass(frozen=True)
-class _Group:
-    """Bindings that become one: all but the last vanish, the last one becomes ``call``.
-
-    ``taps``: those whose results are outputs of the call too, in front of the last one's.
-    """
-
-    gone: tuple[relax.VarBinding, ...]
-    last: relax.VarBinding
-    call: relax.Call
-    taps: tuple[relax.VarBinding, ...] = ()
-
-
 class _Search:
     """The groups of a module, and their functions in a builder of the module."""
 
     def __init__(self, mod: tvm.IRModule, planned: GroupBands, cpu: Cpu) -> None:
-        self.groups: list[_Group] = []
+        self.groups: list[Group] = []
         self.builder = relax.BlockBuilder(mod)
         self._mod, self._planned, self._cpu = mod, planned, cpu
         self._begins = {members[:end] for members in planned for end in range(1, len(members) + 1)}
@@ -187,48 +174,46 @@ class _Search:
         bands = self._planned.get(_key(chain))
         if bands is None:
             return False
-        reads = _reads_of(chain)
         taps = tuple(at for at, call in enumerate(chain[:-1]) if region.uses[call.binding.var] > 1)
         if bool(taps) != may_tap:
             return False
-        block = FusedBlock(members, bands, taps=taps)
-        reason = _refusal(members, bands, reads)
-        if reason is None and taps:
-            reason = self._refusal_of_taps(chain, block, reads, region)
-        name = None if reason else self._function(chain, block, reads)
-        if name is None:
-            nests = f"more than one loop nest computes a layer before {members[-1].workload}"
-            _LOG.debug("left apart: %s", reason or nests)
-            return False
+        block, reads = FusedBlock(members, bands, taps=taps), _reads_of(chain)
         args = [
             arg
             for call, own in zip(chain, reads, strict=True)
             for at, arg in enumerate(call.args)
             if at != own
         ]
+        reason = _refusal(members, bands, reads)
+        if reason is None and taps:
+            reason = self._refusal_of_taps(chain, block, args, region)
+        name = None if reason else self._function(chain, block, reads)
+        if name is None:
+            nests = f"more than one loop nest computes a layer before {members[-1].workload}"
+            _LOG.debug("left apart: %s", reason or nests)
+            return False
         last = chain[-1].binding
         tapped = tuple(chain[at].binding for at in taps)
         types = [each.value.ty_args[0] for each in (*tapped, last)]
         types = [relax.TupleType(types)] if tapped else types
         call = relax.Call(OP, [name, relax.Tuple(args)], None, types)
-        self.groups.append(_Group(tuple(each.binding for each in chain[:-1]), last, call, tapped))
+        self.groups.append(Group(tuple(each.binding for each in chain[:-1]), last, call, tapped))
         return True
 
     def _refusal_of_taps(
-        self, chain: Sequence[_Call], block: FusedBlock, reads: Reads, region: Region
+        self,
+        chain: Sequence[_Call],
+        block: FusedBlock,
+        args: Sequence[relax.Expr],
+        region: Region,
     ) -> str | None:
-        """Why a layer of the group cannot, or should not, be an output too."""
+        """Why a layer of the group, which reads ``args``, cannot or should not be an output too."""
         tapped = [block.members[at].workload for at in block.taps]
         if saved_share(block, self._cpu) <= 0:
             return f"not surely faster with {tapped[0]} as an output"
         taps = {chain[at].binding.var for at in block.taps}
-        behind = _behind(taps, {call.binding.var for call in chain}, region, self.groups)
-        if any(
-            arg in behind
-            for call, own in zip(chain, reads, strict=True)
-            for at, arg in enumerate(call.args)
-            if at != own
-        ):
+        waiting = behind(taps, {call.binding.var for call in chain}, region, self.groups)
+        if any(arg in waiting for arg in args):
             return f"a layer of the group needs what something else makes of {tapped[0]}"
         return None
 
@@ -266,55 +251,3 @@ def _reads_of(chain: Sequence[_Call]) -> Reads:
 
 def _key(chain: Sequence[_Call]) -> Members:
     return tuple((call.member.workload, call.member.config) for call in chain)
-
-
-def _behind(
-    taps: AbstractSet[relax.Var],
-    own: AbstractSet[relax.Var],
-    region: Region,
-    groups: Sequence[_Group],
-) -> set[relax.Var]:
-    """Taps, and what depends on them but through their chain; other groups are one call each."""
-    group_of = {b.var: group for group in groups for b in (*group.gone, group.last)}
-    found = set(taps)
-    grows = True
-    while grows:
-        before = len(found)
-        for binding in region.bindings:
-            if binding.var in own or not any(var in found for var in variables(binding.value)):
-                continue
-            group = group_of.get(binding.var)
-            found |= {binding.var} if group is None else {b.var for b in (*group.gone, group.last)}
-        grows = len(found) > before
-    return found
-
-
-def _rewrite(scope: Scope, groups: Sequence[_Group]) -> None:
-    """Bind calls and groups, each once all that it reads is bound: a tap moves its readers."""
-    by_last = {group.last.var: group for group in groups}
-    gone = {binding.var for group in groups for binding in group.gone}
-    waiting = {binding.var for binding in scope.region.bindings}
-    pending = [binding for binding in scope.region.bindings if binding.var not in gone]
-    while pending:
-        later = []
-        for binding in pending:
-            group = by_last.get(binding.var)
-            value = binding.value if group is None else group.call
-            if any(var in waiting for var in variables(value)):
-                later.append(binding)
-                continue
-            waiting -= _bind(scope, binding, group)
-        assert len(later) < len(pending), "groups read each other"
-        pending = later
-
-
-def _bind(scope: Scope, binding: relax.VarBinding, group: _Group | None) -> set[relax.Var]:
-    """Bind a variable, or all that a group makes; returns what is bound or gone."""
-    if group is None or not group.taps:
-        scope.bind(binding.var, binding.value if group is None else group.call)
-        return {binding.var}
-    whole = scope.emit(group.call)
-    made = [each.var for each in (*group.taps, group.last)]
-    for at, var in enumerate(made):
-        scope.bind(var, relax.TupleGetItem(whole, at))
-    return set(made)

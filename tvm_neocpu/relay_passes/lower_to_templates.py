@@ -29,6 +29,7 @@ from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prolog
 from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
 from tvm_neocpu.relay_passes.operators.recurrence import lower_recurrence
 from tvm_neocpu.relay_passes.operators.table import forms, read_call
+from tvm_neocpu.runtime.tensors import as_array
 from tvm_neocpu.topi.cost.ranking import best_config
 from tvm_neocpu.topi.operator import Implementation
 from tvm_neocpu.topi.table import implementation_of
@@ -126,7 +127,7 @@ class LowerToTemplates:
             return tensor
         values = array_of(tensor)
         if values is None:
-            values = tensor.value.numpy()
+            values = as_array(tensor.value)
         assert entry.packed_shape is not None
         shape, dtype = entry.packed_shape(workload, config), entry.packed_type(operand.dtype)
         if self.before is not None:

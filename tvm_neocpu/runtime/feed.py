@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,7 +40,7 @@ def as_input(info: TensorInfo, value: Any) -> Array | tvm_ffi.Tensor:
         check(info, tuple(value.shape), str(value.dtype))
         return value if is_plain(value) else as_array(value)
     array = _as_array(info, value)
-    check(info, array.shape, str(array.dtype))
+    check(info, array.shape, _dtype_name(array.dtype))
     return array
 
 
@@ -48,14 +49,23 @@ def ordered(infos: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[Any]
     if not isinstance(values, Mapping):
         raise ShapeError(f"inputs are a dictionary by name, not {type(values).__name__}")
     names = [info.name for info in infos]
-    known = ", ".join(map(str, infos))
     for name in values:
         if name not in names:
-            raise ShapeError(f"the network has no input {name!r}; it has {known}")
+            raise ShapeError(f"the network has no input {name!r}; it has {_listed(infos)}")
     for name in names:
         if name not in values:
-            raise ShapeError(f"no value for input {name!r}; the network has {known}")
+            raise ShapeError(f"no value for input {name!r}; the network has {_listed(infos)}")
     return [values[name] for name in names]
+
+
+def _listed(infos: Sequence[TensorInfo]) -> str:
+    return ", ".join(map(str, infos))
+
+
+@lru_cache(maxsize=64)
+def _dtype_name(dtype: np.dtype[Any]) -> str:
+    """NumPy takes 2 us for a type's name."""
+    return str(dtype)
 
 
 class Feed:
@@ -71,7 +81,7 @@ class Feed:
         self._used = len(cpus)
         self._paces: dict[Shapes, Pace] = {}
         self._infos = infos
-        self._memory: dict[tuple[int, tuple[int, ...]], tvm_ffi.Tensor] = {}
+        self._memory: dict[tuple[int, tuple[int, ...]], tuple[tvm_ffi.Tensor, Array]] = {}
         # A function's first outputs, until its second run; then which outputs are constants.
         self._first: dict[str, list[tvm_ffi.Tensor]] = {}
         self._constants: dict[str, frozenset[int]] = {}
@@ -85,7 +95,10 @@ class Feed:
         ShapeError where the library has no code for the shapes, and for a target that has to be
         written directly and cannot be.
         """
-        shapes = tuple(tuple(map(int, value.shape)) for value in values)
+        shapes = tuple(
+            value.shape if isinstance(value, np.ndarray) else tuple(map(int, value.shape))
+            for value in values
+        )
         function = self._functions.find(shapes)
         tensors = [self._tensor(index, value) for index, value in enumerate(values)]
         taken = [extent(tensor) for tensor in tensors]
@@ -127,9 +140,11 @@ class Feed:
         if key not in self._memory:
             for other in [known for known in self._memory if known[0] == index]:
                 del self._memory[other]
-            self._memory[key] = zeros(array.shape, self._infos[index].dtype)
-        np.copyto(as_array(self._memory[key]), array)
-        return self._memory[key]
+            tensor = zeros(array.shape, self._infos[index].dtype)
+            self._memory[key] = tensor, as_array(tensor)
+        tensor, memory = self._memory[key]
+        np.copyto(memory, array)
+        return tensor
 
     def _own(
         self,
@@ -170,7 +185,7 @@ class Feed:
             start = tensor.data_ptr()
             shares = any(low <= start < high for low, high in taken)
             arrays.append(array.copy() if shares or index in constants else array)
-            taken.append(extent(tensor))
+            taken.append((start, start + array.nbytes))
         return arrays
 
 

@@ -9,6 +9,7 @@ times of calls alone.
 from __future__ import annotations
 
 from collections import deque
+from itertools import islice
 
 # Calls whose median counts, and calls of a trial.
 RECENT, TRIAL = 5, 3
@@ -30,6 +31,29 @@ def levels_of(threads: int) -> tuple[int, ...]:
     return tuple(sorted({*halves, max(1, threads - 1)}, reverse=True))
 
 
+class _Times:
+    """The last times of one number of threads; a call reads them in less than 2 us."""
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque(maxlen=MEMORY)
+        self._best = float("inf")
+
+    def add(self, seconds: float) -> None:
+        """The oldest one is forgotten for it."""
+        forgotten = self._times[0] if len(self._times) == MEMORY else float("inf")
+        self._times.append(seconds)
+        known = forgotten > self._best
+        self._best = min(self._best, seconds) if known else min(self._times)
+
+    def now(self) -> float:
+        """The median of the newest."""
+        return _middle(list(islice(reversed(self._times), RECENT)))
+
+    def are_slow(self) -> bool:
+        """Whether calls take much longer than the best one did."""
+        return len(self._times) >= RECENT and self.now() > SLOWER * self._best
+
+
 class Pace:
     """Chooses the number of threads for the next call from the times of the calls before.
 
@@ -43,7 +67,7 @@ class Pace:
         self._trial: int | None = None
         self._deeper = 0  # how many trials of fewer threads have failed in a row
         self._wait, self._since = MIN_WAIT, 0
-        self._times: list[deque[float]] = [deque(maxlen=MEMORY) for _ in self._levels]
+        self._times = [_Times() for _ in self._levels]
         self._tried: list[float] = []
 
     @property
@@ -58,7 +82,7 @@ class Pace:
             if len(self._tried) == TRIAL:
                 self._end_trial()
             return
-        self._times[self._at].append(seconds)
+        self._times[self._at].add(seconds)
         self._since += 1
         if self._since >= self._wait or self._is_suspicious_soon():
             self._trial = self._candidate()
@@ -77,17 +101,14 @@ class Pace:
         return None
 
     def _is_slow(self) -> bool:
-        times = self._times[self._at]
-        return len(times) >= RECENT and self._now() > SLOWER * min(times)
-
-    def _now(self) -> float:
-        return _middle(list(self._times[self._at])[-RECENT:])
+        return self._times[self._at].are_slow()
 
     def _end_trial(self) -> None:
         assert self._trial is not None, "a trial ends that has begun"
-        if _middle(self._tried) < FASTER * self._now():
+        if _middle(self._tried) < FASTER * self._times[self._at].now():
             self._at, self._wait, self._deeper = self._trial, MIN_WAIT, 0
-            self._times[self._at].extend(self._tried)
+            for seconds in self._tried:
+                self._times[self._at].add(seconds)
         else:
             self._wait = min(2 * self._wait, MAX_WAIT)
             self._deeper += 1

@@ -11,11 +11,13 @@ from tvm import relax, tirx
 
 from tests.support.relax_net import module
 from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.pipeline import apply_plan, search_plan
+from tvm_neocpu.pipeline import apply_plan, fold, search_plan
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.constants import array_of
+from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore, is_static
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import History
 
 CPU = Cpu("haswell", AVX2, cores=1)
@@ -31,11 +33,11 @@ def net() -> tvm.IRModule:
     return module(build, (1, 16, 6, 6))
 
 
-def lowered(mod: tvm.IRModule, before: LoweredBefore | None) -> tvm.IRModule:
-    graph = ExtractConvGraph(CPU)(mod)
-    plan = search_plan(graph, CPU, History(CPU.name, 1, ()))
-    altered = apply_plan(mod, plan, CPU)
-    return LowerToTemplates(CPU, plan.by_layout(graph), before)(altered)
+def lowered(mod: tvm.IRModule, before: LoweredBefore | None, cpu: Cpu = CPU) -> tvm.IRModule:
+    graph = ExtractConvGraph(cpu)(mod)
+    plan = search_plan(graph, cpu, History(cpu.name, 1, ()))
+    altered = apply_plan(mod, plan, cpu)
+    return LowerToTemplates(cpu, plan.by_layout(graph), before)(altered)
 
 
 def functions(mod: tvm.IRModule) -> list[tirx.PrimFunc]:
@@ -63,6 +65,17 @@ def test_the_second_time_is_like_the_first_in_the_same_memory() -> None:
     places = [[array.ctypes.data for array in weights(each)] for each in (first, again)]
     assert places[0] == places[1]
     assert len(set(places[0])) == 2  # each layer reads memory of its own
+
+
+def test_weights_that_numpy_has_no_type_for_have_memory_of_their_own() -> None:
+    """Layers that shared it would be timed with weights that are in a cache."""
+    cpu = parse_target("llvm -mcpu=sapphirerapids -num-cores=1").cpu
+    mod, before = fold(with_half_weights(net(), "bfloat16"), cpu), LoweredBefore()
+    first, again = (weights(lowered(mod, before, cpu)) for _ in range(2))
+    assert [str(array.dtype) for array in first] == ["int32"] * 2  # words of two
+    places = [[array.ctypes.data for array in each] for each in (first, again)]
+    assert places[0] == places[1]
+    assert len(set(places[0])) == 2
 
 
 def test_functions_are_those_that_a_build_has() -> None:

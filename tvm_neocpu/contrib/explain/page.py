@@ -153,7 +153,7 @@ def _figures_of(network: ExplainedNetwork) -> list[tuple[str, str, str]]:
         ("layout transforms", transforms, f"{len(found.transforms)} kept"),
     ]
     if coverage.fixed:
-        kinds = words.fixed_kinds(coverage)
+        kinds = coverage.fixed_kinds
         figures.append((kinds, f"{words.ms(coverage.fixed_seconds)} ms", "one way only"))
     if found.greedy_seconds is not None:
         greedy = f"{words.ms(found.greedy_seconds + coverage.fixed_seconds)} ms"

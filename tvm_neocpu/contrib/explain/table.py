@@ -83,7 +83,7 @@ def summary(network: ExplainedNetwork) -> Iterator[str]:
     beside = f"{words.ms(found.sweep_seconds)} in pools and joins + " if found.sweep_seconds else ""
     fixed = network.coverage.fixed_seconds
     if fixed:
-        beside += f"{words.ms(fixed)} in {words.fixed_kinds(network.coverage)} + "
+        beside += f"{words.ms(fixed)} in {network.coverage.fixed_kinds} + "
     yield (
         f"{network.name}: {words.ms(network.seconds)} ms predicted for "
         f"{words.covered(network.coverage)} = {words.ms(kernels)} in kernels{saved} + {beside}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import fields
 
 from tvm_neocpu.core.config import Config
@@ -109,12 +108,6 @@ def covered(coverage: Coverage) -> str:
     """What a predicted time is for: ``"90.0% of the multiply-adds"``."""
     share = coverage.share
     return f"{'an unknown share' if share is None else percent(share)} of the multiply-adds"
-
-
-def fixed_kinds(coverage: Coverage) -> str:
-    """The operations that one function of ours computes: ``"2 LSTM, 1 GRU"``."""
-    counted = Counter(each.operator for each in coverage.fixed)
-    return ", ".join(f"{times} {operator}" for operator, times in counted.items())
 
 
 def greedy_share(explanation: Explanation, coverage: Coverage) -> str:

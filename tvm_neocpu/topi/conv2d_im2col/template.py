@@ -74,7 +74,9 @@ def compute(
 
 
 def _columns(data: te.Tensor, geometry: Im2colGeometry) -> te.Tensor:
-    """(C/ic_bn, R, S, pixels, ic_bn); rows that overhang the batch repeat its last one."""
+    """(C/ic_bn, R, S, pixels, ic_bn). What overhangs the batch repeats its last row of plain data,
+    its last pixel of blocked data.
+    """
     conv = geometry.conv
     rows, width = conv.batch * conv.out_height, conv.out_width
     plain = geometry.config.ic_bn == 0
