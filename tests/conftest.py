@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +36,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """The marker says what a test needs; here it is skipped where that is missing."""
     if item.get_closest_marker("compiler") and shutil.which("cc") is None:
         pytest.skip("needs a C compiler")
+
+
+@pytest.fixture
+def hears_ctrl_c() -> Iterator[None]:
+    """What a shell starts in the background ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(autouse=True)

@@ -96,6 +96,12 @@ def _compiled(
             f"not {type(model).__name__}"
         )
 
+    if shapes is not None and not isinstance(shapes, Mapping):
+        raise SessionError(
+            "shapes of a session is one dict, like {'data': (1, 3, 224, 224)}; several "
+            "specialisations in one file are for relay.build(..., shapes=[...])"
+        )
+
     def build() -> BuiltModule:
         from pathlib import Path
 

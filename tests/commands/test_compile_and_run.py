@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -48,14 +47,6 @@ def test_a_network_becomes_a_file_that_runs(
     report = json.loads(Path("run.json").read_text())
     assert len(report["runs_ms"]) == 2 and report["threads"] == 1
     assert "output out float32[1, 10]: " in capsys.readouterr().out
-
-
-@pytest.fixture
-def hears_ctrl_c() -> Iterator[None]:
-    """What a shell starts in the background ignores Ctrl-C."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("hears_ctrl_c")

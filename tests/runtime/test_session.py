@@ -231,6 +231,11 @@ def test_callers_keep_their_own_cores(lib: BuiltModule, data: Array) -> None:
     assert allowed_cpus() == before
 
 
+def test_shapes_of_several_specialisations_are_refused(tiny_file: str) -> None:
+    with pytest.raises(SessionError, match="is one dict, like"):
+        Session(tiny_file, shapes=[{"data": (1, 8, 6, 6)}])  # type: ignore[arg-type]
+
+
 def test_a_closed_session_says_so(lib: BuiltModule, data: Array) -> None:
     session = Session(lib)
     waiting = session.submit({"data": data})

@@ -55,13 +55,12 @@ class Streams(Generic[State]):
         self._queue: Queue | None = None
         self._stop: finalize | None = None
         self._is_closed = False
-        self._is_left = threading.Event()
         renew_after_fork(self)
 
     def call(self, work: Callable[[State], Result]) -> Result:
         """Have a stream do it, and wait. Raises what ``work`` raises, SessionError once closed.
 
-        Ctrl-C ends the wait. The stream goes on, and nothing waits for it any more.
+        Ctrl-C ends the wait. The stream goes on until its work is done; later calls get others.
         """
         ended = threading.Lock()
         ended.acquire()
@@ -71,11 +70,11 @@ class Streams(Generic[State]):
             found.append((result, error))
             ended.release()
 
-        self._put(_Call(work, finish))
+        queue = self._put(_Call(work, finish))
         try:
             ended.acquire()
         except BaseException:
-            self._is_left.set()
+            self._leave(queue)
             raise
         result, error = found[0]
         if error is not None:
@@ -126,32 +125,42 @@ class Streams(Generic[State]):
             self._stop.detach()
         self._queue = self._stop = None
 
-    def _put(self, call: _Call[State]) -> None:
-        queue = self._queue
-        if queue is None or self._is_closed:
-            queue = self._started()
-        queue.put(call)
-
-    def _started(self) -> Queue:
+    def _put(self, call: _Call[State]) -> Queue:
+        """The queue that has it now. The lock is held, for what comes behind a queue's end waits
+        for ever."""
         with self._starting:
             if self._is_closed:
                 raise SessionError("the session is closed")
-            if self._queue is None:
-                queue: Queue = SimpleQueue()
-                threads = [
-                    threading.Thread(
-                        target=_serve,
-                        args=(queue, group, self._make_state),
-                        name=f"neocpu-stream-{number}",
-                        daemon=True,
-                    )
-                    for number, group in enumerate(self.groups)
-                ]
-                for thread in threads:
-                    thread.start()
-                self._stop = finalize(self, _stop, queue, threads, self._is_left)
-                self._queue = queue
-            return self._queue
+            queue = self._queue or self._started()
+            queue.put(call)
+        return queue
+
+    def _started(self) -> Queue:
+        queue: Queue = SimpleQueue()
+        threads = [
+            threading.Thread(
+                target=_serve,
+                args=(queue, group, self._make_state),
+                name=f"neocpu-stream-{number}",
+                daemon=True,
+            )
+            for number, group in enumerate(self.groups)
+        ]
+        for thread in threads:
+            thread.start()
+        self._stop = finalize(self, _stop, queue, threads)
+        self._queue = queue
+        return queue
+
+    def _leave(self, queue: Queue) -> None:
+        """Have nothing wait for these threads: they end after what they have, unobserved."""
+        with self._starting:
+            if queue is not self._queue or self._stop is None:
+                return
+            self._stop.detach()
+            self._queue = self._stop = None
+        for _ in self.groups:
+            queue.put(None)
 
 
 def _serve(queue: Queue, cpus: list[int], make_state: Callable[[list[int]], Any]) -> None:
@@ -180,9 +189,9 @@ def _answer(call: _Call[Any], state: Any, failure: BaseException | None, lock: F
     call.finish(result, error)
 
 
-def _stop(queue: Queue, threads: Sequence[threading.Thread], is_left: threading.Event) -> None:
+def _stop(queue: Queue, threads: Sequence[threading.Thread]) -> None:
     for _ in threads:
         queue.put(None)
     for thread in threads:
         if thread is not threading.current_thread():
-            thread.join(0 if is_left.is_set() else _PATIENCE_SECONDS)
+            thread.join(_PATIENCE_SECONDS)

@@ -59,3 +59,17 @@ def test_a_slope_of_more_axes_than_its_input_is_refused() -> None:
     model = node_model("PRelu", [X[0, 0]], [image(3, 4, 5)], opset=16)
     with pytest.raises(UnsupportedOperatorError, match="does not broadcast"):
         relay.frontend.from_onnx(model)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("kind", ["Softplus", "Mish"])
+def test_small_results_keep_their_digits(kind: str, dtype: str) -> None:
+    """Where 1 + e^x rounds to 1 the results are small, and no difference shows that they are 0."""
+    x = np.concatenate([np.linspace(-80, 30, 401), [0.0, -0.0, np.inf, np.nan]]).astype(dtype)
+    (found,) = ours(node_model(kind, [x], opset=18 if kind == "Mish" else 1), [x])
+    wide = x.astype(np.longdouble)
+    expected = np.maximum(wide, 0) + np.log1p(np.exp(-np.abs(wide)))
+    if kind == "Mish":
+        expected = wide * np.tanh(expected)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, expected.astype(dtype), rtol=16 * np.finfo(dtype).eps)

@@ -38,7 +38,8 @@ def _sinh(node: Node, x: relax.Expr, dtype: str) -> relax.Expr:
     return relax.op.where(_below(node, size, 1.0, dtype), near, signed)
 
 
-def _atanh(node: Node, x: relax.Expr, dtype: str) -> relax.Expr:
+def atanh(node: Node, x: relax.Expr, dtype: str) -> relax.Expr:
+    """Of ``|x| <= 1``, in float32 or float64."""
     one, half = (_constant(value, dtype) for value in (1.0, 0.5))
     above, below = node.emit(relax.op.add(one, x)), node.emit(relax.op.subtract(one, x))
     ratio = node.emit(relax.op.log(node.emit(relax.op.divide(above, below))))
@@ -79,7 +80,7 @@ def _constant(value: float, dtype: str) -> relax.Expr:
 
 
 _HYPERBOLIC: Mapping[str, Callable[[Node, relax.Expr, str], relax.Expr]] = MappingProxyType(
-    {"Atanh": _atanh, "Cosh": _cosh, "Sinh": _sinh}
+    {"Atanh": atanh, "Cosh": _cosh, "Sinh": _sinh}
 )
 
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from tvm_neocpu.frontend.converters.activations import elu, prelu, selu, thresholded_relu
+from tvm_neocpu.frontend.converters.activations import (
+    elu,
+    mish,
+    prelu,
+    selu,
+    softplus,
+    thresholded_relu,
+)
 from tvm_neocpu.frontend.converters.celu import celu
 from tvm_neocpu.frontend.converters.clip import clip
 from tvm_neocpu.frontend.converters.conv import conv
@@ -136,6 +143,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "MaxPool": max_pool,
         "MaxUnpool": max_unpool,
         "MeanVarianceNormalization": mean_variance_normalization,
+        "Mish": mish,
         "Mod": modulo,
         "NonMaxSuppression": non_max_suppression,
         "NonZero": non_zero,
@@ -181,6 +189,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Sinh": hyperbolic,
         "Size": size,
         "Slice": slice_,
+        "Softplus": softplus,
         "SpaceToDepth": space_to_depth,
         "Split": split,
         "Tan": in_float32,

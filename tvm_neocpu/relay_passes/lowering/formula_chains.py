@@ -29,12 +29,12 @@ class FormulaChains:
 
     def __init__(self, ends: Container[GlobalVar] = ()) -> None:
         self._ends = ends
-        self._formulas: set[GlobalVar] = set()
+        self._formulas: dict[GlobalVar, int] = {}
         self._cut: set[GlobalVar] = set()
 
-    def is_full(self, builder: relax.BlockBuilder, data: relax.Expr) -> bool:
-        """Whether a formula of ``data`` would be one too many for a group."""
-        stack = [(data, 0)]
+    def is_full(self, builder: relax.BlockBuilder, data: relax.Expr, weight: int) -> bool:
+        """Whether a formula of ``data``, of this weight, would be one too many for a group."""
+        stack = [(data, weight)]
         seen: dict[relax.Expr, int] = {}
         while stack and len(seen) < MAX_SEEN:
             expr, count = stack.pop()
@@ -45,12 +45,15 @@ class FormulaChains:
             callee = value.args[0] if op_name(value) == CALL_TIR else None
             if value is None or callee in self._cut or (callee and callee in self._ends):
                 continue
-            count += callee in self._formulas
-            if count >= MAX_FORMULAS:
+            count += self._formulas.get(callee, 0)
+            if count > MAX_FORMULAS:
                 return True
             stack += [(operand, count) for operand in variables(value)]
         return False
 
-    def add(self, call: Call, cut: bool) -> None:
+    def add(self, call: Call, weight: int, cut: bool) -> None:
         """Remember the function that a formula's call calls; a ``cut`` one fuses with nothing."""
-        (self._cut if cut else self._formulas).add(call.args[0])
+        if cut:
+            self._cut.add(call.args[0])
+        else:
+            self._formulas[call.args[0]] = weight

@@ -64,7 +64,8 @@ def _softplus(chains: FormulaChains) -> Legalize:
             return _as_tvm_does(builder, call)
         beta, threshold = float(call.attrs.beta), float(call.attrs.threshold)
         formula = partial(vector_math.softplus, beta=beta, threshold=threshold)
-        return _emit_formula(builder, call, formula, chains)
+        # An exponential and a logarithm.
+        return _emit_formula(builder, call, formula, chains, weight=2)
 
     return legalize
 
@@ -119,12 +120,16 @@ def _mapped(formula: Formula, x: te.Tensor) -> te.Tensor:
 
 
 def _emit_formula(
-    builder: relax.BlockBuilder, call: relax.Call, formula: Formula, chains: FormulaChains
+    builder: relax.BlockBuilder,
+    call: relax.Call,
+    formula: Formula,
+    chains: FormulaChains,
+    weight: int = 1,
 ) -> relax.Expr:
-    cut = chains.is_full(builder, call.args[0])
+    cut = chains.is_full(builder, call.args[0], weight)
     attrs = {"op_pattern": OPAQUE} if cut else None
     made = _emit(builder, call, lambda x: _mapped(formula, x), attrs)
-    chains.add(made, cut)
+    chains.add(made, weight, cut)
     return made
 
 

@@ -1,0 +1,44 @@
+"""Streams: Ctrl-C ends a wait, and what was waited for stands in nobody's way."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import pytest
+
+from tvm_neocpu.core.errors import SessionError
+from tvm_neocpu.runtime.cores import allowed_cpus
+from tvm_neocpu.runtime.streams import Streams
+
+SECONDS = 20
+
+
+@pytest.mark.usefixtures("hears_ctrl_c")
+@pytest.mark.parametrize("count", [1, 2])
+def test_calls_after_ctrl_c_do_not_wait_for_what_was_left(count: int) -> None:
+    made: list[threading.Thread] = []
+    streams = Streams(
+        [sorted(allowed_cpus())] * count, lambda _: made.append(threading.current_thread())
+    )
+    ends = threading.Event()
+
+    def endless(_: object) -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        assert ends.wait(SECONDS)
+
+    try:
+        for _ in range(count):
+            with pytest.raises(KeyboardInterrupt):
+                streams.call(endless)
+        assert streams.submit(lambda _: "answer").result(SECONDS) == "answer"
+        left = [thread for thread in made if thread.is_alive()]
+        assert len(left) > count  # those that were left, and the new ones
+    finally:
+        ends.set()
+    streams.close()
+    for thread in made:
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+    with pytest.raises(SessionError, match="closed"):
+        streams.call(lambda _: None)
