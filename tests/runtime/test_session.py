@@ -231,9 +231,9 @@ def test_callers_keep_their_own_cores(lib: BuiltModule, data: Array) -> None:
     assert allowed_cpus() == before
 
 
-def test_shapes_of_several_specialisations_are_refused(tiny_file: str) -> None:
+def test_shapes_of_several_specialisations_are_refused(tiny_cnn: onnx.ModelProto) -> None:
     with pytest.raises(SessionError, match="is one dict, like"):
-        Session(tiny_file, shapes=[{"data": (1, 8, 6, 6)}])  # type: ignore[arg-type]
+        Session(tiny_cnn, shapes=[{"data": (1, 8, 6, 6)}])  # type: ignore[arg-type]
 
 
 def test_a_closed_session_says_so(lib: BuiltModule, data: Array) -> None:
