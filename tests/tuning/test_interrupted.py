@@ -65,7 +65,8 @@ def test_ctrl_c_during_the_start(
         out, err = process.communicate(timeout=SECONDS)
     finally:
         process.kill()
-    assert process.returncode == INTERRUPTED
+    # The second may meet Python's own end, which no handler sees: a shell shows 130, too.
+    assert process.returncode in (INTERRUPTED, -signal.SIGINT)
     assert "Traceback" not in err
     assert "interrupted" in (out + err).splitlines()[-1]
     assert children
