@@ -15,10 +15,13 @@ from tvm.script import tirx as T
 
 from tvm_neocpu.core.arena import place_tightly
 from tvm_neocpu.pipeline import compute, lower, plan_network
+from tvm_neocpu.relay_passes import order_calls
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.order_calls import OrderCalls, arena_graph, arena_lifetimes
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
+from tvm_neocpu.scheduling.graph.schedule_graph import ScheduleGraph
+from tvm_neocpu.scheduling.orders.best import best
 from tvm_neocpu.targets import parse_target
 
 TARGET = parse_target()
@@ -88,6 +91,20 @@ def test_a_wide_tensor_is_narrowed_before_the_next_one_is_made() -> None:
     tvm.ir.assert_structural_equal(after, expected)
     assert arena_bytes(Before) == [2 * 64 * 4 + 16 * 4]
     assert arena_bytes(after) == [64 * 4 + 2 * 16 * 4]
+
+
+def test_a_search_for_few_bytes_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seven seconds went into an arena of 9 KB once."""
+    allowed: list[float] = []
+
+    def search(graph: ScheduleGraph, looks: float) -> tuple[int, ...]:
+        allowed.append(looks)
+        return best(graph, looks)
+
+    monkeypatch.setattr(order_calls, "best", search)
+    OrderCalls()(Before)
+    # As written two wide tensors and a narrow one are alive; a step needs one of each at least.
+    assert allowed == [order_calls.LOOKS_A_BYTE * 4 * 64]
 
 
 def test_the_better_order_stays() -> None:

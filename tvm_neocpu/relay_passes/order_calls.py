@@ -27,11 +27,14 @@ from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, static_shape, variables
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.memory.explicit import RESHAPE
-from tvm_neocpu.scheduling.graph.live import lifetimes, workspaces
+from tvm_neocpu.scheduling.graph.live import lifetimes, peak_bytes, step_bound, workspaces
 from tvm_neocpu.scheduling.graph.schedule_graph import OpKind, ScheduleGraph, ScheduleNode
-from tvm_neocpu.scheduling.orders.best import best
+from tvm_neocpu.scheduling.orders.best import LOOKS, best
 from tvm_neocpu.scheduling.orders.file_order import file_order
 from tvm_neocpu.topi.tir.memory_params import takes_memory_params, workspaces_of
+
+# Looks of the search, of some microseconds each, for a byte that an order may save.
+LOOKS_A_BYTE = 4
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,9 @@ def arena_lifetimes(graph: ScheduleGraph, order: Sequence[int]) -> tuple[Lifetim
 def _reordered(mod: tvm.IRModule, function: Function, fixed: Collection[str]) -> Function | None:
     """The function in a better order; ``None`` where there is none."""
     graph, units = arena_graph(mod, function, fixed)
-    today, order = file_order(graph), best(graph)
+    today = file_order(graph)
+    at_stake = peak_bytes(graph, today) - step_bound(graph)
+    order = best(graph, min(LOOKS, LOOKS_A_BYTE * at_stake))
     if _peak(graph, order) >= _peak(graph, today) or _arena(graph, order) >= _arena(graph, today):
         return None
     bindings = [binding for at in order for binding in units[at]]
