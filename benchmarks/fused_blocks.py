@@ -29,8 +29,10 @@ from tvm_neocpu.codegen.kernel_cache import KernelCache
 from tvm_neocpu.codegen.kernel_store import store_for
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib import model_zoo
+from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import APART, apply_plan, choose_plan, compute_templates, schedule_module
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.fused_block.template import layers_of
 
 BUILDS = ("apart", "fused")
@@ -63,7 +65,9 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
             flush=True,
         )
     if options.json:
-        options.json.write_text(json.dumps(found, indent=1) + "\n")
+        cpu = parse_target("llvm").cpu
+        report = {**provenance(cpu.name, cpu.cores), "networks": found}
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
     wrong = [row["network"] for row in found if row["difference"] > TOLERANCE]
     slower = [r["network"] for r in found if r["gain"] < SLOWER and r["quartiles"][1] < 1]
     print(f"outputs differ: {', '.join(wrong) or 'none'}; slower: {', '.join(slower) or 'none'}")

@@ -24,7 +24,9 @@ def test_a_network_saved_and_timed(script: dict[str, object], tmp_path: Path) ->
     assert main(["lenet", "--save", str(tmp_path)]) == 0
     timing = ["lenet", "--load", str(tmp_path), "--rounds", "4", "--json", str(report)]
     assert main(timing) in (0, 1)
-    (row,) = json.loads(report.read_text())
+    written = json.loads(report.read_text())
+    assert {"machine", "threads", "commit", "versions"} <= set(written)
+    (row,) = written["networks"]
     assert row["network"] == "lenet"
     assert row["difference"] == 0
     assert row["quartiles"][0] <= row["gain"] <= row["quartiles"][1]
