@@ -33,7 +33,7 @@ from tvm_neocpu.scheduling.orders.best import LOOKS, best
 from tvm_neocpu.scheduling.orders.file_order import file_order
 from tvm_neocpu.topi.tir.memory_params import takes_memory_params, workspaces_of
 
-# Looks of the search, of some microseconds each, for a byte that an order may save.
+# Looks of the search, of about a microsecond each, for a byte that an order may save.
 LOOKS_A_BYTE = 4
 
 

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
 from tvm_neocpu.core.cores import allowed_cpus
+from tvm_neocpu.frontend.nodes import nested_graphs
 from tvm_neocpu.quantizing.onnx_graphs import output_names, showing, weights_of
 from tvm_neocpu.quantizing.onnx_runs import Run, Sample, runner
 
@@ -215,9 +216,8 @@ def _read_by(nodes: Iterable[onnx.NodeProto]) -> set[str]:
     found = set()
     for node in nodes:
         found |= {name for name in node.input if name}
-        for attribute in node.attribute:
-            for graph in (attribute.g, *attribute.graphs):
-                found |= _read_by(graph.node) | {value.name for value in graph.output}
+        for graph in nested_graphs(node):
+            found |= _read_by(graph.node) | {value.name for value in graph.output}
     return found
 
 
