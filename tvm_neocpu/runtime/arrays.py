@@ -35,7 +35,7 @@ def aligned_zeros(shape: Sequence[int], dtype: str) -> NDArray[Any]:
     size = math.prod(shape) * kind.itemsize
     memory = np.zeros(size + ALIGNMENT, np.uint8)
     start = -address(memory) % ALIGNMENT
-    return memory[start : start + size].view(kind).reshape(tuple(shape))
+    return memory[start:][:size].view(kind).reshape(tuple(shape))
 
 
 def address(array: NDArray[Any]) -> int:
