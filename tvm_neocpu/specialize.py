@@ -297,7 +297,7 @@ def _is_independent(mod: tvm.IRModule, batch: tirx.Var) -> bool:
 
 def _seconds(network: PlannedNetwork) -> float:
     """The predicted time of a run."""
-    return network.plan.seconds + CALL_SECONDS * len(network.graph.nodes)
+    return network.plan.seconds + network.beside + CALL_SECONDS * len(network.graph.nodes)
 
 
 def neocpu_pipeline(max_batch: int = MAX_BATCH) -> tvm.transform.Pass:

@@ -9,13 +9,13 @@ tensor *carries* the batch if exactly one of its extents is ``n`` or a multiple 
     y[v0] = x[v0] / n                                       no: n is a value
 
 A function is accepted if every block reads and writes each carrying buffer at one and the same
-spatial iterator, in the extent that carries, and if ``n`` stands in extents only.
+spatial iterator, in the extent that carries, if these extents are the same multiple of ``n`` and
+``n`` stands in extents only.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import tvm
@@ -25,9 +25,19 @@ from tvm.ir import Call, GenericConst, GlobalVar, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import BufferType
 
+from tvm_neocpu.relay_passes.batches.places import (
+    Place,
+    Split,
+    carried_at,
+    fits,
+    place_of,
+    placed,
+    split_of,
+)
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of
+from tvm_neocpu.relay_passes.operators.recurrence import RECURRENCE, batch_axes
 
 # Relax says of these that the elements keep their order, whatever the loops look like.
 _REORDERED_NEVER = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")
@@ -76,54 +86,127 @@ def why_dependent(mod: tvm.IRModule, batch: tirx.Var) -> str | None:
     main = mod["main"]
     if not all(_leads(var.ty, batch) for var in main.params):
         return "an input has no batch as its first extent"
-    if not all(_leads(ty, batch) for ty in tensors_of(main.ret_ty)):
-        return "an output has no batch as its first extent"
+    if not all(_has_batch(ty, batch) for ty in tensors_of(main.ret_ty)):
+        return "an output has no batch as an extent"
     if isinstance(main.ret_ty, relax.TupleType) and any(
         isinstance(field, relax.TupleType) for field in main.ret_ty.fields
     ):
         return "the result is a tuple of tuples"
     loops = _legalized(mod)
+    proof = _Proof(loops, batch)
+    for param in loops["main"].params:
+        proof.add_input(param)
     blocks = loops["main"].body.blocks
     for binding in blocks[0].bindings if blocks else ():
-        reason = _why_binding(loops, binding, batch)
+        reason = proof.add(binding)
         if reason is not None:
             return reason
-    return None
+    results = flat(proof.places(loops["main"].body.body))
+    shown = [place_of(ty, batch) for ty in tensors_of(loops["main"].ret_ty)]
+    return None if results == shown else "an output's batch stands elsewhere than its shape says"
 
 
 def _legalized(mod: tvm.IRModule) -> tvm.IRModule:
-    return relax.transform.LegalizeOps(skip_ops=list(_REORDERED_NEVER), enable_warning=False)(mod)
+    left = [*_REORDERED_NEVER, RECURRENCE.define()]
+    return relax.transform.LegalizeOps(skip_ops=left, enable_warning=False)(mod)
 
 
-def _why_binding(mod: tvm.IRModule, binding: relax.Binding, batch: tirx.Var) -> str | None:
-    value = binding.value if isinstance(binding, relax.VarBinding) else None
-    if isinstance(value, relax.Var | relax.Tuple | relax.TupleGetItem | GenericConst):
+# The place of a tensor, or those of a tuple's fields.
+Places = Place | tuple["Places", ...]
+
+
+def flat(places: Places) -> list[Place]:
+    """The places of all tensors, tuples flattened."""
+    return [places] if isinstance(places, Place) else [each for p in places for each in flat(p)]
+
+
+class _Proof:
+    """The bindings so far: where each tensor has the batch."""
+
+    def __init__(self, mod: tvm.IRModule, batch: tirx.Var) -> None:
+        self._mod = mod
+        self._batch = batch
+        self._known: dict[relax.Var, Places] = {}
+
+    def add_input(self, var: relax.Var) -> None:
+        """An input, whose first extent is the batch."""
+        self._known[var] = place_of(var.ty, self._batch) or Place()
+
+    def add(self, binding: relax.Binding) -> str | None:
+        """What in a binding keeps the images from being independent; ``None`` if nothing does."""
+        value = binding.value if isinstance(binding, relax.VarBinding) else None
+        found = self._found(value)
+        if isinstance(found, str):
+            return found
+        self._known[binding.var] = found
         return None
-    name = op_name(value)
-    if name in _REORDERED_NEVER:
-        same = place_of(value.args[0].ty, batch) == place_of(value.ty, batch)
-        return None if same else f"{name.removeprefix('relax.')} mixes the images"
-    if name != CALL_TIR or not isinstance(value.args[0], GlobalVar):
-        return f"{name or type(value).__name__} is not known in loops"
-    if len(value.args) > 2:
-        return f"{value.args[0].name_hint} takes the batch as a value"
-    # The loops of a tensor (n * 49, 64) take n itself as an argument.
-    tensors = [arg for arg in value.args[1].fields if not batch.same_as(arg)]
-    types = [arg.ty for arg in tensors] + list(tensors_of(value.ty))
-    if any(place_of(ty, batch) is None for ty in types):
-        return f"{value.args[0].name_hint} has tensors whose batch is not one extent"
-    return _why_function(mod[value.args[0]], value.args[0].name_hint)
 
+    def places(self, value: relax.Expr) -> Places:
+        """Where a tensor has the batch, or each of a tuple's."""
+        if isinstance(value, relax.Tuple):
+            return tuple(map(self.places, value.fields))
+        return self._known[value] if isinstance(value, relax.Var) else Place()
 
-@dataclass(frozen=True)
-class Place:
-    """Where a tensor has the batch: elements before it and elements of one image behind it.
+    def _found(self, value: relax.Expr | None) -> Places | str:
+        if isinstance(value, relax.Var | relax.Tuple | GenericConst):
+            return self.places(value)
+        if isinstance(value, relax.TupleGetItem):
+            whole = self.places(value.tuple_value)
+            assert isinstance(whole, tuple)
+            return whole[int(value.index)]
+        name = op_name(value)
+        if name in _REORDERED_NEVER:
+            (place,) = flat(self.places(value.args[0]))
+            kept = fits(value.ty, place, self._batch)
+            return place if kept else f"{name.removeprefix('relax.')} mixes the images"
+        if name == RECURRENCE.name:
+            return self._recurrence(value)
+        if name != CALL_TIR or not isinstance(value.args[0], GlobalVar):
+            return f"{name or type(value).__name__} is not known in loops"
+        return self._loops(value, str(value.args[0].name_hint))
 
-    Both are 0 for a tensor without a batch.
-    """
+    def _loops(self, call: relax.Call, name: str) -> Places | str:
+        """A function whose blocks read and write all images at one iterator."""
+        if len(call.args) > 2:
+            return f"{name} takes the batch as a value"
+        # The loops of a tensor (n * 49, 64) take n itself as an argument.
+        tensors = [arg for arg in call.args[1].fields if not self._batch.same_as(arg)]
+        given, types = flat(self.places(relax.Tuple(tensors))), tensors_of(call.ty)
+        splits = {
+            split_of(arg.ty, place, self._batch)
+            for arg, place in zip(tensors, given, strict=True)
+            if place != Place()
+        }
+        # All carrying axes are walked by one iterator, so they are made of images alike.
+        ways = {split and (split.outside, split.inside) for split in splits}
+        if None in ways or len(ways) > 1 or any(place_of(ty, self._batch) is None for ty in types):
+            return f"{name} has tensors whose batch is not one extent"
+        reason = _why_function(self._mod[call.args[0]], name)
+        if reason is not None:
+            return reason
+        (way,) = ways or {None}
+        made = tuple(self._made(ty, way) for ty in types)
+        return made if isinstance(call.ty, relax.TupleType) else made[0]
 
-    before: int = 0
-    behind: int = 0
+    def _made(self, ty: Any, way: tuple[int, int] | None) -> Place:
+        """Where a function's result has the batch; its axes are made of images as ``way`` says."""
+        axis, factor = carried_at(ty.shape.values, self._batch) or (-1, 0)
+        if not factor:
+            return Place()
+        # Without an argument that carries the batch all images are equal.
+        return placed(ty, Split(axis, *(way or (1, factor))))
+
+    def _recurrence(self, call: relax.Call) -> Places | str:
+        axes = batch_axes(call)
+        given = [(arg.ty, place) for arg in call.args for place in flat(self.places(arg))]
+        read = [split_of(ty, place, self._batch) for ty, place in given]
+        if axes is None or any(
+            place != Place() and split != (None if axis is None else Split(axis, 1, 1))
+            for (_, place), split, axis in zip(given, read, axes[0], strict=True)
+        ):
+            return f"{call.attrs['kind']} mixes the images"
+        fields = zip(tensors_of(call.ty), axes[1], strict=True)
+        return tuple(placed(ty, Split(axis, 1, 1)) for ty, axis in fields)
 
 
 def _leads(ty: Any, batch: tirx.Var) -> bool:
@@ -132,39 +215,10 @@ def _leads(ty: Any, batch: tirx.Var) -> bool:
     return bool(place and place.before == 1 and ty.shape.values[0].same_as(batch))
 
 
-def place_of(ty: Any, batch: tirx.Var) -> Place | None:
-    """Where a tensor of that type has the batch.
-
-    ``None`` where the batch is in several extents, or not a factor of one.
-    """
+def _has_batch(ty: Any, batch: tirx.Var) -> bool:
+    """Whether the batch itself is one extent, and in no other."""
     values = getattr(getattr(ty, "shape", None), "values", None)
-    if values is None:
-        return None
-    factors = [_factor(extent, batch) for extent in values]
-    if None in factors:
-        return None
-    carrying = [at for at, factor in enumerate(factors) if factor]
-    if not carrying:
-        return Place()
-    if len(carrying) > 1:
-        return None
-    (at,) = carrying
-    behind = prod(int(extent) for extent in values[at + 1 :])
-    return Place(prod(int(extent) for extent in values[:at]), int(factors[at] or 0) * behind)
-
-
-def _factor(extent: Any, batch: tirx.Var) -> int | None:
-    """0 for a number, k for ``batch * k``, ``None`` for anything else."""
-    if isinstance(extent, tirx.IntImm):
-        return 0
-    if isinstance(extent, tirx.Var):
-        return 1 if extent.same_as(batch) else None
-    if isinstance(extent, tirx.Mul):
-        sides = (extent.a, extent.b)
-        numbers = [int(side) for side in sides if isinstance(side, tirx.IntImm)]
-        if len(numbers) == 1 and any(_factor(side, batch) == 1 for side in sides):
-            return numbers[0] if numbers[0] > 0 else None
-    return None
+    return bool(values) and (carried_at(values, batch) or (-1, 0))[1] == 1
 
 
 def _why_function(func: tirx.PrimFunc, name: str) -> str | None:
@@ -198,10 +252,12 @@ class _Loops:
         self._batch = batch
         self._accesses = 0
         self._independent = True
+        self._factors: set[int] = set()
 
     def are_independent(self, func: tirx.PrimFunc) -> bool:
         """After the walk: whether each block is right, and nothing happens outside of blocks."""
-        return self._independent and self._accesses == len(_Uses.of(func.body).accesses)
+        everywhere = self._accesses == len(_Uses.of(func.body).accesses)
+        return self._independent and everywhere and len(self._factors) <= 1
 
     def add(self, block: SBlock) -> None:
         if len(block.iter_vars) == 0 and block.name_hint == "root":
@@ -218,11 +274,13 @@ class _Loops:
         indices, plain_stores = [], 0
         for access in uses.accesses:
             buffer = access.source if isinstance(access, TensorLoad) else access.buffer
-            place = _carried_at(buffer.shape, self._batch)
-            if place is None:
+            carried = carried_at(buffer.shape, self._batch)
+            if carried is None:
                 return False
-            if place >= 0:
-                indices.append(access.indices[place])
+            axis, factor = carried
+            if factor:
+                indices.append(access.indices[axis])
+                self._factors.add(factor)
             elif isinstance(access, tirx.BufferStore):
                 plain_stores += 1
         if not indices:
@@ -272,11 +330,3 @@ class _Uses:
 
     def count(self, var: tirx.Var) -> int:
         return sum(var.same_as(each) for each in self.variables)
-
-
-def _carried_at(shape: Any, batch: tirx.Var) -> int | None:
-    """The extent of a buffer that carries the batch, -1 if none does, ``None`` if it is unclear."""
-    factors = [_factor(extent, batch) for extent in shape]
-    if None in factors or sum(map(bool, factors)) > 1:
-        return None
-    return next((at for at, factor in enumerate(factors) if factor), -1)

@@ -21,7 +21,8 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import GlobalVar
 
-from tvm_neocpu.relay_passes.batches.independence import open_extents_of, place_of, why_dependent
+from tvm_neocpu.relay_passes.batches.independence import open_extents_of, why_dependent
+from tvm_neocpu.relay_passes.batches.places import place_of
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, over_variables, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, bindings_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
