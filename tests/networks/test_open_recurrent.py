@@ -6,10 +6,11 @@ import numpy as np
 import onnx
 import pytest
 import tvm
-from onnx_text import assert_like, normal, parsed, peers
+from onnx_text import assert_like, check_like_peer, normal, parsed, peers
 
 import tvm_neocpu
 from tvm_neocpu import relay
+from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.relay_passes.batches.independence import open_batch, why_dependent
 from tvm_neocpu.specialize import lower_networks
 
@@ -87,3 +88,17 @@ def test_a_text_recogniser_is_specialised() -> None:
     lowered = lower_networks({"main": mod}, tvm_neocpu.parse_target("llvm").cpu, max_batch=2)
     names = {str(var.name_hint) for var in lowered.get_global_vars()}
     assert {"main", "main_batch1", "main_batch2"} <= names
+
+
+def test_images_that_depend_on_each_other_need_a_shape() -> None:
+    """The mean over the batch: in one line, whatever the layer is lowered by."""
+    model = recogniser("GRU")
+    model.graph.output.append(onnx.helper.make_tensor_value_info("m", onnx.TensorProto.FLOAT, None))
+    model.graph.node.append(onnx.helper.make_node("ReduceMean", ["y"], ["mean"], axes=[1]))
+    model.graph.node.append(onnx.helper.make_node("Sub", ["y", "mean"], ["m"]))
+    mod, params = relay.frontend.from_onnx(model)
+    with pytest.raises(ShapeError, match="GRU with an open batch") as told:
+        relay.build(mod, "llvm", params=params, cache=False)
+    assert "shapes=" in str(told.value) and "\n" not in str(told.value)
+    data = normal(2, 1, 8, STEPS)
+    check_like_peer(model, x=data)

@@ -2,6 +2,7 @@
 
 generalize.py      a network at one batch, rewritten for any, and back
 independence.py    the proof that no image of a batch depends on another; which extent is the batch
+image_loops.py     the rule of that proof for loops
 places.py          where a tensor has the batch
 outline_rows.py    layers inside of a network whose rows a run counts, as networks of their own
 row_runs.py        which layers those are

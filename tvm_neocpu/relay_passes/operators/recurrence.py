@@ -11,7 +11,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.core.cpu import SSE, Cpu
+from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
+from tvm_neocpu.relay_passes.ir.exprs import static_shape
 from tvm_neocpu.relay_passes.operators.call_form import OPAQUE
 from tvm_neocpu.relay_passes.operators.new_op import NewOp
 from tvm_neocpu.topi.recurrence.layer import Activation, RecurrentLayer, Tile
@@ -59,9 +61,14 @@ def recurrence(
 
 
 def layer_of(call: relax.Call) -> RecurrentLayer:
-    """The layer that a call of static shape computes."""
-    attrs = call.attrs
-    steps, batch = (int(extent) for extent in call.args[0].ty.shape.values[:2])
+    """The layer that a call computes. Raises ShapeError where its batch is open."""
+    attrs, shape = call.attrs, static_shape(call.args[0])
+    if shape is None:
+        raise ShapeError(
+            f"{attrs['kind']} with an open batch, in a network whose images depend on each other: "
+            "give shapes, with Session(..., shapes={..}), from_onnx(model, {..}) or --shape"
+        )
+    steps, batch, _ = shape
     reverses = tuple(bool(int(reverse)) for reverse in attrs["reverses"])
     functions = [
         Activation(str(name), float(alpha), float(beta))
