@@ -18,7 +18,7 @@ from tvm_neocpu.relay_passes.lowering.norm_legalize import (
     legalize_instance_norm,
     legalize_layer_norm,
 )
-from tvm_neocpu.relay_passes.lowering.pool_legalize import POOLS
+from tvm_neocpu.relay_passes.lowering.pool_legalize import pool_legalization
 from tvm_neocpu.relay_passes.lowering.reshape_legalize import (
     RESHAPE,
     legalize_reshape,
@@ -46,7 +46,7 @@ class FuseFunctions:
         legalize = relax.transform.LegalizeOps(
             {
                 **vector_legalization(ends=set(mod.get_global_vars())),
-                **POOLS,
+                **pool_legalization(),
                 INSTANCE_NORM: legalize_instance_norm,
                 LAYER_NORM: legalize_layer_norm,
                 RESHAPE: legalize_reshape,
