@@ -28,7 +28,6 @@ from tvm_neocpu.topi.cost.roofline import (
 )
 from tvm_neocpu.topi.operator import Price
 
-
 # What a product gets of a level's bandwidth where each tile takes its panel of weights from there
 # (Zen 3, 5 x 2 accumulators: 2048x7x7->512 1265 us, with parts that stay in L1 1149; 512x14x14->512
 # 3x3 of stride 2, whose panel outgrows L2, 3543 and 2621).

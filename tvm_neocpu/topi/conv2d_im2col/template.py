@@ -25,9 +25,9 @@ from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import MAX_UNROLLED_BLOCKS, cut_at_borders
 from tvm_neocpu.topi.schedule.prologue import take_parts
 from tvm_neocpu.topi.tir.keep_rolled import ROLLED_KEY, keep_rolled
+from tvm_neocpu.topi.tir.part_by_part import walk_part_by_part
 from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_run
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
-from tvm_neocpu.topi.tir.part_by_part import walk_part_by_part
 
 PAD, COLUMNS, PRODUCT, STORE = "im2col_pad", "im2col_columns", "im2col_product", "im2col_store"
 # At most so many pixels are copied in one go where columns are copied in a pass of their own.
@@ -66,7 +66,7 @@ def compute(
             return column(tap, f, ici).astype(wide) * weight[o, tap, ici, c].astype(wide)
         panel = (o, part) if config.parallel_oc else (part, o)
         value = column(part * (geometry.steps // config.parts) + tap, f, ici)
-        return value.astype(wide) * weight[(*panel, tap, ici, c)].astype(wide)
+        return value.astype(wide) * weight(*panel, tap, ici, c).astype(wide)
 
     axes = [tap, ici] if config.parts == 1 else [part, tap, ici]
     product = te.compute(

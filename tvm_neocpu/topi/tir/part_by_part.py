@@ -25,11 +25,10 @@ from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import Buffer, BufferLoad, BufferRegion, BufferStore, For, IfThenElse, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.topi.tir.affine import contains, replaced
+from tvm_neocpu.topi.tir.affine import contains, replaced, uses
 from tvm_neocpu.topi.tir.loop_nests import innermost_block
 from tvm_neocpu.topi.tir.rewrite_loops import (
     block_with,
-    opaque,
     over_body,
     rewrite_loops,
     with_body,
@@ -75,30 +74,32 @@ def _part_by_part(nest: Stmt, buffers: list[Buffer]) -> list[Stmt]:
     block = innermost_block(zero)
     assert block is not None, "a tile begins with a block of zeros"
     tile = block.block.writes[0].source
-    held = tirx.decl_buffer(tile.shape, tile.dtype, name=f"{tile.name}_sums")
+    held = tirx.decl_buffer(tile.shape, tile.dtype, name=f"{tile.name}_sums", layout=None)
     # A buffer that two nests share would be as large as what both touch, and no register.
-    other = tirx.decl_buffer(tile.shape, tile.dtype, name=f"{tile.name}_last", scope=tile.scope())
+    other = tirx.decl_buffer(
+        tile.shape, tile.dtype, name=f"{tile.name}_last", scope=tile.scope(), layout=None
+    )
     buffers += [held, other]
     load, spill = _copied(zero, tile, held), _copied(zero, held, tile)
-    count = int(part.extent)
+    count, walked = int(part.extent), _not_reduced(part.body, part.loop_var)
     last = {part.loop_var: tirx.const(count - 1, str(part.loop_var.ty.dtype))}
-    whole = _with_tile(nest, [load, replaced(part.body, last), store])
+    whole = _with_tile(nest, [load, replaced(walked, last), *store])
     behind = replaced(whole, {tile: other})
     if count == 2:
         only = {part.loop_var: tirx.const(0, str(part.loop_var.ty.dtype))}
-        return [_with_tile(nest, [zero, replaced(part.body, only), spill]), behind]
-    begin = opaque("first_part", IfThenElse(part.loop_var == 0, zero, load))
-    before = _with_tile(nest, [begin, part.body, spill])
+        return [_with_tile(nest, [zero, replaced(walked, only), spill]), behind]
+    begin = IfThenElse(part.loop_var == 0, zero, load)
+    before = _with_tile(nest, [begin, walked, spill])
     return [For(part.loop_var, part.min, part.extent - 1, part.kind, before), behind]
 
 
-def _tile(nest: Stmt) -> tuple[Stmt, For, Stmt]:
-    """(zeros, the loop over parts, the store) of a register tile."""
-    found: list[tuple[Stmt, For, Stmt]] = []
+def _tile(nest: Stmt) -> tuple[Stmt, For, list[Stmt]]:
+    """(zeros, the loop over parts, what stores the sums) of a register tile."""
+    found: list[tuple[Stmt, For, list[Stmt]]] = []
 
     def look(stmt: Stmt) -> Stmt:
         if _is_tile(stmt):
-            zero, part, store = list(stmt)
+            zero, part, *store = list(stmt)
             found.append((zero, part, store))
             return stmt
         return over_body(stmt, look)
@@ -121,6 +122,25 @@ def _with_tile(nest: Stmt, parts: list[Stmt]) -> Stmt:
 
 def _over_tile(stmt: Stmt, rewrite: Callable[[Stmt], Stmt]) -> Stmt:
     return rewrite(stmt) if _is_tile(stmt) else over_body(stmt, lambda s: _over_tile(s, rewrite))
+
+
+def _not_reduced(stmt: Stmt, part: tirx.Var) -> Stmt:
+    """The nest, whose blocks count parts as they count tiles: as their first axis.
+
+    TVM allocates what a block reduces into outside of all loops that it reduces over.
+    """
+    if not isinstance(stmt, SBlockRealize):
+        return over_body(stmt, lambda inside: _not_reduced(inside, part))
+    block = stmt.block
+    pairs = list(zip(block.iter_vars, stmt.iter_values, strict=True))
+    of_part = [(_spatial(axis), value) for axis, value in pairs if uses(value, part)]
+    axes, values = zip(*of_part, *((a, v) for a, v in pairs if not uses(v, part)), strict=True)
+    same = block.reads, block.writes, block.name_hint, block.body, block.init
+    return SBlockRealize(values, stmt.predicate, SBlock(axes, *same))
+
+
+def _spatial(axis: tirx.IterVar) -> tirx.IterVar:
+    return tirx.IterVar(axis.dom, axis.var, tirx.IterVar.DataPar)
 
 
 def _copied(zero: Stmt, to: Buffer, source: Buffer) -> Stmt:

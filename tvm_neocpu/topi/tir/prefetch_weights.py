@@ -137,17 +137,14 @@ def _bound_axes(
 ) -> tuple[tuple[Expr, ...], set[Expr]] | None:
     """(index of the panel, variables that walk through it) of the weights.
 
-    ``None`` unless the reduction's axes are the inner ones, but for the vector. Parts that tiles
-    walk one by one belong to the panel's index.
+    ``None`` unless the reduction's axes are the inner ones, but for the vector.
     """
     iters = update.block.iter_vars
     bound = {axis.var: value for axis, value in zip(iters, update.iter_values, strict=True)}
     reduced = {axis.var for axis in iters if int(axis.iter_type) == REDUCE_AXIS}
     axes = [extent.min for extent in weight.region]
-    outside = len(axes) - 1
-    while outside and axes[outside - 1] in reduced:
-        outside -= 1
-    if not outside or outside == len(axes) - 1:
+    outside = next((at for at, axis in enumerate(axes) if axis in reduced), 0)
+    if not outside or any(axis not in reduced for axis in axes[outside:-1]):
         return None
     panel_index = tuple(bound.get(axis, axis) for axis in axes[:outside])
     return panel_index, {bound[axis] for axis in axes[outside:-1]}
