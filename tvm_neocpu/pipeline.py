@@ -89,13 +89,15 @@ def lower(
 class PlannedNetwork:
     """A folded module, its conv graph, and the plan to lower it by.
 
-    ``shares`` says that the plan packs weights as another network's does.
+    ``shares`` says that the plan packs weights as another network's does. ``beside``: predicted
+    seconds of the layers that it has no choice for.
     """
 
     folded: tvm.IRModule
     graph: ConvGraph
     plan: Plan
     shares: bool = False
+    beside: float = 0.0
 
     @property
     def groups(self) -> GroupBands:
@@ -126,8 +128,8 @@ def plan_network(
         warn_if_slow(graph, plan, coverage, cpu)
     shared = sharing_plan(graph, models, cpu, history) if models else None
     if shared is not None and shared.seconds <= plan.seconds * sharing_may_cost:
-        return PlannedNetwork(folded, graph, shared, shares=True)
-    return PlannedNetwork(folded, graph, plan)
+        return PlannedNetwork(folded, graph, shared, True, coverage.fixed_seconds)
+    return PlannedNetwork(folded, graph, plan, beside=coverage.fixed_seconds)
 
 
 def compute(network: PlannedNetwork, cpu: Cpu) -> tvm.IRModule:

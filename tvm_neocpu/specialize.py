@@ -31,7 +31,7 @@ from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
 from tvm_neocpu.relay_passes.batches.generalize import at_batch
 from tvm_neocpu.relay_passes.batches.independence import open_batch, why_dependent
 from tvm_neocpu.relay_passes.batches.outline_rows import outline_rows
-from tvm_neocpu.relay_passes.batches.row_runs import has_open_rows
+from tvm_neocpu.relay_passes.batches.row_runs import check_recurrences, has_open_rows
 from tvm_neocpu.relay_passes.batches.row_sizes import RowSizes, worthwhile_row_sizes
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH, worthwhile_sizes
 from tvm_neocpu.relay_passes.bind_shapes import open_inputs
@@ -186,6 +186,7 @@ class _Lowering:
 
     def _add_with_rows(self, name: str, mod: tvm.IRModule) -> None:
         """Plan a network, and by themselves its layers over extents that a run counts."""
+        check_recurrences(mod)
         rows: Mapping[str, tvm.IRModule] = {}
         if has_open_rows(mod):
             with PYTHON_LOCK:
@@ -297,7 +298,7 @@ def _is_independent(mod: tvm.IRModule, batch: tirx.Var) -> bool:
 
 def _seconds(network: PlannedNetwork) -> float:
     """The predicted time of a run."""
-    return network.plan.seconds + CALL_SECONDS * len(network.graph.nodes)
+    return network.plan.seconds + network.beside + CALL_SECONDS * len(network.graph.nodes)
 
 
 def neocpu_pipeline(max_batch: int = MAX_BATCH) -> tvm.transform.Pass:

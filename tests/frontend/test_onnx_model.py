@@ -42,7 +42,11 @@ def test_an_open_dimension_is_suggested_to_be_what_fits(
     with pytest.raises(OpenShapeError) as caught:
         resolve_shapes(relu(*declared).graph, None)
     assert caught.value.example == example
-    assert f"give a shape, like {{'data': {example}}}" in str(caught.value)
+    given, option = f"{{'data': {example}}}", f"--shape data:{','.join(map(str, example))}"
+    assert str(caught.value).endswith(
+        f"give a shape, like Session(..., shapes={given}), "
+        f"from_onnx(model, {given}) before relay.build, or {option}"
+    )
 
 
 def test_the_command_line_suggests_its_own_option(

@@ -81,10 +81,10 @@ class VectorUnit:
         Products that are added by themselves (``temporaries``) are another crowd: two steps leave
         no register, and LLVM wants a few.
         """
-        if temporaries:
-            taken = self.tile_registers(pixels, vectors, 1 + temporaries)
-            return taken > self.registers - SPARE_REGISTERS
-        return vectors == 1 and 2 * pixels + 1 > self.registers
+        if vectors == 1 and 2 * pixels + 1 > self.registers:
+            return True
+        taken = self.tile_registers(pixels, vectors, 1 + temporaries)
+        return temporaries > 0 and taken > self.registers - SPARE_REGISTERS
 
     @property
     def max_pixels(self) -> int:

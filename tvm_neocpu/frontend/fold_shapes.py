@@ -29,6 +29,8 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import infer_node_outputs
 
+from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.batched_scan import FIRST_WITHOUT_BATCH, scan_of_each_image
 from tvm_neocpu.frontend.check_graph import stored_bytes
 from tvm_neocpu.frontend.inline_branch import inlined_branch
 from tvm_neocpu.frontend.inline_functions import function_nodes
@@ -261,7 +263,9 @@ class _Folder:
         opset = self._versions[""]
         if node.op_type == "Scan":
             shapes = [static_shape(self._types.get(name)) for name in node.input]
-            return unrolled_scan(node, shapes, opset) or scan_as_loop(node, opset)
+            if opset < FIRST_WITHOUT_BATCH:
+                return self._images_of_scan(node, shapes, opset)
+            return unrolled_scan(node, shapes, opset) or scan_as_loop(node)
         if node.op_type != "Loop":
             return None
         trips = self._value(node.input[0]) if node.input[0] else np.array(MAX_NODES)
@@ -269,6 +273,14 @@ class _Folder:
         if trips is None or trips.size != 1 or goes_on is None:
             return None
         return unrolled_loop(node, max(int(trips.item()), 0), goes_on, opset)
+
+    def _images_of_scan(
+        self, node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None], opset: int
+    ) -> list[onnx.NodeProto]:
+        lengths = self._value(node.input[0]) if node.input[0] else None
+        if node.input[0] and lengths is None:
+            raise UnsupportedOperatorError("Scan of opset 8 needs sequence_lens that are constant")
+        return scan_of_each_image(node, shapes, lengths, opset)
 
     def _truth(self, name: str) -> bool | None:
         """A condition; ``None`` where it is not known."""

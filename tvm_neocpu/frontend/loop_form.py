@@ -98,10 +98,8 @@ def joined_axes(node: onnx.NodeProto, scans: int) -> tuple[int | None, ...]:
     return (*[None] * (scans - len(axes)), *axes)
 
 
-def scan_as_loop(node: onnx.NodeProto, opset: int) -> list[onnx.NodeProto] | None:
-    """The nodes that compute a Scan with a Loop; ``None`` in opset 8, whose Scan has a batch."""
-    if opset < 9:
-        return None
+def scan_as_loop(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+    """The nodes that compute a Scan, as opset 9 has it, with a Loop."""
     body = body_of(node)
     options = int_lists(node)
     scanned = options["num_scan_inputs"][0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -213,12 +213,8 @@ def _check_operators(graph: Graph | onnx.GraphProto, known: Mapping[str, object]
         return
     what = "operator" if len(missing) == 1 else "operators"
     raise UnsupportedOperatorError(
-        f"the model uses {what} that cannot be imported: {', '.join(missing)}{_hint(missing)}"
+        f"the model uses {what} that cannot be imported: {', '.join(missing)}"
     )
-
-
-def _hint(missing: Sequence[str]) -> str:
-    return " (Scan is imported from opset 9 on)" if "Scan" in missing else ""
 
 
 def _changed_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> tuple[int, int] | None:

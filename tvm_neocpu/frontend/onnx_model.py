@@ -158,10 +158,14 @@ def _static(value: onnx.ValueInfoProto, declared: tuple[int | None, ...] | None)
     if None in declared:
         example = example_shape(declared)
         option = f"--shape {name}:{','.join(map(str, example))}"
-        advice = (
-            f"input {name!r} has dynamic dimensions, {shape_text(declared)}; give a shape, like "
+        given = f"{{{name!r}: {example}}}"
+        what = f"input {name!r} has dynamic dimensions, {shape_text(declared)}; give a shape, like"
+        raise OpenShapeError(
+            f"{what} Session(..., shapes={given}), from_onnx(model, {given}) before relay.build, "
+            f"or {option}",
+            f"{what} {option}",
+            example,
         )
-        raise OpenShapeError(f"{advice}{{{name!r}: {example}}}", advice + option, example)
     return tuple(dim for dim in declared if dim is not None)
 
 

@@ -110,13 +110,10 @@ def unrolled_loop(
 def unrolled_scan(
     node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None], opset: int
 ) -> list[onnx.NodeProto] | None:
-    """A Scan over tensors of these shapes (one for each input of the node).
+    """A Scan over tensors of these shapes (one for each input of the node), as opset 9 has it.
 
-    Gives ``None`` where it must stay: an extent is not known, no iteration runs, or opset 8, whose
-    Scan has a batch.
+    Gives ``None`` where it must stay: an extent is not known, or no iteration runs.
     """
-    if opset < 9:
-        return None
     body, attributes = body_of(node), int_lists(node)
     scanned = attributes["num_scan_inputs"][0]
     carried = len(node.input) - scanned

@@ -269,17 +269,21 @@ def test_fewer_outputs(kind: str, outputs: list[str]) -> None:
     check_like_peer(model, **data)
 
 
-@pytest.mark.parametrize(
-    ("named", "message"),
-    [
-        ({"activations": ["Sine"]}, "activation sine"),
-        ({"activation_alpha": [0.5]}, "activation_alpha"),
-    ],
-)
-def test_refused_in_one_line(named: dict[str, Any], message: str) -> None:
-    model, data = network("RNN", **named)
+@KINDS
+def test_numbers_that_no_activation_takes_are_ignored(kind: str) -> None:
+    """ONNX does not forbid them, and ONNX Runtime takes what the activations need, in order."""
+    check(kind, "B", activation_alpha=[0.5, 0.25], activation_beta=[0.75])
+
+
+def test_numbers_behind_those_that_are_taken_are_ignored() -> None:
+    names = ["LeakyRelu", "Tanh"]
+    check("RNN", "B", direction="bidirectional", activations=names, activation_alpha=[0.3, 0.9])
+
+
+def test_refused_in_one_line() -> None:
+    model, data = network("RNN", activations=["Sine"])
     shapes = {name: value.shape for name, value in data.items()}
-    with pytest.raises(UnsupportedOperatorError, match=message) as caught:
+    with pytest.raises(UnsupportedOperatorError, match="activation sine") as caught:
         relay.frontend.from_onnx(model, shapes)
     assert "\n" not in str(caught.value)
 

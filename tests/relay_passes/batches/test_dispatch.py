@@ -63,3 +63,28 @@ def test_rows_that_are_left_run_padded() -> None:
         added = 100 * np.array(expected, "float32").reshape(batch, 1)
         np.testing.assert_array_equal(sums.numpy(), x.sum(2) + added)
         np.testing.assert_array_equal(negative.numpy(), -y)
+
+
+def steps_first(batch: int | tirx.Var, mark: float = 0.0) -> tvm.IRModule:
+    """An output (2, 3, batch, 5)."""
+    x = relax.Var("x", relax.TensorType((batch, 2, 3, 5), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            turned = builder.emit(op.permute_dims(x, [1, 2, 0, 3]))
+            result = builder.emit_output(op.add(turned, relax.const(np.float32(mark))))
+        builder.emit_func_output(result)
+    return builder.get()
+
+
+def test_a_batch_that_is_no_first_extent() -> None:
+    sizes, padded_from = (1, 2, 5), {5: 4}
+    merged = merge_networks({batch_name("main", n): steps_first(n, 100.0 * n) for n in sizes})
+    symbolic = steps_first(tirx.Var("n", "int64"))["main"]
+    mod = add_dispatch(merged, "main", symbolic, sizes, padded_from=padded_from)
+    machine = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())
+    for batch, marks in {2: [2] * 2, 4: [5] * 4, 8: [5] * 5 + [2] * 2 + [1]}.items():
+        x = np.arange(batch * 30, dtype="float32").reshape(batch, 2, 3, 5)
+        found = machine["main"](tvm.runtime.tensor(x)).numpy()
+        added = 100 * np.array(marks, "float32").reshape(batch, 1)
+        np.testing.assert_array_equal(found, x.transpose(1, 2, 0, 3) + added)

@@ -39,6 +39,14 @@ def through_other_places(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var)
     return op.reshape(builder.emit(op.nn.softmax(product)), (n, 256))
 
 
+def inside_a_factor(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
+    """The batch as the inner factor of rows: 64 steps of all images."""
+    steps = builder.emit(op.reshape(x, (n, 4, 64)))
+    rows = builder.emit(op.reshape(builder.emit(op.permute_dims(steps, [2, 0, 1])), (n * 64, 4)))
+    product = builder.emit(op.nn.relu(builder.emit(op.matmul(rows, weight(4, 4)))))
+    return op.reshape(product, (64, n, 4))
+
+
 INDEPENDENT: dict[str, Build] = {
     "convolution": lambda b, x, n: op.nn.conv2d(x, weight(2, 4, 3, 3), padding=1),
     "pool": lambda b, x, n: op.nn.max_pool2d(x, (3, 3), padding=(1, 1)),
@@ -48,6 +56,9 @@ INDEPENDENT: dict[str, Build] = {
     "concat of channels": lambda b, x, n: op.concat([x, x], 1),
     "resize": lambda b, x, n: op.image.resize2d(x, (16, 16)),
     "other places": through_other_places,
+    "inner factor of rows": inside_a_factor,
+    "one place of each image": lambda b, x, n: op.take(x, relax.const(np.int64(2)), 1),
+    "last": lambda b, x, n: op.permute_dims(x, [1, 2, 3, 0]),
 }
 
 
@@ -75,6 +86,20 @@ def count_as_value(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> re
     )
 
 
+def rows_of_two_orders(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
+    """Rows of images, added to rows of steps."""
+    images = builder.emit(op.reshape(x, (n * 64, 4)))
+    turned = builder.emit(op.permute_dims(builder.emit(op.reshape(x, (n, 4, 64))), [2, 0, 1]))
+    steps = builder.emit(op.reshape(turned, (n * 64, 4)))
+    return op.reshape(builder.emit(op.add(images, steps)), (n, 256))
+
+
+def first_rows_of_all(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
+    """Four rows for each image; the first n of them belong to a quarter of the images."""
+    rows = builder.emit(op.reshape(x, (n * 4, 64)))
+    return builder.call_te(lambda a: te.compute((n, 64), lambda i, j: a[i, j]), rows)
+
+
 DEPENDENT: dict[str, Build] = {
     "mean over images": lambda b, x, n: op.subtract(x, b.emit(op.mean(x, [0], True))),
     "softmax over images": lambda b, x, n: op.nn.softmax(x, 0),
@@ -84,6 +109,8 @@ DEPENDENT: dict[str, Build] = {
     ),
     "concat of images": lambda b, x, n: op.concat([x, x], 0),
     "sorted": sorted_by_extern,
+    "rows of two orders": rows_of_two_orders,
+    "first rows of all": first_rows_of_all,
     "place as a value": place_as_value,
     "count as a value": count_as_value,
 }

@@ -121,4 +121,8 @@ def test_llvm_writes_out_short_loops_over_small_tiles() -> None:
     assert is_written_out(8, 4, 2)
     assert not is_written_out(16, 4, 2)
     assert not is_written_out(8, 14, 1)
+    # Products whose additions are instructions of their own.
+    assert is_written_out(8, 9, 1, adds_apart=True)
+    assert is_written_out(8, 4, 2, adds_apart=True)
+    assert not is_written_out(12, 4, 2, adds_apart=True)
     assert loop_cycles(8, 4, 2) < loop_cycles(64, 4, 2) < loop_cycles(16, 4, 2)

@@ -102,6 +102,61 @@ def test_every_window(target) -> None:
         )
 
 
+# Of codes: unequal pads, strides, images narrower than a vector, windows whose sums leave 16 bits.
+POOLS_OF_CODES = [
+    ((1, 2, 9, 8, 16), dict(pool_size=[3, 3], padding=[1] * 4, layout="NCHW16c")),
+    ((1, 1, 7, 17, 32), dict(pool_size=[3, 3], strides=[2, 2], layout="NCHW32c")),
+    ((2, 3, 5, 3, 8), dict(pool_size=[2, 2], padding=[0, 1, 1, 0], layout="NCHW8c")),
+    ((1, 1, 6, 7, 4), dict(pool_size=[1, 1], strides=[2, 3], layout="NCHW4c")),
+    (
+        (1, 2, 9, 9, 16),
+        dict(
+            pool_size=[3, 2],
+            dilation=[2, 3],
+            padding=[1, 0, 0, 2],
+            count_include_pad=True,
+            layout="NCHW16c",
+        ),
+    ),
+    ((1, 3, 35, 35), dict(pool_size=[3, 3], padding=[1] * 4)),
+    ((1, 3, 16, 18), dict(pool_size=[16, 16])),
+    ((1, 3, 17, 18), dict(pool_size=[17, 17])),
+    ((1, 1, 16, 17, 8), dict(pool_size=[15, 17], layout="NCHW8c")),
+    ((1, 1, 19, 17, 8), dict(pool_size=[16, 17], layout="NCHW8c")),
+]
+
+
+def of_codes(attributes, x: relax.Expr) -> relax.Expr:
+    return pool(AVERAGE, attributes, op.astype(x, "float32"))
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["here", "haswell"])
+def test_means_of_codes(target) -> None:
+    """Up to the last digit: sums are whole numbers, also those of the largest codes alone."""
+    rng = np.random.default_rng(0)
+    cases: list[Case] = [
+        (shape, "uint8", partial(of_codes, attributes)) for shape, attributes in POOLS_OF_CODES
+    ]
+    for largest in (False, True):
+        inputs = [
+            np.full(shape, 255, "uint8") if largest else rng.integers(0, 256, shape, "uint8")
+            for shape, _ in POOLS_OF_CODES
+        ]
+        found = scheduled_results(cases, inputs, target)
+        for one, x, (shape, attributes) in zip(found, inputs, POOLS_OF_CODES, strict=True):
+            wanted = expected(x, AVERAGE, attributes)
+            np.testing.assert_allclose(one, wanted, rtol=2e-7, err_msg=f"{shape} {attributes}")
+
+
+def test_codes_are_added_in_16_bits_where_they_fit() -> None:
+    def text(pool_size: list[int]) -> str:
+        attributes = dict(pool_size=pool_size, layout="NCHW16c")
+        return script_of(((1, 2, 35, 35, 16), "uint8", partial(of_codes, attributes)), SKYLAKE)
+
+    assert "uint16" in text([3, 3])
+    assert "uint16" not in text([17, 17])
+
+
 def test_fused_with_what_follows() -> None:
     pooled = partial(pool, *POOLS[1][2:])
     half = relax.const(np.float32(0.5))

@@ -11,8 +11,11 @@ from tvm.tirx import For, Stmt
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.types import U8S8
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.cost.roofline import MIN_PREFETCHED_BYTES
 from tvm_neocpu.topi.kernel import kernel
@@ -119,3 +122,32 @@ def test_nothing_is_asked_of_a_step_that_has_too_little_to_do() -> None:
 def test_the_mark_does_not_stay() -> None:
     ((loops, _),) = planted(kernel(DEEP, ConvConfig(32, 32, 6, True, 1, 6), CPU))
     assert not any(loop.annotations for loop in loops)
+
+
+# Steps read two words, and a panel has fewer lines than tiles and steps walk it.
+WORDS = [
+    pytest.param(SplitConfig(16, 8, 7, reg_m=1, oh_bn=14), id="a line for some of the steps"),
+    pytest.param(SplitConfig(8, 8, 1, reg_m=1, oh_bn=14), id="a line for some of the tiles"),
+    pytest.param(SplitConfig(32, 8, 7, reg_m=2, oh_bn=14), id="steps share a request"),
+]
+
+
+@pytest.mark.parametrize("config", WORDS)
+def test_words_of_split_data(config: SplitConfig) -> None:
+    """Both ways through a block ask, and for the next panel alone."""
+    conv = ConvWorkload(1, 64, 14, 14, 2048, (1, 1), types=U8S8)
+    cpu = parse_target("llvm -mcpu=znver3").cpu.with_cores(1)
+    places = planted(kernel(conv, config, cpu))
+    assert len(places) == 2
+    panel_bytes = 64 * config.oc_bn
+    for loops, body in places:
+        (element,) = requests(body)
+        code = compile(str(element.indices[-1]), "index", "eval")
+        names = [loop.loop_var.name for loop in loops]
+        extents = [range(int(loop.extent)) for loop in loops]
+        beyond = {
+            4 * eval(code, {}, dict(zip(names, at, strict=True))) - panel_bytes
+            for at in product(*extents)
+        }
+        assert beyond >= set(range(0, panel_bytes, cpu.line))
+        assert max(beyond) < 2 * panel_bytes

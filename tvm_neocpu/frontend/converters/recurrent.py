@@ -1,6 +1,6 @@
 """LSTM, GRU and RNN: both directions, both layouts, any initial state.
 
-P = X @ [W, W of the other direction]^T + b   (steps * batch, D * gates * hidden): one dense layer
+P = X @ [W, W of the other direction]^T + b   (steps, batch, D * gates * hidden): one dense layer
 Y, states = recurrence(P, R, ...)             all steps and directions in one call
 """
 
@@ -56,8 +56,7 @@ def _recurrent(node: Node, kind: str, rounded: Factor | None = None) -> relax.Ex
     by_batch = bool(node.attributes.get("layout", 0))
     layer = _layer(node, kind, by_batch, rounded is not None)
     data = node.emit(relax.op.permute_dims(node.data, [1, 0, 2])) if by_batch else node.data
-    rows = node.emit(relax.op.reshape(data, [layer.steps * layer.batch, node.extent(2)]))
-    factor = rows if rounded is None else rounded(node, rows)
+    factor = data if rounded is None else rounded(node, data)
     projected = node.emit(relax.op.matmul(factor, _projection(node, layer)))
     bias, recurrent_bias = _biases(node, layer)
     if bias is not None:
@@ -119,14 +118,14 @@ def _projection(node: Node, layer: RecurrentLayer) -> relax.Expr:
 
 
 def _biases(node: Node, layer: RecurrentLayer) -> tuple[relax.Expr | None, relax.Expr | None]:
-    """What the projection adds, ``(1, D * gates * hidden)``, and what a product adds that a GRU
+    """What the projection adds, ``(D * gates * hidden,)``, and what a product adds that a GRU
     resets, ``(D, hidden)``: all other biases of inputs and states only ever come added.
     """
     if node.input(3) is None:
         return None, None
     apart = layer.kind == "GRU" and layer.resets_after
     both = [layer.directions, 2, layer.gates, layer.hidden]
-    flat = [1, layer.directions * layer.gates * layer.hidden]
+    flat = [layer.directions * layer.gates * layer.hidden]
     values = node.known(3)
     if values is not None:
         own, recurrent = np.moveaxis(values.reshape(both), 1, 0)
@@ -148,13 +147,26 @@ def _biases(node: Node, layer: RecurrentLayer) -> tuple[relax.Expr | None, relax
 
 
 def _states(node: Node, layer: RecurrentLayer, by_batch: bool) -> dict[str, relax.Expr]:
-    """The states before the first step; what is omitted is zero."""
+    """The states before the first step; what is omitted is zero.
+
+    A constant of equal rows, which an exporter repeated for its batch, says nothing of the batch.
+    """
     states = {}
     for name, place in (("h", 5), ("c", 6)):
         given = node.input(place) if name == "h" or layer.kind == "LSTM" else None
-        if given is not None:
-            by_steps = relax.op.permute_dims(given, [1, 0, 2]) if by_batch else None
-            states[name] = given if by_steps is None else node.emit(by_steps)
+        if given is None:
+            continue
+        values = node.known(place)
+        if values is not None and not values.any():
+            continue
+        by_steps = relax.op.permute_dims(given, [1, 0, 2]) if by_batch else None
+        states[name] = given if by_steps is None else node.emit(by_steps)
+        if values is None:
+            continue
+        rows = values.swapaxes(0, 1) if by_batch else values
+        if (rows == rows[:, :1]).all():
+            one = relax.const(np.ascontiguousarray(rows[:, :1]), layer.dtype)
+            states[name] = node.emit(relax.op.broadcast_to(one, rows.shape))
     return states
 
 

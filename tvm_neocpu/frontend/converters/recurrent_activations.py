@@ -16,7 +16,8 @@ def activations_of(
     """The activations of each direction; ``defaults`` are the names where the node has none.
 
     ``activation_alpha`` and ``activation_beta`` have a value for each activation that takes one, in
-    the order of the activations. Raises UnsupportedOperatorError.
+    the order of the activations; ONNX Runtime ignores what is left over, and so do we. Raises
+    UnsupportedOperatorError.
     """
     names = [name.lower() for name in node.attributes.get("activations") or defaults * directions]
     count = len(defaults)
@@ -31,8 +32,6 @@ def activations_of(
         list(node.attributes.get(f"activation_{what}") or ()) for what in ("alpha", "beta")
     )
     found = [_with_numbers(name, alphas, betas) for name in names]
-    if alphas or betas:
-        raise UnsupportedOperatorError("more activation_alpha or activation_beta than are taken")
     return tuple(tuple(found[place * count :][:count]) for place in range(directions))
 
 

@@ -67,7 +67,7 @@ def add_dispatch(
     Where these write an output at every size, there is such a function for any batch too.
 
     ``symbolic`` is the network for any batch; the new function takes and gives what it does. Each
-    tensor has the batch as its first extent; the result is one tensor or a flat tuple of tensors.
+    tensor has the batch as one extent; the result is one tensor or a flat tuple of tensors.
     ``prepare`` is what ``mod`` went through; the new functions go through it by themselves.
     """
     specialised = {size: _specialised(mod, batch_name(network, size)) for size in sorted(sizes)}

@@ -31,6 +31,8 @@ class Specialised:
 class DispatchText:
     """TVMScript of the functions, over flat rows: (n, C, H, W) is seen as (n, C * H * W).
 
+    What stands before the batch stays: (T, n, C) is seen as it is, and its rows are copied.
+
     ``specialised`` has the functions for single batches, by batch, ascending. Where at least
     ``padded_from[size]`` rows are left, and fewer than the size, they run padded to the size.
     """

@@ -21,11 +21,13 @@ import tvm_ffi
 from tvm import relax, tirx
 from tvm.ir import GlobalVar
 
-from tvm_neocpu.relay_passes.batches.independence import open_extents_of, place_of, why_dependent
+from tvm_neocpu.relay_passes.batches.independence import open_extents_of, why_dependent
+from tvm_neocpu.relay_passes.batches.places import place_of
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, over_variables, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, bindings_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
 from tvm_neocpu.relay_passes.operators.heavy import HEAVY
+from tvm_neocpu.relay_passes.operators.recurrence import RECURRENCE, layer_of
 from tvm_neocpu.relay_passes.operators.table import forms
 
 # Element types whose rows a dispatch copies.
@@ -114,6 +116,15 @@ def has_open_rows(mod: tvm.IRModule) -> bool:
         for binding in bindings_of(function)
         if isinstance(binding, relax.VarBinding)
     )
+
+
+def check_recurrences(mod: tvm.IRModule) -> None:
+    """Raise ShapeError for a recurrent layer whose batch is open: its loops are of one number."""
+    for _, function in relax_functions(mod):
+        for binding in bindings_of(function):
+            value = binding.value if isinstance(binding, relax.VarBinding) else None
+            if op_name(value) == RECURRENCE.name:
+                layer_of(value)
 
 
 def row_runs(mod: tvm.IRModule, region: Region) -> list[RowRun]:

@@ -34,10 +34,15 @@ class NewOp:
 
     def __call__(self, *args: relax.Expr, **attrs: Any) -> relax.Call:
         """A call; attributes are numbers, texts and lists of them."""
-        _define(self)
+        self.define()
         return relax.Call(
             tvm.ir.Op.get(self.name), list(args), tvm.ir.make_node("ir.DictAttrs", **attrs)
         )
+
+    def define(self) -> str:
+        """The name, for passes of TVM that refuse one that it does not know yet."""
+        _define(self)
+        return self.name
 
 
 @cache

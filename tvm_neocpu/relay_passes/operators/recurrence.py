@@ -11,7 +11,9 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.core.cpu import SSE, Cpu
+from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
+from tvm_neocpu.relay_passes.ir.exprs import static_shape
 from tvm_neocpu.relay_passes.operators.call_form import OPAQUE
 from tvm_neocpu.relay_passes.operators.new_op import NewOp
 from tvm_neocpu.topi.recurrence.layer import Activation, RecurrentLayer, Tile
@@ -23,6 +25,8 @@ OP = "relax.neocpu.recurrence"
 LAYER, FLOPS = "neocpu.recurrence", "neocpu.flops"
 # Vectors of each unit, which are filled up as R is.
 _PER_UNIT = ("peepholes", "bias")
+# Where optional arguments have the batch.
+_BATCH_AXES = {"h": 1, "c": 1, "lengths": 0}
 
 
 def recurrence(
@@ -33,19 +37,20 @@ def recurrence(
 ) -> relax.Call:
     """Y ``(steps, D, batch, hidden)`` and the last states ``(D, batch, hidden)``, D directions.
 
-    ``projection``: ``(steps * batch, D * gates * hidden)`` with all biases but ``bias``.
+    ``projection``: ``(steps, batch, D * gates * hidden)`` with all biases but ``bias``; steps and
+    batch are its own, the layer's are not read.
     ``weight``: ONNX's R, ``(D, gates * hidden, hidden)``. ``optional``: states ``h`` and ``c``
     ``(D, batch, hidden)``, int32 ``lengths`` ``(batch,)``, ``peepholes`` ``(D, 3, hidden)``, and
     ``bias`` ``(D, hidden)`` of the product that a GRU resets.
     """
     functions = [function for part in layer.activations for function in part]
-    return _NEW_OP(
+    return RECURRENCE(
         projection,
         weight,
         *optional.values(),
         optional=list(optional),
         kind=layer.kind,
-        sizes=[layer.steps, layer.batch, layer.hidden],
+        hidden=layer.hidden,
         reverses=[int(reverse) for reverse in layer.reverses],
         activations=[function.name for function in functions],
         alphas=[float(function.alpha) for function in functions],
@@ -56,9 +61,14 @@ def recurrence(
 
 
 def layer_of(call: relax.Call) -> RecurrentLayer:
-    """The layer that a call computes."""
-    attrs = call.attrs
-    steps, batch, hidden = (int(size) for size in attrs["sizes"])
+    """The layer that a call computes. Raises ShapeError where its batch is open."""
+    attrs, shape = call.attrs, static_shape(call.args[0])
+    if shape is None:
+        raise ShapeError(
+            f"{attrs['kind']} with an open batch, in a network whose images depend on each other: "
+            "give shapes, with Session(..., shapes={..}), from_onnx(model, {..}) or --shape"
+        )
+    steps, batch, _ = shape
     reverses = tuple(bool(int(reverse)) for reverse in attrs["reverses"])
     functions = [
         Activation(str(name), float(alpha), float(beta))
@@ -71,7 +81,7 @@ def layer_of(call: relax.Call) -> RecurrentLayer:
         str(attrs["kind"]),
         steps,
         batch,
-        hidden,
+        int(attrs["hidden"]),
         reverses,
         tuple(tuple(functions[at * count :][:count]) for at in range(len(reverses))),
         float(attrs["clip"]) or None,
@@ -117,6 +127,18 @@ def lower_recurrence(cpu: Cpu, builder: relax.BlockBuilder, call: relax.Call) ->
         primfunc_name_hint=layer.kind.lower(),
         primfunc_attrs={"op_pattern": OPAQUE, **_attrs_of(layer)},
     )
+
+
+def batch_axes(call: relax.Call) -> tuple[tuple[int | None, ...], tuple[int, ...]] | None:
+    """The axes of its arguments, and of its results, that are the batch; no row reads another.
+
+    ``None`` where the rows are not independent: the range of rounded states is that of all rows.
+    """
+    rounds = bool(int(call.attrs["rules"][-1]))
+    if rounds:
+        return None
+    optional = [_BATCH_AXES.get(str(name)) for name in call.attrs["optional"]]
+    return (1, None, *optional), (2, 1, 1)[: len(call.ty.fields)]
 
 
 def layer_in(func: tirx.PrimFunc) -> tuple[str, int] | None:
@@ -182,10 +204,17 @@ def _filled(builder: relax.BlockBuilder, value: relax.Expr, more: int) -> relax.
 
 
 def _infer(call: relax.Call) -> relax.Type:
-    layer = layer_of(call)
-    return relax.TupleType([relax.TensorType(shape, layer.dtype) for shape in layer.outputs])
+    """The batch may be open: shapes are those of :attr:`.RecurrentLayer.outputs`."""
+    given, attrs = call.args[0].ty, call.attrs
+    dtype, states = str(given.dtype), 2 if attrs["kind"] == "LSTM" else 1
+    if given.shape is None:
+        return relax.TupleType([relax.TensorType(dtype=dtype, ndim=n) for n in (4, *[3] * states)])
+    steps, batch, _ = given.shape.values
+    state = (len(attrs["reverses"]), batch, int(attrs["hidden"]))
+    shapes = [(steps, *state), *[state] * states]
+    return relax.TupleType([relax.TensorType(shape, dtype) for shape in shapes])
 
 
 # Where no pass knows the CPU: vectors that all have, one core.
 _ANY_CPU = Cpu("any", SSE, cores=1)
-_NEW_OP = NewOp(OP, infer=_infer, legalize=partial(lower_recurrence, _ANY_CPU))
+RECURRENCE = NewOp(OP, infer=_infer, legalize=partial(lower_recurrence, _ANY_CPU))

@@ -137,8 +137,9 @@ def _loop_overhead(geometry: WinogradGeometry, pixels: int, vectors: int, cpu: C
         return ROLLED_CYCLES + LOOP_END_CYCLES / steps + SHORT_ROLLED_CYCLES
     late = vectors == 1 or pixels * vectors <= cpu.fma_latency * cpu.fma_per_cycle
     short = late and pixels * vectors < LONG_STEP and unit.registers == FEW_REGISTERS
-    rolled = short and not is_written_out(steps, pixels, vectors)
-    return loop_cycles(steps, pixels, vectors) + SHORT_ROLLED_CYCLES * rolled
+    adds_apart = by is not None and by.temporaries > 0
+    rolled = short and not is_written_out(steps, pixels, vectors, adds_apart)
+    return loop_cycles(steps, pixels, vectors, adds_apart) + SHORT_ROLLED_CYCLES * rolled
 
 
 def _input_cycles(tiled: TiledConv) -> float:

@@ -189,17 +189,21 @@ def both_bound(busy: float, latency: float) -> float:
     return float((busy**power + latency**power) ** (1 / power))
 
 
-def is_written_out(steps: int, pixels: int, vectors: int) -> bool:
+def is_written_out(steps: int, pixels: int, vectors: int, adds_apart: bool = False) -> bool:
     """Whether LLVM unrolls a loop of so many steps of a register tile entirely.
 
     8 channels of 4 x 2 accumulators, not 16. A pixel is a load and two instructions that broadcast.
+    ``adds_apart``: a product of words is an instruction, its addition another; there 8 steps of 9
+    accumulators are written out, 12 steps of 4 x 2 are not (Zen 3, ``vpmaddwd``).
     """
-    return steps * (3 * pixels + vectors + pixels * vectors) <= FULL_LIMIT
+    products = pixels * vectors
+    step = 2 * (pixels + products) if adds_apart else 3 * pixels + products
+    return steps * (step + vectors) <= FULL_LIMIT
 
 
-def loop_cycles(steps: int, pixels: int, vectors: int) -> float:
+def loop_cycles(steps: int, pixels: int, vectors: int, adds_apart: bool = False) -> float:
     """Cycles that loop control adds to a step of a register tile, in a loop of so many steps."""
-    if is_written_out(steps, pixels, vectors):
+    if is_written_out(steps, pixels, vectors, adds_apart):
         return UNROLLED_CYCLES / steps
     return ROLLED_CYCLES + LOOP_END_CYCLES / steps
 

@@ -23,6 +23,8 @@ from tvm_neocpu.topi.schedule.stages import stage_attrs
 
 # Windows up to this size are written out.
 MAX_TAPS = 32
+# Sums of codes, and how many codes of 8 bits fit.
+SUM_TYPE, MAX_CODES = "uint16", 257
 # The (N, C) in front of the axes that a window covers.
 OUTER_AXES = 2
 
@@ -48,11 +50,15 @@ class Windows:
 
     def shares(self, include_padding: bool, dtype: str) -> npt.NDArray[np.generic]:
         """For each window one over the number of elements that its mean is over."""
+        return (1.0 / self.counts(include_padding)).astype(dtype)
+
+    def counts(self, include_padding: bool) -> npt.NDArray[np.int64]:
+        """The number of elements that each window's mean is over, at least 1."""
         first = np.arange(self.count)[:, None] * self.stride - self.before
         place = first + np.arange(self.taps)[None, :] * self.dilation
         inside = (place >= 0) & (place < self.extent)
         counted = np.full(self.count, self.taps) if include_padding else inside.sum(axis=1)
-        return (1.0 / np.maximum(counted, 1)).astype(dtype)
+        return np.maximum(counted, 1)
 
 
 def max_pool(data: te.Tensor, rows: Windows, columns: Windows) -> te.Tensor:
@@ -75,6 +81,21 @@ def average_pool(
     return te.compute(total.shape, mean, name="pool_mean")
 
 
+def average_pool_of_codes(
+    codes: te.Tensor, share: te.Tensor, rows: Windows, columns: Windows
+) -> te.Tensor:
+    """The same of uint8 codes (N, C, H, W[, x]), summed in 16 bits: windows of up to 257 elements.
+
+    ``share`` (OH, OW), float32, is one over the number of elements of each window.
+    """
+    total = _pooled(codes, rows, columns, lambda a, b: a + b, tirx.const(0, SUM_TYPE))
+
+    def mean(n, c, y, x, *lane):
+        return total(n, c, y, x, *lane).astype(share.dtype) * share[y, x]
+
+    return te.compute(total.shape, mean, name="pool_mean")
+
+
 def _pooled(
     data: te.Tensor,
     rows: Windows,
@@ -82,12 +103,14 @@ def _pooled(
     combine: Callable[[tirx.Expr, tirx.Expr], tirx.Expr],
     nothing: tirx.Expr,
 ) -> te.Tensor:
-    padded = _padded(data, rows, columns, nothing)
+    """Windows of numbers in the type of ``nothing``, which the padding has too."""
+    padded = _padded(data, rows, columns, nothing.astype(data.dtype))
     outer, lanes = data.shape[:OUTER_AXES], data.shape[4:]
 
     def down(n, c, y, x, *lane):
         taps = (
-            padded(n, c, y * rows.stride + k * rows.dilation, x, *lane) for k in range(rows.taps)
+            padded(n, c, y * rows.stride + k * rows.dilation, x, *lane).astype(nothing.ty.dtype)
+            for k in range(rows.taps)
         )
         return reduce(combine, taps)
 
@@ -125,5 +148,6 @@ def _padded(data: te.Tensor, rows: Windows, columns: Windows, nothing: tirx.Expr
         )
 
     shape = (*data.shape[:OUTER_AXES], rows.padded, columns.padded, *data.shape[4:])
-    interior = (columns.before, columns.before + columns.extent)
+    # Of blocked data the innermost axis is a vector of channels: its elements share the condition.
+    interior = None if data.shape[4:] else (columns.before, columns.before + columns.extent)
     return te.compute(shape, element, name="pool_pad", attrs=stage_attrs(OUTER_AXES, interior))

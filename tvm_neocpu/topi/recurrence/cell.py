@@ -21,7 +21,7 @@ Lane = Callable[[Expr], Expr]
 class Tensors:
     """What a layer reads and writes, D directions, ``units`` those of the blocks.
 
-    ``projection``: (steps * batch, D * gates * hidden), biases in it. ``weights``: for each phase
+    ``projection``: (steps, batch, D * gates * hidden), biases in it. ``weights``: for each phase
     R as (D, blocks, parts, hidden, gates of a part, units of a block). ``optional``, by name:
     ``h``, ``c`` (D, batch, hidden), ``lengths`` (batch,), ``peepholes`` (D, 3, units), ``bias``
     (D, units) of the product that a GRU resets. ``outputs``: Y (steps, D, batch, hidden) and the
@@ -145,13 +145,12 @@ class Cell:
     def _add_projection(self, gate: int, place: Callable[..., tuple[Expr, ...]]) -> None:
         """The projection of one gate, added to its sum; lanes behind the last unit get nothing."""
         layer, tensors = self.layer, self.tensors
-        line = self.time * layer.batch + self.row
         column = (self.at.direction * layer.gates + gate) * layer.hidden + self.unit
 
         def add(lane: Expr) -> None:
             number, at = place(lane)
             index = (self.local_row, number, self.vector, at)
-            value = self.found[index] + tensors.projection[line, column + lane]
+            value = self.found[index] + tensors.projection[self.time, self.row, column + lane]
             T.buffer_store(self.found, value, index)
 
         self._over_units(add)

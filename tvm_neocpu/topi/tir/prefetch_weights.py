@@ -87,6 +87,8 @@ def _lines_a_pass(walk: _Walk, cpu: Cpu) -> int:
 def _requests(walk: _Walk, cpu: Cpu) -> list[Stmt]:
     """Prefetches of one reduction step."""
     lines = _lines_a_pass(walk, cpu)
+    if lines == 1:
+        return [_request(walk, _line_of_pass(walk, cpu), cpu)]
     position = walk.tile * walk.steps + walk.step
     if lines <= walk.inner_extent:
         first, count = position * lines + walk.inner * lines // walk.inner_extent, 1
@@ -96,6 +98,19 @@ def _requests(walk: _Walk, cpu: Cpu) -> list[Stmt]:
     if count > MAX_PER_STEP:
         return []
     return [_request(walk, first + line, cpu) for line in range(count)]
+
+
+def _line_of_pass(walk: _Walk, cpu: Cpu) -> Expr:
+    """The line that a pass asks for where the next panel has no more lines than there are passes.
+
+    A line for each pass would reach far beyond it: 28 tiles in 16 steps ask for 448 lines, a panel
+    of int8 weights (256 channels of 8 filters) has 32.
+    """
+    lines = ceil(walk.panel_bytes / cpu.line)
+    if lines <= walk.tiles:
+        return walk.tile // (walk.tiles // lines)
+    of_tile = ceil(lines / walk.tiles)
+    return walk.tile * of_tile + walk.step * of_tile // walk.steps
 
 
 def _request(walk: _Walk, line: Expr, cpu: Cpu) -> Stmt:
@@ -142,12 +157,19 @@ def _bound_axes(
     iters = update.block.iter_vars
     bound = {axis.var: value for axis, value in zip(iters, update.iter_values, strict=True)}
     reduced = {axis.var for axis in iters if int(axis.iter_type) == REDUCE_AXIS}
-    axes = [extent.min for extent in weight.region]
+    axes = [_without_factor(extent.min) for extent in weight.region]
     outside = next((at for at, axis in enumerate(axes) if axis in reduced), 0)
     if not outside or any(axis not in reduced for axis in axes[outside:-1]):
         return None
     panel_index = tuple(bound.get(axis, axis) for axis in axes[:outside])
     return panel_index, {bound[axis] for axis in axes[outside:-1]}
+
+
+def _without_factor(axis: Expr) -> Expr:
+    """``ici`` of ``2 * ici``: a step of the reduction reads several words that lie together."""
+    if isinstance(axis, tirx.Mul) and isinstance(axis.b, tirx.IntImm):
+        return axis.a
+    return axis
 
 
 def _shared_by(index: Expr) -> tuple[Expr, int] | None:

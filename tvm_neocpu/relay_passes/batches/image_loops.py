@@ -1,0 +1,142 @@
+"""The rule for loops: every image of a batch is computed by itself, and like every other.
+
+    for v0, v1 in (n, 64):  y[v0, v1] = exp(x[v0, v1])      each y[v0] needs x[v0] only
+    for v1, r  in (64, n):  s[v1] += x[r, v1]               no: s carries no batch
+    for v0, v1 in (n, 64):  y[v0, v1] = x[n - v0, v1]       no: not at v0
+    y[v0] = x[v0] / n                                       no: n is a value
+
+A tensor *carries* the batch if exactly one of its extents is ``n`` or a multiple of it. A function
+is accepted if every block reads and writes each carrying buffer at one and the same spatial
+iterator, in the extent that carries, if these extents are the same multiple of ``n`` and ``n``
+stands in extents only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import tvm_ffi
+from tvm import tirx
+from tvm.ir import Call, TensorLoad
+from tvm.s_tir import SBlock
+from tvm.tirx import BufferType
+
+from tvm_neocpu.relay_passes.batches.places import carried_at
+
+# Calls that reach memory other than by an index.
+_OPAQUE = ("packed", "extern", "address_of", "access_ptr")
+_SPATIAL = int(tirx.IterVar.DataPar)
+
+
+def why_mixed(func: tirx.PrimFunc, name: str) -> str | None:
+    """The reason why a function mixes rows; ``None`` if it does not."""
+    batches = _shape_variables(func)
+    if len(batches) > 1:
+        return f"{name} has several unknown extents"
+    if not batches:
+        return None
+    loops = _Loops(batches[0])
+    tvm_ffi.structural_walk(func.body, (SBlock, loops.add))
+    return None if loops.are_independent(func) else f"{name} may mix the images"
+
+
+def _shape_variables(func: tirx.PrimFunc) -> list[tirx.Var]:
+    found: list[tirx.Var] = []
+
+    def add(var: tirx.Var) -> None:
+        if not isinstance(var.ty, BufferType) and not any(var.same_as(each) for each in found):
+            found.append(var)
+
+    for param in func.params:
+        tvm_ffi.structural_walk(list(getattr(param, "shape", [param])), (tirx.Var, add))
+    return found
+
+
+class _Loops:
+    """The blocks of one function, checked one by one as a walk finds them."""
+
+    def __init__(self, batch: tirx.Var) -> None:
+        self._batch = batch
+        self._accesses = 0
+        self._independent = True
+        self._factors: set[int] = set()
+
+    def are_independent(self, func: tirx.PrimFunc) -> bool:
+        """After the walk: whether each block is right, and nothing happens outside of blocks."""
+        everywhere = self._accesses == len(_Uses.of(func.body).accesses)
+        return self._independent and everywhere and len(self._factors) <= 1
+
+    def add(self, block: SBlock) -> None:
+        if len(block.iter_vars) == 0 and block.name_hint == "root":
+            return
+        uses = _Uses.of(block.body)
+        if block.init is not None:
+            uses = uses.and_those_of(block.init)
+        # An index that is read from a tensor stands in what a block says that it touches, too.
+        touched = [*block.reads, *block.writes]
+        self._accesses += len(uses.accesses) + len(_Uses.of(touched).accesses)
+        self._independent &= self._is_independent(block, uses)
+
+    def _is_independent(self, block: SBlock, uses: _Uses) -> bool:
+        if uses.opaque:
+            return False
+        indices, plain_stores = [], 0
+        for access in uses.accesses:
+            buffer = access.source if isinstance(access, TensorLoad) else access.buffer
+            carried = carried_at(buffer.shape, self._batch)
+            if carried is None:
+                return False
+            axis, factor = carried
+            if factor:
+                indices.append(access.indices[axis])
+                self._factors.add(factor)
+            elif isinstance(access, tirx.BufferStore):
+                plain_stores += 1
+        if not indices:
+            return uses.count(self._batch) == 0
+        rows = indices[0]
+        spatial = [axis.var for axis in block.iter_vars if axis.iter_type == _SPATIAL]
+        return (
+            plain_stores == 0
+            and any(rows.same_as(var) for var in spatial)
+            and all(rows.same_as(index) for index in indices)
+            # Neither the number of images nor an image's place among them is a value.
+            and uses.count(rows) == len(indices) == uses.count(self._batch)
+        )
+
+
+@dataclass(frozen=True)
+class _Uses:
+    """What a piece of code reads and writes, and every occurrence of a variable."""
+
+    accesses: list[Any]
+    variables: list[tirx.Var]
+    opaque: bool
+
+    @classmethod
+    def of(cls, code: Any) -> _Uses:
+        accesses: list[Any] = []
+        variables: list[tirx.Var] = []
+        calls: list[str] = []
+        tvm_ffi.structural_walk(
+            code,
+            [
+                ((TensorLoad, tirx.BufferStore), accesses.append),
+                (tirx.Var, variables.append),
+                (Call, lambda call: calls.append(str(getattr(call.op, "name", "")))),
+            ],
+        )
+        opaque = any(word in name for name in calls for word in _OPAQUE)
+        return cls(accesses, variables, opaque)
+
+    def and_those_of(self, code: Any) -> _Uses:
+        more = _Uses.of(code)
+        return _Uses(
+            self.accesses + more.accesses,
+            self.variables + more.variables,
+            self.opaque or more.opaque,
+        )
+
+    def count(self, var: tirx.Var) -> int:
+        return sum(var.same_as(each) for each in self.variables)
