@@ -39,6 +39,7 @@ from tvm_neocpu.folded_network import FoldedNetwork, open_onnx, opener
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.pipeline import choose_plan
 from tvm_neocpu.runtime import threads
+from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.database.staleness import record_stamp
 from tvm_neocpu.tuning.in_network.machine import Run
@@ -50,14 +51,17 @@ from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tasks import tasks_of
 
-# Networks that a process holds at a time, paired runs of each with the incumbent.
-SLOTS, PAIRS = 8, 15
+# Networks that a process holds at a time, paired runs of each with the incumbent, and networks that
+# share a run of it.
+SLOTS, PAIRS, BESIDE = 9, 15, 3
 FAILED = "failed"
 # To build a candidate in its network, Zen 3: five a second on two cores.
 BUILD_SECONDS = 0.4
 
 Choice = dict[Workload, Config]
-# Entered for as long as candidates are built and timed.
+# A candidate, its low, middle and high seconds, and AutoTVM's error number.
+Row = tuple[Workload, Config, tuple[float, ...], MeasureErrorNo]
+# Entered for as long as candidates are timed.
 Undisturbed = Callable[[], AbstractContextManager[object]]
 
 
@@ -127,20 +131,40 @@ def build(
 
 def timed(
     worker: ChildProcess, slots: Mapping[str, Choice], unit: Mapping[Workload, float]
-) -> Iterable[tuple[Workload, Config, tuple[float, ...], MeasureErrorNo]]:
+) -> Iterable[Row]:
     """What each slot's candidates take, beside the incumbent: three times in seconds of a call."""
     for slot, choice in slots.items():
         if slot.startswith(FAILED):
             for workload, config in choice.items():
                 yield workload, config, (), MeasureErrorNo.COMPILE_HOST
-            continue
-        runs: dict[str, list[Run]] = worker.ask("times", (INCUMBENT, slot), PAIRS)
-        for workload, config in choice.items():
-            ratio = workload_ratio(workload, runs[slot], runs[INCUMBENT])
-            if ratio is not None:
-                ends = (ratio.low, ratio.value, ratio.high)
-                costs = tuple(unit[workload] * value for value in ends)
-                yield workload, config, costs, MeasureErrorNo.NO_ERROR
+    built = [slot for slot in slots if not slot.startswith(FAILED)]
+    for start in range(0, len(built), BESIDE):
+        share = built[start : start + BESIDE]
+        runs: dict[str, list[Run]] = worker.ask("times", (INCUMBENT, *share), PAIRS)
+        for slot in share:
+            for workload, config in slots[slot].items():
+                ratio = workload_ratio(workload, runs[slot], runs[INCUMBENT])
+                if ratio is not None:
+                    ends = (ratio.low, ratio.value, ratio.high)
+                    costs = tuple(unit[workload] * value for value in ends)
+                    yield workload, config, costs, MeasureErrorNo.NO_ERROR
+
+
+def units(
+    tasks: Iterable[Task],
+    incumbent: Mapping[Workload, Config],
+    log: TuningLog,
+    runs: Sequence[Run],
+) -> dict[Workload, float]:
+    """Seconds of a call that the ratio 1 stands for: the log's of the incumbent's config, else the
+    least of ``runs``."""
+    known = {(r.workload, r.config): r.seconds for r in log.load().records if r.ok}
+    found = {}
+    for task in tasks:
+        workload = task.workload
+        own = min(seconds_of(workload, run) for run in runs) / task.occurrences
+        found[workload] = known.get((workload, incumbent[workload]), own)
+    return found
 
 
 def run(
@@ -158,7 +182,9 @@ def run(
     end = time.monotonic() + 60 * minutes
     network = open_onnx(model, shapes, target)
     cpu = network.cpu
-    incumbent = choose_plan(network.graph, cpu)
+    untuned = choose_plan(network.graph, cpu, History(cpu.name, cpu.cores, ()))
+    # A layer inside a group has no time of its own.
+    incumbent = replace(untuned, groups=())
     tasks = {str(task.workload): task for task in tasks_of(network.graph, cpu)}
     known = {(record.workload, record.config) for record in log.load().records}
     left = {
@@ -183,16 +209,17 @@ def run(
         list(pool.map(lambda worker: worker.ask("build", INCUMBENT, incumbent), workers))
         with undisturbed():
             runs: list[Run] = workers[0].ask("times", (INCUMBENT,), PAIRS)[INCUMBENT]
-        unit = {
-            workload: min(seconds_of(workload, run) for run in runs)
-            / tasks[str(workload)].occurrences
-            for workload in left
+        configs = {
+            node.workload: incumbent.configs[node.id]
+            for node in network.graph.convs
+            if node.workload is not None
         }
+        unit = units([tasks[text] for text in layers], configs, log, runs)
         while todo and time.monotonic() < end:
             shares = [[todo.pop(0) for _ in range(min(SLOTS, len(todo)))] for _ in workers]
+            jobs = [partial(build, worker, network, incumbent) for worker in workers]
+            built = list(pool.map(lambda job, share: job(share), jobs, shares))
             with undisturbed():
-                jobs = [partial(build, worker, network, incumbent) for worker in workers]
-                built = list(pool.map(lambda job, share: job(share), jobs, shares))
                 for worker, slots in zip(workers, built, strict=True):
                     for row in timed(worker, slots, unit):
                         keep(*row)

@@ -5,8 +5,9 @@
 For each network two plans: the one that a build takes (``ours``), and one with random schemes at
 half of its convolutions (``other``). Kernels, pools and joins are timed as tune times them: those
 of ``ours`` in place, those of ``other`` in a stand-in without transforms. Transforms are timed in
-``ours`` and scaled for ``other``. Then the sum of each plan is compared with whole runs of the
-network that it builds. The plans have no groups of fused layers: a group is not a sum of layers.
+``ours`` and scaled for ``other``. The sum of each plan is compared with whole runs of the network
+that it builds, in turns with the runs that time its parts. The plans have no groups of fused
+layers: a group is not a sum of layers.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ from tvm_neocpu.tuning.in_network.machine import NetworkMachine, Run, Scheme
 
 # The bar: a predicted sum is within this share of the built network.
 BAR = 0.05
-RUNS = 15
+# Turns of parts and whole networks, and runs of each in a turn: a machine that is slower for a
+# while is slower for both.
+TURNS, RUNS = 8, 4
 OURS, OTHER, STAND_IN = "ours", "other", "stand-in"
 
 
@@ -84,16 +87,18 @@ def prepared(name: str, target: str, seed: int) -> Prepared:
 def compared(made: Prepared) -> dict[str, Any]:
     """Time the parts, predict the sums, time the whole networks."""
     machine = made.machine
-    parts = machine.times((OURS, STAND_IN), RUNS)
+    parts: dict[str, list[Run]] = {OURS: [], STAND_IN: []}
+    whole: dict[str, list[float]] = {OURS: [], OTHER: []}
+    for turn in range(TURNS):
+        for slot, runs in machine.times((OURS, STAND_IN), RUNS).items():
+            parts[slot] += runs
+        for slot in (OURS, OTHER) if turn % 2 else (OTHER, OURS):
+            whole[slot].append(median(machine.burst(slot, RUNS)))
     records = [
         record
         for slot, runs in parts.items()
         for record in _records(made, runs, machine.calls(slot))
     ]
-    whole: dict[str, list[float]] = {OURS: [], OTHER: []}
-    for turn in range(RUNS):
-        for slot in (OURS, OTHER) if turn % 2 else (OTHER, OURS):
-            whole[slot].append(median(machine.burst(slot, 3)))
     return {"network": made.name, "plans": [_row(made, slot, records, whole) for slot in whole]}
 
 

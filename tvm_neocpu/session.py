@@ -8,9 +8,9 @@ from os.path import splitext
 from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.errors import ModelFileError, SessionError, TargetError
-from tvm_neocpu.runtime.built_module import BuiltModule, load
+from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_file import SUFFIXES
-from tvm_neocpu.runtime.session import CompiledSession
+from tvm_neocpu.runtime.session import CompiledSession, Runnable, runnable_file
 
 if TYPE_CHECKING:
     import onnx
@@ -70,13 +70,13 @@ def _library(
     target: TargetLike,
     cache: bool,
     request: Request | None,
-) -> BuiltModule:
+) -> Runnable:
     is_file = isinstance(model, (str, PathLike)) and splitext(model)[1] in SUFFIXES
     if request is not None and (is_file or isinstance(model, BuiltModule)):
         raise SessionError(f"precision {request.precision!r} is for ONNX models: this is compiled")
     if isinstance(model, BuiltModule):
         return model
-    return load(model) if is_file else _compiled(model, shapes, target, cache, request)
+    return runnable_file(model) if is_file else _compiled(model, shapes, target, cache, request)
 
 
 def _compiled(

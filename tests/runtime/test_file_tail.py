@@ -105,9 +105,10 @@ def test_a_changed_bit_is_refused_before_the_library_is_mapped(
         "checksum": path.stat().st_size - 1,
     }
     flipped(path, spots[where])
-    monkeypatch.setattr(module_file.tvm_ffi, "load_module", lambda *_: pytest.fail("it was mapped"))
-    with pytest.raises(ModuleFileError, match=r"net\.so: it is (damaged|truncated)"):
-        tvm_neocpu.load(path)
+    monkeypatch.setattr(module_file, "_load_linked", lambda *_: pytest.fail("it was mapped"))
+    for load in (tvm_neocpu.load, tvm_neocpu.Session):
+        with pytest.raises(ModuleFileError, match=r"net\.so: it is (damaged|truncated)"):
+            load(path)
 
 
 def test_a_changed_weight_is_found_where_it_is_looked_for(path: Path) -> None:
@@ -127,9 +128,10 @@ def test_another_cpu_is_refused_before_the_library_is_mapped(
     if not wide_lib.info.features:
         pytest.skip("the code needs nothing beyond the architecture's baseline")
     monkeypatch.setattr(host, "executable_features", lambda: frozenset())
-    monkeypatch.setattr(module_file.tvm_ffi, "load_module", lambda *_: pytest.fail("it was mapped"))
-    with pytest.raises(ModuleFileError, match="and this machine lacks"):
-        tvm_neocpu.load(path)
+    monkeypatch.setattr(module_file, "_load_linked", lambda *_: pytest.fail("it was mapped"))
+    for load in (tvm_neocpu.load, tvm_neocpu.Session):
+        with pytest.raises(ModuleFileError, match="and this machine lacks"):
+            load(path)
 
 
 def test_a_later_version_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,14 @@ SHAPE = (1, 8, 6, 6)
 FIRST = min(allowed_cpus())
 
 
-@pytest.fixture(scope="module")
-def session(lib: BuiltModule) -> Iterator[Session]:
-    with Session(lib) as made:
+@pytest.fixture(scope="module", params=["built", "from a file"])
+def session(
+    request: pytest.FixtureRequest, lib: BuiltModule, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Session]:
+    path = tmp_path_factory.mktemp("session") / "tiny.so"
+    if request.param != "built":
+        lib.export_library(path)
+    with Session(lib if request.param == "built" else path) as made:
         yield made
 
 

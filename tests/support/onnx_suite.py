@@ -27,10 +27,6 @@ LIGHT = "light networks"
 # Of a case: it passes; it fails; it may end or stop the process, so that no test runs it.
 PASS, FAIL, NEVER = "pass", "fail", "never"
 
-# Over a minute of compiling, nearly all of it for one Reshape between open shapes. CI runs the
-# operator itself; `make nightly` runs this body of it.
-LONG = frozenset({"test_affine_grid_3d_align_corners_expanded"})
-
 Data = list[tuple[list[Any], list[Any]]]  # inputs and outputs
 
 
@@ -55,7 +51,7 @@ class Family:
 
     def quick(self) -> list[str]:
         """Every second case, and the first: what CI runs."""
-        return [name for name in sorted(self.status)[::2] if name not in LONG]
+        return sorted(self.status)[::2]
 
     def rest(self) -> list[str]:
         """All others."""

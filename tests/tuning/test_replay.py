@@ -1,8 +1,10 @@
 """Sessions replayed from an exhaustive log: who finds the best config, after how many measurements?
 
-The log holds every candidate of five depthwise layers of MobileNet-v2, timed inside the network on
+The log holds the candidates of five depthwise layers of MobileNet-v2, timed inside the network on
 one thread of a Zen 3 (AMD EPYC Milan), other processes stopped; `benchmarks/exhaustive_layers.py`
-wrote it. Candidates whose blocks are computed in parts (`reg_c`) are younger than the log.
+wrote it in two runs. The younger one has all 1118 that the cost model predicts below 2.8 times the
+best prediction, the older one the others but for 49, which nobody timed. Where both timed a
+candidate, the medians of their ratios are 1.01 to 1.10: the clock and the templates had changed.
 The network that is replayed has these layers alone: in MobileNet-v2 each takes 1 % of the
 time or less, so that a session expects too little of most of them to measure anything.
 """
@@ -36,6 +38,8 @@ ENOUGH = 0.97
 # Measurements that a session of 300 s has for each layer of MobileNet-v2, at five a second.
 BUDGET = 40
 SEEDS = 12
+# A candidate may be the best if the cost model predicts this many times the best prediction.
+NEAR = 1.5
 
 Times = Mapping[Config, float]
 
@@ -46,7 +50,7 @@ def layers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Task, Times]]
 
     A replay knows the times of the log and no others: a tuner that proposed a candidate without a
     time could not be answered. So the candidates are those of the log, not those of the template,
-    which has gained some since. How much of today's space the log still has is a test of its own.
+    which may gain some. How much of today's space the log still has is a test of its own.
     """
     path = tmp_path_factory.mktemp("replay") / "exhaustive.log"
     path.write_bytes(lzma.decompress(LOG.read_bytes()))
@@ -122,14 +126,14 @@ def needed(layers: list[tuple[Task, Times]], tuner: str, seed: int = 0) -> int:
 
 def test_the_log_is_exhaustive(layers) -> None:
     cpu = parse_target("llvm -mcpu=znver3 -num-cores=1").cpu
-    spaces = [
-        {config for config in task_of(task.workload, cpu).space if not config.reg_c}
-        for task, _ in layers
-    ]
-    # Spaces may grow or shrink with the templates; most of each must be known.
-    for space, (_, times) in zip(spaces, layers, strict=True):
-        assert len(space & times.keys()) >= 0.8 * len(space)
-    assert sum(len(times) for _, times in layers) == 946
+    for task, times in layers:
+        today = task_of(task.workload, cpu)
+        # Spaces may grow or shrink with the templates; most of each must be known, and all that
+        # could be the best.
+        assert len(times.keys() & set(today.space)) >= 0.9 * len(today.space)
+        limit = NEAR * min(map(today.predicted, today.space))
+        assert {config for config in today.space if today.predicted(config) <= limit} <= set(times)
+    assert sum(len(times) for _, times in layers) == 1479
 
 
 def test_the_default_tuner_needs_at_most_a_quarter_of_what_random_needs(layers) -> None:

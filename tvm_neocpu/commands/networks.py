@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.commands import cli
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError, first_line
+from tvm_neocpu.runtime.arrays import numpy_dtype
 from tvm_neocpu.runtime.built_module import BuiltModule, load
 from tvm_neocpu.runtime.module_file import SUFFIXES
 from tvm_neocpu.runtime.module_info import OPEN, TensorInfo
-from tvm_neocpu.runtime.tensors import numpy_dtype
 
 if TYPE_CHECKING:
     import onnx

@@ -19,6 +19,11 @@ from tvm_neocpu.relay_passes.lowering.norm_legalize import (
     legalize_layer_norm,
 )
 from tvm_neocpu.relay_passes.lowering.pool_legalize import pool_legalization
+from tvm_neocpu.relay_passes.lowering.reshape_legalize import (
+    RESHAPE,
+    legalize_reshape,
+    view_flat_copies,
+)
 from tvm_neocpu.relay_passes.lowering.resize_legalize import RESIZE, legalize_resize
 from tvm_neocpu.relay_passes.lowering.store_codes import store_codes
 from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
@@ -44,6 +49,7 @@ class FuseFunctions:
                 **pool_legalization(),
                 INSTANCE_NORM: legalize_instance_norm,
                 LAYER_NORM: legalize_layer_norm,
+                RESHAPE: legalize_reshape,
                 RESIZE: legalize_resize,
                 MOVE: legalize_channel_move,
             }
@@ -55,7 +61,7 @@ class FuseFunctions:
         fuse = tvm.transform.Sequential([relax.transform.FuseOps(), *_fuse_tir()])
         # FuseOps stops at dead code in a branch.
         living = remove_dead_code(legalize(mod))
-        kernels = patterns(reshape(regions_to_dataflow(living)))
+        kernels = patterns(view_flat_copies(reshape(regions_to_dataflow(living))))
         return remove_dead_code(fuse(store_codes(kernels)))
 
 

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import tvm_ffi
 from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import SessionError, ShapeError
+from tvm_neocpu.runtime.arrays import aligned_zeros, is_shareable
 from tvm_neocpu.runtime.feed import as_input
-from tvm_neocpu.runtime.inputs import Key, check, find, shared
+from tvm_neocpu.runtime.inputs import Key, check, find, not_shareable
 from tvm_neocpu.runtime.module_info import OPEN, ModuleInfo, TensorInfo
 from tvm_neocpu.runtime.output_targets import Target, Targets, target_of
-from tvm_neocpu.runtime.tensors import as_array, zeros
+from tvm_neocpu.runtime.ways import Way
 
 Array = NDArray[Any]
 
@@ -27,11 +27,15 @@ class IOBinding:
     """
 
     def __init__(
-        self, info: ModuleInfo, run: Callable[[Sequence[Any], Targets], list[Array]]
+        self,
+        info: ModuleInfo,
+        run: Callable[[Sequence[Array], Targets, Sequence[Any | None]], list[Array]],
+        way: Way,
     ) -> None:
         self._info = info
         self._run = run
-        self._inputs: list[Array | tvm_ffi.Tensor | None] = [None] * len(info.inputs)
+        self._way = way
+        self._inputs: list[tuple[Array, Any | None] | None] = [None] * len(info.inputs)
         self._targets: dict[int, Target] = {}
         self._outputs: list[Array] = []
 
@@ -45,9 +49,10 @@ class IOBinding:
         index = find(key, self._info.inputs, "input")
         info = self._info.inputs[index]
         array = as_input(info, value)
-        if copy is False:
-            array = shared(info, array)
-        self._inputs[index] = array.copy() if copy and isinstance(array, np.ndarray) else array
+        if copy is False and not is_shareable(array):
+            raise not_shareable(info)
+        own = array.copy() if copy else array.view()  # whose shape nobody else changes
+        self._inputs[index] = own, self._way.tensor_over(own)
 
     def bind_output(self, key: Key, out: Any = None, *, copy: bool | None = None) -> None:
         """Have every run write an output into ``out``; a new array without one.
@@ -63,7 +68,7 @@ class IOBinding:
         if out is None:
             self._targets.pop(index, None)
             return
-        target = target_of(self._info.outputs[index], out, direct=copy is False)
+        target = target_of(self._info.outputs[index], out, copy is False, self._way.tensor_over)
         if copy:
             target = Target(target.array, None)
         self._targets[index] = target
@@ -87,12 +92,13 @@ class IOBinding:
 
     def run(self) -> None:
         """Run once. Raises SessionError for an input that was never bound."""
-        values = []
-        for info, value in zip(self._info.inputs, self._inputs, strict=True):
-            if value is None:
+        values, tensors = [], []
+        for info, bound in zip(self._info.inputs, self._inputs, strict=True):
+            if bound is None:
                 raise SessionError(f"no value is bound to input {info.name!r}: call bind_input()")
-            values.append(value)
-        found = self._run(values, dict(self._targets))
+            values.append(bound[0])
+            tensors.append(bound[1])
+        found = self._run(values, dict(self._targets), tensors)
         self._outputs = [
             _written(info.name, array, self._targets.get(number))
             for number, (info, array) in enumerate(zip(self._info.outputs, found, strict=True))
@@ -111,7 +117,7 @@ def _new(info: TensorInfo, shape: Sequence[int] | None, kind: str) -> Array:
         raise ShapeError(f"{kind} {info.name!r} is {info.shape_text}: say its shape")
     wanted = tuple(info.shape if shape is None else shape)
     check(info, wanted, info.dtype, kind)
-    return as_array(zeros(wanted, info.dtype))
+    return aligned_zeros(wanted, info.dtype)
 
 
 def _written(name: str, array: Array, target: Target | None) -> Array:

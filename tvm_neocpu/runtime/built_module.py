@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import tvm_ffi
-
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
 from tvm_neocpu.runtime.functions import Functions, Library, OnDemand
 from tvm_neocpu.runtime.module_file import read_module
@@ -21,13 +19,14 @@ from tvm_neocpu.runtime.tensors import cpu
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import tvm_ffi
     from _typeshed import StrPath
 
     from tvm_neocpu.runtime.graph_module import GraphModule  # sessions run without it
 
 # Writes a module: itself, its description, the file, and the options of TVM's `export_library`.
 Write = Callable[
-    [tvm_ffi.Module, ModuleInfo, "Path", Callable[..., Any] | None, Mapping[str, Any], str], None
+    ["tvm_ffi.Module", ModuleInfo, "Path", Callable[..., Any] | None, Mapping[str, Any], str], None
 ]
 _FORMATS = {"asm": "s", "s": "s", "llvm": "ll", "ll": "ll"}
 

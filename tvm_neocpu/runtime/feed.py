@@ -8,16 +8,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tvm_ffi
 
 from tvm_neocpu.core.errors import ShapeError, first_line
+from tvm_neocpu.runtime.arrays import Extent, aligned_zeros
 from tvm_neocpu.runtime.cores import use_here
 from tvm_neocpu.runtime.functions import Function, Functions, Shapes
-from tvm_neocpu.runtime.inputs import check, tensor_over
+from tvm_neocpu.runtime.inputs import check
 from tvm_neocpu.runtime.machine import flat
 from tvm_neocpu.runtime.module_info import TensorInfo
 from tvm_neocpu.runtime.pace import Pace
-from tvm_neocpu.runtime.tensors import Extent, as_array, extent, is_plain, zeros
+from tvm_neocpu.runtime.tensors import as_array, is_tensor
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,19 +26,18 @@ if TYPE_CHECKING:
 
     Array = NDArray[Any]
 
+# Copying an array of so many bytes takes less time than making a tensor over it.
+SMALL = 16 * 1024
 # Shapes whose times are remembered: a service may see any batch.
 _REMEMBERED = 256
 
 
-def as_input(info: TensorInfo, value: Any) -> Array | tvm_ffi.Tensor:
-    """An input's value: a tensor of ours as it is, anything else as an array.
+def as_input(info: TensorInfo, value: Any) -> Array:
+    """An input's value as an array.
 
-    NumPy, torch and whatever else shares CPU memory (DLPack) are not copied. Raises ShapeError for
-    another shape or type, and for memory that is not the CPU's.
+    Tensors of TVM, torch and whatever else shares CPU memory (DLPack) are not copied. Raises
+    ShapeError for another shape or type, and for memory that is not the CPU's.
     """
-    if isinstance(value, tvm_ffi.Tensor):
-        check(info, tuple(value.shape), str(value.dtype))
-        return value if is_plain(value) else as_array(value)
     array = _as_array(info, value)
     check(info, array.shape, _dtype_name(array.dtype))
     return array
@@ -77,38 +76,45 @@ class Feed:
         self, functions: Functions, infos: Sequence[TensorInfo], cpus: Sequence[int]
     ) -> None:
         self._functions = functions
+        self._way = functions.way
         self._cpus = cpus
         self._used = len(cpus)
         self._paces: dict[Shapes, Pace] = {}
         self._infos = infos
-        self._memory: dict[tuple[int, tuple[int, ...]], tuple[tvm_ffi.Tensor, Array]] = {}
+        self._memory: dict[tuple[int, tuple[int, ...]], tuple[Any, Array]] = {}
         # A function's first outputs, until its second run; then which outputs are constants.
-        self._first: dict[str, list[tvm_ffi.Tensor]] = {}
+        self._first: dict[str, list[Any]] = {}
         self._constants: dict[str, frozenset[int]] = {}
 
     def run(
-        self, values: Sequence[Array | tvm_ffi.Tensor], targets: Targets | None = None
+        self,
+        values: Sequence[Array],
+        targets: Targets | None = None,
+        tensors: Sequence[Any | None] = (),
     ) -> list[Array]:
         """The outputs, each in memory of its own that nothing else writes.
 
+        ``tensors`` are those over the values, of which the caller has made some.
         An output whose target can be written by the network itself is that target's array. Raises
         ShapeError where the library has no code for the shapes, and for a target that has to be
         written directly and cannot be.
         """
-        shapes = tuple(
-            value.shape if isinstance(value, np.ndarray) else tuple(map(int, value.shape))
-            for value in values
-        )
+        shapes = tuple(value.shape for value in values)
         function = self._functions.find(shapes)
-        tensors = [self._tensor(index, value) for index, value in enumerate(values)]
-        taken = [extent(tensor) for tensor in tensors]
+        known = tensors or (None,) * len(values)
+        tensors = [
+            self._tensor(index, value) if tensor is None else tensor
+            for index, (value, tensor) in enumerate(zip(values, known, strict=True))
+        ]
+        starts = [tensor.data_ptr() for tensor in tensors]
+        taken = [(at, at + value.nbytes) for at, value in zip(starts, values, strict=True)]
         direct = _written_directly(function, taken, targets) if targets else {}
         if not direct or function.into is None:
             result = self._timed(shapes, lambda: function.run(*tensors))
             return self._own(function.entry.function, taken, flat(result), {})
         entry, into = function.entry, function.into
         places = [
-            direct[number].tensor if number in direct else _new(function.outputs[number])
+            direct[number].tensor if number in direct else self._new(function.outputs[number])
             for number in entry.written
         ]
         result = self._timed(shapes, lambda: into(*tensors, *places))
@@ -120,7 +126,9 @@ class Feed:
             return run()
         if len(self._paces) > _REMEMBERED:
             self._paces.clear()
-        pace = self._paces.setdefault(shapes, Pace(len(self._cpus)))
+        pace = self._paces.get(shapes)
+        if pace is None:
+            pace = self._paces[shapes] = Pace(len(self._cpus))
         if pace.threads != self._used:
             self._used = pace.threads
             use_here(self._cpus, self._used)
@@ -129,28 +137,29 @@ class Feed:
         pace.note(time.perf_counter() - start)
         return result
 
-    def _tensor(self, index: int, value: Array | tvm_ffi.Tensor) -> tvm_ffi.Tensor:
-        if isinstance(value, tvm_ffi.Tensor):
-            return value
-        shared = tensor_over(value)
+    def _tensor(self, index: int, value: Array) -> Any:
+        shared = self._way.tensor_over(value) if value.nbytes > SMALL else None
         return shared if shared is not None else self._copied(index, value)
 
-    def _copied(self, index: int, array: Array) -> tvm_ffi.Tensor:
+    def _copied(self, index: int, array: Array) -> Any:
         key = (index, array.shape)
         if key not in self._memory:
             for other in [known for known in self._memory if known[0] == index]:
                 del self._memory[other]
-            tensor = zeros(array.shape, self._infos[index].dtype)
-            self._memory[key] = tensor, as_array(tensor)
+            memory = aligned_zeros(array.shape, self._infos[index].dtype)
+            self._memory[key] = self._way.tensor_over(memory), memory
         tensor, memory = self._memory[key]
         np.copyto(memory, array)
         return tensor
+
+    def _new(self, info: TensorInfo) -> Any:
+        return self._way.tensor_over(aligned_zeros(info.shape, info.dtype))
 
     def _own(
         self,
         name: str,
         inputs: Sequence[Extent],
-        outputs: Sequence[tvm_ffi.Tensor],
+        outputs: Sequence[Any],
         direct: Targets,
     ) -> list[Array]:
         """Arrays over the outputs' memory, and copies of those that share it with an input, with
@@ -164,7 +173,7 @@ class Feed:
             if first is None:
                 self._first[name] = list(outputs)
                 return [
-                    direct[index].array if index in direct else as_array(tensor).copy()
+                    direct[index].array if index in direct else self._way.array_of(tensor).copy()
                     for index, tensor in enumerate(outputs)
                 ]
             # The first outputs are alive still: who has their memory is no new tensor.
@@ -181,7 +190,7 @@ class Feed:
                 arrays.append(direct[index].array)
                 taken.append(direct[index].extent)
                 continue
-            array = as_array(tensor)
+            array = self._way.array_of(tensor)
             start = tensor.data_ptr()
             shares = any(low <= start < high for low, high in taken)
             arrays.append(array.copy() if shares or index in constants else array)
@@ -197,14 +206,12 @@ def _written_directly(
     return written_directly(function, taken, targets)
 
 
-def _new(info: TensorInfo) -> tvm_ffi.Tensor:
-    return zeros(info.shape, info.dtype)
-
-
 def _as_array(info: TensorInfo, value: Any) -> Array:
     if isinstance(value, np.ndarray):
         return value
     try:
+        if is_tensor(value):
+            return as_array(value)
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             return np.from_dlpack(value)
         return np.asarray(value)

@@ -85,6 +85,12 @@ def complete() -> None:
             del package.__getattr__
 
 
+def library_path() -> str | None:
+    """Where libtvm_ffi is; ``None`` where `tvm_ffi` is absent or laid out otherwise."""
+    known = sys.modules.get(_PACKAGE)
+    return _library_of(known.__spec__ if known else importlib.util.find_spec(_PACKAGE))
+
+
 def _library_of(spec: ModuleSpec | None) -> str | None:
     folders = spec.submodule_search_locations if spec is not None else None
     library = os.path.join(next(iter(folders)), _LIBRARY) if folders else None

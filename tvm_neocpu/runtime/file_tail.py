@@ -19,11 +19,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
-import tvm_ffi
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
+from tvm_neocpu.runtime.arrays import aligned_zeros
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_fields
-from tvm_neocpu.runtime.tensors import as_array, zeros
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
@@ -148,8 +147,8 @@ def read_tail(path: StrPath, check_weights: bool = False) -> Tail | None:
     return tail
 
 
-def map_weights(path: StrPath, tail: Tail) -> list[tvm_ffi.Tensor]:
-    """The weights as tensors over the mapped file; they live as long as the tensors.
+def map_weights(path: StrPath, tail: Tail) -> list[NDArray[Any]]:
+    """The weights as arrays over the mapped file; it stays mapped as long as they live.
 
     Pages are read when they are first used, and all processes that map the file share them. Weights
     with a transform are computed now, into memory of this process.
@@ -160,22 +159,21 @@ def map_weights(path: StrPath, tail: Tail) -> list[tvm_ffi.Tensor]:
     with open(_holder(path, tail), "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, flags=mmap.MAP_PRIVATE, prot=_READ_OR_COPY)
     whole = np.frombuffer(mapped, np.uint8)
-    tensors = []
+    arrays = []
     for weight in tail.weights:
         kind = np.dtype(weight.dtype)
         count = int(np.prod(weight.shape, dtype=np.int64)) * kind.itemsize
         at = start + weight.offset
         stored = whole[at : at + count].view(kind).reshape(weight.shape)
-        is_used_so = weight.transform is None
-        tensors.append(tvm_ffi.from_dlpack(stored) if is_used_so else _transformed(weight, stored))
-    return tensors
+        arrays.append(stored if weight.transform is None else _transformed(weight, stored))
+    return arrays
 
 
-def _transformed(weight: Weight, taps: NDArray[Any]) -> tvm_ffi.Tensor:
+def _transformed(weight: Weight, taps: NDArray[Any]) -> NDArray[Any]:
     assert weight.transform is not None, "a weight that is stored as it is used is mapped"
-    tensor = zeros(weight.transform.shape, weight.transform.dtype)
-    weight.transform.write(taps, as_array(tensor))
-    return tensor
+    array = aligned_zeros(weight.transform.shape, weight.transform.dtype)
+    weight.transform.write(taps, array)
+    return array
 
 
 # Writing is allowed, and would copy the page: DLPack knows no memory that cannot be written.

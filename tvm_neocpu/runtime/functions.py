@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
-
-import tvm_ffi
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvm_neocpu.core.errors import RunError, ShapeError
 from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
 from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import Entry, TensorInfo
+from tvm_neocpu.runtime.ways import Way, whole
+
+if TYPE_CHECKING:
+    import tvm_ffi
 
 # A shape for each input; ``None`` for one that was never set.
 Shapes = tuple[tuple[int, ...] | None, ...]
 # Compiles the network for other shapes, by input name: the code, and its entry.
-OnDemand = Callable[[Mapping[str, tuple[int, ...]]], tuple[tvm_ffi.Module, Entry]]
+OnDemand = Callable[[Mapping[str, tuple[int, ...]]], "tuple[tvm_ffi.Module, Entry]"]
 
 # How many shapes a module looks up once: a service may see any batch.
 _REMEMBERED = 1024
@@ -34,8 +36,13 @@ class Library:
         entries: Sequence[Entry],
         on_demand: OnDemand | None = None,
         weights: Mapping[str, Sequence[tvm_ffi.Tensor]] | None = None,
+        way: Way | None = None,
     ) -> None:
-        """``weights`` are what the module's functions take after their inputs, by function."""
+        """``weights`` are what the module's functions take after their inputs, by function.
+
+        ``way`` is the one that the module came by; without it, `tvm_ffi`.
+        """
+        self.way = way or whole()
         self.weights = weights or {}
         self.lock = ForkLock()  # TVM's executable changes as a VM is made of it, or as it is saved
         self._compiling = threading.RLock()  # no ForkLock: compiling waits for other builds
@@ -111,6 +118,7 @@ class Functions:
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self.way = library.way
         self._machines: list[tuple[tvm_ffi.Module, Machine]] = []
         self._found: dict[Shapes, Function] = {}
 
@@ -121,14 +129,18 @@ class Functions:
             machine = self._machine(module)
             if len(self._found) >= _REMEMBERED:
                 self._found.clear()
-            weights = self._library.weights_of(module, entry.function)
             into = None
             if entry.into:
-                into = _bound(machine[entry.into], self._library.weights_of(module, entry.into))
-            run = _bound(machine[entry.function], weights)
+                into = self._bound(machine, module, entry.into)
+            run = self._bound(machine, module, entry.function)
             outputs = entry.outputs_of(entry.completed(shapes))
             self._found[shapes] = Function(machine, entry, run, outputs, into)
         return self._found[shapes]
+
+    def _bound(self, machine: Machine, module: tvm_ffi.Module, name: str) -> Callable[..., Any]:
+        """The function of its inputs alone."""
+        weights = self._library.weights_of(module, name)
+        return _checked(self._library.way.followed_by(machine[name], weights))
 
     def _machine(self, module: tvm_ffi.Module) -> Machine:
         for known, machine in self._machines:
@@ -140,12 +152,12 @@ class Functions:
         return machine
 
 
-def _bound(run: Callable[..., Any], weights: Sequence[tvm_ffi.Tensor]) -> Callable[..., Any]:
-    """The function of its inputs. Raises RunError where extents do not fit each other."""
+def _checked(run: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function. Raises RunError where extents do not fit each other."""
 
-    def bound(*inputs: Any) -> Any:
+    def checked(*inputs: Any) -> Any:
         try:
-            return run(*inputs, *weights)
+            return run(*inputs)
         except RuntimeError as error:
             from tvm_neocpu.core.run_check import failed_check
 
@@ -154,4 +166,4 @@ def _bound(run: Callable[..., Any], weights: Sequence[tvm_ffi.Tensor]) -> Callab
                 raise
             raise RunError(line) from error
 
-    return bound
+    return checked

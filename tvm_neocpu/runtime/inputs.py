@@ -12,7 +12,7 @@ import tvm_ffi
 from tvm_neocpu.core.alignment import ALIGNMENT
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.runtime.module_info import TensorInfo
-from tvm_neocpu.runtime.tensors import as_array, is_plain, view_of, zeros
+from tvm_neocpu.runtime.tensors import as_array, is_plain, tensor_over, view_of, zeros
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -146,18 +146,12 @@ def shared(info: TensorInfo, value: Any) -> tvm_ffi.Tensor:
         tensor = tensor_over(array)
         if tensor is not None:
             return tensor
-    raise ShapeError(
+    raise not_shareable(info)
+
+
+def not_shareable(info: TensorInfo) -> ShapeError:
+    """What to tell somebody whose array generated code cannot read where it is."""
+    return ShapeError(
         f"input {info.name!r} cannot share this array: its memory must be writeable, "
         f"contiguous and aligned to {ALIGNMENT} bytes; use input_array() or set_input()"
     )
-
-
-def tensor_over(array: NDArray[Any]) -> tvm_ffi.Tensor | None:
-    """The array as a tensor over the same memory; ``None`` where generated code cannot read it."""
-    aligned = array.ctypes.data % ALIGNMENT == 0
-    if not (aligned and array.flags.c_contiguous and array.flags.writeable):
-        return None
-    try:
-        return tvm_ffi.from_dlpack(array)
-    except (BufferError, RuntimeError, TypeError):  # a type that NumPy's DLPack lacks
-        return None

@@ -7,11 +7,9 @@ function of a second executable returns.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
-
-import tvm_ffi
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.binary import check_library, library_size
@@ -20,8 +18,10 @@ from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
 from tvm_neocpu.runtime.quiet import silent_stderr
 from tvm_neocpu.runtime.tvm_library import load_runtime
+from tvm_neocpu.runtime.ways import Way, whole
 
 if TYPE_CHECKING:
+    import tvm_ffi
     from _typeshed import StrPath
 
 INFO_FUNCTION = "neocpu_info"
@@ -36,23 +36,27 @@ class LoadedFile(NamedTuple):
     ``weights`` is empty where they are constants of the code.
     """
 
-    module: tvm_ffi.Module
+    module: Any
     info: ModuleInfo
-    weights: Sequence[tvm_ffi.Tensor] = ()
+    weights: Sequence[Any] = ()
     taken: Mapping[str, tuple[int, ...]] = MappingProxyType({})
+    way: Way | None = None
 
     @property
-    def weights_by_function(self) -> dict[str, list[tvm_ffi.Tensor]]:
+    def weights_by_function(self) -> dict[str, list[Any]]:
         """What each function takes after its inputs."""
         return {name: [self.weights[n] for n in taken] for name, taken in self.taken.items()}
 
 
-def read_module(path: StrPath, check_weights: bool = False) -> LoadedFile:
+def read_module(
+    path: StrPath, check_weights: bool = False, way: Callable[[], Way] = whole
+) -> LoadedFile:
     """What `export_module` wrote, for a CPU that this machine has.
 
     Raises ModuleFileError before any code of the file runs. A truncated, damaged or foreign file is
     not even mapped, nor is one for another CPU. ``check_weights`` compares their checksum, too,
     which reads them all. Of a file of an earlier version only the description is read before.
+    ``way`` makes its objects, unless it is such a file or an archive: theirs are `tvm_ffi`'s.
     """
     if not os.path.exists(path):
         raise ModuleFileError(f"there is no file {path}")
@@ -61,9 +65,9 @@ def read_module(path: StrPath, check_weights: bool = False) -> LoadedFile:
         raise ModuleFileError(f"{path} is not an exported module (a .so or .tar file)")
     load_runtime()
     tail = _checked_tail(path, check_weights) if suffix != ".tar" else None
-    module = _load_tar(path) if suffix == ".tar" else _load_linked(path, path)
     if tail is not None:
-        return LoadedFile(module, tail.info, map_weights(path, tail), tail.taken)
+        return _with_tail(path, tail, way())
+    module = _load_tar(path) if suffix == ".tar" else _load_linked(path, path, whole())
     part = info_part(module)
     if part is None:
         raise ModuleFileError(f"cannot load {path}: it was not exported by tvm_neocpu")
@@ -93,11 +97,19 @@ def _check_cpu(path: StrPath, info: ModuleInfo) -> None:
         raise ModuleFileError(f"cannot load {path}: it was built for {info.cpu}, and {lacks}")
 
 
-def _load_linked(library: StrPath, shown: StrPath) -> tvm_ffi.Module:
+def _with_tail(path: StrPath, tail: Tail, way: Way) -> LoadedFile:
+    module = _load_linked(path, path, way)
+    weights = [way.tensor_over(array) for array in map_weights(path, tail)]
+    if any(weight is None for weight in weights):
+        raise ModuleFileError(f"cannot load {path}: its weights do not lie as code needs them")
+    return LoadedFile(module, tail.info, weights, tail.taken, way)
+
+
+def _load_linked(library: StrPath, shown: StrPath, way: Way) -> Any:
     try:
         check_library(library, shown)
         with silent_stderr():
-            return tvm_ffi.load_module(os.path.realpath(library))
+            return way.load_module(os.path.realpath(library))
     except (OSError, RuntimeError, ValueError) as error:
         raise ModuleFileError(f"cannot load {shown}: {first_line(error)}") from error
 
@@ -107,7 +119,7 @@ def _load_tar(path: StrPath) -> tvm_ffi.Module:
     from tvm_neocpu.runtime.object_archive import linked_objects  # most files are no archives
 
     with linked_objects(path) as library:
-        return _load_linked(library, path)
+        return _load_linked(library, path, whole())
 
 
 def info_part(module: tvm_ffi.Module) -> tvm_ffi.Module | None:

@@ -6,48 +6,42 @@ and overlaps nothing else that the run reads or writes. Any other array gets a c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-import tvm_ffi
 from numpy.typing import NDArray
 
 from tvm_neocpu.core.alignment import ALIGNMENT
 from tvm_neocpu.core.errors import ShapeError, first_line
+from tvm_neocpu.runtime.arrays import Extent, address
 from tvm_neocpu.runtime.functions import Function
-from tvm_neocpu.runtime.inputs import check, tensor_over
+from tvm_neocpu.runtime.inputs import check
 from tvm_neocpu.runtime.module_info import TensorInfo
-from tvm_neocpu.runtime.tensors import Extent, as_array, extent
+from tvm_neocpu.runtime.tensors import as_array, is_tensor
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(NamedTuple):
     """The array for an output. ``tensor`` is over the same memory if generated code can write it.
 
-    ``direct`` refuses a run that would have to copy.
+    ``direct`` refuses a run that would have to copy. ``extent`` is where a tensor's memory is.
     """
 
     array: Array
-    tensor: tvm_ffi.Tensor | None
+    tensor: Any | None
     direct: bool = False
-
-    @cached_property
-    def extent(self) -> Extent:
-        """Where ``tensor`` lies."""
-        assert self.tensor is not None, "what generated code cannot write has no extent"
-        return extent(self.tensor)
+    extent: Extent = (0, 0)
 
 
 # Targets by the number of their output.
 Targets = Mapping[int, Target]
 
 
-def target_of(info: TensorInfo, out: Any, direct: bool) -> Target:
+def target_of(
+    info: TensorInfo, out: Any, direct: bool, tensor_over: Callable[[Array], Any | None]
+) -> Target:
     """An array of NumPy, or of torch and others over CPU memory, for an output.
 
     Raises ShapeError where it has another shape or type, or cannot be written; with ``direct`` also
@@ -63,7 +57,8 @@ def target_of(info: TensorInfo, out: Any, direct: bool) -> Target:
             f"output {info.name!r} cannot be written to this array without a copy: its memory must "
             f"be contiguous and aligned to {ALIGNMENT} bytes; use output_array()"
         )
-    return Target(array, tensor, direct)
+    start = address(array)
+    return Target(array, tensor, direct, (start, start + array.nbytes))
 
 
 def written_directly(
@@ -107,7 +102,7 @@ def _obstacle(
 def _as_array(info: TensorInfo, out: Any) -> Array:
     if isinstance(out, np.ndarray):
         return out
-    if isinstance(out, tvm_ffi.Tensor):
+    if is_tensor(out):
         return as_array(out)
     try:
         array = np.from_dlpack(out)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import finalize
 
 from tvm_neocpu.core.errors import SessionError, TargetError
-from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.cores import (
     checked_cores,
     checked_threads,
@@ -17,14 +16,17 @@ from tvm_neocpu.runtime.cores import (
     split_cores,
 )
 from tvm_neocpu.runtime.feed import Feed, as_input, ordered
-from tvm_neocpu.runtime.functions import Functions
+from tvm_neocpu.runtime.functions import Functions, Library
 from tvm_neocpu.runtime.inputs import Key, find
+from tvm_neocpu.runtime.module_file import read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
 from tvm_neocpu.runtime.streams import Streams
+from tvm_neocpu.runtime.ways import light
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from _typeshed import StrPath
     from numpy.typing import NDArray
 
     from tvm_neocpu.runtime.binding import IOBinding  # few sessions bind
@@ -32,6 +34,32 @@ if TYPE_CHECKING:
     Array = NDArray[Any]
 
 HINTS = ("latency", "throughput")
+
+
+class Runnable(Protocol):
+    """What a session runs: a description, and functions. A `BuiltModule` is one."""
+
+    info: ModuleInfo
+    library: Library
+
+
+class FromFile(NamedTuple):
+    """What a session needs of a file, and no more than that."""
+
+    info: ModuleInfo
+    library: Library
+
+
+def runnable_file(path: StrPath) -> FromFile:
+    """A file that `export_library` wrote, for sessions: without `tvm_ffi`'s Python package.
+
+    Raises ModuleFileError, as `load` does.
+    """
+    found = read_module(path, way=light)
+    functions = Library(
+        found.module, found.info.entries, weights=found.weights_by_function, way=found.way
+    )
+    return FromFile(found.info, functions)
 
 
 class CompiledSession:
@@ -50,7 +78,7 @@ class CompiledSession:
 
     def __init__(
         self,
-        library: BuiltModule,
+        library: Runnable,
         threads: int | None = None,
         hint: str = "latency",
         *,
@@ -123,7 +151,9 @@ class CompiledSession:
         from tvm_neocpu.runtime.binding import IOBinding
 
         return IOBinding(
-            self.info, lambda values, to: self._streams.call(lambda feed: feed.run(values, to))
+            self.info,
+            lambda *given: self._streams.call(lambda feed: feed.run(*given)),
+            self._library.library.way,
         )
 
     def run_with_iobinding(self, binding: IOBinding) -> None:

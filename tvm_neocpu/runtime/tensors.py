@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +10,17 @@ import numpy as np
 import tvm_ffi
 
 from tvm_neocpu.core.alignment import ALIGNMENT
-from tvm_neocpu.runtime.tvm_library import runtime_function
+from tvm_neocpu.runtime.arrays import (
+    SEEN_AS,
+    aligned_zeros,
+    is_shareable,
+    numpy_dtype,
+    seen_as_numbers,
+)
+from tvm_neocpu.runtime.tvm_library import load_runtime
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-# A tensor's first byte and the one behind its last.
-Extent = tuple[int, int]
-# How an element of so many bytes is seen where NumPy's DLPack lacks its type, such as bfloat16.
-_SEEN_AS = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 def cpu() -> Any:
@@ -26,26 +28,29 @@ def cpu() -> Any:
     return tvm_ffi.device("cpu", 0)
 
 
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """NumPy's type of that name; `ml_dtypes`, where it is installed, has bfloat16 and others."""
-    try:
-        return np.dtype(name)
-    except TypeError:
-        import ml_dtypes
-
-        return np.dtype(getattr(ml_dtypes, name))
-
-
 def zeros(shape: Sequence[int], dtype: str) -> tvm_ffi.Tensor:
     """A new tensor of zeros, aligned as generated code needs it."""
-    kind = numpy_dtype(dtype)
-    seen = np.dtype(_SEEN_AS.get(kind.itemsize, np.uint8)) if kind.kind == "V" else kind
-    size = math.prod(shape) * seen.itemsize
-    memory = np.zeros(size + ALIGNMENT, np.uint8)
-    start = -memory.ctypes.data % ALIGNMENT
-    array = memory[start : start + size].view(seen).reshape(tuple(shape))
-    tensor = tvm_ffi.from_dlpack(array)
-    return tensor if seen == kind else _seen_as(tensor, dtype)
+    tensor = tensor_over(aligned_zeros(shape, dtype))
+    assert tensor is not None, "aligned memory of a type that TVM has can be shared"
+    return tensor
+
+
+def tensor_over(array: NDArray[Any]) -> tvm_ffi.Tensor | None:
+    """The array as a tensor over the same memory; ``None`` where generated code cannot read it."""
+    if not is_shareable(array):
+        return None
+    seen = seen_as_numbers(array)
+    try:
+        tensor = tvm_ffi.from_dlpack(seen)
+    except (BufferError, RuntimeError, TypeError):  # a type that NumPy's DLPack lacks
+        return None
+    return tensor if seen is array else _seen_as(tensor, str(array.dtype))
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether it is a tensor of `tvm_ffi`, which is not imported for that."""
+    core = sys.modules.get("tvm_ffi.core")
+    return core is not None and isinstance(value, core.Tensor)
 
 
 def as_array(tensor: tvm_ffi.Tensor) -> NDArray[Any]:
@@ -54,7 +59,7 @@ def as_array(tensor: tvm_ffi.Tensor) -> NDArray[Any]:
         return _writeable(np.from_dlpack(tensor))
     except (RuntimeError, BufferError):
         kind = numpy_dtype(str(tensor.dtype))
-        plain = _seen_as(tensor, np.dtype(_SEEN_AS[kind.itemsize]).name)
+        plain = _seen_as(tensor, np.dtype(SEEN_AS[kind.itemsize]).name)
         return _writeable(np.from_dlpack(plain)).view(kind)
 
 
@@ -64,12 +69,6 @@ def view_of(tensor: tvm_ffi.Tensor) -> NDArray[Any] | None:
         return _writeable(np.from_dlpack(tensor))
     except (RuntimeError, BufferError):
         return None
-
-
-def extent(tensor: tvm_ffi.Tensor) -> Extent:
-    """Where a tensor lies."""
-    start = tensor.data_ptr()
-    return start, start + as_array(tensor).nbytes
 
 
 def is_plain(tensor: tvm_ffi.Tensor) -> bool:
@@ -94,5 +93,6 @@ def _writeable(array: NDArray[Any]) -> NDArray[Any]:
 
 def _seen_as(tensor: tvm_ffi.Tensor, dtype: str) -> tvm_ffi.Tensor:
     """The same memory as elements of another type of the same size."""
-    make = runtime_function("runtime.TVMTensorCreateView")
+    load_runtime()
+    make = tvm_ffi.get_global_func("runtime.TVMTensorCreateView")
     return make(tensor, tvm_ffi.Shape(tensor.shape), tvm_ffi.dtype(dtype), 0)

@@ -13,10 +13,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from tvm_neocpu.runtime.arrays import aligned_zeros
 from tvm_neocpu.runtime.feed import Feed
 from tvm_neocpu.runtime.module_info import ModuleInfo
 from tvm_neocpu.runtime.streams import Streams
-from tvm_neocpu.runtime.tensors import as_array, zeros
 
 Array = NDArray[Any]
 # Measured in turns, for so long each: a machine's speed drifts.
@@ -63,7 +63,7 @@ def sample_inputs(info: ModuleInfo) -> list[Array]:
     entry = info.entries[0]
     shapes = entry.completed([None] * len(entry.inputs))
     return [
-        as_array(zeros(shape, tensor.dtype))
+        aligned_zeros(shape, tensor.dtype)
         for tensor, shape in zip(entry.inputs, shapes, strict=True)
     ]
 

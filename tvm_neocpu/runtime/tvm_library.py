@@ -12,11 +12,13 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import tvm_ffi
 
 from tvm_neocpu.core.errors import MissingPackageError
+from tvm_neocpu.runtime.light import c_abi
 
 # TVM's own variable: a folder that is searched for its libraries first.
 FOLDER = "TVM_LIBRARY_PATH"
@@ -40,14 +42,17 @@ def load_runtime() -> None:
         extra = os.path.join(folder, name.replace("_runtime", _EXTRA))
         if os.path.isfile(extra):
             ctypes.CDLL(extra, ctypes.RTLD_GLOBAL)  # 0.8 ms, Zen 3
-        from tvm_neocpu.runtime import tensor_class  # noqa: F401  # registers its class
-
         _is_loaded = True
 
 
+@cache
 def runtime_function(name: str) -> Any:
-    """A global function of TVM's runtime."""
+    """A global function of TVM's runtime, of numbers and texts."""
     load_runtime()
+    if c_abi.is_available():
+        from tvm_neocpu.runtime.light.objects import global_function
+
+        return global_function(name)
     return tvm_ffi.get_global_func(name)
 
 

@@ -51,6 +51,7 @@ CONSTANTS: tuple[Constant, ...] = (
     Constant(winograd, "PHASE_CYCLES", 0.1, 4.0, "cycles that move a number into its phase"),
     Constant(depthwise, "CROWDED_CYCLES", 0.0, 4.0, "cycles a tap of a register beyond half"),
     Constant(depthwise, "CROWDED_16_CYCLES", 0.0, 4.0, "the same of an accumulator, 16 registers"),
+    Constant(depthwise, "WIDE_16_CYCLES", 0.0, 4.0, "the same beside more than 3 taps a row"),
 )
 
 

@@ -22,6 +22,10 @@ CROWDED_CYCLES = 0.5
 # The same with 16 registers, accumulators counted: 8 fit, 12 take 1.6 times as long a pixel (Zen 3,
 # 192x28x28: 38 us with tiles of 7x8 channels, 78 with 4x24).
 CROWDED_16_CYCLES = 1.05
+# A row of more than three taps shares more pixels: 7 accumulators fit (Zen 3, 96x56x56 5x5: 197 us
+# with tiles of 7 pixels, 273 with 8, 297 with 2 x 4; accesses to the stack for each multiply-add
+# 0.00, 0.16, 0.34).
+WIDE_TAPS, WIDE_16_CYCLES = 3, 2.1
 # A byte is loaded, widened, multiplied and added in three instructions, a number in one.
 WIDENED = 1.5
 
@@ -60,16 +64,19 @@ def _tile_cycles(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float
     tests = pixels * vectors if any(conv.padding) else 0
     control = 0 if config.unroll_ker else taps * (2 + tests)
     issue = loads / cpu.load_per_cycle * (WIDENED if is_integer(conv) else 1.0)
-    issue += _spill_cycles(unit, pixels, vectors) * taps
+    issue += _spill_cycles(unit, pixels, vectors, conv.kernel[1]) * taps
     return issue + control + 1.0 * pixels * vectors + 6
 
 
-def _spill_cycles(unit: VectorUnit, pixels: int, vectors: int) -> float:
+def _spill_cycles(unit: VectorUnit, pixels: int, vectors: int, across: int) -> float:
     """Cycles of a tap: LLVM keeps pixels that taps share in registers too, and spills others.
 
-    A tile beyond half of the registers spills some.
+    A tile beyond half of the registers spills some; with 16 and more than :data:`WIDE_TAPS` taps
+    ``across``, one accumulator earlier.
     """
     half = unit.registers // 2
-    if unit.registers <= AVX2.vector_registers:
-        return CROWDED_16_CYCLES * max(0, pixels * vectors - half)
-    return CROWDED_CYCLES * max(0, unit.tile_registers(pixels, vectors, streamed=2) - half)
+    if unit.registers > AVX2.vector_registers:
+        return CROWDED_CYCLES * max(0, unit.tile_registers(pixels, vectors, streamed=2) - half)
+    if across > WIDE_TAPS:
+        return WIDE_16_CYCLES * max(0, pixels * vectors - half + 1)
+    return CROWDED_16_CYCLES * max(0, pixels * vectors - half)

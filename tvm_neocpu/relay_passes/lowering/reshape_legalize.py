@@ -1,0 +1,77 @@
+"""Reshapes between extents that a run knows: a view, or a flat copy of what leaves its block.
+
+TVM takes the index of every element apart by divisions of unknown sign, for which LLVM needs
+minutes where several such reshapes are fused::
+
+    y[a, b] = x[(a * m + b) // k % j, (a * m + b) % k]   ->   y = reshape(x), no computation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import mul
+
+import tvm
+from tvm import relax, te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, static_shape
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.operators.call_form import OPAQUE
+
+RESHAPE = "relax.reshape"
+# The attribute of a flat copy.
+_FLAT_COPY = "neocpu.flat_copy"
+
+
+def legalize_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """The legalisation of ``relax.reshape``, for the table of ``LegalizeOps``."""
+    data, target = call.args
+    known = static_shape(data) is not None and static_shape(call) is not None
+    if known or not isinstance(target, relax.ShapeExpr) or data.ty.shape is None:
+        return tvm.ir.Op.get(RESHAPE).get_attr("FLegalize")(builder, call)
+
+    def written(ins: list[tirx.Buffer], outs: list[tirx.Buffer]) -> tirx.Stmt:
+        size = reduce(mul, outs[0].shape, tirx.const(1, "int64"))
+        with IRBuilder() as lines:
+            with T.seq_scope():
+                source, result = (_flat(buffer, size) for buffer in (ins[0], outs[0]))
+                with T.parallel(0, size) as at:
+                    T.buffer_store(result, source[at], [at])
+            return lines.get().body
+
+    def compute(x: te.Tensor, extents: Sequence[tirx.Expr]) -> te.Tensor:
+        return te.extern([list(extents)], [x], written, name="reshape", dtype=[str(x.dtype)])
+
+    attrs = {"op_pattern": OPAQUE, _FLAT_COPY: True}
+    return builder.call_te(
+        compute, data, target, primfunc_name_hint="reshape", primfunc_attrs=attrs
+    )
+
+
+def _flat(buffer: tirx.Buffer, size: tirx.Expr) -> tirx.Buffer:
+    """The buffer's memory with one axis: an index into several would be divisions again."""
+    offset = buffer.elem_offset
+    return T.decl_buffer((size,), str(buffer.dtype), data=buffer.data, elem_offset=offset)
+
+
+def view_flat_copies(mod: tvm.IRModule) -> tvm.IRModule:
+    """Flat copies as views again, but for a result that leaves its block: it has its own memory."""
+
+    def rewrite(scope: Scope) -> None:
+        for binding in scope.region.bindings:
+            value = binding.value
+            if isinstance(binding.var, relax.DataflowVar) and _is_flat_copy(mod, value):
+                value = relax.op.reshape(value.args[1].fields[0], binding.var.ty.shape)
+            scope.bind(binding.var, value)
+
+    return rewrite_regions(mod, rewrite)
+
+
+def _is_flat_copy(mod: tvm.IRModule, value: relax.Expr) -> bool:
+    if op_name(value) != CALL_TIR or len(value.args[1].fields) != 1:
+        return False
+    func = mod[value.args[0]]
+    return bool(func.attrs and _FLAT_COPY in func.attrs)
