@@ -6,7 +6,8 @@
 Both builds run under one plan in one process, in turns. For each network: the groups' functions,
 median milliseconds of either build, and the median over rounds of layer by layer over fused, with
 its quartiles. `--save DIR` writes both builds instead of timing them, `--load DIR` times what was
-written, so that nothing is compiled while the machine is kept quiet.
+written, so that nothing is compiled while the machine is kept quiet. `--json F` adds a report to
+the list in a file: another process places its buffers elsewhere, so one run is not enough.
 
 The exit code is 1 if outputs differ, or if a fused network is clearly slower: three quarters of the
 rounds say so, by 2 % in the median.
@@ -26,7 +27,7 @@ import tvm
 from in_turns import Run, in_turns, runner
 
 from tvm_neocpu.codegen.kernel_cache import KernelCache
-from tvm_neocpu.codegen.kernel_store import store_for
+from tvm_neocpu.codegen.kernel_store import kernels_kept, store_for
 from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.provenance import provenance
@@ -66,8 +67,11 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
         )
     if options.json:
         cpu = parse_target("llvm").cpu
-        report = {**provenance(cpu.name, cpu.cores), "networks": found}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        reports = json.loads(options.json.read_text()) if options.json.exists() else []
+        reports.append(
+            {**provenance(cpu.name, cpu.cores), "rounds": options.rounds, "networks": found}
+        )
+        options.json.write_text(json.dumps(reports, indent=1) + "\n")
     wrong = [row["network"] for row in found if row["difference"] > TOLERANCE]
     slower = [r["network"] for r in found if r["gain"] < SLOWER and r["quartiles"][1] < 1]
     print(f"outputs differ: {', '.join(wrong) or 'none'}; slower: {', '.join(slower) or 'none'}")
@@ -101,8 +105,9 @@ def save(network: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     lowered, target, data = modules(network)
     np.save(folder / f"{network}.npy", data)
-    for build, mod in zip(BUILDS, lowered, strict=True):
-        compile_network(mod, target).export_library(str(folder / f"{network}_{build}.so"))
+    with kernels_kept(folder / "kernels"):
+        for build, mod in zip(BUILDS, lowered, strict=True):
+            compile_network(mod, target).export_library(str(folder / f"{network}_{build}.so"))
 
 
 def loaded(network: str, folder: Path) -> tuple[Run, Run]:

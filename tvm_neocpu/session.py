@@ -53,6 +53,7 @@ class Session(CompiledSession):
         max_error: float | None = None,
         accuracy_data: AccuracyData | None = None,
     ) -> None:
+        _check_options(model, {"shapes": shapes, "target": target})
         if target is None and hint == "throughput":
             target = _ONE_THREAD
         request = None
@@ -62,6 +63,18 @@ class Session(CompiledSession):
             request = request_of(precision, max_error, accuracy_data)
         library = _library(model, shapes, target, cache, request)
         super().__init__(library, threads, hint, streams=streams, cores=cores)
+
+
+def _is_compiled(model: object) -> bool:
+    is_file = isinstance(model, (str, PathLike)) and splitext(model)[1] in SUFFIXES
+    return is_file or isinstance(model, BuiltModule)
+
+
+def _check_options(model: object, options: Mapping[str, Any]) -> None:
+    """Raise SessionError for what would be ignored: a compiled file has its shapes and target."""
+    given = [name for name, value in options.items() if value is not None]
+    if given and _is_compiled(model):
+        raise SessionError(f"{given[0]}= is for ONNX models: this is compiled")
 
 
 def _library(

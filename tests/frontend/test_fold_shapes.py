@@ -164,6 +164,22 @@ def test_a_shape_may_be_an_output() -> None:
     check_like_peer(parsed(text), x=normal(3, 5))
 
 
+def test_shapes_of_large_tensors_are_numbers() -> None:
+    """A tensor that only its shape is asked of counts for nothing, however large it is."""
+    model = parsed(
+        """g (float[8,3,1500,1500] x) => (float[8,3,a,b] y) {
+        s = Shape (x)
+        sizes = Concat <axis=0> (s, s)
+        target = Slice (sizes, begin, end)
+        y = Resize (x, , , target)
+    }""",
+        begin=np.array([4]),
+        end=np.array([8]),
+    )
+    graph = fold_shapes(model, {"x": (8, 3, 1500, 1500)}, 17)
+    assert {node.op_type for node in graph.node} == {"Constant", "Resize"}
+
+
 def test_a_shape_alone_may_be_the_output() -> None:
     check_like_peer(parsed("g (float[N,C] x) => (int64[2] s) { s = Shape(x) }"), x=normal(3, 5))
 

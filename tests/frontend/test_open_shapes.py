@@ -61,6 +61,17 @@ def test_a_network_for_any_batch(make_model: MakeModel) -> None:
     tvm.ir.assert_structural_equal(at_shapes(mod, {"data": (6, 4, 2)}), again)
 
 
+def test_any_batch_of_large_images(make_model: MakeModel) -> None:
+    """1009 images of them, which stand for any number, have 2**34 elements."""
+    mod, _ = from_onnx(relu(make_model, ("N", 4, 2048, 2048)))
+    assert AT_SHAPES not in (mod.attrs or {})
+
+
+def test_one_image_has_a_limit(make_model: MakeModel) -> None:
+    with pytest.raises(ShapeError, match="more than 2\\*\\*31 - 1 elements"):
+        from_onnx(relu(make_model, ("N", 4, 2**15, 2**15)))
+
+
 def test_a_network_that_is_another_one_for_each_batch(make_model: MakeModel) -> None:
     """The batch is a value here: x / N."""
     model = make_model(

@@ -340,3 +340,22 @@ def test_models_of_no_kind_are_one_line(model: object) -> None:
     assert "\n" not in str(caught.value)
     if not isinstance(model, str):
         assert isinstance(caught.value, ModelFileError)
+
+
+def test_what_would_be_ignored_is_refused(lib: BuiltModule, data: Array, tmp_path: Path) -> None:
+    path = tmp_path / "net.so"
+    lib.export_library(path)
+    for model in (lib, path, str(path)):
+        for options in ({"shapes": {"data": SHAPE}}, {"target": "llvm -mcpu=znver4"}):
+            (name,) = options
+            with pytest.raises(SessionError, match=f"^{name}= is for ONNX models"):
+                Session(model, **options)
+    with Session(path) as session, Session(path) as other:
+        with pytest.raises(ShapeError, match=r"masked array: fill it, \.filled"):
+            session.run({"data": np.ma.masked_array(data, mask=data > 0)})
+        for binding in (None, other.io_binding()):
+            with pytest.raises(SessionError, match="not of this session"):
+                session.run_with_iobinding(binding)
+        for shape in ((1.0, 10.0), "ab"):
+            with pytest.raises(ShapeError, match="a shape is whole numbers"):
+                session.io_binding().output_array("out", shape)

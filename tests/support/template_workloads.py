@@ -93,6 +93,7 @@ def sigmoid(x: Array) -> Array:
 CONVS = {
     "stem, plain NCHW": ConvWorkload(1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 3, 3, 3)),
     "one pixel": ConvWorkload(1, 16, 1, 1, 24, (1, 1)),
+    "one pixel, weights in streams": ConvWorkload(1, 144, 1, 1, 120, (1, 1)),
     "image smaller than the kernel": ConvWorkload(1, 8, 2, 1, 16, (5, 3), padding=(2, 1, 2, 1)),
     "prime channels": ConvWorkload(1, 13, 9, 11, 37, (3, 3), padding=(1, 1, 1, 1)),
     "asymmetric padding": ConvWorkload(1, 8, 7, 9, 16, (3, 2), (1, 2), (0, 3, 2, 1)),

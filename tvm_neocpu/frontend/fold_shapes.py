@@ -311,7 +311,9 @@ class _Folder:
         self._budget.check(node, types, self._types.get(node.input[0]) if node.input else None)
         if inputs is None or not _is_small(node, types, inputs):
             return False
-        if not self._budget.takes(value.size for value in inputs.values()):
+        # What stands for a tensor of a shape has no elements of its own.
+        read = () if node.op_type in SHAPE_READERS else inputs.values()
+        if not self._budget.takes(value.size for value in read):
             return False
         # Whatever evaluating raises, the node stays and is imported as it is.
         with contextlib.suppress(Exception):

@@ -8,7 +8,9 @@ thirty times.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import onnx
 from onnx import helper
@@ -29,12 +31,25 @@ MAX_FOLDED_ELEMENTS = 2**24
 # These give other values at every run, of whatever they read.
 _RANDOM = ("Random", "Multinomial", "Bernoulli", "Dropout")
 
+# The images that share a limit of elements.
+_IMAGES: ContextVar[int] = ContextVar("images", default=1)
+
+
+@contextmanager
+def for_each_image(batch: int) -> Iterator[None]:
+    """The limit of elements holds for each image, where ``batch`` stands for any number of them."""
+    before = _IMAGES.set(batch)
+    try:
+        yield
+    finally:
+        _IMAGES.reset(before)
+
 
 def check_elements(what: str, shape: Sequence[int]) -> None:
     """Raises ShapeError for a shape with a negative extent, or with too many elements."""
     if any(extent < 0 for extent in shape):
         raise ShapeError(f"{what} would have a negative extent: {list(shape)}")
-    if math.prod(shape) > MAX_ELEMENTS:
+    if math.prod(shape) > MAX_ELEMENTS * _IMAGES.get():
         raise ShapeError(f"{what} would have more than 2**31 - 1 elements: {list(shape)}")
 
 

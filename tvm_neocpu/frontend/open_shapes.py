@@ -20,6 +20,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError, UnsupportedOperatorError
+from tvm_neocpu.frontend.limits import for_each_image
 from tvm_neocpu.frontend.onnx_import import import_model
 from tvm_neocpu.frontend.onnx_model import (
     declared_shape,
@@ -84,7 +85,8 @@ def _for_any_batch(
     for prime in _PRIMES:
         shapes = {name: (prime, *shape[1:]) for name, shape in extents.items()}
         try:
-            mod, _ = import_model(model, shapes, dtype, opset)
+            with for_each_image(prime):
+                mod, _ = import_model(model, shapes, dtype, opset)
         except ShapeError:  # the file has a fixed batch, in a Reshape for instance
             return None
         except UnsupportedOperatorError:

@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar
 
@@ -23,7 +24,7 @@ from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functio
 from tvm_neocpu.relay_passes.ir.rewrite import rewrite_regions
 from tvm_neocpu.relay_passes.lowering.bind_groups import Group, behind, bind_groups
 from tvm_neocpu.topi.anchor import child_blocks
-from tvm_neocpu.topi.fused_block.cost import saved_share
+from tvm_neocpu.topi.fused_block.cost import apart_seconds, saved_share
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, is_band, misfit
 from tvm_neocpu.topi.fused_block.template import Layer, fused_function, member_of
 from tvm_neocpu.topi.schedule.steps import block_name, names_upstream
@@ -118,6 +119,18 @@ class _Call:
         return places[0] if readers <= before else None
 
 
+@dataclass(frozen=True)
+class _Part:
+    """Calls that may be a group of the plan."""
+
+    calls: tuple[_Call, ...]
+    block: FusedBlock
+
+    @cached_property
+    def own(self) -> frozenset[relax.Var]:
+        return frozenset(call.binding.var for call in self.calls)
+
+
 class _Search:
     """The groups of a module, and their functions in a builder of the module."""
 
@@ -137,16 +150,13 @@ class _Search:
             for var in dict.fromkeys(variables(call.binding.value)):
                 readers[var].append(call)
         chains = [self._chain_from(call, readers) for call in calls]
+        # The longest group of the plan first: others may be parts of it.
+        begins = (chain[:end] for chain in chains for end in range(len(chain), 1, -1))
+        parts = [part for begin in begins if (part := self._part(begin, region)) is not None]
         taken: set[relax.Var] = set()
-        # What nothing else reads costs no output: those groups first.
-        for may_tap in (False, True):
-            for chain in chains:
-                # The longest group of the plan first: others may be parts of it.
-                for end in range(len(chain), 1, -1):
-                    own = {each.binding.var for each in chain[:end]}
-                    if taken.isdisjoint(own) and self._take(chain[:end], region, may_tap):
-                        taken |= own
-                        break
+        for part in _by_turns(parts, self._cpu):
+            if taken.isdisjoint(part.own) and self._take(part, region):
+                taken |= part.own
 
     def _call(self, binding: relax.VarBinding) -> _Call | None:
         value = binding.value
@@ -168,28 +178,35 @@ class _Search:
                 return chain
             chain.append(found)
 
-    def _take(self, chain: Sequence[_Call], region: Region, may_tap: bool) -> bool:
-        """Make calls a group, if the plan says so and they can be one."""
-        members = tuple(call.member for call in chain)
+    def _part(self, chain: Sequence[_Call], region: Region) -> _Part | None:
+        """Calls as a group of the plan; ``None`` where it has none of these layers."""
         bands = self._planned.get(_key(chain))
         if bands is None:
-            return False
+            return None
+        members = tuple(call.member for call in chain)
+        reason = _refusal(members, bands)
+        if reason is not None:
+            _LOG.debug("left apart: %s", reason)
+            return None
         taps = tuple(at for at, call in enumerate(chain[:-1]) if region.uses[call.binding.var] > 1)
-        if bool(taps) != may_tap:
-            return False
-        block, reads = FusedBlock(members, bands, taps=taps), _reads_of(chain)
+        return _Part(tuple(chain), FusedBlock(members, bands, taps=taps))
+
+    def _take(self, part: _Part, region: Region) -> bool:
+        """Make calls a group, if they can be one."""
+        chain, block = part.calls, part.block
+        taps, reads = block.taps, _reads_of(chain)
         args = [
             arg
             for call, own in zip(chain, reads, strict=True)
             for at, arg in enumerate(call.args)
             if at != own
         ]
-        reason = _refusal(members, bands, reads)
+        reason = _refusal_of_reads(chain, reads)
         if reason is None and taps:
             reason = self._refusal_of_taps(chain, block, args, region)
         name = None if reason else self._function(chain, block, reads)
         if name is None:
-            nests = f"more than one loop nest computes a layer before {members[-1].workload}"
+            nests = f"more than one loop nest computes a layer before {block.members[-1].workload}"
             _LOG.debug("left apart: %s", reason or nests)
             return False
         last = chain[-1].binding
@@ -229,7 +246,29 @@ class _Search:
         return self._functions[key]
 
 
-def _refusal(members: Sequence[Member], bands: Bands, reads: Reads) -> str | None:
+def _by_turns(parts: Sequence[_Part], cpu: Cpu) -> list[_Part]:
+    """Groups in the order in which they are taken: those without an output first, it costs time.
+
+    What a longer group with an output gains more by comes last: its place if that one is refused.
+    """
+    plain = [part for part in parts if not part.block.taps]
+    tapped = [part for part in parts if part.block.taps]
+    outdone = {
+        part.own
+        for part in plain
+        for other in tapped
+        if part.own < other.own and _gain(part, cpu) < _gain(other, cpu)
+    }
+    first = [part for part in plain if part.own not in outdone]
+    return [*first, *tapped, *(part for part in plain if part.own in outdone)]
+
+
+def _gain(part: _Part, cpu: Cpu) -> float:
+    """Seconds that a group surely saves."""
+    return saved_share(part.block, cpu) * apart_seconds(part.block, cpu)
+
+
+def _refusal(members: Sequence[Member], bands: Bands) -> str | None:
     """Why layers of the plan are no group; ``None`` if they may be one."""
     reason = misfit(members)
     if reason is not None:
@@ -237,9 +276,14 @@ def _refusal(members: Sequence[Member], bands: Bands, reads: Reads) -> str | Non
     if not is_band(members, bands):
         last = members[-1].workload
         return f"{bands.rows} rows in runs of {bands.run} are no bands of {last}"
-    for member, own in zip(members[:-1], reads[1:], strict=True):
+    return None
+
+
+def _refusal_of_reads(chain: Sequence[_Call], reads: Reads) -> str | None:
+    """Why calls cannot hand their results on inside a group; ``None`` if they can."""
+    for call, own in zip(chain[:-1], reads[1:], strict=True):
         if own is None:
-            return f"{member.workload} is an operand of the epilogue"
+            return f"{call.member.workload} is an operand of the epilogue"
     return None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import ClassVar
 
 import tvm
@@ -24,7 +25,11 @@ from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.relay_passes.ir.constants import array_of, constant_of
 from tvm_neocpu.relay_passes.ir.regions import count_module_uses
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
-from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore, is_static
+from tvm_neocpu.relay_passes.lowering.lowered_before import (
+    KnownFunctions,
+    LoweredBefore,
+    is_static,
+)
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
 from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
 from tvm_neocpu.relay_passes.operators.recurrence import lower_recurrence
@@ -49,9 +54,10 @@ class LowerToTemplates:
 
     So do recurrences, which have one function for each CPU and nothing to choose.
 
-    ``configs`` decides; the cost model stands in for what it does not name. With ``before`` packed
-    weights have the right sizes and any values, for timing (Winograd's transforms take half of a
-    lowering), and functions that it knows are not computed again.
+    ``configs`` decides; the cost model stands in for what it does not name. Equal layers are
+    computed once. With ``before`` packed weights have the right sizes and any values, for timing
+    (Winograd's transforms take half of a lowering), and functions that it knows are not computed
+    again.
     Needs: layouts given to all calls (:class:`AlterOpLayout`). Leaves: PrimFuncs with an anchor
     each, not yet scheduled.
     """
@@ -62,14 +68,19 @@ class LowerToTemplates:
     before: LoweredBefore | None = None
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        lower = partial(self._lower, count_module_uses(mod))
+        known = KnownFunctions() if self.before is None else self.before.functions
+        lower = partial(self._lower, count_module_uses(mod), known)
         legalize = {form.op: lower for form in forms()}
         legalize[RECURRENCE] = partial(lower_recurrence, self.cpu)
         lowered = relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)
         return remove_dead_code(lowered)
 
     def _lower(
-        self, uses: Mapping[relax.Var, int], builder: relax.BlockBuilder, call: relax.Call
+        self,
+        uses: Mapping[relax.Var, int],
+        known: KnownFunctions,
+        builder: relax.BlockBuilder,
+        call: relax.Call,
     ) -> relax.Expr:
         found = read_call(call)
         if found is None:
@@ -88,30 +99,25 @@ class LowerToTemplates:
             for operand, tensor in zip(workload.operands[1:], others, strict=True)
         ]
 
-        def compute(
-            parts: list[te.Tensor], operands: list[te.Tensor], rest: list[te.Tensor]
-        ) -> te.Tensor:
-            return entry.compute(prologue.compute(parts, operands), *rest, workload, config)
+        def compute(*tensors: te.Tensor) -> te.Tensor:
+            tensor = iter(tensors)
+            parts = list(islice(tensor, len(prologue.parts)))
+            operands = list(islice(tensor, len(prologue.operands)))
+            return entry.compute(prologue.compute(parts, operands), *tensor, workload, config)
 
         # TVM takes a constant's shape from its elements, which a late weight has not.
         named = [relax.Var("weight", each.ty) if is_late(each) else each for each in arguments]
-        known = self.before
-        if known is not None and read is None and is_static(tensors := [data, *named]):
-
-            def bare(data: te.Tensor, *rest: te.Tensor) -> te.Tensor:
-                return entry.compute(data, *rest, workload, config)
-
-            return known.call(
-                builder, form.operator, (workload, config), bare, tensors, form.pattern
+        tensors = [*prologue.parts, *prologue.operands, *named]
+        if is_static(tensors):
+            scheme = workload, config, prologue.scheme
+            lowered = known.call(builder, form.operator, scheme, compute, tensors, form.pattern)
+        else:
+            lowered = builder.call_te(
+                compute,
+                *tensors,
+                primfunc_name_hint=form.operator,
+                primfunc_attrs={"op_pattern": form.pattern},
             )
-        lowered = builder.call_te(
-            compute,
-            list(prologue.parts),
-            list(prologue.operands),
-            named,
-            primfunc_name_hint=form.operator,
-            primfunc_attrs={"op_pattern": form.pattern},
-        )
         return _with_operands(lowered, dict(zip(named, arguments, strict=True)))
 
     def _argument(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -31,7 +32,10 @@ class IOBinding:
         info: ModuleInfo,
         run: Callable[[Sequence[Array], Targets, Sequence[Any | None]], list[Array]],
         way: Way,
+        streams: object,
     ) -> None:
+        """``streams`` are the session's that it belongs to."""
+        self.streams = streams
         self._info = info
         self._run = run
         self._way = way
@@ -115,7 +119,10 @@ class IOBinding:
 def _new(info: TensorInfo, shape: Sequence[int] | None, kind: str) -> Array:
     if shape is None and OPEN in info.shape:
         raise ShapeError(f"{kind} {info.name!r} is {info.shape_text}: say its shape")
-    wanted = tuple(info.shape if shape is None else shape)
+    try:
+        wanted = tuple(map(operator.index, info.shape if shape is None else shape))
+    except TypeError as error:
+        raise ShapeError(f"a shape is whole numbers, not {shape!r}") from error
     check(info, wanted, info.dtype, kind)
     return aligned_zeros(wanted, info.dtype)
 

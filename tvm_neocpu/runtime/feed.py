@@ -38,7 +38,7 @@ def as_input(info: TensorInfo, value: Any) -> Array:
     Tensors of TVM, torch and whatever else shares CPU memory (DLPack) are not copied. Raises
     ShapeError for another shape or type, and for memory that is not the CPU's.
     """
-    array = _as_array(info, value)
+    array = value if type(value) is np.ndarray else _as_array(info, value)
     check(info, array.shape, _dtype_name(array.dtype))
     return array
 
@@ -208,6 +208,8 @@ def _written_directly(
 
 def _as_array(info: TensorInfo, value: Any) -> Array:
     if isinstance(value, np.ndarray):
+        if isinstance(value, np.ma.MaskedArray):
+            raise ShapeError(f"input {info.name!r} is a masked array: fill it, .filled(0)")
         return value
     try:
         if is_tensor(value):

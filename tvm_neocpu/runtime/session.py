@@ -154,10 +154,15 @@ class CompiledSession:
             self.info,
             lambda *given: self._streams.call(lambda feed: feed.run(*given)),
             self._library.library.way,
+            self._streams,
         )
 
     def run_with_iobinding(self, binding: IOBinding) -> None:
-        """``binding.run()``, as ONNX Runtime spells it."""
+        """``binding.run()``, as ONNX Runtime spells it. Raises SessionError for a binding that this
+        session did not make.
+        """
+        if getattr(binding, "streams", None) is not self._streams:
+            raise SessionError("the binding is not of this session: make it by io_binding()")
         binding.run()
 
     def close(self) -> None:

@@ -1,11 +1,13 @@
-"""The plan's page with a profile's times: its structure, because CI has no browser to draw it."""
+"""The plan's page with a profile's times: its structure, and what Chromium draws of it."""
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 
 import pytest
+from chromium import seen_in_chromium
 
 from tvm_neocpu.contrib.explain.explained_network import ExplainedNetwork
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
@@ -92,3 +94,21 @@ def test_a_network_without_such_nodes(plan: ExplainedNetwork) -> None:
     empty = Profile("net", "znver3", 1, Ceilings(100.0, 20.0), (), 0.005)
     text = render(plan, empty)
     assert "--time:" not in text and "No operation's multiply-adds are known." in text
+
+
+def test_chromium_draws_the_page(plan: ExplainedNetwork, profile: Profile, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(render(plan, profile))
+    boxes = {
+        "graph": "#graph",
+        "node": "#graph [data-node] rect",
+        "edge": "#graph path.edge",
+        "timeline": "#timeline",
+        "call": "#timeline rect",
+        "roofline": "#roofline",
+        "table": "table",
+    }
+    seen = seen_in_chromium(path, boxes, click='[data-colours="layout"]')
+    assert seen["errors"] == []
+    assert {name for name, (wide, high) in seen["boxes"].items() if wide + high < 3} == set()
+    assert seen["colour before"] != seen["colour after"], "a button changes what colours mean"

@@ -80,3 +80,13 @@ def test_variables_are_replaced_inside_calls_and_tuples() -> None:
         found = over_variables(before, swap)
         assert tvm_ffi.structural_equal(found, after, map_free_vars=True)
         assert list(variables(found)) == list(variables(after))
+
+
+def test_an_expression_over_variables_of_equal_types_keeps_its_type() -> None:
+    call = relax.BlockBuilder().normalize(op.add(X, Y))
+    assert over_variables(call, lambda var: var) is call
+    renamed = over_variables(call, {X: Y, Y: X}.__getitem__)
+    assert operands(renamed) == [Y, X] and renamed.ty.same_as(call.ty)
+    wide = relax.Var("w", relax.TensorType((1, 3), "float32"))
+    assert over_variables(call, lambda _: wide).ty.is_missing()
+    assert over_variables(op.add(X, Y), lambda _: Y).ty.is_missing()

@@ -59,7 +59,7 @@ def weights(mod: tvm.IRModule) -> list[np.ndarray]:
 def test_the_second_time_is_like_the_first_in_the_same_memory() -> None:
     mod, before = net(), LoweredBefore()
     first, again = lowered(mod, before), lowered(mod, before)
-    assert len(before) == len(functions(lowered(mod, LoweredBefore())))
+    assert len(before.functions) == len(functions(lowered(mod, LoweredBefore())))
     assert tvm_ffi.structural_equal(first, again)
     assert tvm_ffi.structural_equal(first, lowered(mod, LoweredBefore()))
     places = [[array.ctypes.data for array in weights(each)] for each in (first, again)]
@@ -102,7 +102,7 @@ def test_a_larger_weight_takes_other_memory() -> None:
 def test_the_oldest_function_is_forgotten() -> None:
     before = LoweredBefore(most=0)
     assert tvm_ffi.structural_equal(lowered(net(), before), lowered(net(), before))
-    assert len(before) == 0
+    assert len(before.functions) == 0
 
 
 def test_open_extents_are_seen() -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.types import uniform
+from tvm_neocpu.targets.families import with_family
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds
-from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds, pricing
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.conv2d_direct.space import space
 
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
@@ -78,3 +79,14 @@ def test_a_group_reads_its_own_channels() -> None:
     config = ConvConfig(8, 8, 14, unroll_ker=False, oh_bn=2)
     ratio = predict_seconds(many, config, cpu) / predict_seconds(one, config, cpu)
     assert ratio < 32
+
+
+def test_a_gate_reads_its_weights_in_streams() -> None:
+    """Zen 3, one thread, weights in memory: 63 us in one stream of 30 channels, 37 in five of 8."""
+    conv, zen = ConvWorkload(1, 960, 1, 1, 240, (1, 1)), with_family(Cpu("znver3", AVX2, cores=1))
+    best = min(space(conv, zen), key=lambda config: predict_seconds(conv, config, zen))
+    assert DirectGeometry(conv, best).streams(zen) == 5
+    one = ConvConfig(ic_bn=24, oc_bn=30, reg_n=1, oc_lanes=32)
+    assert 1.2 * predict_seconds(conv, best, zen) < predict_seconds(conv, one, zen)
+    price = pricing(conv, zen)
+    assert all(price(c) == predict_seconds(conv, c, zen) for c in space(conv, zen)[::7])

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
+from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import (
     ConvConfig,
@@ -100,3 +102,42 @@ def test_configs_that_do_not_fit(conv: ConvWorkload, config: ConvConfig, reason:
 )
 def test_configs_that_fit(config: ConvConfig) -> None:
     assert misfit(CONV, config) is None
+
+
+GATE = ConvWorkload(1, 960, 1, 1, 240, (1, 1))
+ONE, TWO = (Cpu("znver3", AVX2, cores=cores) for cores in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("oc_bn", "parallel_oc", "cpu", "streams"),
+    [
+        (8, False, ONE, 5),
+        (16, False, ONE, 3),  # 15 blocks of two vectors
+        (24, False, ONE, 2),  # 10 blocks of three: 5 would take 15 accumulators and their weights
+        (40, False, ONE, 1),  # 2 x 5 vectors are too many for 16 registers
+        (40, False, Cpu("skylake-avx512", AVX512, cores=1), 3),
+        (30, False, ONE, 1),  # 4 vectors of 30 channels
+        (8, True, TWO, 5),  # 30 blocks are 6 chunks
+        (24, True, TWO, 1),  # 5 chunks of 2 blocks: 6 blocks for one core, 4 for the other
+    ],
+)
+def test_blocks_that_share_a_tile_of_one_pixel(
+    oc_bn: int, parallel_oc: bool, cpu: Cpu, streams: int
+) -> None:
+    config = ConvConfig(ic_bn=16, oc_bn=oc_bn, reg_n=1, parallel_oc=parallel_oc)
+    assert DirectGeometry(GATE, config).streams(cpu) == streams
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        replace(GATE, batch=2),
+        replace(GATE, width=2),
+        replace(GATE, in_channels=64),  # 60 KiB
+        replace(GATE, groups=2),
+        replace(GATE, types=uniform("float64")),
+    ],
+)
+def test_other_layers_read_one_stream(conv: ConvWorkload) -> None:
+    config = ConvConfig(ic_bn=16, oc_bn=8, reg_n=1)
+    assert DirectGeometry(conv, config).streams(ONE) == 1

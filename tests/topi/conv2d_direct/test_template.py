@@ -56,6 +56,15 @@ def test_a_pair_of_tiles_is_written_out() -> None:
     assert steps.output_shape(sch, sch.get_sblock(PRODUCT))[3] == 17
 
 
+def test_blocks_of_one_pixel_are_streams() -> None:
+    """Chunks of five blocks of channels; every step multiplies a channel with all five."""
+    conv, cpu = ConvWorkload(1, 960, 1, 1, 240, (1, 1)), Cpu("znver3", AVX2, cores=2)
+    config = ConvConfig(ic_bn=16, oc_bn=8, reg_n=1, parallel_oc=True)
+    assert nest(conv, config, PRODUCT, cpu) == "parallel 6, 60, 16, unroll 5, vector 8"
+    serial = replace(config, parallel_oc=False)
+    assert nest(conv, serial, PRODUCT, cpu) == "6, 60, 16, unroll 5, vector 8"
+
+
 @pytest.mark.parametrize(
     ("config", "expected"),
     [

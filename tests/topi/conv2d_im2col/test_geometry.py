@@ -84,6 +84,21 @@ def test_chunks_and_packed_weights() -> None:
     assert Im2colGeometry(IMAGE, Im2colConfig(0, 24, 7)).packed_shape == (2, 24 * 6, 1, 24)
 
 
+def test_parts_of_the_packed_weights() -> None:
+    """Where a core walks all blocks of a part, they lie one behind the other."""
+    config = Im2colConfig(8, 24, 7, 5, oc_lanes=32, parts=3)
+    assert Im2colGeometry(IMAGE, config).packed_shape == (3, 2, 6, 8, 32)
+    split = replace(config, parallel_oc=True)
+    assert Im2colGeometry(IMAGE, split).packed_shape == (2, 3, 6, 8, 32)
+
+
+def test_sums_between_parts() -> None:
+    config = Im2colConfig(8, 24, 7, 5, oc_lanes=32, parts=3)
+    assert Im2colGeometry(IMAGE, config).sum_bytes == 4 * 35 * 2 * 32
+    assert Im2colGeometry(IMAGE, replace(config, parallel_oc=True)).sum_bytes == 4 * 35 * 32
+    assert Im2colGeometry(IMAGE, replace(config, parts=1)).sum_bytes == 0
+
+
 def test_columns_take_the_bytes_of_their_type() -> None:
     config = Im2colConfig(8, 24, 7, 5)
     assert Im2colGeometry(IMAGE, config).column_bytes == 4 * 35 * 24 * 6
@@ -94,6 +109,9 @@ def test_columns_take_the_bytes_of_their_type() -> None:
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
+        (Im2colConfig(16, 24, 7, parts=0), "its reduction has no such parts"),
+        (Im2colConfig(16, 24, 7, parts=4), "its reduction has no such parts"),
+        (Im2colConfig(4, 24, 7, parts=3), "3 parts do not divide its reduction"),
         (Im2colConfig(5, 48, 7), "ic_bn 5 does not divide 32 channels"),
         (Im2colConfig(16, 32, 7), "oc_bn 32 does not divide 48 channels"),
         (Im2colConfig(16, 0, 7), "oc_bn 0 does not divide 48 channels"),

@@ -8,7 +8,14 @@ import pytest
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_im2col.space import accepts, chunkings, gain, pixel_tiles, space
+from tvm_neocpu.topi.conv2d_im2col.space import (
+    accepts,
+    chunkings,
+    gain,
+    pixel_tiles,
+    reduction_parts,
+    space,
+)
 
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 HASWELL = Cpu("haswell", AVX2, cores=4)
@@ -53,3 +60,23 @@ def test_chunks_of_plain_data_are_whole_rows() -> None:
     for reg_n in (7, 14, 28):
         for tiles, _ in chunkings(STEM, 0, reg_n, SKYLAKE):
             assert tiles * reg_n % STEM.out_width == 0
+
+
+@pytest.mark.parametrize(
+    ("channels", "ic_bn", "expected"),
+    [
+        # Of 32 KiB weights may take 60 %: 307 channels x 16 lanes.
+        pytest.param(256, 16, (1,), id="stays in L1"),
+        pytest.param(512, 16, (1, 2), id="two"),
+        pytest.param(1024, 64, (1, 4), id="four"),
+        pytest.param(992, 8, (1, 4), id="31 blocks of 32"),
+        pytest.param(992, 32, (1,), id="31 parts would be short"),
+        pytest.param(512, 4, (1,), id="half a vector"),
+        pytest.param(512, 0, (1,), id="plain"),
+    ],
+)
+def test_parts_of_a_reduction_stay_in_l1(
+    channels: int, ic_bn: int, expected: tuple[int, ...]
+) -> None:
+    conv = ConvWorkload(1, channels, 14, 14, 256, (1, 1))
+    assert reduction_parts(conv, ic_bn, 16, HASWELL) == expected

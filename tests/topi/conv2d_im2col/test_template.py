@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nests import SKYLAKE, nest
-from samples import BIAS, check
+from samples import BIAS, check, run, stored
 
+from tvm_neocpu.core.layout import Layout
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_im2col import template
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_im2col.space import space
 from tvm_neocpu.topi.kernel import kernel
 
+ZEN_3 = parse_target("llvm -mcpu=znver3").cpu
 STEM = ConvWorkload(1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 2, 3, 3))
 PIXELS = ConvWorkload(8, 32, 1, 1, 48, (1, 1))
+IMAGE = ConvWorkload(1, 64, 14, 14, 48, (1, 1))
+STRIDED = ConvWorkload(1, 16, 13, 11, 48, (3, 3), (2, 2), (1, 1, 1, 1))
 
 
 CASES = {
@@ -44,6 +51,18 @@ CASES = {
     "overhanging the batch": (replace(PIXELS, batch=7), Im2colConfig(16, 48, 5)),
     "filled vectors": (replace(PIXELS, out_channels=39), Im2colConfig(32, 13, 7, 1, False, 16)),
     "one pixel": (replace(PIXELS, batch=1), Im2colConfig(8, 16, 1)),
+    "two parts, in place": (IMAGE, Im2colConfig(16, 16, 6, 33, parts=2)),
+    "four parts, in place over chunks": (IMAGE, Im2colConfig(16, 16, 7, 7, parts=4)),
+    "parts of chunks that split channels": (IMAGE, Im2colConfig(8, 16, 6, 33, True, parts=4)),
+    "parts of plain data": (IMAGE, Im2colConfig(0, 16, 6, 7, parts=8)),
+    "parts of several taps": (STRIDED, Im2colConfig(8, 16, 6, 3, parts=3)),
+    "a part of a tap": (STRIDED, Im2colConfig(8, 16, 5, 9, parts=18)),
+    "parts, columns in one pass": (STRIDED, Im2colConfig(8, 16, 6, 3, True, parts=6)),
+    "parts, filled vectors": (
+        replace(IMAGE, out_channels=39),
+        Im2colConfig(32, 13, 5, 40, False, 16, parts=2),
+    ),
+    "parts of a batch": (replace(IMAGE, batch=3, height=5), Im2colConfig(16, 48, 4, 9, parts=4)),
 }
 
 
@@ -64,6 +83,35 @@ def test_any_config_of_any_convolution(data: st.DataObject) -> None:
     batch = data.draw(st.integers(1, 3))
     conv = ConvWorkload(batch, inputs, *sides, outputs, kernel_size, stride, padding, dilation)
     check(conv, data.draw(st.sampled_from(space(conv, SKYLAKE))), SKYLAKE, BIAS)
+
+
+@given(data=st.data())
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+def test_any_parts_of_any_convolution(data: st.DataObject) -> None:
+    """A small cache, so that the space has parts of a small layer."""
+    sides = data.draw(st.tuples(*[st.integers(3, 9)] * 2))
+    inputs = data.draw(st.sampled_from([32, 48, 64]))
+    outputs = data.draw(st.sampled_from([8, 13, 24]))
+    conv = ConvWorkload(data.draw(st.integers(1, 2)), inputs, *sides, outputs, (1, 1))
+    if data.draw(st.booleans()):
+        conv = replace(conv, kernel=(3, 2), padding=(1, 0, 1, 1), stride=(2, 1))
+    cpu = replace(ZEN_3, l1=4 * 8 * conv.taps, cores=data.draw(st.sampled_from([1, 2])))
+    configs = [config for config in space(conv, cpu) if config.parts > 1]
+    check(conv, data.draw(st.sampled_from(configs)), cpu, BIAS)
+
+
+def test_parts_add_in_the_same_order() -> None:
+    """Bit for bit: a tile's sums wait in memory between two parts, and nothing is added later."""
+    whole = Im2colConfig(16, 16, 6, 33)
+    rng = np.random.default_rng(0)
+    data, weight = (rng.normal(size=o.shape).astype("float32") for o in IMAGE.operands)
+    bias = np.zeros((1, 3, 1, 1, 16), "float32")
+    results = []
+    for config in (whole, replace(whole, parts=4)):
+        packed = template.pack_weight(weight, IMAGE, config)
+        arrays = [stored(data, Layout(16)), packed, bias]
+        results.append(run(kernel(IMAGE, config, ZEN_3), arrays, (1, 3, 14, 14, 16), "float32"))
+    assert (results[0] == results[1]).all()
 
 
 def test_a_matrix_product_over_pixels_copies_nothing() -> None:

@@ -65,6 +65,7 @@ def test_offsets_of_a_chunk_lie_side_by_side_in_one_image(
         (replace(CONFIG, oc_lanes=16), "16 lanes are fewer than oc_bn"),
         (replace(CONFIG, reg_n=0), "tiles are empty"),
         (replace(CONFIG, tiles=0), "tiles are empty"),
+        (replace(CONFIG, parts=2), "not cut into parts"),
     ],
 )
 def test_configs_that_do_not_fit(config: DeformConfig, reason: str) -> None:

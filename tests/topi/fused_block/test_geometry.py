@@ -88,6 +88,11 @@ def with_workload(member: Member, **fields: object) -> Member:
 
 
 DOUBLE = uniform("float64")
+# A depthwise layer over the whole image, and a 1x1 layer that reads its weights in streams.
+GLOBAL = Member(
+    ConvWorkload(1, 256, 7, 7, 256, (7, 7), groups=256), DepthwiseConfig(16, 16, reg_n=1)
+)
+EMBEDDING = Member(ConvWorkload(1, 256, 1, 1, 128, (1, 1)), ConvConfig(16, 16, reg_n=1))
 
 
 @pytest.mark.parametrize(
@@ -102,6 +107,8 @@ DOUBLE = uniform("float64")
         (DEPTHWISE, with_config(PROJECT, reg_n=4), "register tiles overhang"),
         (DEPTHWISE, with_config(PROJECT, ic_bn=8), "does not read what"),
         (DEPTHWISE, with_workload(PROJECT, height=7), "does not read what"),
+        (GLOBAL, EMBEDDING, "blocks of channels share register tiles"),
+        (GLOBAL, with_workload(EMBEDDING, out_channels=32), None),  # 32 KiB of weights
     ],
 )
 def test_what_is_no_group_says_why(depthwise: Member, project: Member, reason: str | None) -> None:

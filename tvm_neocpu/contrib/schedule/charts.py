@@ -50,7 +50,7 @@ def _chart(
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         y = TOP + HEIGHT * (1 - share)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}h{WIDTH}"/>')
-        parts.append(f'<text class="scale" x="{LEFT - 6}" y="{y + 4:.1f}">{share * top:.1f}</text>')
+        parts.append(f'<text class="scale" x="{LEFT - 6}" y="{y + 4:.1f}">{share * top:.3g}</text>')
     for name, value in marks.items():
         y = TOP + HEIGHT * (1 - value / top)
         parts.append(f'<path class="mark" d="M{LEFT} {y:.1f}h{WIDTH}"/>')

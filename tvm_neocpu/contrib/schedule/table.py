@@ -100,7 +100,8 @@ def _cells(found: Experiment, row: Row) -> list[str]:
 
 
 def _mb(size: float) -> str:
-    return f"{size / 1e6:.2f}"
+    """Megabytes; below one, to a tenth of a kilobyte."""
+    return f"{size / 1e6:.2f}" if size >= 1e6 or not size else f"{size / 1e6:.4f}"
 
 
 def _ratio(value: float, base: float) -> str:

@@ -41,16 +41,18 @@ class Scope:
 
     def bind(self, var: relax.Var, value: relax.Expr) -> None:
         """Define a variable of the old region anew."""
-        value = self.normalize(value)
-        self._definitions[var] = value
-        self.bindings.append(relax.VarBinding(var, value))
+        self._define(var, self.normalize(value))
 
     def emit(self, value: relax.Expr) -> relax.Var:
         """Bind the value to a fresh variable."""
         value = self.normalize(value)
         var = self._new_var("lv", value.ty)
-        self.bind(var, value)
+        self._define(var, value)
         return var
+
+    def _define(self, var: relax.Var, value: relax.Expr) -> None:
+        self._definitions[var] = value
+        self.bindings.append(relax.VarBinding(var, value))
 
     def normalize(self, value: relax.Expr) -> relax.Expr:
         """The value with its type inferred."""

@@ -38,6 +38,12 @@ class Prologue:
         """The other operands of the operations that have one, in order."""
         return tuple(operand for _, operand in self.operations if operand is not None)
 
+    @property
+    def scheme(self) -> tuple[int, tuple[tuple[str, bool], ...]]:
+        """What it computes, but for the tensors: how many parts, which operations on what."""
+        operations = tuple((name, operand is not None) for name, operand in self.operations)
+        return len(self.parts), operations
+
     def compute(self, parts: Sequence[te.Tensor], operands: Sequence[te.Tensor]) -> te.Tensor:
         """The template's data; one part without operations is that part itself."""
         if len(parts) == 1 and not self.operations:

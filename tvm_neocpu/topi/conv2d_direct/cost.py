@@ -10,7 +10,7 @@ from typing import Any
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry, may_stream
 from tvm_neocpu.topi.cost.roofline import (
     ALONE,
     L2_SHARE,
@@ -18,6 +18,7 @@ from tvm_neocpu.topi.cost.roofline import (
     Near,
     Supply,
     Traffic,
+    in_streams,
     is_above,
     is_written_out,
     loop_cycles,
@@ -52,29 +53,35 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
 
     A space is the product of register tiles, blocks and chunks (DenseNet-121: 54,000 configs).
     """
-    return pricing_of(partial(DirectGeometry, conv), cpu)
+    return pricing_of(partial(DirectGeometry, conv), cpu, streams=may_stream(conv))
 
 
 def pricing_of(
-    geometry_of: Callable[[Any], DirectGeometry], cpu: Cpu, copies_blocks: bool = False
+    geometry_of: Callable[[Any], DirectGeometry],
+    cpu: Cpu,
+    copies_blocks: bool = False,
+    streams: bool = False,
 ) -> Price:
     """The same of any geometries like this one's, all of one convolution and instruction.
 
     ``copies_blocks``: whether the image is copied, and how much, depends on the blocks too.
+    ``streams``: blocks may share a register tile, which depends on all that a config says.
     """
     of_tiles: dict[Hashable, float] = {}
     around_tiles: dict[Hashable, tuple[float, Supply]] = {}
 
     def price(config: ConvConfig, limit: float = math.inf, /) -> float:
         tile = config.oc_bn, config.reg_m, config.reg_n
-        inside = (*tile, config.oc_lanes, config.ic_bn, config.unroll_ker)
+        dealt = streams and config.parallel_oc
+        inside = (*tile, config.oc_lanes, config.ic_bn, config.unroll_ker, dealt)
         cycles = of_tiles.get(inside)
         if cycles is None:
             cycles = of_tiles[inside] = _cycles(geometry_of(config), cpu)
         if is_above(limit, cycles, cpu):
             return math.inf
         block = config.ic_bn if copies_blocks else 0
-        around = (*tile, config.oh_bn, config.parallel_oc, block)
+        fills = (config.oc_lanes, config.ic_bn == 0) if streams else ()
+        around = (*tile, config.oh_bn, config.parallel_oc, block, *fills)
         if around not in around_tiles:
             around_tiles[around] = _around(geometry_of(config), cpu, ALONE)
         padding, supply = around_tiles[around]
@@ -99,7 +106,8 @@ def _cycles(geometry: DirectGeometry, cpu: Cpu) -> float:
     across = whole * _tile_cycles(geometry, config.reg_n * config.reg_m, cpu) if whole else 0.0
     if last != config.reg_n:
         across += _tile_cycles(geometry, last * config.reg_m, cpu)
-    return conv.batch * geometry.tiles[0] * geometry.out_blocks * across
+    blocks = geometry.out_blocks // geometry.streams(cpu)
+    return conv.batch * geometry.tiles[0] * blocks * across
 
 
 def _around(geometry: DirectGeometry, cpu: Cpu, near: Near) -> tuple[float, Supply]:
@@ -107,16 +115,21 @@ def _around(geometry: DirectGeometry, cpu: Cpu, near: Near) -> tuple[float, Supp
     padding = 0.0
     if geometry.is_padded:
         padding = geometry.image_bytes / PADDED_BYTES_PER_CYCLE * _halo(geometry)
-    return padding, supply_of(geometry.chunks, _traffic(geometry, cpu, near), cpu)
+    streams = geometry.streams(cpu)
+    chunks = geometry.chunks // streams if geometry.config.parallel_oc else geometry.chunks
+    return padding, supply_of(chunks, _traffic(geometry, cpu, near), in_streams(cpu, streams))
 
 
 def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
     """Cycles of a register tile: its reduction, and the store."""
     config, unit = geometry.config, cpu.unit(geometry.conv.types.accumulator)
-    vectors = unit.registers_of(config.tile_channels)
-    row_bytes = float(geometry.row_bytes)
+    streams = geometry.streams(cpu)
+    vectors = unit.registers_of(config.tile_channels) * streams
+    row_bytes = float(geometry.row_bytes) * streams
     from_l2 = streamed(geometry.steps * row_bytes, row_bytes, cpu)
-    requests = _requests(geometry, config.reg_m * config.reg_n, vectors, cpu)
+    requests = 0.0
+    if streams == 1:
+        requests = _requests(geometry, config.reg_m * config.reg_n, vectors, cpu)
     dot = geometry.dot(cpu)
     widening = widening_of(geometry.conv.types.weight) if dot is None else 0.0
     per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot, widening)

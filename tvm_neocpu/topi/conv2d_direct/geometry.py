@@ -10,8 +10,14 @@ from typing import ClassVar
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.core.layout import largest_factor
-from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
+
+# A layer of one pixel with weights of so many bytes reads several blocks of channels side by side.
+MIN_STREAMED_BYTES = 64 * 1024
+MAX_STREAMS = 5
+# What the slowest core may have to do more for it, where blocks are dealt out to cores.
+UNEVEN = 1.15
 
 
 @dataclass(frozen=True, order=True)
@@ -159,11 +165,41 @@ class DirectGeometry:
         splits = self.out_blocks if self.config.parallel_oc else 1
         return self.conv.batch * self.row_chunks * splits
 
+    def streams(self, cpu: Cpu) -> int:
+        """Blocks of output channels that share a register tile, so that weights come in streams.
+
+        A layer of one pixel (a squeeze-excite gate) reads each weight once and waits for memory,
+        which one stream leaves unused (``topi/dense``). 1 for every other layer.
+        """
+        conv, config = self.conv, self.config
+        overhangs = config.oc_lanes or config.reg_m * config.reg_n > 1
+        if not may_stream(conv) or overhangs or config.ic_bn == 0:
+            return 1
+        unit, cores = cpu.unit(conv.types.accumulator), cpu.cores if config.parallel_oc else 1
+        most = UNEVEN * math.ceil(self.out_blocks / cores)
+        return max(
+            count
+            for count in range(1, MAX_STREAMS + 1)
+            if self.out_blocks % count == 0
+            if count == 1 or unit.holds_tile(1, unit.registers_of(config.oc_bn) * count)
+            if count == 1 or math.ceil(self.out_blocks / count / cores) * count <= most
+        )
+
     @property
     def packed_shape(self) -> tuple[int, ...]:
         """The packed weight: (K/oc_bn, C/groups/ic_bn, R, S, ic_bn, tile_channels)."""
         blocks = self.out_blocks, self.in_blocks
         return (*blocks, *self.conv.kernel, self.ic_bn, self.config.tile_channels)
+
+
+def may_stream(conv: ConvWorkload) -> bool:
+    """Whether blocks of channels may share a register tile: of a 1x1 layer of one pixel, in fp32.
+
+    Its weights meet that pixel only, so that it waits for memory.
+    """
+    pixels = conv.batch * conv.out_height * conv.out_width
+    alone = pixels == 1 and conv.kernel == (1, 1) and conv.groups == 1
+    return alone and conv.types == FP32 and conv.weight_bytes >= MIN_STREAMED_BYTES
 
 
 def computed_columns(width: int, reg_n: int) -> int:

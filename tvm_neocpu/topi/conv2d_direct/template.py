@@ -110,14 +110,16 @@ def schedule_tiles(
     conv, config, acc = geometry.conv, geometry.config, anchor.block
     unit, dot = cpu.unit(conv.types.accumulator), geometry.dot(cpu)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
-    chunk, tile, reduction = tile_output(sch, acc, geometry)
+    streams = geometry.streams(cpu)
+    chunk, tile, reduction = tile_output(sch, acc, geometry, streams)
     if config.unroll_ker:
         steps.unroll_all(sch, reduction[2])
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
-    steps.unroll_and_vectorize(sch, output, unit, pixels=2)
-    prefetch_next_panel(sch, reduction[-1])
+    steps.unroll_and_vectorize(sch, output, unit, pixels=2 + (streams > 1))
+    if streams == 1:  # several are requests enough
+        prefetch_next_panel(sch, reduction[-1])
     prefetch_next_pixels(sch, reduction[-1], conv.kernel, conv.stride)
-    pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.tile_channels)
+    pixels, vectors = config.reg_m * config.reg_n, unit.registers_of(config.tile_channels) * streams
     if dot is None:
         keep_rolled(sch, reduction[-1], pixels, vectors, unit)
     elif geometry.inner_steps >= MIN_ROLLED_WORDS:
@@ -141,7 +143,7 @@ def _beside_tile(dot: DotProduct, vectors: int, unit: VectorUnit) -> int:
 
 
 def tile_output(
-    sch: Schedule, acc: SBlockRV, geometry: DirectGeometry
+    sch: Schedule, acc: SBlockRV, geometry: DirectGeometry, streams: int = 1
 ) -> tuple[LoopRV, LoopRV, list[LoopRV]]:
     """Tile the output; returns the parallel loop, the loop over tiles, the reduction loops.
 
@@ -149,7 +151,8 @@ def tile_output(
     # parallel for n_yb: for o, yo, xo: for ico, kh, kw, ici: for yi, xi, c
 
     Two tiles that do not divide the columns are written out one after the other, 9 and 8 of 17.
-    The extent of the second is then a constant and no pixel is computed in vain.
+    The extent of the second is then a constant and no pixel is computed in vain. ``streams``
+    blocks of channels share a tile of one pixel; they take the place of ``yi``.
     """
     config = geometry.config
     n, o, y, x, c, *reduction = sch.get_loops(acc)
@@ -157,8 +160,14 @@ def tile_output(
     width = steps.loop_extent(sch, x)
     xo, xi = steps.split_off(sch, x, config.reg_n)
     yb, yo = steps.split_off(sch, y, geometry.chunk_rows)
+    if streams > 1:
+        o, oi = steps.split_off(sch, o, streams)
     order = (n, o, yb) if config.parallel_oc else (n, yb, o)
-    sch.reorder(*order, yo, xo, *reduction, yi, xi, c)
+    if streams > 1:
+        sch.reorder(*order, yo, xo, *reduction, oi, yi, xi, c)
+        sch.fuse(oi, yi)
+    else:
+        sch.reorder(*order, yo, xo, *reduction, yi, xi, c)
     chunk = steps.parallel_fused(sch, *(order if config.parallel_oc else order[:2]))
     if width % config.reg_n:
         steps.unroll_all(sch, xo)

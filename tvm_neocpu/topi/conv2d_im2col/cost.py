@@ -28,6 +28,11 @@ from tvm_neocpu.topi.cost.roofline import (
 )
 from tvm_neocpu.topi.operator import Price
 
+# What a product gets of a level's bandwidth where each tile takes its panel of weights from there
+# (Zen 3, 5 x 2 accumulators: 2048x7x7->512 1265 us, with parts that stay in L1 1149; 512x14x14->512
+# 3x3 of stride 2, whose panel outgrows L2, 3543 and 2621).
+STREAM_SHARE = 0.5
+
 
 def predict_seconds(conv: ConvWorkload, config: Im2colConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
@@ -41,13 +46,14 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
 
     def price(config: Im2colConfig, limit: float = math.inf, /) -> float:
         cut = (config.ic_bn == 0, config.oc_bn, config.oc_lanes, config.reg_n, config.tiles)
-        key = (*cut, config.parallel_oc)
+        key = (*cut, config.parallel_oc, config.parts)
         chunks = known.get(key)
         if chunks is None:
             chunks = known[key] = _chunks(Im2colGeometry(conv, config), cpu)
 
         def of_tile(pixels: int) -> float:
-            size = config.ic_bn, config.tile_channels, config.reg_n, pixels, chunks.asks
+            tile = config.tile_channels, config.reg_n, pixels
+            size = (config.ic_bn, *tile, config.parts, chunks.asks)
             if size not in tiles:
                 tiles[size] = _tile_cycles(conv, config, pixels, chunks.asks, cpu)
             return tiles[size]
@@ -101,17 +107,36 @@ def _chunks(geometry: Im2colGeometry, cpu: Cpu) -> _Chunks:
 def _tile_cycles(
     conv: ConvWorkload, config: Im2colConfig, pixels: int, asks: bool, cpu: Cpu
 ) -> float:
-    """Cycles of a register tile: its reduction, and the store."""
+    """Cycles of a register tile: its reduction, and the store.
+
+    Between two parts of the reduction it is stored and loaded, and each part ends in a
+    misprediction.
+    """
     unit, block = cpu.unit(conv.types.accumulator), config.ic_bn or 1
     vectors = unit.registers_of(config.tile_channels)
     row_bytes = float(item_bytes(conv.types.weight) * config.tile_channels)
-    from_l2 = streamed(conv.taps * row_bytes, row_bytes, cpu)
+    from_l2 = _streamed(conv, config, row_bytes, cpu)
     map_bytes = conv.in_bytes if asks else 0
     requests = requests_of_step(config.reg_n, vectors, conv.weight_bytes, map_bytes, unit)
     per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests)
     per_step += loop_cycles(block, pixels, vectors)
     per_step += crowded_cycles(block, pixels, vectors, unit)
-    return conv.taps * per_step + 2.0 * pixels * vectors + 20
+    return conv.taps * per_step + config.parts * (2.0 * pixels * vectors + 20)
+
+
+def _streamed(conv: ConvWorkload, config: Im2colConfig, row_bytes: float, cpu: Cpu) -> float:
+    """Bytes that a step takes from L2, as many as it had time for; L3 delivers fewer.
+
+    A part of a panel that is little larger than L1 stays there (512x7x7->2048, of 32 KiB, reaches
+    93 % of the peak).
+    """
+    panel = conv.taps * row_bytes / config.parts
+    outgrown = min(1.0, max(0.0, panel / cpu.l1 - PANEL_SHARE))
+    from_l2 = streamed(panel, row_bytes, cpu) * outgrown / STREAM_SHARE
+    pixels = item_bytes(conv.types.data) * conv.taps * config.reg_n / config.parts
+    if panel + pixels <= L2_SHARE * cpu.l2:
+        return from_l2
+    return from_l2 * cpu.l2_bytes_per_cycle / cpu.l3_bytes_per_cycle
 
 
 def _copy_cycles(conv: ConvWorkload, config: Im2colConfig, whole_rows: bool, cpu: Cpu) -> float:
@@ -130,20 +155,25 @@ def _traffic(geometry: Im2colGeometry, cpu: Cpu) -> Traffic:
     in_bytes, out_bytes = float(conv.in_bytes), float(conv.out_bytes)
     weights = float(item_bytes(conv.types.weight) * math.prod(geometry.packed_shape))
     columns = geometry.column_bytes
-    panel, tile = weights / blocks, columns / config.tiles
+    parts = config.parts
+    panel, tile = weights / blocks / parts, columns / config.tiles / parts
     # A panel that every tile takes from L2 anew is a matter of the tile's steps.
     from_l2 = 0.0 if panel > PANEL_SHARE * cpu.l1 else weights * row_chunks
     stays = tile + panel <= PANEL_SHARE * cpu.l1 and config.tiles == 1
     from_l2 += columns * row_chunks * (1 if stays else blocks)
     copied = 0.0 if geometry.reads_in_place else columns
-    from_l2 += copied * row_chunks + in_bytes + out_bytes
+    # A chunk's sums are stored behind a part and loaded before the next.
+    sums = 2 * (parts - 1) * geometry.sum_bytes * geometry.chunks
+    from_l2 += copied * row_chunks + sums + in_bytes + out_bytes
     fit_l2 = weights + columns <= L2_SHARE * cpu.l2
     walks = min(row_chunks, cpu.cores) if fit_l2 else row_chunks
     from_l3 = weights * walks + in_bytes + out_bytes
-    if geometry.walked_bytes > PANEL_SHARE * cpu.l2:
-        from_l3 += columns * row_chunks * blocks + 2 * copied * row_chunks
+    if geometry.walked_bytes + geometry.sum_bytes > PANEL_SHARE * cpu.l2:
+        from_l3 += columns * row_chunks * blocks + 2 * copied * row_chunks + sums
     elif config.parallel_oc:
         from_l3 += copied * row_chunks * min(cpu.cores, blocks)
+    elif columns > PANEL_SHARE * cpu.l2:
+        from_l3 += 2 * copied * row_chunks
     prefetched = prefetched_bytes(weights)
     from_dram = weights - prefetched
     if not resident_in_l3(in_bytes + out_bytes + weights, cpu):

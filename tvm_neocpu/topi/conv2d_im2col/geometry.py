@@ -23,8 +23,9 @@ class Im2colConfig:
     """im2col and one matrix product, in NCHW[x]c: batch, rows and columns are one axis of pixels.
 
     ``reg_n`` pixels are held in registers; a chunk covers ``tiles`` such tiles, or a few less where
-    data are read in place. ``ic_bn``, ``oc_bn``, ``parallel_oc`` and ``oc_lanes`` are those of the
-    direct template's ``ConvConfig``.
+    data are read in place. The reduction is cut into ``parts`` of equal length, and a chunk walks
+    all its tiles for one part before the next. ``ic_bn``, ``oc_bn``, ``parallel_oc`` and
+    ``oc_lanes`` are those of the direct template's ``ConvConfig``.
     """
 
     template: ClassVar[str] = "conv2d_NCHWc_im2col"
@@ -35,6 +36,7 @@ class Im2colConfig:
     tiles: int = 1
     parallel_oc: bool = False
     oc_lanes: int = 0
+    parts: int = 1
 
     @property
     def tile_channels(self) -> int:
@@ -142,7 +144,17 @@ class Im2colGeometry:
     @property
     def walked_bytes(self) -> float:
         """Bytes of columns that a core reads for a block of output channels, before the next."""
-        return self.column_bytes * (self.row_chunks if self.config.parallel_oc else 1)
+        if self.config.parallel_oc:
+            return self.column_bytes * self.row_chunks
+        return self.column_bytes / self.config.parts
+
+    @property
+    def sum_bytes(self) -> float:
+        """Bytes of a chunk's sums between two parts of the reduction."""
+        item = item_bytes(self.conv.types.accumulator)
+        blocks = 1 if self.config.parallel_oc else self.out_blocks
+        held = blocks * self.chunk_pixels * self.config.tile_channels
+        return float(item * held) if self.config.parts > 1 else 0.0
 
     def asks_for_pixels(self, cpu: Cpu) -> bool:
         """Whether tiles read their pixels from beyond L2 for each block of output channels.
@@ -151,7 +163,8 @@ class Im2colGeometry:
         chunk: 2259 us, 2187 without; all of it: 2184, 2260 without).
         """
         panel = item_bytes(self.conv.types.weight) * self.conv.taps * self.config.tile_channels
-        return self.reads_in_place and self.walked_bytes + panel > L2_SHARE * cpu.l2
+        walked = self.walked_bytes + panel / self.config.parts
+        return self.reads_in_place and walked > L2_SHARE * cpu.l2
 
     @property
     def passes_before(self) -> int:
@@ -161,14 +174,31 @@ class Im2colGeometry:
         return int(self.config.ic_bn == 0) + int(self.config.parallel_oc)
 
     @property
+    def steps(self) -> int:
+        """Blocks of channels of all taps that the reduction walks."""
+        return self.in_blocks * self.conv.kernel[0] * self.conv.kernel[1]
+
+    @property
     def packed_shape(self) -> tuple[int, ...]:
-        """The packed weight: (K/oc_bn, C/ic_bn * R * S, ic_bn, tile_channels)."""
-        taps = self.in_blocks * self.conv.kernel[0] * self.conv.kernel[1]
-        return (self.out_blocks, taps, self.ic_bn, self.config.tile_channels)
+        """The packed weight: (K/oc_bn, C/ic_bn * R * S, ic_bn, tile_channels).
+
+        Several parts are an axis of their own where a core walks them: in front of the blocks of
+        output channels, or behind these where each is a chunk.
+        """
+        blocks, parts = self.out_blocks, self.config.parts
+        panel = self.steps // parts, self.ic_bn, self.config.tile_channels
+        if parts == 1:
+            return blocks, *panel
+        return (blocks, parts, *panel) if self.config.parallel_oc else (parts, blocks, *panel)
 
 
 def misfit(conv: ConvWorkload, config: Im2colConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
     if min(config.reg_n, config.tiles) < 1:
         return "its tiles are empty"
-    return misfit_of_blocks(conv, config.ic_bn, config.oc_bn, config.oc_lanes)
+    wrong = misfit_of_blocks(conv, config.ic_bn, config.oc_bn, config.oc_lanes)
+    if wrong is None and not 1 <= config.parts <= Im2colGeometry(conv, config).steps:
+        return "its reduction has no such parts"
+    if wrong is None and Im2colGeometry(conv, config).steps % config.parts:
+        return f"{config.parts} parts do not divide its reduction"
+    return wrong

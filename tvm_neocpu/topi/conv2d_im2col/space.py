@@ -7,11 +7,12 @@ from functools import lru_cache
 from itertools import product
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import in_blocks, out_blocks, overhang, register_tiles
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
-from tvm_neocpu.topi.cost.roofline import tile_step_cycles
+from tvm_neocpu.topi.cost.roofline import PANEL_SHARE, tile_step_cycles
 
 # What flat tiles must promise over tiles of rows and columns to pay for their columns. Measured on
 # Zen 5: 17x17 images promise 1.05 and win 0.99-1.03; batches of single pixels promise 3.3-3.9
@@ -26,6 +27,8 @@ MIN_PIXELS_WORK = 8e6
 # Register tiles offered for each count of vectors: so many, and within a fifth of the best.
 MAX_TILES, NEARLY = 3, 1.2
 MIN_IC_BN = 4
+# Parts of a reduction, over those that make the weights of a part stay in L1.
+MAX_PARTS = 2
 
 
 @lru_cache(maxsize=4096)
@@ -79,17 +82,34 @@ def _cycles_a_pixel(conv: ConvWorkload, reg_n: int, vectors: int, cpu: Cpu) -> f
 
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[Im2colConfig, ...]:
-    """Channel factors, flat register tiles, chunks that fit a cache or share the pixels out."""
+    """Channel factors, flat register tiles, chunks that fit a cache or share the pixels out.
+
+    The reduction is walked at once, or in parts.
+    """
     unit = cpu.unit(conv.types.accumulator)
     blocks = in_blocks(conv)
     blocks = tuple(block for block in blocks if block == 0 or block >= MIN_IC_BN) or blocks
     return tuple(
-        Im2colConfig(ic_bn, oc_bn, reg_n, tiles, parallel_oc, oc_lanes)
+        Im2colConfig(ic_bn, oc_bn, reg_n, tiles, parallel_oc, oc_lanes, parts)
         for oc_bn, oc_lanes in wide_blocks(conv, cpu)
         for reg_n in pixel_tiles(conv, unit.registers_of(oc_lanes or oc_bn), cpu)
         for ic_bn in blocks
-        for tiles, parallel_oc in chunkings(conv, ic_bn, reg_n, cpu)
+        for parts in reduction_parts(conv, ic_bn, oc_lanes or oc_bn, cpu)
+        for tiles, parallel_oc in chunkings(conv, ic_bn, reg_n, cpu, parts)
     )
+
+
+def reduction_parts(conv: ConvWorkload, ic_bn: int, channels: int, cpu: Cpu) -> tuple[int, ...]:
+    """One part, and as few as make the weights of a part stay in L1 where a panel does not.
+
+    Steps of less than a vector's channels are not worth it.
+    """
+    panel = item_bytes(conv.types.weight) * conv.taps * channels
+    wanted = panel / (PANEL_SHARE * cpu.l1)
+    if wanted <= 1 or ic_bn < cpu.lanes(conv.types.data):
+        return (1,)
+    fewest = next((parts for parts in factors(conv.taps // ic_bn) if parts >= wanted), None)
+    return (1,) if fewest is None or fewest > MAX_PARTS * wanted else (1, fewest)
 
 
 def pixel_tiles(conv: ConvWorkload, vectors: int, cpu: Cpu) -> tuple[int, ...]:
@@ -106,14 +126,17 @@ def pixel_tiles(conv: ConvWorkload, vectors: int, cpu: Cpu) -> tuple[int, ...]:
     return tuple(n for n in best if cycles[n] <= NEARLY * cycles[best[0]])
 
 
-def chunkings(conv: ConvWorkload, ic_bn: int, reg_n: int, cpu: Cpu) -> tuple[tuple[int, bool], ...]:
+def chunkings(
+    conv: ConvWorkload, ic_bn: int, reg_n: int, cpu: Cpu, parts: int = 1
+) -> tuple[tuple[int, bool], ...]:
     """(tiles that a chunk covers, whether chunks are split over output channels too).
 
     All tiles, what gives each core one chunk or two, and what keeps a chunk's columns in half of
-    L2. A chunk of plain data covers whole rows, so that its columns are runs of a row.
+    L2: those of a part of the reduction. A chunk of plain data covers whole rows, so that its
+    columns are runs of a row.
     """
     total = math.ceil(conv.batch * conv.out_height * conv.out_width / reg_n)
-    tile_bytes = item_bytes(conv.types.data) * reg_n * conv.taps
+    tile_bytes = item_bytes(conv.types.data) * reg_n * conv.taps / parts
     wanted = {total, *(math.ceil(total / (cpu.cores * share)) for share in (1, 2))}
     wanted.add(in_cache := min(total, max(1, int(cpu.l2 / 2 / tile_bytes))))
     if conv.is_pointwise:

@@ -25,6 +25,7 @@ from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import MAX_UNROLLED_BLOCKS, cut_at_borders
 from tvm_neocpu.topi.schedule.prologue import take_parts
 from tvm_neocpu.topi.tir.keep_rolled import ROLLED_KEY, keep_rolled
+from tvm_neocpu.topi.tir.part_by_part import walk_part_by_part
 from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_run
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
@@ -38,7 +39,7 @@ def compute(
 ) -> te.Tensor:
     """``data``: (N, C/ic_bn, H, W, ic_bn), or (N, C, H, W) when ``ic_bn == 0``.
 
-    ``weight``: (K/oc_bn, C/ic_bn * R * S, ic_bn, tile_channels) of :func:`pack_weight`.
+    ``weight``: that of :func:`pack_weight`.
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
     # A prologue's tensor is a ComputeOp; the ops of stored tensors have several classes.
@@ -55,14 +56,22 @@ def compute(
         block, spot = tap // (kernel_rows * kernel_cols), tap % (kernel_rows * kernel_cols)
         return columns[block, spot // kernel_cols, spot % kernel_cols, f, ici]
 
-    tap = te.reduce_axis((0, geometry.packed_shape[1]), name="tap")
+    tap = te.reduce_axis((0, geometry.steps // config.parts), name="tap")
     ici = te.reduce_axis((0, geometry.ic_bn), name="ici")
+    part = te.reduce_axis((0, config.parts), name="part")
     wide = conv.types.accumulator
+
+    def term(o, f, c):
+        if config.parts == 1:
+            return column(tap, f, ici).astype(wide) * weight[o, tap, ici, c].astype(wide)
+        panel = (o, part) if config.parallel_oc else (part, o)
+        value = column(part * (geometry.steps // config.parts) + tap, f, ici)
+        return value.astype(wide) * weight(*panel, tap, ici, c).astype(wide)
+
+    axes = [tap, ici] if config.parts == 1 else [part, tap, ici]
     product = te.compute(
         (geometry.out_blocks, geometry.computed_pixels, config.tile_channels),
-        lambda o, f, c: te.sum(
-            column(tap, f, ici).astype(wide) * weight[o, tap, ici, c].astype(wide), axis=[tap, ici]
-        ),
+        lambda o, f, c: te.sum(term(o, f, c), axis=axes),
         name=PRODUCT,
         attrs=anchor_attrs(conv, config),
     )
@@ -143,6 +152,8 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused.
 
     # parallel chunk of pixels: columns; for o, tile: (tile = 0; for tap, ici: tile += ..; store)
+
+    Of a reduction in parts each is walked by all tiles of a chunk before the next.
     """
     conv, config, product = anchor.workload, anchor.config, anchor.block
     unit = cpu.unit(conv.types.accumulator)
@@ -150,6 +161,8 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     flatten_pixels(sch, output, conv)
     geometry = Im2colGeometry(conv, config, computed=steps.find_block(sch, COLUMNS) is not None)
     chunk, tile, reduction = tile_pixels(sch, product, geometry)
+    if config.parts > 1:
+        walk_part_by_part(sch, chunk, reduction[0])
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=1)
     prefetch_next_panel(sch, reduction[-1])
@@ -260,7 +273,7 @@ def _place_run(
 
 
 def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: Im2colConfig) -> np.ndarray:
-    """(K, C, R, S) -> (K/oc_bn, C/ic_bn * R * S, ic_bn, tile_channels), contiguous.
+    """(K, C, R, S) -> :attr:`Im2colGeometry.packed_shape`, contiguous.
 
     Channels that only fill a vector are zero.
     """
@@ -269,7 +282,10 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: Im2colConfig) ->
     blocked = weight.reshape(*blocks, *conv.kernel)
     packed = np.zeros(geometry.packed_shape, weight.dtype)
     ordered = blocked.transpose(0, 2, 4, 5, 3, 1)
-    packed[..., : config.oc_bn] = ordered.reshape(*packed.shape[:-1], config.oc_bn)
+    panels = ordered.reshape(geometry.out_blocks, config.parts, *packed.shape[-3:-1], config.oc_bn)
+    if config.parts > 1 and not config.parallel_oc:
+        panels = panels.swapaxes(0, 1)
+    packed[..., : config.oc_bn] = panels.reshape(*packed.shape[:-1], config.oc_bn)
     return packed
 
 

@@ -7,7 +7,7 @@ inner loop, bytes that cross each cache boundary) it says in a :class:`Work`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.core.dot import DotProduct
@@ -28,6 +28,11 @@ L3_SHARE = 0.5
 # Smaller weights and feature maps are not prefetched. They too come from memory, but requests for
 # them gained nothing in a network (docs/kernels.md).
 MIN_PREFETCHED_BYTES = 128 * 1024
+# What a core reads from memory in so many streams, over one. Prefetchers run a few lines ahead in a
+# page and stop at its end, so that one stream leaves requests unused (docs/kernels.md).
+STREAMS_GAIN = {1: 1.0, 2: 1.2, 3: 1.25, 4: 1.3, 5: 1.35}
+# The same of all cores together, which share what memory gives: at most.
+ALL_CORES_GAIN = 1.2
 # Multiply-adds from which on a step of a register tile has room for a request of its own. One of 28
 # takes 14 cycles; one of 8 takes 4, as many as six instructions a cycle leave for it, a request and
 # its address.
@@ -103,6 +108,18 @@ class Supply:
     cached: float
     prefetched: float
     cold: float
+
+
+def in_streams(cpu: Cpu, streams: int) -> Cpu:
+    """The CPU with what memory gives to cores that read so many streams each."""
+    gain = STREAMS_GAIN.get(streams, 1.0)
+    if gain == 1.0:
+        return cpu
+    return replace(
+        cpu,
+        dram_bytes_per_cycle=cpu.dram_bytes_per_cycle * gain,
+        dram_total_bytes_per_cycle=cpu.dram_total_bytes_per_cycle * min(gain, ALL_CORES_GAIN),
+    )
 
 
 def supply_of(chunks: int, traffic: Traffic, cpu: Cpu) -> Supply:

@@ -81,6 +81,8 @@ def misfit(deform: DeformConvWorkload, config: DeformConfig) -> str | None:
     """Why a config from a log cannot compute the workload; ``None`` where it can."""
     if min(config.reg_n, config.tiles) < 1:
         return "its tiles are empty"
+    if config.parts != 1:
+        return "its reduction is not cut into parts"
     if config.ic_bn < 1 or deform.shared_channels % config.ic_bn:
         return f"its ic_bn {config.ic_bn} does not divide the {deform.shared_channels} channels"
     return misfit_of_blocks(deform.conv, config.ic_bn, config.oc_bn, config.oc_lanes)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.half import widening_of
@@ -12,17 +11,12 @@ from tvm_neocpu.topi.cost.roofline import (
     L2_SHARE,
     Traffic,
     Work,
+    in_streams,
     seconds,
     tile_step_cycles,
 )
 from tvm_neocpu.topi.dense.geometry import DenseConfig, DenseGeometry
 from tvm_neocpu.topi.dense.workload import DenseWorkload
-
-# What a core reads from memory in so many streams, over one. Prefetchers run a few lines ahead in a
-# page and stop at its end, so that one stream leaves requests unused (docs/kernels.md).
-STREAMS_GAIN = {1: 1.0, 2: 1.2, 3: 1.25, 4: 1.3, 5: 1.35}
-# The same of all cores together, which share what memory gives: at most.
-ALL_CORES_GAIN = 1.2
 
 
 def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> float:
@@ -47,10 +41,5 @@ def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> floa
     cycles += 2.0 * geometry.rows * math.ceil(dense.out_features / unit.lanes) + sums / bandwidth
     traffic = Traffic(*again, from_dram=0.0, prefetched=weights)
     forks = cpu.fork_join * (dense.batch > 1)
-    gain = STREAMS_GAIN.get(geometry.streams, 1.0)
-    fed = replace(
-        cpu,
-        dram_bytes_per_cycle=cpu.dram_bytes_per_cycle * gain,
-        dram_total_bytes_per_cycle=cpu.dram_total_bytes_per_cycle * min(gain, ALL_CORES_GAIN),
-    )
+    fed = in_streams(cpu, geometry.streams)
     return seconds(Work(cycles, geometry.chunks, traffic), fed) + forks

@@ -24,7 +24,8 @@ from tvm_neocpu.topi.fused_block.geometry import (
 DTYPE = FP32.output
 # Cycles that a core waits for a line which another core has written and still holds in its L2. Zen
 # 3, two cores, MobileNet-v2: the 1x1 layers at 14x14 wait 40 to 130, depending on the machine's
-# mood; lines that have left for L3 cost 10.
+# mood; lines that have left for L3 cost 10. So do those of a depthwise layer, which reads row after
+# row (MobileNet-v2 and v3, behind expansions: 0 to 33).
 FOREIGN_L2_CYCLES, FOREIGN_L3_CYCLES = 40.0, 10.0
 # Cycles of a tile's begin and end inside a group, where no other core begins with it. Zen 3, one
 # thread, six blocks of MobileNet-v2 in bands of one and two rows: 150, as of a chunk, would be 3 %
@@ -99,20 +100,22 @@ def apart_seconds(block: FusedBlock, cpu: Cpu) -> float:
 def _foreign_cycles(writer: Member, reader: Member, cpu: Cpu) -> float:
     """Cycles in which a core waits for lines that another one has written.
 
-    A depthwise layer splits its work by blocks of channels, a 1x1 layer by rows or first by its
-    own channels: then more than one core reads a row, and a depthwise layer behind it finds the
+    A 1x1 layer splits its work by rows or first by its own channels: then more than one core reads
+    a row. A depthwise layer splits it by blocks of channels: a core reads its own blocks, row after
+    row, so that prefetchers run ahead. Behind a layer that splits its work alike it finds the
     blocks of its own core.
     """
     if isinstance(writer.config, ConvConfig) and writer.config.parallel_oc:
         return 0.0
-    read = 1.0
+    read, cycles = 1 / cpu.cores, FOREIGN_L3_CYCLES
     if isinstance(reader.config, ConvConfig):
         geometry = DirectGeometry(reader.workload, reader.config)
         rows = math.ceil(geometry.chunks / cpu.cores) / (geometry.conv.batch * geometry.row_chunks)
         read = min(1.0, rows)
+        if writer.workload.out_bytes / cpu.cores <= cpu.l2:
+            cycles = FOREIGN_L2_CYCLES
     lines = writer.workload.out_bytes / cpu.line * read * (cpu.cores - 1) / cpu.cores
-    in_l2 = writer.workload.out_bytes / cpu.cores <= cpu.l2
-    return lines * (FOREIGN_L2_CYCLES if in_l2 else FOREIGN_L3_CYCLES)
+    return lines * cycles
 
 
 @lru_cache(maxsize=4096)

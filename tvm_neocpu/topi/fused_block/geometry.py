@@ -29,7 +29,7 @@ from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
-from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry, may_stream
 from tvm_neocpu.topi.fused_block.course import Course, Rows, course_of
 
 
@@ -233,3 +233,5 @@ def _reasons_against(member: Member) -> Iterator[str]:
         yield f"{conv} is not computed by the direct template"
     elif DirectGeometry(conv, config).is_padded:
         yield f"register tiles overhang the image of {conv}"
+    elif may_stream(conv):
+        yield f"blocks of channels share register tiles of {conv}"

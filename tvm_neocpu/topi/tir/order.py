@@ -15,6 +15,7 @@ from tvm_neocpu.topi.tir.forget_requests import forget_requests
 from tvm_neocpu.topi.tir.group_requests import group_requests
 from tvm_neocpu.topi.tir.keep_rolled import plant_fake_uses
 from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
+from tvm_neocpu.topi.tir.part_by_part import walk_parts
 from tvm_neocpu.topi.tir.plant_bf16 import plant_bf16
 from tvm_neocpu.topi.tir.plant_dots import plant_dots
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
@@ -33,6 +34,8 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     transpose_tiles,
     # Before all that look at the loops of a reduction.
     skip_parts,
+    # Before all that ask for what the tiles of a walk read next.
+    walk_parts,
     # First of the three that prefetch: it looks for the marked reductions, whose bodies the others
     # fill with requests.
     prefetch_epilogues,

@@ -1,0 +1,92 @@
+"""A page in headless Chromium, as QtWebEngine carries it: ``pip install tvm-neocpu[browser]``.
+
+NEOCPU_BROWSER_PYTHON names another Python that has it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+VARIABLE = "NEOCPU_BROWSER_PYTHON"
+
+_SHOW = """
+import json, sys
+from PyQt6.QtCore import QTimer, QUrl
+from PyQt6.QtWebEngineCore import QWebEnginePage
+from PyQt6.QtWebEngineWidgets import QWebEngineView
+from PyQt6.QtWidgets import QApplication
+
+path, script = sys.argv[1:]
+errors = []
+
+class Page(QWebEnginePage):
+    def javaScriptConsoleMessage(self, level, message, line, source):
+        errors.append(f"line {line}: {message}")
+
+app = QApplication(sys.argv[:1])
+view = QWebEngineView()
+page = Page(view)
+view.setPage(page)
+view.resize(1300, 900)
+view.show()
+
+def finished(found):
+    print(json.dumps({"errors": errors, **(found or {})}))
+    app.quit()
+
+page.loadFinished.connect(lambda ok: page.runJavaScript(script, finished))
+view.load(QUrl.fromLocalFile(path))
+QTimer.singleShot(60000, app.quit)
+app.exec()
+"""
+
+_LOOK = """
+(() => {
+  const size = (chosen) => {
+    const box = document.querySelector(chosen)?.getBoundingClientRect();
+    return box ? [box.width, box.height] : [0, 0];
+  };
+  const wanted = Object.entries(%s);
+  const boxes = Object.fromEntries(wanted.map(([name, chosen]) => [name, size(chosen)]));
+  const colour = () => {
+    const node = document.querySelector("#graph [data-node] rect");
+    return node ? getComputedStyle(node).fill : "";
+  };
+  const before = colour();
+  document.querySelector(%s)?.click();
+  return {boxes, "colour before": before, "colour after": colour()};
+})()
+"""
+
+
+def seen_in_chromium(path: Path, boxes: Mapping[str, str], click: str) -> dict[str, Any]:
+    """Width and height of the first element of each selector, all messages of the console, and the
+    colour of a node before and after a click. Skips the test where there is no Chromium.
+    """
+    python = os.environ.get(VARIABLE) or sys.executable
+    if python == sys.executable and find_spec("PyQt6") is None:
+        pytest.skip(f"no Chromium: pip install PyQt6-WebEngine, or set {VARIABLE}")
+    done = subprocess.run(
+        [python, "-c", _SHOW, str(path), _LOOK % (json.dumps(dict(boxes)), json.dumps(click))],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env={
+            **os.environ,
+            "QT_QPA_PLATFORM": "offscreen",
+            "QTWEBENGINE_DISABLE_SANDBOX": "1",
+            "QTWEBENGINE_CHROMIUM_FLAGS": "--disable-gpu",
+        },
+    )
+    assert done.returncode == 0 and done.stdout, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
