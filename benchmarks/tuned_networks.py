@@ -11,7 +11,8 @@ that above 1 tuning helped. The result is written after every network: one that 
 what it has, and goes on where it stopped with the same file. `--minutes` ends the run in time: no
 network is begun that would take longer, by what the last one took. A network that fails is written
 down with the reason, and tried again by the next run. The exit code is 1 if a network failed or is
-below LIMIT, 130 after Ctrl-C. `--target "llvm -mcpu=NAME"` tunes and runs for another CPU of this instruction set.
+below LIMIT, 130 after Ctrl-C. `--target "llvm -mcpu=NAME"` tunes and runs for another CPU
+of this instruction set.
 """
 
 from __future__ import annotations
