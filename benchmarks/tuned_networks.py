@@ -11,7 +11,8 @@ that above 1 tuning helped. The result is written after every network: one that 
 what it has, and goes on where it stopped with the same file. `--minutes` ends the run in time: no
 network is begun that would take longer, by what the last one took. A network that fails is written
 down with the reason, and tried again by the next run. The exit code is 1 if a network failed or is
-below LIMIT. `--target "llvm -mcpu=NAME"` tunes and runs for another CPU of this instruction set.
+below LIMIT, 130 after Ctrl-C. `--target "llvm -mcpu=NAME"` tunes and runs for another CPU
+of this instruction set.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from typing import Any
 import tvm
 
 from tvm_neocpu import relay
+from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.peers.compare import compare
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
@@ -189,7 +191,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         if begun + took > end:
             print(f"the time is over, {len(left) - number} networks are left: run it again")
             break
-        row = tried(name, options)
+        try:
+            row = tried(name, options)
+        except KeyboardInterrupt:
+            print(f"interrupted, {len(left) - number} networks are left: run it again")
+            return INTERRUPTED
         print(line(row), flush=True)
         took = time.monotonic() - begun
         about = provenance(cpu.name, options.threads, PACKAGES)

@@ -55,6 +55,23 @@ def test_what_is_done_is_not_done_again(
     assert {"machine", "commit", "versions"} <= report.keys()
 
 
+def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(
+    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    output = tmp_path / "found.json"
+    command = ["lenet", "alexnet", "resnet18", "--output", str(output)]
+
+    def measure(name: str, _: object) -> dict[str, object]:
+        if name == "alexnet":
+            raise KeyboardInterrupt
+        return bench.row_of(name, {}, pairs(1.0))
+
+    monkeypatch.setattr(bench, "measure", measure)
+    assert bench.main(command) == bench.INTERRUPTED
+    assert capsys.readouterr().out.endswith("interrupted, 2 networks are left: run it again\n")
+    assert [row["network"] for row in json.loads(output.read_text())["networks"]] == ["lenet"]
+
+
 def test_a_network_that_fails_is_written_down_and_tried_again(
     bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
