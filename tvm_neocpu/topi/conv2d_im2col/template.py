@@ -62,10 +62,10 @@ def compute(
     wide = conv.types.accumulator
 
     def term(o, f, c):
-        step, panel = tap, (o,)
+        step, panel = tap, [o]
         if config.parts > 1:
             step = part * geometry.part_steps + tap
-            panel = (o, part) if config.parallel_oc else (part, o)
+            panel = [o, part] if config.parallel_oc else [part, o]
         return column(step, f, ici).astype(wide) * weight(*panel, tap, ici, c).astype(wide)
 
     axes = [tap, ici] if config.parts == 1 else [part, tap, ici]
