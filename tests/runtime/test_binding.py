@@ -118,6 +118,9 @@ def test_what_is_refused(binding: IOBinding, data: Array) -> None:
     frozen.flags.writeable = False
     with pytest.raises(ShapeError, match="read-only"):
         binding.bind_output("out", frozen)
+    for bind, name in ((binding.bind_input, "data"), (binding.bind_output, "out")):
+        with pytest.raises(SessionError, match="copy is True, False or None, not 'no'"):
+            bind(name, data, copy="no")
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,7 @@ class IOBinding:
         run copies it; ``copy=False`` refuses it instead (ShapeError).
         """
         index = find(key, self._info.inputs, "input")
+        _check_copy(copy)
         info = self._info.inputs[index]
         array = as_input(info, value)
         if copy is False and not is_shareable(array):
@@ -69,6 +70,7 @@ class IOBinding:
         Raises ShapeError where ``out`` has another shape or type, or cannot be written.
         """
         index = find(key, self._info.outputs, "output")
+        _check_copy(copy)
         if out is None:
             self._targets.pop(index, None)
             return
@@ -114,6 +116,11 @@ class IOBinding:
             raise SessionError("there are no outputs yet: call run() first")
         names = [info.name for info in self._info.outputs]
         return dict(zip(names, self._outputs, strict=True))
+
+
+def _check_copy(copy: object) -> None:
+    if copy is not None and not isinstance(copy, bool):
+        raise SessionError(f"copy is True, False or None, not {copy!r}")
 
 
 def _new(info: TensorInfo, shape: Sequence[int] | None, kind: str) -> Array:
