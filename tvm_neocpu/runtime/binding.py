@@ -48,7 +48,8 @@ class IOBinding:
 
         ``value`` is an array of NumPy, torch or anything else that shares CPU memory. It is read
         where it is if it is contiguous, aligned to 64 bytes and writeable. Where it is not, each
-        run copies it; ``copy=False`` refuses it instead (ShapeError).
+        run copies it; ``copy=False`` refuses it instead (ShapeError). ``copy=True`` copies it once,
+        here: later changes of ``value`` do not count.
         """
         index = find(key, self._info.inputs, "input")
         _check_copy(copy)
@@ -56,7 +57,7 @@ class IOBinding:
         array = as_input(info, value)
         if copy is False and not is_shareable(array):
             raise not_shareable(info)
-        own = array.copy() if copy else array.view()  # whose shape nobody else changes
+        own = _aligned_copy(array) if copy else array.view()  # whose shape nobody else changes
         self._inputs[index] = own, self._way.tensor_over(own)
 
     def bind_output(self, key: Key, out: Any = None, *, copy: bool | None = None) -> None:
@@ -121,6 +122,12 @@ class IOBinding:
 def _check_copy(copy: object) -> None:
     if copy is not None and not isinstance(copy, bool):
         raise SessionError(f"copy is True, False or None, not {copy!r}")
+
+
+def _aligned_copy(array: Array) -> Array:
+    own = aligned_zeros(array.shape, str(array.dtype))
+    np.copyto(own, array)
+    return own
 
 
 def _new(info: TensorInfo, shape: Sequence[int] | None, kind: str) -> Array:
