@@ -88,6 +88,69 @@ def test_a_network_that_is_another_one_for_each_batch(make_model: MakeModel) -> 
     tvm.ir.assert_structural_equal(at_shapes(mod, {"data": (6, 4)}), again)
 
 
+def one_image_apart(make_model: MakeModel) -> onnx.ModelProto:
+    """A branch of its own for one image."""
+    graphs = [
+        helper.make_graph(
+            [node(op, ["data"], ["r"])], op, [], [helper.make_empty_tensor_value_info("r")]
+        )
+        for op in ("Neg", "Relu")
+    ]
+    model = make_model(
+        [
+            node("Shape", ["data"], ["n"], end=1),
+            node("Equal", ["n", "one"], ["alone"]),
+            node("If", ["alone"], ["out"], then_branch=graphs[0], else_branch=graphs[1]),
+        ],
+        ("N", 4),
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1]), "one"))
+    return model
+
+
+def remainder(make_model: MakeModel) -> onnx.ModelProto:
+    """x + N mod 4."""
+    model = make_model(
+        [
+            node("Shape", ["data"], ["n"], end=1),
+            node("Mod", ["n", "four"], ["rest"]),
+            node("Cast", ["rest"], ["f"], to=onnx.TensorProto.FLOAT),
+            node("Add", ["data", "f"], ["out"]),
+        ],
+        ("N", 4),
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.array([4]), "four"))
+    return model
+
+
+@pytest.mark.parametrize("make", [one_image_apart, remainder])
+def test_a_network_that_decides_by_its_batch(
+    make: Callable[[MakeModel], onnx.ModelProto], make_model: MakeModel
+) -> None:
+    """Two batches may decide alike; the file is another network for one image all the same."""
+    mod, _ = from_onnx(make(make_model))
+    assert AT_SHAPES in mod.attrs
+    again, _ = from_onnx(make(make_model), {"data": (1, 4)})
+    tvm.ir.assert_structural_equal(at_shapes(mod, {"data": (1, 4)}), again)
+
+
+def test_decisions_that_no_batch_changes(make_model: MakeModel) -> None:
+    """PyTorch's Expand compares each extent with -1."""
+    model = make_model(
+        [
+            node("Shape", ["data"], ["s"]),
+            node("Equal", ["s", "minus"], ["open"]),
+            node("Where", ["open", "ones", "s"], ["target"]),
+            node("Expand", ["data", "target"], ["out"]),
+        ],
+        ("N", 4),
+    )
+    for name, value in (("minus", [-1, -1]), ("ones", [1, 1])):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(value), name))
+    mod, _ = from_onnx(model)
+    assert open_batch(mod) is not None
+
+
 def test_a_network_for_given_shapes(make_model: MakeModel) -> None:
     mod, _ = from_onnx(relu(make_model, ("N", 4, "W")), {"data": ("N", 4, "W")})
     assert open_inputs(mod) == (("data", (-1, 4, -1), "float32"),)

@@ -32,6 +32,7 @@ from onnx.shape_inference import infer_node_outputs
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.batched_scan import FIRST_WITHOUT_BATCH, scan_of_each_image
 from tvm_neocpu.frontend.check_graph import stored_bytes
+from tvm_neocpu.frontend.decisions import note_decision
 from tvm_neocpu.frontend.inline_branch import inlined_branch
 from tvm_neocpu.frontend.inline_functions import function_nodes
 from tvm_neocpu.frontend.limits import Budget
@@ -321,6 +322,7 @@ class _Folder:
             for name, result in zip(node.output, results, strict=True):
                 self.know_tensor(name, numpy_helper.from_array(result, name))
                 self.computed[name] = result
+                note_decision(result)
             return True
         return False
 

@@ -3,8 +3,9 @@
 TVM's importer follows unknown extents through single operators, not through the chains in which
 files compute shapes. So a model is imported for known shapes only:
 
-any batch     The imports at two prime batches, each written with ``n`` for its prime, must be one
-              and the same module. Then it is the network for any batch.
+any batch     The imports at two large batches, each written with ``n`` for its batch, must be one
+              and the same module. Then it is the network for any batch, unless the file decides
+              something else for one or two images (``If (N == 1)``).
 other shapes  The module carries a function that imports the model for given shapes.
 """
 
@@ -20,6 +21,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError, UnsupportedOperatorError
+from tvm_neocpu.frontend.decisions import noted_decisions
 from tvm_neocpu.frontend.limits import for_each_image
 from tvm_neocpu.frontend.onnx_import import import_model
 from tvm_neocpu.frontend.onnx_model import (
@@ -34,8 +36,10 @@ from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 
 # A number for an extent that is known, a name for one that is not.
 Extents = tuple[int | str, ...]
-# No extent of a network is a multiple of these.
-_PRIMES = (1009, 1013)
+# No extent of a network is a multiple of these. One is odd, one even: ``N mod k`` differs.
+_STAND_INS = (1009, 1046)
+# A file that decides by its batch decides otherwise for one of these.
+_FEW_IMAGES = (1, 2)
 _BATCH = "batch"
 
 
@@ -82,22 +86,34 @@ def _for_any_batch(
     """``None`` where the network is not the same for all batches."""
     batch = tirx.Var("n", "int64")
     found = []
-    for prime in _PRIMES:
-        shapes = {name: (prime, *shape[1:]) for name, shape in extents.items()}
+    for stand_in in _STAND_INS:
         try:
-            with for_each_image(prime):
-                mod, _ = import_model(model, shapes, dtype, opset)
+            with for_each_image(stand_in), noted_decisions() as decisions:
+                mod, _ = import_model(model, _at_batch(extents, stand_in), dtype, opset)
         except ShapeError:  # the file has a fixed batch, in a Reshape for instance
             return None
         except UnsupportedOperatorError:
             # States of a batch of 1, which an exporter wrote; or nothing that a shape would mend.
-            shapes = {name: (1, *shape[1:]) for name, shape in extents.items()}
-            import_model(model, shapes, dtype, opset)
+            import_model(model, _at_batch(extents, 1), dtype, opset)
             return None
         with PYTHON_LOCK:
-            found.append(with_open_batch(mod, prime, batch))
+            found.append(with_open_batch(mod, stand_in, batch))
     first, second = found
-    return first if tvm_ffi.structural_equal(first, second, map_free_vars=True) else None
+    if not tvm_ffi.structural_equal(first, second, map_free_vars=True):
+        return None
+    for few in _FEW_IMAGES if decisions else ():
+        with noted_decisions() as other:
+            try:
+                import_model(model, _at_batch(extents, few), dtype, opset)
+            except NeoCpuError:
+                return None
+        if other != decisions:
+            return None
+    return first
+
+
+def _at_batch(extents: Mapping[str, Extents], batch: int) -> dict[str, Extents]:
+    return {name: (batch, *shape[1:]) for name, shape in extents.items()}
 
 
 def _for_given_shapes(
