@@ -153,12 +153,14 @@ def timed(
 def units(
     tasks: Iterable[Task],
     incumbent: Mapping[Workload, Config],
-    log: TuningLog,
+    records: Iterable[Record],
     runs: Sequence[Run],
 ) -> dict[Workload, float]:
-    """Seconds of a call that the ratio 1 stands for: the log's of the incumbent's config, else the
-    least of ``runs``."""
-    known = {(r.workload, r.config): r.seconds for r in log.load().records if r.ok}
+    """Seconds of a call that the ratio 1 stands for.
+
+    They are those that ``records`` have of the incumbent's config, else the least of ``runs``.
+    """
+    known = {(r.workload, r.config): r.seconds for r in records if r.ok}
     found = {}
     for task in tasks:
         workload = task.workload
@@ -186,7 +188,8 @@ def run(
     # A layer inside a group has no time of its own.
     incumbent = replace(untuned, groups=())
     tasks = {str(task.workload): task for task in tasks_of(network.graph, cpu)}
-    known = {(record.workload, record.config) for record in log.load().records}
+    records = log.load().records
+    known = {(record.workload, record.config) for record in records}
     left = {
         (task := tasks[text]).workload: [
             config for config in extent.wanted(task) if (task.workload, config) not in known
@@ -214,7 +217,7 @@ def run(
             for node in network.graph.convs
             if node.workload is not None
         }
-        unit = units([tasks[text] for text in layers], configs, log, runs)
+        unit = units([tasks[text] for text in layers], configs, records, runs)
         while todo and time.monotonic() < end:
             shares = [[todo.pop(0) for _ in range(min(SLOTS, len(todo)))] for _ in workers]
             jobs = [partial(build, worker, network, incumbent) for worker in workers]

@@ -158,7 +158,7 @@ def test_another_batch_is_refused_where_the_network_does_not_follow(make_model: 
         ((1, "N"), None, "input 'data' has dynamic dimensions, [1, ?]; give a shape"),
         ((1, 4), {"data": ("N", 5)}, "is [1, 4] in the model, not [1, 5]"),
         ((1, 4), {"data": (1, "M")}, "is [1, 4] in the model, not [1, 'M']"),
-        (None, None, "input 'data' has no shape"),
+        (None, None, "input 'data' has no shape; give one: Session(..., shapes={'data': "),
     ],
 )
 def test_bad_shapes(declared: object, given: object, words: str, make_model: MakeModel) -> None:

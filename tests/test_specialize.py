@@ -19,9 +19,9 @@ from tvm import relax
 import tvm_neocpu
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.lower_networks import lower_networks
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.graph_module import GraphModule
-from tvm_neocpu.specialize import lower_networks
 
 MakeModel = Callable[..., onnx.ModelProto]
 Shape = tuple[int, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from os.path import splitext
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +66,7 @@ class Session(CompiledSession):
 
 
 def _is_compiled(model: object) -> bool:
+    """Whether it is a file of `export_library`, or what `relay.build` returned."""
     is_file = isinstance(model, (str, PathLike)) and splitext(model)[1] in SUFFIXES
     return is_file or isinstance(model, BuiltModule)
 
@@ -84,12 +85,12 @@ def _library(
     cache: bool,
     request: Request | None,
 ) -> Runnable:
-    is_file = isinstance(model, (str, PathLike)) and splitext(model)[1] in SUFFIXES
-    if request is not None and (is_file or isinstance(model, BuiltModule)):
+    is_compiled = _is_compiled(model)
+    if request is not None and is_compiled:
         raise SessionError(f"precision {request.precision!r} is for ONNX models: this is compiled")
     if isinstance(model, BuiltModule):
         return model
-    return runnable_file(model) if is_file else _compiled(model, shapes, target, cache, request)
+    return runnable_file(model) if is_compiled else _compiled(model, shapes, target, cache, request)
 
 
 def _compiled(
@@ -116,8 +117,6 @@ def _compiled(
         )
 
     def build() -> BuiltModule:
-        from pathlib import Path
-
         from tvm_neocpu import relay
         from tvm_neocpu.frontend.onnx_model import load_model
         from tvm_neocpu.frontend.source import forget_source
@@ -130,7 +129,7 @@ def _compiled(
                 "relay.build and export_library write a file for that CPU"
             )
         from_file = isinstance(model, (str, PathLike))
-        known = load_model(Path(model)) if from_file else model
+        known = load_model(fspath(model)) if from_file else model
         mod, params = relay.frontend.from_onnx(known, shapes)
         if request is None or request.half is not None:
             del known  # and its weights, which the module has too

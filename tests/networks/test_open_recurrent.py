@@ -11,8 +11,8 @@ from onnx_text import assert_like, check_like_peer, normal, parsed, peers
 import tvm_neocpu
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.lower_networks import lower_networks
 from tvm_neocpu.relay_passes.batches.independence import open_batch, why_dependent
-from tvm_neocpu.specialize import lower_networks
 
 HIDDEN, STEPS, CHANNELS = 6, 7, 4
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}

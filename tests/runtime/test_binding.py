@@ -17,6 +17,7 @@ from tvm_neocpu import Session, relay
 from tvm_neocpu.core.errors import SessionError, ShapeError
 from tvm_neocpu.runtime.binding import IOBinding
 from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.feed import Feed
 from tvm_neocpu.runtime.tensors import as_array, zeros
 
 Array = NDArray[np.float32]
@@ -74,10 +75,13 @@ def test_other_memory_is_copied_in_every_run_or_refused(
         binding.bind_input(0, image, copy=False)
 
 
-def test_a_copy_is_taken_where_it_is_wanted(binding: IOBinding, data: Array, scores: Array) -> None:
+def test_a_copy_is_taken_once_where_it_is_wanted(
+    binding: IOBinding, data: Array, scores: Array, monkeypatch: pytest.MonkeyPatch
+) -> None:
     image = as_array(zeros(SHAPE, "float32"))
     image[...] = data
     binding.bind_input("data", image, copy=True)
+    monkeypatch.setattr(Feed, "_copied", lambda *_: pytest.fail("it was copied again"))
     image[...] = 0
     binding.run()
     np.testing.assert_array_equal(binding.outputs()["out"], scores)
@@ -118,6 +122,9 @@ def test_what_is_refused(binding: IOBinding, data: Array) -> None:
     frozen.flags.writeable = False
     with pytest.raises(ShapeError, match="read-only"):
         binding.bind_output("out", frozen)
+    for bind, name in ((binding.bind_input, "data"), (binding.bind_output, "out")):
+        with pytest.raises(SessionError, match="copy is True, False or None, not 'no'"):
+            bind(name, data, copy="no")
 
 
 @pytest.fixture(scope="module")

@@ -342,6 +342,12 @@ def test_models_of_no_kind_are_one_line(model: object) -> None:
         assert isinstance(caught.value, ModelFileError)
 
 
+@pytest.mark.parametrize("cache", [True, False])
+def test_an_empty_name_is_no_file(cache: bool) -> None:
+    with pytest.raises(ModelFileError, match="the model file's name is empty"):
+        Session("", cache=cache)
+
+
 def test_what_would_be_ignored_is_refused(lib: BuiltModule, data: Array, tmp_path: Path) -> None:
     path = tmp_path / "net.so"
     lib.export_library(path)

@@ -42,3 +42,26 @@ def test_calls_after_ctrl_c_do_not_wait_for_what_was_left(count: int) -> None:
         assert not thread.is_alive()
     with pytest.raises(SessionError, match="closed"):
         streams.call(lambda _: None)
+
+
+def test_threads_end_that_ctrl_c_found_while_they_were_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if begun:
+            raise KeyboardInterrupt
+        begun.append(thread)
+        start(thread)
+
+    streams = Streams([sorted(allowed_cpus())] * 2, lambda cpus: None)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            streams.call(lambda _: None)
+    begun[0].join(SECONDS)
+    assert not begun[0].is_alive()
+    assert streams.call(lambda _: "answer") == "answer"
+    streams.close()

@@ -37,6 +37,8 @@ def load_model(path: str | Path) -> onnx.ModelProto:
 
     Raises ModelFileError with one clear line.
     """
+    if not str(path):
+        raise ModelFileError("the model file's name is empty")
     path = Path(path)
     if not path.exists():
         raise ModelFileError(f"there is no model file {path}")
@@ -154,7 +156,11 @@ def _resolve(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:
 def _static(value: onnx.ValueInfoProto, declared: tuple[int | None, ...] | None) -> Shape:
     name = value.name
     if declared is None:
-        raise ShapeError(f"input {name!r} has no shape; give one: {{{name!r}: (1, ...)}}")
+        given = f"{{{name!r}: (1, ...)}}"
+        raise ShapeError(
+            f"input {name!r} has no shape; give one: Session(..., shapes={given}), "
+            f"from_onnx(model, {given}) before relay.build, or --shape {name}:1,..."
+        )
     if None in declared:
         example = example_shape(declared)
         option = f"--shape {name}:{','.join(map(str, example))}"

@@ -48,14 +48,16 @@ class IOBinding:
 
         ``value`` is an array of NumPy, torch or anything else that shares CPU memory. It is read
         where it is if it is contiguous, aligned to 64 bytes and writeable. Where it is not, each
-        run copies it; ``copy=False`` refuses it instead (ShapeError).
+        run copies it; ``copy=False`` refuses it instead (ShapeError). ``copy=True`` copies it once,
+        here: later changes of ``value`` do not count.
         """
         index = find(key, self._info.inputs, "input")
+        _check_copy(copy)
         info = self._info.inputs[index]
         array = as_input(info, value)
         if copy is False and not is_shareable(array):
             raise not_shareable(info)
-        own = array.copy() if copy else array.view()  # whose shape nobody else changes
+        own = _aligned_copy(array) if copy else array.view()  # whose shape nobody else changes
         self._inputs[index] = own, self._way.tensor_over(own)
 
     def bind_output(self, key: Key, out: Any = None, *, copy: bool | None = None) -> None:
@@ -69,6 +71,7 @@ class IOBinding:
         Raises ShapeError where ``out`` has another shape or type, or cannot be written.
         """
         index = find(key, self._info.outputs, "output")
+        _check_copy(copy)
         if out is None:
             self._targets.pop(index, None)
             return
@@ -114,6 +117,17 @@ class IOBinding:
             raise SessionError("there are no outputs yet: call run() first")
         names = [info.name for info in self._info.outputs]
         return dict(zip(names, self._outputs, strict=True))
+
+
+def _check_copy(copy: object) -> None:
+    if copy is not None and not isinstance(copy, bool):
+        raise SessionError(f"copy is True, False or None, not {copy!r}")
+
+
+def _aligned_copy(array: Array) -> Array:
+    own = aligned_zeros(array.shape, str(array.dtype))
+    np.copyto(own, array)
+    return own
 
 
 def _new(info: TensorInfo, shape: Sequence[int] | None, kind: str) -> Array:

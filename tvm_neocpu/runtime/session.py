@@ -130,10 +130,10 @@ class CompiledSession:
         """``run({"data": image})`` gives a dictionary of arrays by name; ``run(["scores"],
         {"data": image})`` a list, as ONNX Runtime has it (``None`` or no names: all outputs).
 
-        Inputs are arrays of NumPy, torch and others that share CPU memory. They are read where
-        they are if they are contiguous, aligned to 64 bytes and writeable, else copied once.
-        Outputs are new arrays. Raises ShapeError for a wrong name, shape or type: nothing is
-        converted.
+        Inputs are arrays of NumPy, torch and others that share CPU memory. Those above 16 KiB are
+        read where they are if they are contiguous, aligned to 64 bytes and writeable; all others
+        are copied once. Outputs are new arrays. Raises ShapeError for a wrong name, shape or type:
+        nothing is converted.
         """
         work, shape = self._work(arguments)
         return shape(self._streams.call(work))

@@ -146,8 +146,13 @@ class Streams(Generic[State]):
             )
             for number, group in enumerate(self.groups)
         ]
-        for thread in threads:
-            thread.start()
+        try:
+            for thread in threads:
+                thread.start()
+        except BaseException:  # Ctrl-C: nobody will ever use this queue
+            for _ in threads:
+                queue.put(None)
+            raise
         self._stop = finalize(self, _stop, queue, threads)
         self._queue = queue
         return queue

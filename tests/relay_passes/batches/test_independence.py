@@ -86,6 +86,16 @@ def count_as_value(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> re
     )
 
 
+def count_as_loop(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
+    """Each image, added once for each image of the batch."""
+
+    def summed(a: te.Tensor) -> te.Tensor:
+        times = te.reduce_axis((0, a.shape[0]))
+        return te.compute(a.shape, lambda *at: te.sum(a(*at), times))
+
+    return builder.call_te(summed, x)
+
+
 def rows_of_two_orders(builder: relax.BlockBuilder, x: relax.Var, n: tirx.Var) -> relax.Expr:
     """Rows of images, added to rows of steps."""
     images = builder.emit(op.reshape(x, (n * 64, 4)))
@@ -113,6 +123,7 @@ DEPENDENT: dict[str, Build] = {
     "first rows of all": first_rows_of_all,
     "place as a value": place_as_value,
     "count as a value": count_as_value,
+    "count as a loop": count_as_loop,
 }
 
 

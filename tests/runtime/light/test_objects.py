@@ -101,6 +101,23 @@ def test_errors_are_pythons_own() -> None:
         global_function("ffi.ArraySize")(1)
 
 
+_OTHERS_TYPES = """
+import ctypes
+ctypes.pythonapi.PyCapsule_GetPointer.argtypes = [ctypes.c_int]
+ctypes.pythonapi.PyCapsule_SetName.argtypes = [ctypes.c_int]
+from tvm_neocpu.runtime.arrays import aligned_zeros
+from tvm_neocpu.runtime.light.objects import tensor_over
+print(tensor_over(aligned_zeros((2,), "float32")).array().tolist())
+print(len(ctypes.pythonapi.PyCapsule_GetPointer.argtypes))
+"""
+
+
+def test_types_that_others_give_pythons_functions() -> None:
+    done = run_script(_OTHERS_TYPES)
+    assert done.stderr == ""
+    assert done.stdout.split("\n")[:2] == ["[0.0, 0.0]", "1"]
+
+
 def test_bfloat16_keeps_its_type() -> None:
     tensor = tensor_over(filled((3,), "bfloat16"))
     assert tensor is not None

@@ -30,6 +30,7 @@ PAIRS: list[tuple[Workload, Config]] = [
     (CONV, ConvConfig(0, 32, 14, oc_lanes=48)),
     (CONV, WinogradConfig(16, 16, 4, 7, parallel_oc=True)),
     (CONV, Im2colConfig(16, 16, 7)),
+    (CONV, Im2colConfig(16, 16, 7, parts=3)),
     (DEPTHWISE, DepthwiseConfig(16, 32, 7, oh_bn=4)),
     (DEPTHWISE, DepthwiseConfig(16, 32, 7, reg_c=8)),
     (DENSE, DenseConfig(16, unroll_k=8)),
@@ -71,6 +72,12 @@ def test_depthwise_says_both_of_its_blocks() -> None:
     knobs = entities_of(DEPTHWISE, DepthwiseConfig(16, 32, 7))
     assert (knobs["tile_ic"], knobs["tile_oc"]) == ([-1, 16], [-1, 32])
     assert "multiplier" not in knobs
+
+
+def test_a_line_older_than_a_knob_has_its_default() -> None:
+    config = Im2colConfig(16, 16, 7, parts=3)
+    older = [entity for entity in encode_config(config, CONV) if entity[0] != "parts"]
+    assert decode_config(config.template, older) == replace(config, parts=1)
 
 
 def test_a_new_template_is_written_under_its_own_names(fancy, registered) -> None:

@@ -14,6 +14,7 @@ from types import ModuleType
 
 from tvm_neocpu.topi.conv2d_depthwise import cost as depthwise
 from tvm_neocpu.topi.conv2d_direct import cost as direct
+from tvm_neocpu.topi.conv2d_im2col import cost as im2col
 from tvm_neocpu.topi.conv2d_winograd import cost as winograd
 from tvm_neocpu.topi.cost import roofline
 
@@ -47,6 +48,7 @@ CONSTANTS: tuple[Constant, ...] = (
     Constant(roofline, "LOOP_END_CYCLES", 0.5, 20.0, "cycles of a loop's end"),
     Constant(direct, "PADDED_BYTES_PER_CYCLE", 2.0, 64.0, "bytes a cycle copied into the padding"),
     Constant(direct, "NEST_CYCLES", 0.0, 20.0, "cycles of the loops around a block of channels"),
+    Constant(im2col, "STREAM_SHARE", 0.1, 1.0, "share of a level's bandwidth beside a product"),
     Constant(winograd, "SHORT_ROLLED_CYCLES", 0.0, 2.0, "cycles of a short step in a loop"),
     Constant(winograd, "PHASE_CYCLES", 0.1, 4.0, "cycles that move a number into its phase"),
     Constant(depthwise, "CROWDED_CYCLES", 0.0, 4.0, "cycles a tap of a register beyond half"),

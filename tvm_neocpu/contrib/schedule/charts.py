@@ -50,7 +50,8 @@ def _chart(
     for share in (0.0, 0.25, 0.5, 0.75, 1.0):
         y = TOP + HEIGHT * (1 - share)
         parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}h{WIDTH}"/>')
-        parts.append(f'<text class="scale" x="{LEFT - 6}" y="{y + 4:.1f}">{share * top:.3g}</text>')
+        figure = _figure(share * top)
+        parts.append(f'<text class="scale" x="{LEFT - 6}" y="{y + 4:.1f}">{figure}</text>')
     for name, value in marks.items():
         y = TOP + HEIGHT * (1 - value / top)
         parts.append(f'<path class="mark" d="M{LEFT} {y:.1f}h{WIDTH}"/>')
@@ -76,3 +77,8 @@ def _steps(points: Sequence[tuple[float, float]], last: float, top: float) -> st
     for x, y in points:
         path += f"H{LEFT + WIDTH * x / last:.1f}V{TOP + HEIGHT * (1 - y / top):.1f}"
     return f"{path}H{LEFT + WIDTH}"
+
+
+def _figure(value: float) -> str:
+    """Three digits, or all before the point: 0.0122, 26.2, 1536."""
+    return f"{value:.3g}" if value < 999.5 else f"{value:.0f}"

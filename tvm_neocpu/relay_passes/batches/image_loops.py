@@ -4,11 +4,12 @@
     for v1, r  in (64, n):  s[v1] += x[r, v1]               no: s carries no batch
     for v0, v1 in (n, 64):  y[v0, v1] = x[n - v0, v1]       no: not at v0
     y[v0] = x[v0] / n                                       no: n is a value
+    for v0, r  in (n, n):   y[v0] += x[v0]                  no: n counts the additions
 
 A tensor *carries* the batch if exactly one of its extents is ``n`` or a multiple of it. A function
 is accepted if every block reads and writes each carrying buffer at one and the same spatial
-iterator, in the extent that carries, if these extents are the same multiple of ``n`` and ``n``
-stands in extents only.
+iterator, in the extent that carries, if these extents and the iterator's are the same multiple of
+``n``, and ``n`` stands nowhere else.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from tvm.ir import Call, TensorLoad
 from tvm.s_tir import SBlock
 from tvm.tirx import BufferType
 
-from tvm_neocpu.relay_passes.batches.places import carried_at
+from tvm_neocpu.relay_passes.batches.places import carried_at, factor_of
 
 # Calls that reach memory other than by an index.
 _OPAQUE = ("packed", "extern", "address_of", "access_ptr")
@@ -60,7 +61,7 @@ class _Loops:
         self._batch = batch
         self._accesses = 0
         self._independent = True
-        self._factors: set[int] = set()
+        self._factors: set[int | None] = set()
 
     def are_independent(self, func: tirx.PrimFunc) -> bool:
         """After the walk: whether each block is right, and nothing happens outside of blocks."""
@@ -93,13 +94,15 @@ class _Loops:
                 self._factors.add(factor)
             elif isinstance(access, tirx.BufferStore):
                 plain_stores += 1
+        counted = [axis for axis in block.iter_vars if _Uses.of(axis.dom).count(self._batch)]
         if not indices:
-            return uses.count(self._batch) == 0
-        rows = indices[0]
-        spatial = [axis.var for axis in block.iter_vars if axis.iter_type == _SPATIAL]
+            return not counted and uses.count(self._batch) == 0
+        if len(counted) != 1 or counted[0].iter_type != _SPATIAL:
+            return False
+        rows = counted[0].var
+        self._factors.add(factor_of(counted[0].dom.extent, self._batch))
         return (
             plain_stores == 0
-            and any(rows.same_as(var) for var in spatial)
             and all(rows.same_as(index) for index in indices)
             # Neither the number of images nor an image's place among them is a value.
             and uses.count(rows) == len(indices) == uses.count(self._batch)

@@ -110,12 +110,10 @@ class _Interface:
         self.type_named.argtypes = (pointer, pointer)
         self.name_of_type = quick.TVMFFIDataTypeToString
         self.name_of_type.argtypes = (pointer, pointer)
-        python = ctypes.pythonapi
-        self.content_of = python.PyCapsule_GetPointer
-        self.content_of.argtypes = (ctypes.py_object, ctypes.c_char_p)
-        self.content_of.restype = pointer
-        self.rename = python.PyCapsule_SetName
-        self.rename.argtypes = (ctypes.py_object, ctypes.c_char_p)
+        # The attributes of `ctypes.pythonapi` are everybody's: another package may give them types.
+        capsule, python = (ctypes.py_object, ctypes.c_char_p), ctypes.pythonapi
+        self.content_of = ctypes.PYFUNCTYPE(pointer, *capsule)(("PyCapsule_GetPointer", python))
+        self.rename = ctypes.PYFUNCTYPE(number, *capsule)(("PyCapsule_SetName", python))
 
 
 @cache

@@ -16,7 +16,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 # A layer of one pixel with weights of so many bytes reads several blocks of channels side by side.
 MIN_STREAMED_BYTES = 64 * 1024
 MAX_STREAMS = 5
-# What the slowest core may have to do more for it, where blocks are dealt out to cores.
+# By how much that may lengthen the slowest core's work, where blocks are dealt out to cores.
 UNEVEN = 1.15
 
 
@@ -177,13 +177,14 @@ class DirectGeometry:
             return 1
         unit, cores = cpu.unit(conv.types.accumulator), cpu.cores if config.parallel_oc else 1
         most = UNEVEN * math.ceil(self.out_blocks / cores)
-        return max(
+        counts = (
             count
-            for count in range(1, MAX_STREAMS + 1)
+            for count in range(2, MAX_STREAMS + 1)
             if self.out_blocks % count == 0
-            if count == 1 or unit.holds_tile(1, unit.registers_of(config.oc_bn) * count)
-            if count == 1 or math.ceil(self.out_blocks / count / cores) * count <= most
+            if unit.holds_tile(1, unit.registers_of(config.oc_bn) * count)
+            if math.ceil(self.out_blocks / count / cores) * count <= most
         )
+        return max(counts, default=1)
 
     @property
     def packed_shape(self) -> tuple[int, ...]:

@@ -156,18 +156,15 @@ def tile_output(
     """
     config = geometry.config
     n, o, y, x, c, *reduction = sch.get_loops(acc)
-    y, yi = steps.split_off(sch, y, config.reg_m)
+    if streams > 1:
+        o, yi = steps.split_off(sch, o, streams)
+    else:
+        y, yi = steps.split_off(sch, y, config.reg_m)
     width = steps.loop_extent(sch, x)
     xo, xi = steps.split_off(sch, x, config.reg_n)
     yb, yo = steps.split_off(sch, y, geometry.chunk_rows)
-    if streams > 1:
-        o, oi = steps.split_off(sch, o, streams)
     order = (n, o, yb) if config.parallel_oc else (n, yb, o)
-    if streams > 1:
-        sch.reorder(*order, yo, xo, *reduction, oi, yi, xi, c)
-        sch.fuse(oi, yi)
-    else:
-        sch.reorder(*order, yo, xo, *reduction, yi, xi, c)
+    sch.reorder(*order, yo, xo, *reduction, yi, xi, c)
     chunk = steps.parallel_fused(sch, *(order if config.parallel_oc else order[:2]))
     if width % config.reg_n:
         steps.unroll_all(sch, xo)

@@ -172,7 +172,7 @@ def _traffic(geometry: Im2colGeometry, cpu: Cpu) -> Traffic:
         from_l3 += columns * row_chunks * blocks + 2 * copied * row_chunks + sums
     elif config.parallel_oc:
         from_l3 += copied * row_chunks * min(cpu.cores, blocks)
-    elif columns > PANEL_SHARE * cpu.l2:
+    elif columns > PANEL_SHARE * cpu.l2:  # those of all parts are copied before the first one
         from_l3 += 2 * copied * row_chunks
     prefetched = prefetched_bytes(weights)
     from_dram = weights - prefetched

@@ -179,6 +179,11 @@ class Im2colGeometry:
         return self.in_blocks * self.conv.kernel[0] * self.conv.kernel[1]
 
     @property
+    def part_steps(self) -> int:
+        """Steps of one part of the reduction."""
+        return self.steps // self.config.parts
+
+    @property
     def packed_shape(self) -> tuple[int, ...]:
         """The packed weight: (K/oc_bn, C/ic_bn * R * S, ic_bn, tile_channels).
 
@@ -186,7 +191,7 @@ class Im2colGeometry:
         output channels, or behind these where each is a chunk.
         """
         blocks, parts = self.out_blocks, self.config.parts
-        panel = self.steps // parts, self.ic_bn, self.config.tile_channels
+        panel = self.part_steps, self.ic_bn, self.config.tile_channels
         if parts == 1:
             return blocks, *panel
         return (blocks, parts, *panel) if self.config.parallel_oc else (parts, blocks, *panel)
@@ -197,8 +202,11 @@ def misfit(conv: ConvWorkload, config: Im2colConfig) -> str | None:
     if min(config.reg_n, config.tiles) < 1:
         return "its tiles are empty"
     wrong = misfit_of_blocks(conv, config.ic_bn, config.oc_bn, config.oc_lanes)
-    if wrong is None and not 1 <= config.parts <= Im2colGeometry(conv, config).steps:
+    if wrong is not None:
+        return wrong
+    steps = Im2colGeometry(conv, config).steps
+    if not 1 <= config.parts <= steps:
         return "its reduction has no such parts"
-    if wrong is None and Im2colGeometry(conv, config).steps % config.parts:
+    if steps % config.parts:
         return f"{config.parts} parts do not divide its reduction"
-    return wrong
+    return None

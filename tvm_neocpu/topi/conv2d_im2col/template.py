@@ -56,17 +56,17 @@ def compute(
         block, spot = tap // (kernel_rows * kernel_cols), tap % (kernel_rows * kernel_cols)
         return columns[block, spot // kernel_cols, spot % kernel_cols, f, ici]
 
-    tap = te.reduce_axis((0, geometry.steps // config.parts), name="tap")
+    tap = te.reduce_axis((0, geometry.part_steps), name="tap")
     ici = te.reduce_axis((0, geometry.ic_bn), name="ici")
     part = te.reduce_axis((0, config.parts), name="part")
     wide = conv.types.accumulator
 
     def term(o, f, c):
-        if config.parts == 1:
-            return column(tap, f, ici).astype(wide) * weight[o, tap, ici, c].astype(wide)
-        panel = (o, part) if config.parallel_oc else (part, o)
-        value = column(part * (geometry.steps // config.parts) + tap, f, ici)
-        return value.astype(wide) * weight(*panel, tap, ici, c).astype(wide)
+        step, panel = tap, [o]
+        if config.parts > 1:
+            step = part * geometry.part_steps + tap
+            panel = [o, part] if config.parallel_oc else [part, o]
+        return column(step, f, ici).astype(wide) * weight(*panel, tap, ici, c).astype(wide)
 
     axes = [tap, ici] if config.parts == 1 else [part, tap, ici]
     product = te.compute(

@@ -17,8 +17,6 @@ tiles walk them; between two parts a tile's sums lie in memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tvm import tirx
 from tvm.s_tir import SBlock, SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
@@ -115,13 +113,9 @@ def _is_tile(stmt: Stmt) -> bool:
     )
 
 
-def _with_tile(nest: Stmt, parts: list[Stmt]) -> Stmt:
+def _with_tile(nest: Stmt, tile: list[Stmt]) -> Stmt:
     """The nest around another tile."""
-    return _over_tile(nest, lambda _: SeqStmt(parts))
-
-
-def _over_tile(stmt: Stmt, rewrite: Callable[[Stmt], Stmt]) -> Stmt:
-    return rewrite(stmt) if _is_tile(stmt) else over_body(stmt, lambda s: _over_tile(s, rewrite))
+    return SeqStmt(tile) if _is_tile(nest) else over_body(nest, lambda s: _with_tile(s, tile))
 
 
 def _not_reduced(stmt: Stmt, part: tirx.Var) -> Stmt:

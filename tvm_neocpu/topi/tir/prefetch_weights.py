@@ -104,7 +104,8 @@ def _line_of_pass(walk: _Walk, cpu: Cpu) -> Expr:
     """The line that a pass asks for where the next panel has no more lines than there are passes.
 
     A line for each pass would reach far beyond it: 28 tiles in 16 steps ask for 448 lines, a panel
-    of int8 weights (256 channels of 8 filters) has 32.
+    of int8 weights (256 channels of 8 filters) has 32. Here the last lines, fewer than a panel's,
+    lie beyond it.
     """
     lines = ceil(walk.panel_bytes / cpu.line)
     if lines <= walk.tiles:
