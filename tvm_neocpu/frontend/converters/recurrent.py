@@ -159,14 +159,14 @@ def _states(node: Node, layer: RecurrentLayer, by_batch: bool) -> dict[str, rela
         values = node.known(place)
         if values is not None and not values.any():
             continue
+        if values is not None:
+            rows = values.swapaxes(0, 1) if by_batch else values
+            if (rows == rows[:, :1]).all():
+                one = relax.const(np.ascontiguousarray(rows[:, :1]), layer.dtype)
+                states[name] = node.emit(relax.op.broadcast_to(one, rows.shape))
+                continue
         by_steps = relax.op.permute_dims(given, [1, 0, 2]) if by_batch else None
         states[name] = given if by_steps is None else node.emit(by_steps)
-        if values is None:
-            continue
-        rows = values.swapaxes(0, 1) if by_batch else values
-        if (rows == rows[:, :1]).all():
-            one = relax.const(np.ascontiguousarray(rows[:, :1]), layer.dtype)
-            states[name] = node.emit(relax.op.broadcast_to(one, rows.shape))
     return states
 
 

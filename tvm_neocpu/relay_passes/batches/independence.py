@@ -39,17 +39,14 @@ _REORDERED_NEVER = ("relax.reshape", "relax.flatten", "relax.expand_dims", "rela
 def open_batch(mod: tvm.IRModule) -> tirx.Var | None:
     """The variable that is the first extent of every input of ``main``, and their only open one."""
     mains = [func for name, func in relax_functions(mod) if name.name_hint == "main"]
-    shapes = (
-        [getattr(getattr(v.ty, "shape", None), "values", None) for v in mains[0].params]
-        if (mains)
-        else []
-    )
+    params = mains[0].params if mains else []
+    shapes = [getattr(getattr(var.ty, "shape", None), "values", None) for var in params]
     if not shapes or any(not shape for shape in shapes):
         return None
     batch = shapes[0][0]
     if not isinstance(batch, tirx.Var):
         return None
-    return batch if all(_leads(var.ty, batch) for var in mains[0].params) else None
+    return batch if all(_leads(var.ty, batch) for var in params) else None
 
 
 def open_extents_of(ty: Any) -> list[tirx.Var]:
@@ -91,7 +88,7 @@ def why_dependent(mod: tvm.IRModule, batch: tirx.Var) -> str | None:
         reason = proof.add(binding)
         if reason is not None:
             return reason
-    results = flat(proof.places(loops["main"].body.body))
+    results = _flat(proof.places(loops["main"].body.body))
     shown = [place_of(ty, batch) for ty in tensors_of(loops["main"].ret_ty)]
     return None if results == shown else "an output's batch stands elsewhere than its shape says"
 
@@ -105,9 +102,9 @@ def _legalized(mod: tvm.IRModule) -> tvm.IRModule:
 Places = Place | tuple["Places", ...]
 
 
-def flat(places: Places) -> list[Place]:
+def _flat(places: Places) -> list[Place]:
     """The places of all tensors, tuples flattened."""
-    return [places] if isinstance(places, Place) else [each for p in places for each in flat(p)]
+    return [places] if isinstance(places, Place) else [each for p in places for each in _flat(p)]
 
 
 class _Proof:
@@ -146,7 +143,7 @@ class _Proof:
             return whole[int(value.index)]
         name = op_name(value)
         if name in _REORDERED_NEVER:
-            (place,) = flat(self.places(value.args[0]))
+            (place,) = _flat(self.places(value.args[0]))
             kept = fits(value.ty, place, self._batch)
             return place if kept else f"{name.removeprefix('relax.')} mixes the images"
         if name == RECURRENCE.name:
@@ -161,7 +158,7 @@ class _Proof:
             return f"{name} takes the batch as a value"
         # The loops of a tensor (n * 49, 64) take n itself as an argument.
         tensors = [arg for arg in call.args[1].fields if not self._batch.same_as(arg)]
-        given, types = flat(self.places(relax.Tuple(tensors))), tensors_of(call.ty)
+        given, types = _flat(self.places(relax.Tuple(tensors))), tensors_of(call.ty)
         splits = {
             split_of(arg.ty, place, self._batch)
             for arg, place in zip(tensors, given, strict=True)
@@ -188,7 +185,7 @@ class _Proof:
 
     def _recurrence(self, call: relax.Call) -> Places | str:
         axes = batch_axes(call)
-        given = [(arg.ty, place) for arg in call.args for place in flat(self.places(arg))]
+        given = [(arg.ty, place) for arg in call.args for place in _flat(self.places(arg))]
         read = [split_of(ty, place, self._batch) for ty, place in given]
         if axes is None or any(
             place != Place() and split != (None if axis is None else Split(axis, 1, 1))

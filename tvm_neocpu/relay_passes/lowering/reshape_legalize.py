@@ -58,7 +58,10 @@ def _flat(buffer: tirx.Buffer, size: tirx.Expr) -> tirx.Buffer:
 
 
 def view_flat_copies(mod: tvm.IRModule) -> tvm.IRModule:
-    """Flat copies as views again, but for a result that leaves its block: it has its own memory."""
+    """Flat copies as views again, but for a result that leaves its block: it has its own memory.
+
+    A tensor of a tuple that leaves becomes a view, as TVM makes one of known extents.
+    """
 
     def rewrite(scope: Scope) -> None:
         for binding in scope.region.bindings:
