@@ -1,7 +1,8 @@
 """The paper's experiment on its networks: `python benchmarks/schedule.py [--machine M] [NETWORK]`.
 
 Writes benchmarks/results/schedule_<machine>.json and .md. Nothing is measured: the profilers'
-formulas price every schedule, so the result is the same on every machine.
+formulas price every schedule, so the result is the same on every machine (for `this-cpu`, on every
+CPU of the kind and with as many cores as it runs on).
 """
 
 from __future__ import annotations
