@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 import tvm
@@ -25,6 +25,7 @@ from tvm_neocpu.frontend.converters.node import Node, read_attributes
 from tvm_neocpu.frontend.converters.open.table import BROADCAST, OPEN, is_open, open_converter
 from tvm_neocpu.frontend.converters.open.values import OF_VALUES, of_known_values, reads_extents
 from tvm_neocpu.frontend.converters.table import BY_BODY, CONVERTERS
+from tvm_neocpu.frontend.decisions import Decisions, noted_decisions
 from tvm_neocpu.frontend.element_types import check_element_types
 from tvm_neocpu.frontend.fold_shapes import Graph, fold_shapes
 from tvm_neocpu.frontend.half_metadata import asked_half, asked_halves
@@ -68,28 +69,17 @@ def import_model(
     model = check_model(model)
     half, halves = asked_half(model), asked_halves(model)
     layers = OnnxNodes(model, dict(shapes or {})).heavy if halves else []
-    if model.functions:
-        model = inliner.inline_local_functions(model)
-    model = in_single_precision(model)
-    check_element_types(model.graph)
-    resolved = resolve_shapes(model.graph, shapes)
-    rebatched = _changed_batch(model.graph, resolved)
+    ready = _folded(model, shapes, opset, keep_weights=not freeze_params)
+    model = ready.model
+    rebatched = _changed_batch(model.graph, ready.shapes)
     importer = _Importer(
-        {name: list(shape) for name, shape in resolved.items()},
+        {name: list(shape) for name, shape in ready.shapes.items()},
         dict(dtype) if isinstance(dtype, Mapping) else dtype,
         keep_params_in_input=not freeze_params,
         sanitize=False,
     )
-    opset = opset or opset_of(model)
-    model = sequences_as_tensors(model, opset)
-    known = {**_get_convert_map(), **CONVERTERS, "If": None, "Loop": None}
-    graph = fold_shapes(
-        model, resolved, opset, keep_weights=not freeze_params, known=known.keys() - BY_BODY
-    )
-    # After folding: the branch that an If does not take may have any operator.
-    _check_operators(graph, known)
     try:
-        mod = _run_importer(importer, graph, opset)
+        mod = _run_importer(importer, ready.graph, ready.opset)
         mod = name_outputs(mod, [value.name for value in model.graph.output])
         if rebatched is not None:
             _check_outputs_follow(model.graph, mod, rebatched[1])
@@ -106,6 +96,42 @@ def import_model(
         noted = [(layer.computes, halves.get(layer.name)) for layer in layers]
         mod = with_half_layers(mod, noted)
     return (mod, {}) if freeze_params else _detach(mod)
+
+
+def decisions_at(model: onnx.ModelProto, shapes: Shapes, opset: int | None = None) -> Decisions:
+    """What a file decides by these shapes; nothing is converted.
+
+    Raises ModelFileError, UnsupportedOperatorError or ShapeError.
+    """
+    with noted_decisions() as decisions:
+        _folded(check_model(model), shapes, opset, keep_weights=False)
+    return decisions
+
+
+class _Folded(NamedTuple):
+    """A model of operators that can be converted, and its graph, folded for the inputs' shapes."""
+
+    model: onnx.ModelProto
+    graph: Graph | onnx.GraphProto
+    shapes: Mapping[str, Shape]
+    opset: int
+
+
+def _folded(
+    model: onnx.ModelProto, shapes: Shapes | None, opset: int | None, keep_weights: bool
+) -> _Folded:
+    if model.functions:
+        model = inliner.inline_local_functions(model)
+    model = in_single_precision(model)
+    check_element_types(model.graph)
+    resolved = resolve_shapes(model.graph, shapes)
+    opset = opset or opset_of(model)
+    model = sequences_as_tensors(model, opset)
+    known = {**_get_convert_map(), **CONVERTERS, "If": None, "Loop": None}
+    graph = fold_shapes(model, resolved, opset, keep_weights, known=known.keys() - BY_BODY)
+    # After folding: the branch that an If does not take may have any operator.
+    _check_operators(graph, known)
+    return _Folded(model, graph, resolved, opset)
 
 
 # What TVM's importer alone converts is not asked about its extents.

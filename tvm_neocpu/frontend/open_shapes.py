@@ -21,9 +21,9 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError, UnsupportedOperatorError
-from tvm_neocpu.frontend.decisions import noted_decisions
+from tvm_neocpu.frontend.decisions import Decisions, noted_decisions
 from tvm_neocpu.frontend.limits import for_each_image
-from tvm_neocpu.frontend.onnx_import import import_model
+from tvm_neocpu.frontend.onnx_import import decisions_at, import_model
 from tvm_neocpu.frontend.onnx_model import (
     declared_shape,
     graph_inputs,
@@ -101,15 +101,23 @@ def _for_any_batch(
     first, second = found
     if not tvm_ffi.structural_equal(first, second, map_free_vars=True):
         return None
-    for few in _FEW_IMAGES if decisions else ():
-        with noted_decisions() as other:
-            try:
-                import_model(model, _at_batch(extents, few), dtype, opset)
-            except NeoCpuError:
-                return None
-        if other != decisions:
-            return None
-    return first
+    return first if _decides_so_for_few(model, extents, opset, decisions) else None
+
+
+def _decides_so_for_few(
+    model: onnx.ModelProto,
+    extents: Mapping[str, Extents],
+    opset: int | None,
+    decisions: Decisions,
+) -> bool:
+    """Whether a file's decisions for many images are those for one and for two."""
+    if not decisions:
+        return True
+    try:
+        few = [decisions_at(model, _at_batch(extents, batch), opset) for batch in _FEW_IMAGES]
+    except NeoCpuError:  # it cannot have so few
+        return False
+    return all(found == decisions for found in few)
 
 
 def _at_batch(extents: Mapping[str, Extents], batch: int) -> dict[str, Extents]:
