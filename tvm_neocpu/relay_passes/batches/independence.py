@@ -21,7 +21,7 @@ from tvm_neocpu.relay_passes.batches.image_loops import why_mixed
 from tvm_neocpu.relay_passes.batches.places import (
     Place,
     Split,
-    carried_at,
+    carried,
     fits,
     place_of,
     placed,
@@ -177,7 +177,7 @@ class _Proof:
 
     def _made(self, ty: Any, way: tuple[int, int] | None) -> Place:
         """Where a function's result has the batch; its axes are made of images as ``way`` says."""
-        axis, factor = carried_at(ty.shape.values, self._batch) or (-1, 0)
+        axis, factor = carried(ty, self._batch) or (-1, 0)
         if not factor:
             return Place()
         # Without an argument that carries the batch all images are equal.
@@ -204,5 +204,4 @@ def _leads(ty: Any, batch: tirx.Var) -> bool:
 
 def _has_batch(ty: Any, batch: tirx.Var) -> bool:
     """Whether the batch itself is one extent, and in no other."""
-    values = getattr(getattr(ty, "shape", None), "values", None)
-    return bool(values) and (carried_at(values, batch) or (-1, 0))[1] == 1
+    return (carried(ty, batch) or (-1, 0))[1] == 1

@@ -59,12 +59,18 @@ def carried_at(shape: Any, batch: tirx.Var) -> tuple[int, int] | None:
     return carrying[0] if carrying else (-1, 0)
 
 
+def carried(ty: Any, batch: tirx.Var) -> tuple[int, int] | None:
+    """The same of a tensor's type; ``None`` also for what has no known shape."""
+    values = getattr(getattr(ty, "shape", None), "values", None)
+    return None if values is None else carried_at(values, batch)
+
+
 def place_of(ty: Any, batch: tirx.Var) -> Place | None:
     """Where a tensor of that type has the batch; a factor of an extent is taken for the outer one.
 
     ``None`` where the batch is in several extents, or not a factor of one.
     """
-    found = _carried(ty, batch)
+    found = carried(ty, batch)
     if found is None:
         return None
     axis, factor = found
@@ -84,7 +90,7 @@ def split_of(ty: Any, place: Place, batch: tirx.Var) -> Split | None:
 
     ``None`` where the type does not have the batch there, or not at all.
     """
-    found = _carried(ty, batch)
+    found = carried(ty, batch)
     if found is None or not found[1] or place == Place():
         return None
     axis, factor = found
@@ -98,10 +104,5 @@ def split_of(ty: Any, place: Place, batch: tirx.Var) -> Split | None:
 def fits(ty: Any, place: Place, batch: tirx.Var) -> bool:
     """Whether a tensor of that type can have the batch at that place."""
     if place == Place():
-        return _carried(ty, batch) == (-1, 0)
+        return carried(ty, batch) == (-1, 0)
     return split_of(ty, place, batch) is not None
-
-
-def _carried(ty: Any, batch: tirx.Var) -> tuple[int, int] | None:
-    values = getattr(getattr(ty, "shape", None), "values", None)
-    return None if values is None else carried_at(values, batch)
