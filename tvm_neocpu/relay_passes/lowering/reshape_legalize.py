@@ -8,12 +8,13 @@ minutes where several such reshapes are fused::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from functools import reduce
 from operator import mul
 
 import tvm
 from tvm import relax, te, tirx
+from tvm.ir import GlobalVar
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
@@ -62,19 +63,23 @@ def view_flat_copies(mod: tvm.IRModule) -> tvm.IRModule:
 
     A tensor of a tuple that leaves becomes a view, as TVM makes one of known extents.
     """
+    copies = {
+        name
+        for name, func in mod.functions.items()
+        if isinstance(func, tirx.PrimFunc) and func.attrs and _FLAT_COPY in func.attrs
+    }
+    if not copies:  # as in nearly all networks
+        return mod
 
     def rewrite(scope: Scope) -> None:
         for binding in scope.region.bindings:
             value = binding.value
-            if isinstance(binding.var, relax.DataflowVar) and _is_flat_copy(mod, value):
+            if isinstance(binding.var, relax.DataflowVar) and _calls_one_of(copies, value):
                 value = relax.op.reshape(value.args[1].fields[0], binding.var.ty.shape)
             scope.bind(binding.var, value)
 
     return rewrite_regions(mod, rewrite)
 
 
-def _is_flat_copy(mod: tvm.IRModule, value: relax.Expr) -> bool:
-    if op_name(value) != CALL_TIR or len(value.args[1].fields) != 1:
-        return False
-    func = mod[value.args[0]]
-    return bool(func.attrs and _FLAT_COPY in func.attrs)
+def _calls_one_of(copies: Container[GlobalVar], value: relax.Expr) -> bool:
+    return op_name(value) == CALL_TIR and len(value.args[1].fields) == 1 and value.args[0] in copies
