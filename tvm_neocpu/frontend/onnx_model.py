@@ -157,22 +157,23 @@ def _static(value: onnx.ValueInfoProto, declared: tuple[int | None, ...] | None)
     name = value.name
     if declared is None:
         given = f"{{{name!r}: (1, ...)}}"
-        raise ShapeError(
-            f"input {name!r} has no shape; give one: Session(..., shapes={given}), "
-            f"from_onnx(model, {given}) before relay.build, or --shape {name}:1,..."
-        )
+        ways = _ways_to_give(given, f"--shape {name}:1,...")
+        raise ShapeError(f"input {name!r} has no shape; give one: {ways}")
     if None in declared:
         example = example_shape(declared)
         option = f"--shape {name}:{','.join(map(str, example))}"
         given = f"{{{name!r}: {example}}}"
         what = f"input {name!r} has dynamic dimensions, {shape_text(declared)}; give a shape, like"
-        raise OpenShapeError(
-            f"{what} Session(..., shapes={given}), from_onnx(model, {given}) before relay.build, "
-            f"or {option}",
-            f"{what} {option}",
-            example,
-        )
+        ways = _ways_to_give(given, option)
+        raise OpenShapeError(f"{what} {ways}", f"{what} {option}", example)
     return tuple(dim for dim in declared if dim is not None)
+
+
+def _ways_to_give(given: str, option: str) -> str:
+    """Where a user writes an input's shape: in Python, or on the command line."""
+    return (
+        f"Session(..., shapes={given}), from_onnx(model, {given}) before relay.build, or {option}"
+    )
 
 
 def example_shape(declared: Sequence[int | None]) -> Shape:
