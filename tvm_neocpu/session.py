@@ -53,7 +53,14 @@ class Session(CompiledSession):
         max_error: float | None = None,
         accuracy_data: AccuracyData | None = None,
     ) -> None:
-        _check_options(model, {"shapes": shapes, "target": target})
+        options = {
+            "shapes": shapes,
+            "target": target,
+            "precision": None if precision == "fp32" else precision,
+            "max_error": max_error,
+            "accuracy_data": accuracy_data,
+        }
+        _check_options(model, options)
         if target is None and hint == "throughput":
             target = _ONE_THREAD
         request = None
@@ -72,7 +79,7 @@ def _is_compiled(model: object) -> bool:
 
 
 def _check_options(model: object, options: Mapping[str, Any]) -> None:
-    """Raise SessionError for what would be ignored: a compiled file has its shapes and target."""
+    """Raise SessionError for what a compiled model would ignore: it has been decided."""
     given = [name for name, value in options.items() if value is not None]
     if given and _is_compiled(model):
         raise SessionError(f"{given[0]}= is for ONNX models: this is compiled")
@@ -85,12 +92,11 @@ def _library(
     cache: bool,
     request: Request | None,
 ) -> Runnable:
-    is_compiled = _is_compiled(model)
-    if request is not None and is_compiled:
-        raise SessionError(f"precision {request.precision!r} is for ONNX models: this is compiled")
     if isinstance(model, BuiltModule):
         return model
-    return runnable_file(model) if is_compiled else _compiled(model, shapes, target, cache, request)
+    if _is_compiled(model):
+        return runnable_file(model)
+    return _compiled(model, shapes, target, cache, request)
 
 
 def _compiled(

@@ -351,8 +351,14 @@ def test_an_empty_name_is_no_file(cache: bool) -> None:
 def test_what_would_be_ignored_is_refused(lib: BuiltModule, data: Array, tmp_path: Path) -> None:
     path = tmp_path / "net.so"
     lib.export_library(path)
+    ignored: list[dict[str, Any]] = [
+        {"shapes": {"data": SHAPE}},
+        {"target": "llvm -mcpu=znver4"},
+        {"precision": "int8"},
+        {"max_error": 0.1},
+    ]
     for model in (lib, path, str(path)):
-        for options in ({"shapes": {"data": SHAPE}}, {"target": "llvm -mcpu=znver4"}):
+        for options in ignored:
             (name,) = options
             with pytest.raises(SessionError, match=f"^{name}= is for ONNX models"):
                 Session(model, **options)
