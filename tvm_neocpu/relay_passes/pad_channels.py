@@ -71,6 +71,17 @@ def padded_channels(channels: int, lanes: int) -> int:
     return padded if channels > lanes and pays else channels
 
 
+def fills_narrow_tiles(channels: int, unit: VectorUnit) -> bool:
+    """Whether blocks of several shorter vectors, which issue at full rate, divide the channels.
+
+    120 channels are 3 blocks of 5 vectors of 8 lanes: no zeros are wanted to make them 128.
+    """
+    if unit.full_rate_lanes == unit.lanes or channels % unit.lanes == 0:
+        return False
+    counts = range(2, 2 * MAX_VECTORS)
+    return any(channels % (count * unit.full_rate_lanes) == 0 for count in counts)
+
+
 def wider_tiles(channels: int, cpu: Cpu, unit: VectorUnit) -> int:
     """The channels with one dead vector behind them, if that lets tiles of several vectors pay.
 
@@ -98,6 +109,8 @@ def _cycles_of_tile(vectors: int, cpu: Cpu, unit: VectorUnit) -> float:
 
 def _padded(conv: ConvWorkload, cpu: Cpu) -> int:
     unit = cpu.unit(conv.types.accumulator)
+    if fills_narrow_tiles(conv.out_channels, unit):
+        return conv.out_channels
     padded = padded_channels(conv.out_channels, unit.lanes)
     pixels = conv.batch * conv.out_height * conv.out_width
     if conv.kernel != (1, 1) or conv.types != FP32 or pixels < unit.max_pixels:
@@ -227,7 +240,7 @@ class _Rewriter:
         filters = conv.out_channels // conv.groups * groups
         weight = _extended(call.args[1].value.numpy(), 0, filters, 0.0)
         wide = replace(conv, in_channels=_channels(data), out_channels=filters, groups=groups)
-        merged = groups_to_merge(wide, self.cpu.lanes(conv.types.accumulator))
+        merged = groups_to_merge(wide, self.cpu.unit(conv.types.accumulator).full_rate_lanes)
         return convolution(data, block_diagonal(weight, groups, merged), conv, groups // merged)
 
     def _wide_arg(self, arg: relax.Expr, width: int) -> relax.Expr:
