@@ -31,6 +31,7 @@ from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.computed_filters import ComputedFilters
 from tvm_neocpu.relay_passes.computed_transposes import ComputedTransposes
 from tvm_neocpu.relay_passes.convs_over_images import ConvsOverImages
+from tvm_neocpu.relay_passes.dilated_as_dense import DilatedAsDense
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
@@ -156,6 +157,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         FoldParallelBranches(),  # its convolutions may fold with what follows the sum
         FoldLinearOps(),  # while batch norms stand next to transposed convolutions
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
+        DilatedAsDense(cpu),  # transposed convolutions of a dilation have become such, too
         WidenGroups(cpu),  # what has one group after this can absorb shuffles
         FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
         ComputedTransposes(),  # makes convolutions for the next pass
