@@ -1,4 +1,4 @@
-"""Dilated convolutions over reordered pixels: the numbers are right, and only what pays is moved."""
+"""Dilated convolutions over reordered pixels: right numbers, and only what pays is moved."""
 
 from __future__ import annotations
 
