@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from tvm_neocpu.core.conv_graph import ConvGraph
@@ -20,6 +20,7 @@ from tvm_neocpu.tuning.in_network.board import SETTLED_SHARE, Board, Estimate, S
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme, seconds_of
 from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tuners import TUNERS, Ranker, Tuner, learned
@@ -58,6 +59,19 @@ def make_tuners(
     else:
         make = TUNERS[name](tasks, choices.seed)
     return {task.workload: make(task) for task in tasks}
+
+
+def timeable(task: Task, stand_ins: StandIns) -> Task:
+    """The task without the configs that no stand-in can have.
+
+    They would never be measured, and what a tuner promises for them would keep the layer open.
+    """
+    workload = task.workload
+    if stand_ins.can_time_all(workload):
+        return task
+    space = tuple(config for config in task.space if stand_ins.can_time(workload, config))
+    favoured = tuple(config for config in task.favoured if stand_ins.can_time(workload, config))
+    return replace(task, space=space, favoured=favoured)
 
 
 def seated(
