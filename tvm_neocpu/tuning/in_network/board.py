@@ -68,7 +68,8 @@ class Seat:
 
     ``incumbent`` holds its configs in the network as it is; ``seconds`` is what one of its calls
     takes there, and ``weight`` the share of the network's time that all its calls take. ``hints``
-    are configs to try first. ``blurred`` are readings that do not count yet. The search has ``asked`` for configs that its plan takes unmeasured.
+    are configs to try first. ``blurred`` are readings that do not count yet. The search has
+    ``asked`` for configs that its plan takes unmeasured.
     A ``closed`` seat was settled in an earlier session, which expected the next measurement to save
     the share ``doubt`` of the layer's time. ``trials`` bounds its candidates; an ``exhaustive`` one
     is not settled before all were measured.
