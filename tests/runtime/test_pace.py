@@ -46,8 +46,17 @@ def test_a_neighbour_comes_and_goes() -> None:
     assert used.index(1) <= 30
     assert used.count(2) < 60, "trials are few"
     assert used[-1] == 1 or used[-5:].count(1) >= 1
-    back = calls(pace, alone, 1500)
+    back = calls(pace, alone, 150)
     assert back[-20:] == [2] * 20
+
+
+def test_a_neighbour_that_was_there_for_long_is_noticed_to_leave() -> None:
+    """Soon, and the trials before cost little."""
+    pace = Pace(2)
+    calls(pace, alone, 50)
+    used = calls(pace, one_core_is_taken, 3000)
+    assert used[-1000:].count(2) <= 15
+    assert calls(pace, alone, 100)[-5:] == [2] * 5
 
 
 def test_a_machine_that_is_slower_altogether_keeps_its_threads() -> None:

@@ -19,8 +19,10 @@ MEMORY = 200
 SLOWER = 1.4
 # Another number of threads must be this much faster.
 FASTER = 0.95
-# Calls between trials: few after a change, ever more while trials change nothing.
-MIN_WAIT, MAX_WAIT = 20, 640
+# Calls between trials: few after a change, ever more while trials change nothing. A trial beside a
+# neighbour costs one call or two of some three times the time, 2 to 5 % of so many. A neighbour
+# that has left is noticed after as many: with 640, ResNet-50 ran on one thread for half a minute.
+MIN_WAIT, MAX_WAIT = 20, 80
 
 
 def levels_of(threads: int) -> tuple[int, ...]:
@@ -79,8 +81,9 @@ class Pace:
         """The time of the call that ran on ``threads``."""
         if self._trial is not None:
             self._tried.append(seconds)
-            if len(self._tried) == TRIAL:
-                self._end_trial()
+            is_worse = self._trial < self._at and seconds > self._times[self._at].now()
+            if is_worse or len(self._tried) == TRIAL:
+                self._end_trial(is_worse)
             return
         self._times[self._at].add(seconds)
         self._since += 1
@@ -103,9 +106,12 @@ class Pace:
     def _is_slow(self) -> bool:
         return self._times[self._at].are_slow()
 
-    def _end_trial(self) -> None:
+    def _end_trial(self, is_worse: bool) -> None:
+        """Take the trial's threads, if they are faster; one call that ``is_worse`` ends a trial of
+        more threads.
+        """
         assert self._trial is not None, "a trial ends that has begun"
-        if _middle(self._tried) < FASTER * self._times[self._at].now():
+        if not is_worse and _middle(self._tried) < FASTER * self._times[self._at].now():
             self._at, self._wait, self._deeper = self._trial, MIN_WAIT, 0
             for seconds in self._tried:
                 self._times[self._at].add(seconds)
