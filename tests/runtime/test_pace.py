@@ -78,6 +78,16 @@ def test_many_neighbours_leave_few_threads() -> None:
     assert used[-300:].count(2) > 200
 
 
+def test_a_slow_while_before_does_not_delay_the_next_trial() -> None:
+    """Fewer threads did not help then; a neighbour who comes later is another matter."""
+    pace = Pace(2)
+    calls(pace, alone, 50)
+    calls(pace, lambda threads: 3.0 * alone(threads), 10)
+    calls(pace, alone, 10)
+    used = calls(pace, one_core_is_taken, 12)
+    assert used[-3:] == [1] * 3
+
+
 @pytest.mark.parametrize("outlier", [10.0, 1000.0])
 def test_single_slow_calls_change_nothing(outlier: float) -> None:
     pace, used = Pace(2), []

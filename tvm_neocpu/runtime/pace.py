@@ -87,6 +87,8 @@ class Pace:
             return
         self._times[self._at].add(seconds)
         self._since += 1
+        if self._at == 0 and self._wait > MIN_WAIT and not self._is_slow():
+            self._wait, self._deeper = MIN_WAIT, 0  # what was slow has passed
         if self._since >= self._wait or self._is_suspicious_soon():
             self._trial = self._candidate()
 
