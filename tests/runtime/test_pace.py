@@ -88,6 +88,15 @@ def test_a_slow_while_before_does_not_delay_the_next_trial() -> None:
     assert used[-3:] == [1] * 3
 
 
+def test_a_trial_that_came_too_soon_is_repeated_soon() -> None:
+    """The kernel takes a while to give a single thread the free core."""
+    pace = Pace(2)
+    calls(pace, alone, 50)
+    calls(pace, lambda threads: 4.0, 8)
+    used = calls(pace, one_core_is_taken, 20)
+    assert used[-5:] == [1] * 5
+
+
 @pytest.mark.parametrize("outlier", [10.0, 1000.0])
 def test_single_slow_calls_change_nothing(outlier: float) -> None:
     pace, used = Pace(2), []

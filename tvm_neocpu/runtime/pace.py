@@ -19,9 +19,13 @@ MEMORY = 200
 SLOWER = 1.4
 # Another number of threads must be this much faster.
 FASTER = 0.95
+# One call of fewer threads that is this much slower ends their trial: no core is taken.
+HOPELESS = 1.5
 # Calls between trials: few after a change, ever more while trials change nothing. A trial beside a
 # neighbour costs one call or two of some three times the time, 2 to 5 % of so many. A neighbour
 # that has left is noticed after as many: with 640, ResNet-50 ran on one thread for half a minute.
+# Fewer threads are tried sooner, after RECENT calls at first: the kernel takes tenths of a second to
+# give a thread the core that is free, so that a first trial may fail.
 MIN_WAIT, MAX_WAIT = 20, 80
 
 
@@ -68,7 +72,7 @@ class Pace:
         self._at = 0
         self._trial: int | None = None
         self._deeper = 0  # how many trials of fewer threads have failed in a row
-        self._wait, self._since = MIN_WAIT, 0
+        self._wait, self._wait_when_slow, self._since = MIN_WAIT, RECENT, 0
         self._times = [_Times() for _ in self._levels]
         self._tried: list[float] = []
 
@@ -81,44 +85,40 @@ class Pace:
         """The time of the call that ran on ``threads``."""
         if self._trial is not None:
             self._tried.append(seconds)
-            is_worse = self._trial < self._at and seconds > self._times[self._at].now()
+            allowed = 1.0 if self._trial < self._at else HOPELESS
+            is_worse = seconds > allowed * self._times[self._at].now()
             if is_worse or len(self._tried) == TRIAL:
                 self._end_trial(is_worse)
             return
         self._times[self._at].add(seconds)
         self._since += 1
-        if self._at == 0 and self._wait > MIN_WAIT and not self._is_slow():
-            self._wait, self._deeper = MIN_WAIT, 0  # what was slow has passed
-        if self._since >= self._wait or self._is_suspicious_soon():
-            self._trial = self._candidate()
-
-    def _is_suspicious_soon(self) -> bool:
-        """The first trial after a quiet time need not wait."""
-        return self._wait == MIN_WAIT and self._since >= RECENT and self._is_slow()
+        self._trial = self._candidate()
 
     def _candidate(self) -> int | None:
         """Fewer threads where calls have become slow, more where they may be fast again."""
         below = len(self._levels) - 1 - self._at
-        if below and self._is_slow():
+        if not self._times[self._at].are_slow():
+            self._wait_when_slow, self._deeper = RECENT, 0
+        elif below and self._since >= self._wait_when_slow:
             return self._at + 1 + self._deeper % below
         if self._at > 0 and self._since >= self._wait:
             return self._at - 1
         return None
 
-    def _is_slow(self) -> bool:
-        return self._times[self._at].are_slow()
-
     def _end_trial(self, is_worse: bool) -> None:
-        """Take the trial's threads, if they are faster; one call that ``is_worse`` ends a trial of
-        more threads.
+        """Take the trial's threads, if they are faster; one call that ``is_worse`` is enough to
+        leave them.
         """
         assert self._trial is not None, "a trial ends that has begun"
         if not is_worse and _middle(self._tried) < FASTER * self._times[self._at].now():
-            self._at, self._wait, self._deeper = self._trial, MIN_WAIT, 0
+            self._at, self._wait, self._wait_when_slow = self._trial, MIN_WAIT, RECENT
+            self._deeper = 0
             for seconds in self._tried:
                 self._times[self._at].add(seconds)
-        else:
+        elif self._trial < self._at:
             self._wait = min(2 * self._wait, MAX_WAIT)
+        else:
+            self._wait_when_slow = min(2 * self._wait_when_slow, MAX_WAIT)
             self._deeper += 1
         self._trial, self._tried, self._since = None, [], 0
 
