@@ -88,6 +88,15 @@ def test_a_slow_while_before_does_not_delay_the_next_trial() -> None:
     assert used[-3:] == [1] * 3
 
 
+def test_one_quick_call_beside_a_neighbour_decides_nothing() -> None:
+    """ResNet-50 on a Zen 4: milliseconds alone, then beside a process that computes."""
+    pace = Pace(2)
+    calls(pace, lambda _: 33.0, 50)
+    beside = iter([196.0, 184.0, 54.0])
+    used = calls(pace, lambda threads: next(beside) if threads == 2 else 54.0, 9)
+    assert used == [2, 2, 2, 1, 1, 1, 1, 1, 1]
+
+
 def test_a_trial_that_came_too_soon_is_repeated_soon() -> None:
     """The kernel takes a while to give a single thread the free core."""
     pace = Pace(2)

@@ -24,8 +24,8 @@ HOPELESS = 1.5
 # Calls between trials: few after a change, ever more while trials change nothing. A trial beside a
 # neighbour costs one call or two of some three times the time, 2 to 5 % of so many. A neighbour
 # that has left is noticed after as many: with 640, ResNet-50 ran on one thread for half a minute.
-# Fewer threads are tried sooner, after RECENT calls at first: the kernel takes tenths of a second to
-# give a thread the core that is free, so that a first trial may fail.
+# Fewer threads are tried sooner, after RECENT calls at first: the kernel takes tenths of a second
+# to give a thread the core that is free, so that a first trial may fail.
 MIN_WAIT, MAX_WAIT = 20, 80
 
 
@@ -53,11 +53,19 @@ class _Times:
 
     def now(self) -> float:
         """The median of the newest."""
-        return _middle(list(islice(reversed(self._times), RECENT)))
+        return _middle(self._newest())
+
+    def mean(self) -> float:
+        """Of the newest: beside a neighbour calls take once, then five times as long."""
+        newest = self._newest()
+        return sum(newest) / len(newest)
 
     def are_slow(self) -> bool:
         """Whether calls take much longer than the best one did."""
         return len(self._times) >= RECENT and self.now() > SLOWER * self._best
+
+    def _newest(self) -> list[float]:
+        return list(islice(reversed(self._times), RECENT))
 
 
 class Pace:
@@ -85,10 +93,13 @@ class Pace:
         """The time of the call that ran on ``threads``."""
         if self._trial is not None:
             self._tried.append(seconds)
-            allowed = 1.0 if self._trial < self._at else HOPELESS
-            is_worse = seconds > allowed * self._times[self._at].now()
-            if is_worse or len(self._tried) == TRIAL:
-                self._end_trial(is_worse)
+            fewer = self._trial > self._at
+            times = self._times[self._at]
+            usual, allowed = (times.mean(), HOPELESS) if fewer else (times.now(), 1.0)
+            if seconds > allowed * usual:
+                self._end_trial(taken=False)
+            elif len(self._tried) == TRIAL:
+                self._end_trial(taken=_middle(self._tried) < FASTER * usual)
             return
         self._times[self._at].add(seconds)
         self._since += 1
@@ -105,12 +116,10 @@ class Pace:
             return self._at - 1
         return None
 
-    def _end_trial(self, is_worse: bool) -> None:
-        """Take the trial's threads, if they are faster; one call that ``is_worse`` is enough to
-        leave them.
-        """
+    def _end_trial(self, taken: bool) -> None:
+        """Go on with the trial's threads where they are ``taken``."""
         assert self._trial is not None, "a trial ends that has begun"
-        if not is_worse and _middle(self._tried) < FASTER * self._times[self._at].now():
+        if taken:
             self._at, self._wait, self._wait_when_slow = self._trial, MIN_WAIT, RECENT
             self._deeper = 0
             for seconds in self._tried:
