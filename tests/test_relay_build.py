@@ -92,11 +92,13 @@ def test_the_modern_way_warns_of_code_for_any_cpu_and_still_compiles_it(
 
 
 def half_covered(make_model: MakeModel) -> onnx.ModelProto:
-    """A dense layer, and its result through a transposed convolution of three dimensions."""
+    """A dense layer, its result through a transposed 3-D convolution with a computed weight."""
     nodes = [
         node("MatMul", "data", "w", out="hidden"),
         node("Reshape", "hidden", "volume", out="image"),
-        node("ConvTranspose", "image", "kernel", strides=[2, 2, 2]),
+        node("ReduceMax", "data", out="largest", keepdims=0),
+        node("Mul", "kernel", "largest", out="scaled"),
+        node("ConvTranspose", "image", "scaled", strides=[2, 2, 2]),
     ]
     model = make_model(nodes, (4, 8), {"w": (8, 16), "kernel": (4, 2, 2, 2, 2)})
     shape = np.array([1, 4, 2, 2, 4])

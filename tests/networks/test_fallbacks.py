@@ -25,6 +25,11 @@ def attention(net: Net) -> str:
     return net("MatMul", net("Softmax", scores, axis=-1), "data")
 
 
+def computed_weight(net: Net) -> str:
+    weight = net("Mul", net.weight(4, 6, 2, 2, 2), net("ReduceMax", "data", keepdims=0))
+    return net("ConvTranspose", "data", weight, strides=[2, 2, 2])
+
+
 Network = tuple[tuple[int, ...], Callable[[Net], str]]
 
 COVERED: dict[str, Network] = {
@@ -36,6 +41,10 @@ COVERED: dict[str, Network] = {
         (1, 4, 6, 9, 32),
         lambda net: net("Conv", "data", net.weight(8, 4, 3, 3, 3), net.weight(8), pads=[1] * 6),
     ),
+    "3-D transposed": (
+        (1, 4, 5, 6, 8),
+        lambda net: net("ConvTranspose", "data", net.weight(4, 6, 2, 2, 2), strides=[2, 2, 2]),
+    ),
     "attention": ((2, 17, 24), attention),
     "einsum": (
         (2, 16, 24),
@@ -43,13 +52,7 @@ COVERED: dict[str, Network] = {
     ),
 }
 FALLBACKS: dict[str, tuple[Network, str]] = {
-    "3-D transposed": (
-        (
-            (1, 4, 5, 6, 8),
-            lambda net: net("ConvTranspose", "data", net.weight(4, 6, 2, 2, 2), strides=[2, 2, 2]),
-        ),
-        "conv3d_transpose",
-    ),
+    "3-D transposed": (((1, 4, 5, 6, 8), computed_weight), "conv3d_transpose"),
     "einsum": (
         (
             (2, 16, 24),
