@@ -47,7 +47,8 @@ from tvm_neocpu.scheduling.profilers.cpu_l2 import DTYPE, ITEM_BYTES, CpuL2
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.cost import apart_seconds, predict_seconds
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.tuning.in_network.machine import Lowered
 
 ROUNDS, RUNS, PEAK_TRIES = 5, 12, 16
