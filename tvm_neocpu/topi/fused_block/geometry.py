@@ -32,7 +32,7 @@ from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry, may_stream
 from tvm_neocpu.topi.fused_block import stack
 from tvm_neocpu.topi.fused_block.course import Course, course_of
-from tvm_neocpu.topi.fused_block.member import Member, Step, scratch_bytes
+from tvm_neocpu.topi.fused_block.member import Member, Step, padded_rows, scratch_bytes, tile_rows
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def is_band(members: Sequence[Member], bands: Bands) -> bool:
 def _height(members: Sequence[Member]) -> int:
     """Rows of the last layer's image, and those by which register tiles overhang it."""
     last = members[-1]
-    return stack.padded_rows(last) if stack.is_stack(members) else last.workload.out_height
+    return padded_rows(last) if stack.is_stack(members) else last.workload.out_height
 
 
 def _count(members: Sequence[Member], rows: int) -> int:
@@ -152,7 +152,7 @@ def _keeps_rows(members: Sequence[Member]) -> bool:
 
 def _tile_rows(members: Sequence[Member]) -> int:
     if stack.is_stack(members):
-        return stack.tile_rows(members[-1])
+        return tile_rows(members[-1])
     return math.lcm(*(member.config.reg_m for member in members[depthwise_of(members) :]))
 
 
