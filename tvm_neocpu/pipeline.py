@@ -19,7 +19,7 @@ from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.fallback import OnFallback, tell
+from tvm_neocpu.core.fallback import Coverage, OnFallback, tell
 from tvm_neocpu.core.layer_group import GroupBands
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
@@ -133,10 +133,9 @@ def plan_network(
     plan = choose_plan(graph, cpu, history)
     if fallback != "ignore":
         warn_if_slow(graph, plan, coverage, cpu)
-    if history.plan(graph) is None and not (coverage.fallbacks or coverage.fixed):
-        alone = one_core_plan(folded, graph, plan, cpu)
-        if alone is not None:
-            return PlannedNetwork(folded, graph, alone, on_one_core=True)
+    alone = one_core_plan(folded, graph, plan.seconds, coverage, cpu, history)
+    if alone is not None:
+        return PlannedNetwork(folded, graph, alone, on_one_core=True)
     shared = sharing_plan(graph, models, cpu, history) if models else None
     if shared is not None and shared.seconds <= plan.seconds * sharing_may_cost:
         return PlannedNetwork(folded, graph, shared, True, coverage.fixed_seconds)
@@ -188,13 +187,25 @@ def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> P
     return search_plan(graph, cpu, history) if logged is None else with_groups(logged, graph, cpu)
 
 
-def one_core_plan(folded: tvm.IRModule, graph: ConvGraph, plan: Plan, cpu: Cpu) -> Plan | None:
-    """The plan for one core, where all cores save less of the network than waking them takes."""
-    if not may_be_small(plan.seconds, cpu):
+def one_core_plan(
+    folded: tvm.IRModule,
+    graph: ConvGraph,
+    together: float,
+    coverage: Coverage,
+    cpu: Cpu,
+    history: History,
+) -> Plan | None:
+    """The plan for one core, where all cores save less of the network than waking them takes.
+
+    ``together``: the predicted seconds on all cores. ``None`` where they save more, where a log has
+    a plan, and where predictions do not cover all.
+    """
+    known = history.plan(graph) is None and not (coverage.fallbacks or coverage.fixed)
+    if not known or not may_be_small(together, cpu):
         return None
     one = cpu.with_cores(1)
     alone = choose_plan(graph, one, current_history(one))
-    return alone if gains_less_than_waking(folded, plan.seconds, alone.seconds, cpu) else None
+    return alone if gains_less_than_waking(folded, together, alone.seconds, cpu) else None
 
 
 def search_plan(

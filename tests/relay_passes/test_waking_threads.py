@@ -14,6 +14,7 @@ from tvm import relax
 from tvm.relax.op.nn import conv2d, relu
 
 from tvm_neocpu import relay
+from tvm_neocpu.contrib.explain.explain_model import ON_ONE_CORE, explain_model
 from tvm_neocpu.contrib.model_zoo import zoo
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.pipeline import lower
@@ -55,3 +56,11 @@ def test_elements_are_counted_where_they_are_known() -> None:
     two = module_of((1, 3, 8, 8), build)
     two["other"] = two["main"].with_attr("global_symbol", "other")
     assert elementwise_seconds(two, TWO) == math.inf
+
+
+def test_explain_says_so() -> None:
+    model = zoo.build("lenet")
+    shapes = {"data": zoo.input_shape("lenet")}
+    assert ON_ONE_CORE in explain_model("lenet", model, shapes, TWO).notes
+    eager = replace(TWO, wake_up=0.0)
+    assert ON_ONE_CORE not in explain_model("lenet", model, shapes, eager).notes
