@@ -31,6 +31,7 @@ from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.computed_filters import ComputedFilters
 from tvm_neocpu.relay_passes.computed_transposes import ComputedTransposes
 from tvm_neocpu.relay_passes.convs_over_images import ConvsOverImages
+from tvm_neocpu.relay_passes.dilated_as_dense import DilatedAsDense
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
@@ -50,6 +51,7 @@ from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
 from tvm_neocpu.relay_passes.note_weight_bits import NoteWeightBits
 from tvm_neocpu.relay_passes.order_calls import OrderCalls
 from tvm_neocpu.relay_passes.pad_channels import PadChannels
+from tvm_neocpu.relay_passes.pad_depthwise import PadDepthwise
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
@@ -156,12 +158,14 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         FoldParallelBranches(),  # its convolutions may fold with what follows the sum
         FoldLinearOps(),  # while batch norms stand next to transposed convolutions
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
+        DilatedAsDense(cpu),  # transposed convolutions of a dilation have become such, too
         WidenGroups(cpu),  # what has one group after this can absorb shuffles
         FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
         ComputedTransposes(),  # makes convolutions for the next pass
         ComputedFilters(),  # makes products for the next pass
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
         PadChannels(cpu),  # the passes above would work on its zeros too
+        PadDepthwise(cpu),  # those that the pass above could not reach
         AbsorbZeroPoints(),  # near the end: the passes above know conv2d only
         NoteWeightBits(cpu),  # behind every pass that changes weights
         StoreHalfWeights(cpu),  # last: the passes above compute with fp32 weights
