@@ -145,7 +145,7 @@ class Rewriter:
         return Sum((Term(self.own(expr), _ONE, _ZERO),))
 
     def whole_sum(self, expr: relax.Expr) -> Sum | None:
-        """A stored tensor that one operation reads, as the numbers that its codes were cast from."""
+        """A stored tensor that one operation reads, as the numbers that its codes are casts of."""
         value = self.value(expr)
         if not isinstance(value, Stored) or value.codes.whole is None:
             return None

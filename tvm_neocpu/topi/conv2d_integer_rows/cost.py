@@ -7,15 +7,15 @@ from functools import partial
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import pricing_of, seconds_of
-from tvm_neocpu.topi.conv2d_integer_rows.geometry import RowsConfig, RowsGeometry
+from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsConfig, ImageRowsGeometry
 from tvm_neocpu.topi.operator import Price
 
 
-def predict_seconds(conv: ConvWorkload, config: RowsConfig, cpu: Cpu) -> float:
+def predict_seconds(conv: ConvWorkload, config: ImageRowsConfig, cpu: Cpu) -> float:
     """Seconds of one run on ``cpu.cores`` threads."""
-    return seconds_of(RowsGeometry(conv, config), cpu)
+    return seconds_of(ImageRowsGeometry(conv, config), cpu)
 
 
 def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
     """:func:`predict_seconds` for many configs."""
-    return pricing_of(partial(RowsGeometry, conv), cpu, copies_blocks=True)
+    return pricing_of(partial(ImageRowsGeometry, conv), cpu, copies_blocks=True)

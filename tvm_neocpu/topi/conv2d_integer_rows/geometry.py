@@ -19,17 +19,17 @@ ELEMENTS = 4
 
 
 @dataclass(frozen=True, order=True)
-class RowsConfig(IntegerConfig):
+class ImageRowsConfig(IntegerConfig):
     """The integer template's schedule tuple, of plain data."""
 
     template: ClassVar[str] = "conv2d_NCHWc_int_rows"
 
 
 @dataclass(frozen=True)
-class RowsGeometry(IntegerGeometry):
+class ImageRowsGeometry(IntegerGeometry):
     """The extents that template, space and cost share."""
 
-    config: RowsConfig
+    config: ImageRowsConfig
 
     @property
     def kernel(self) -> Pair:
@@ -72,7 +72,7 @@ def saves_words(conv: ConvWorkload) -> bool:
     return words_of_row(conv) < conv.kernel[1] * math.ceil(conv.in_channels / ELEMENTS)
 
 
-def misfit(conv: ConvWorkload, config: RowsConfig) -> str | None:
+def misfit(conv: ConvWorkload, config: ImageRowsConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
     if config.ic_bn or config.dot != ELEMENTS or config.words > 1 or config.signed:
         return "it reads plain data in single words of unsigned bytes"

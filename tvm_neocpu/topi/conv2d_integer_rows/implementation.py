@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d_integer_rows import cost, geometry, space, template
-from tvm_neocpu.topi.conv2d_integer_rows.geometry import RowsConfig
+from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsConfig
 from tvm_neocpu.topi.math.dot_products import PACKED_TYPES
 from tvm_neocpu.topi.operator import Implementation
 
 INTEGER_ROWS = Implementation(
-    name=RowsConfig.template,
-    config_type=RowsConfig,
+    name=ImageRowsConfig.template,
+    config_type=ImageRowsConfig,
     guard=space.accepts,
     space=space.space,
     compute=template.compute,

@@ -8,7 +8,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import schedules
 from tvm_neocpu.topi.conv2d_integer.space import instruction, tiles_beside
-from tvm_neocpu.topi.conv2d_integer_rows.geometry import ELEMENTS, RowsConfig, saves_words
+from tvm_neocpu.topi.conv2d_integer_rows.geometry import ELEMENTS, ImageRowsConfig, saves_words
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
@@ -21,8 +21,8 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
     return single and dot.temporaries == 0 and saves_words(conv)
 
 
-def space(conv: ConvWorkload, cpu: Cpu) -> tuple[RowsConfig, ...]:
+def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ImageRowsConfig, ...]:
     """All combinations of tile sizes and parallel axes that fit; there are no columns to unroll."""
     holds = tiles_beside(instruction(conv, cpu), cpu.unit(conv.types.accumulator))
-    made = schedules(conv, cpu, (0,), holds, partial(RowsConfig, dot=ELEMENTS))
+    made = schedules(conv, cpu, (0,), holds, partial(ImageRowsConfig, dot=ELEMENTS))
     return tuple(config for config in made if not config.unroll_ker)

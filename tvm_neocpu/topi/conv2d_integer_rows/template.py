@@ -19,7 +19,11 @@ from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.template import padded_in, schedule_tiles, summed
 from tvm_neocpu.topi.conv2d_integer.geometry import WEIGHT_TYPES
-from tvm_neocpu.topi.conv2d_integer_rows.geometry import ELEMENTS, RowsConfig, RowsGeometry
+from tvm_neocpu.topi.conv2d_integer_rows.geometry import (
+    ELEMENTS,
+    ImageRowsConfig,
+    ImageRowsGeometry,
+)
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders, inside_or
@@ -28,13 +32,13 @@ COPY = "conv2d_rows"
 
 
 def compute(
-    data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: RowsConfig
+    data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: ImageRowsConfig
 ) -> te.Tensor:
     """``data``: (N, C, H, W); ``weight``: (K/oc_bn, 1, R, 1, words, tile_channels).
 
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
-    geometry = RowsGeometry(conv, config)
+    geometry = ImageRowsGeometry(conv, config)
     image = copied_in_rows(data, geometry)
 
     def product(pixel, filters):
@@ -46,7 +50,7 @@ def compute(
     return summed(product, geometry)
 
 
-def copied_in_rows(data: te.Tensor, geometry: RowsGeometry) -> te.Tensor:
+def copied_in_rows(data: te.Tensor, geometry: ImageRowsGeometry) -> te.Tensor:
     """The image as (N, rows, columns x channels), padded by the zero point."""
     conv, channels = geometry.conv, geometry.conv.in_channels
     top, left, _, _ = conv.padding
@@ -63,13 +67,13 @@ def copied_in_rows(data: te.Tensor, geometry: RowsGeometry) -> te.Tensor:
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
-    geometry = RowsGeometry(anchor.workload, anchor.config)
+    geometry = ImageRowsGeometry(anchor.workload, anchor.config)
     output, chunk = schedule_tiles(sch, anchor, geometry, cpu)
     _place_copy(sch, padded_in(sch, anchor.block, chunk, geometry), geometry)
     return output
 
 
-def _place_copy(sch: Schedule, loop: LoopRV | None, geometry: RowsGeometry) -> None:
+def _place_copy(sch: Schedule, loop: LoopRV | None, geometry: ImageRowsGeometry) -> None:
     """Inside the loop, what a pass of it reads, plane by plane.
 
     # for i: rows[i] = data[i % 3, i // 3]  ->  for x: rows[3 x] = data[0, x]; rows[3 x + 1] = ..
@@ -84,12 +88,12 @@ def _place_copy(sch: Schedule, loop: LoopRV | None, geometry: RowsGeometry) -> N
     steps.unroll_all(sch, channels)
 
 
-def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: RowsConfig) -> np.ndarray:
+def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: ImageRowsConfig) -> np.ndarray:
     """(K, C, R, S) -> words (K/oc_bn, 1, R, 1, words, tile_channels).
 
     Channels that only fill a vector and elements that only fill a word are zero.
     """
-    geometry = RowsGeometry(conv, config)
+    geometry = ImageRowsGeometry(conv, config)
     elements = np.zeros((*geometry.packed_shape, ELEMENTS), WEIGHT_TYPES[ELEMENTS])
     rows = weight.transpose(0, 2, 3, 1).reshape(conv.out_channels, conv.kernel[0], -1)
     filled = np.pad(rows, [(0, 0), (0, 0), (0, geometry.words * ELEMENTS - rows.shape[-1])])
@@ -98,6 +102,6 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: RowsConfig) -> n
     return elements.view(WORD_TYPE)[..., 0]
 
 
-def packed_shape(conv: ConvWorkload, config: RowsConfig) -> tuple[int, ...]:
+def packed_shape(conv: ConvWorkload, config: ImageRowsConfig) -> tuple[int, ...]:
     """The shape that :func:`pack_weight` returns."""
-    return RowsGeometry(conv, config).packed_shape
+    return ImageRowsGeometry(conv, config).packed_shape

@@ -11,7 +11,7 @@ is below the range of int32, minus infinity too, to its least, which saturates a
 What :func:`tvm_neocpu.topi.math.vector_math.nearest` rounds behind its clip is of this form too.
 
     uint8(clip(int32(round(t)), a, b) + z)
-    ->  uint8(clip(int16(clip(lrint(t), -2^15, 2^15 - 1)) + z, a + z, b + z))
+    ->  uint8(clip(sadd_sat(int16(clip(lrint(t), -2^15, 2^15 - 1)), z), a + z, b + z))
 
 The second form's t fits int32, as its text says: no min is needed, and one conversion of any
 ``int32(round(t))``.
@@ -84,7 +84,11 @@ def _found_whole(value: Any) -> tuple[Expr, int, int, int] | None:
 def _narrowed(whole: Expr, low: int, high: int, zero: int, dtype: str) -> Expr:
     least, most = BOUNDS[dtype]
     bounds = max(low + zero, least), min(high + zero, most)
-    return _clip(_shifted_half(whole, zero), bounds, "int16").astype(dtype)
+    half = _clip(whole, HALF, "int32").astype("int16")
+    if zero:  # What is as large as 16 bits hold stays so.
+        shift = tirx.const(zero, "int16")
+        half = tirx.call_llvm_pure_intrin("int16", "llvm.sadd.sat", half, shift)
+    return _clip(half, bounds, "int16").astype(dtype)
 
 
 def _found(value: Any, dtype: str) -> tuple[Expr, int] | None:
@@ -163,18 +167,14 @@ def _rounded(value: Expr) -> tuple[Expr, int] | None:
 
 
 def _packed(value: Expr, zero: int, dtype: str) -> Expr:
-    return _clip(_shifted_half(_converted(value), zero), BOUNDS[dtype], "int16").astype(dtype)
+    half = _clip(_converted(value), HALF, "int32").astype("int16")
+    shifted = half + tirx.const(zero, "int16") if zero else half
+    return _clip(shifted, BOUNDS[dtype], "int16").astype(dtype)
 
 
 def _converted(value: Expr) -> Expr:
     """The nearest int32, half to even."""
     return tirx.call_llvm_pure_intrin("int32", "llvm.lrint", value)
-
-
-def _shifted_half(whole: Expr, zero: int) -> Expr:
-    """A whole number in 16 bits, saturated, plus the zero point."""
-    half = _clip(whole, HALF, "int32").astype("int16")
-    return half + tirx.const(zero, "int16") if zero else half
 
 
 def _clip(value: Expr, bounds: tuple[int, int], dtype: str) -> Expr:
