@@ -22,9 +22,9 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
-from tvm_neocpu.core.types import FP32
+from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.relay_passes.flatten_concats import concat_axis
+from tvm_neocpu.relay_passes.folding.padded_widths import FEW_ZEROS, fills_tiles, padded_output
 from tvm_neocpu.relay_passes.ir.constants import constant_of
 from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
@@ -41,20 +41,14 @@ from tvm_neocpu.relay_passes.layouts.table import flow_of
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
 from tvm_neocpu.relay_passes.widen_groups import block_diagonal, groups_to_merge
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.space import MAX_VECTORS, out_blocks
-from tvm_neocpu.topi.cost.roofline import tile_step_cycles
 
 # These turn a zero into an infinity, and a zero weight times infinity is NaN.
 UNSAFE = frozenset(f"relax.{name}" for name in ("divide", "log", "power", "rsqrt"))
-# Up to this ratio of padded to real channels the zeros are few.
-FEW_ZEROS = 1.15
-# What tiles of several vectors must gain over those of one, beside the zeros that they cost.
-WIDER_GAIN = 1.02
 
 
 @dataclass(frozen=True)
 class PadChannels:
-    """Pad the outputs of dense convolutions to :func:`padded_channels`.
+    """Pad the outputs of dense convolutions to :func:`padded_output`.
 
     Needs: weights are constants; groups are widened and shuffles settled, because groups that do
     not divide the padded channels, and shuffles, end a run of padded tensors.
@@ -66,92 +60,6 @@ class PadChannels:
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         return rewrite_regions(mod, lambda scope: _Rewriter(self.cpu, scope).run())
-
-
-def padded_channels(channels: int, lanes: int) -> int:
-    """The channels of a convolution's output with dead ones: whole vectors, if that pays.
-
-    It pays if full vectors gain at least twice what the zeros cost (58 -> 64), or if the zeros are
-    few (72 -> 80 in MobileNet-v3). Channels that fit into one vector are never padded.
-    """
-    filled = min(channels & -channels, lanes)
-    padded = -(-channels // lanes) * lanes
-    pays = lanes * channels >= 2 * filled * padded or padded <= FEW_ZEROS * channels
-    return padded if channels > lanes and pays else channels
-
-
-def fills_narrow_tiles(channels: int, unit: VectorUnit) -> bool:
-    """Whether blocks of several shorter vectors, which issue at full rate, divide the channels.
-
-    120 channels are 3 blocks of 5 vectors of 8 lanes: no zeros are wanted to make them 128.
-    """
-    if unit.full_rate_lanes == unit.lanes or channels % unit.lanes == 0:
-        return False
-    counts = range(2, 2 * MAX_VECTORS)
-    return any(channels % (count * unit.full_rate_lanes) == 0 for count in counts)
-
-
-def wider_tiles(channels: int, cpu: Cpu, unit: VectorUnit) -> int:
-    """The channels with one dead vector behind them, if that lets tiles of several vectors pay.
-
-    125 vectors (1000 channels, 8 lanes) divide into tiles of one, which wait for their loads where
-    registers are few; 126 into tiles of two. The zeros are computed here and read by the next
-    layer. Zen 3: one vector takes 1.09 times as long.
-    """
-    vectors, rest = divmod(channels, unit.lanes)
-    if rest or vectors < 2 or any(vectors % count == 0 for count in range(2, MAX_VECTORS + 1)):
-        return channels
-    wider = channels + unit.lanes
-    single, *several = (_cycles_of_tile(count, cpu, unit) for count in range(1, MAX_VECTORS + 1))
-    pays = single >= WIDER_GAIN * min(several) * (wider / channels) ** 2
-    return wider if pays else channels
-
-
-def _cycles_of_tile(vectors: int, cpu: Cpu, unit: VectorUnit) -> float:
-    """Cycles that a step of the best register tile takes for a pixel and a vector."""
-    return min(
-        tile_step_cycles(pixels, vectors, cpu, unit) / (pixels * vectors)
-        for pixels in range(1, unit.max_pixels + 1)
-        if unit.holds_tile(pixels, vectors)
-    )
-
-
-def lone_vector(channels: int, lanes: int) -> int:
-    """Fewer channels than lanes, filled up to a vector for a depthwise layer, where that pays.
-
-    A dense layer fills its register tile; a depthwise one reads 11 channels one by one, or 16.
-    """
-    vector = min(n for n in (1 << bit for bit in range(16)) if n >= channels)
-    pays = vector * channels >= 2 * (channels & -channels) * vector
-    return vector if vector <= lanes and pays else channels
-
-
-def _padded(conv: ConvWorkload, cpu: Cpu, by_lanes: bool) -> int:
-    """``by_lanes``: whether a depthwise layer reads the channels."""
-    unit = cpu.unit(conv.types.accumulator)
-    if fills_narrow_tiles(conv.out_channels, unit):
-        return conv.out_channels
-    padded = padded_channels(conv.out_channels, unit.lanes)
-    shorter = padded_channels(conv.out_channels, unit.full_rate_lanes)
-    if shorter < padded and fills_narrow_tiles(shorter, unit):
-        return shorter
-    if by_lanes and padded < unit.lanes:
-        return lone_vector(padded, unit.lanes)
-    pixels = conv.batch * conv.out_height * conv.out_width
-    if conv.kernel != (1, 1) or conv.types != FP32 or pixels < unit.max_pixels:
-        return padded
-    return wider_tiles(padded, cpu, unit)
-
-
-def _fills_tiles(conv: ConvWorkload, width: int, cpu: Cpu) -> bool:
-    """Whether register tiles of a 1x1 layer compute no more channels than ``width``."""
-    if conv.kernel != (1, 1):
-        return False
-    whole = cpu.lanes(conv.types.accumulator)
-    tiles = [(block, lanes or block) for block, lanes in out_blocks(conv, cpu)]
-    return any(
-        lanes % whole == 0 and conv.out_channels // block * lanes <= width for block, lanes in tiles
-    )
 
 
 def _carried(bindings: Sequence[relax.VarBinding]) -> tuple[set[relax.Var], set[relax.Var]]:
@@ -303,8 +211,8 @@ class _Rewriter:
         return _Widened(relax.op.concat(exprs, CHANNELS), tuple(places))
 
     def _dense(self, var: relax.Var, call: relax.Call, conv: ConvWorkload) -> _Widened | None:
-        width = _padded(conv, self.cpu, var in self.by_lanes)
-        if var not in self.carried and _fills_tiles(conv, width, self.cpu):
+        width = padded_output(conv, self.cpu, var in self.by_lanes)
+        if var not in self.carried and fills_tiles(conv, width, self.cpu):
             width = conv.out_channels
         data = self.widened.get(call.args[0])
         if data is None and width == conv.out_channels:
@@ -371,6 +279,3 @@ def _pixels(expr: relax.Expr) -> int:
 def _channels(expr: relax.Expr) -> int:
     shape = static_shape(expr)
     return shape[CHANNELS] if shape is not None and len(shape) > CHANNELS else 0
-
-
-__all__ = ["PadChannels", "padded_channels", "wider_tiles"]
