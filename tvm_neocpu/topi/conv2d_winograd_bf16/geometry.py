@@ -34,7 +34,7 @@ class Bf16TiledConv(TiledConv):
 
 @dataclass(frozen=True)
 class Bf16WinogradGeometry(IntegerWinogradGeometry):
-    config: Bf16WinogradConfig  # type: ignore[assignment]
+    """The extents that template, space and cost share."""
 
     config: Bf16WinogradConfig
 
