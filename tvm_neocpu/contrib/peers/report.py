@@ -13,6 +13,7 @@ from rich.table import Table
 from tvm_neocpu.contrib.peers.compare import Timing
 from tvm_neocpu.contrib.peers.table import ENGINES_IN, OURS, Engine
 from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.precision import BF16, FP32
 
 _MILLI = 1e3
@@ -75,7 +76,7 @@ def show(
     """Print one row per network: medians in milliseconds, our speed-up, the largest error."""
     caption = f"median ms (or us) of a run, interleaved; {_NARROWING[precision]}"
     lines = box.HEAVY_HEAD if console.is_terminal else box.ASCII
-    table = Table(title=f"latency on {threads} threads", caption=caption, box=lines)
+    table = Table(title=f"latency on {plural(threads, 'thread')}", caption=caption, box=lines)
     table.add_column("network")
     engines = ENGINES_IN[precision]
     for engine in engines:
