@@ -24,6 +24,7 @@ from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
 from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.conv2d_winograd_bf16.geometry import Bf16WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import IntegerWinogradConfig
 from tvm_neocpu.topi.deform_conv2d.geometry import DeformConfig
 from tvm_neocpu.topi.dense.geometry import DenseConfig
@@ -205,6 +206,9 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     ),
     ConvConfig.template: DENSE_CONVS | GROUPED | (DENSE_CONVS | GROUPED).map(stored_in_half),
     IntegerConfig.template: (DENSE_CONVS | GROUPED).map(quantized),
+    Bf16WinogradConfig.template: UNDILATED.map(
+        lambda conv: replace(conv, types=BF16_WEIGHTS)  # type: ignore[type-var]
+    ),
     IntegerWinogradConfig.template: UNDILATED.map(
         lambda conv: replace(quantized(conv), types=U8S8)
     ),

@@ -203,6 +203,12 @@ HALVES = {
     "bf16 weights, filled vectors": ConvWorkload(
         1, 16, 9, 7, 59, (3, 3), padding=(1, 0, 1, 0), types=BF16_WEIGHTS
     ),
+    "bf16 weights, tiles": ConvWorkload(
+        1, 16, 14, 10, 32, (3, 3), padding=(1, 1, 1, 1), types=BF16_WEIGHTS
+    ),
+    "bf16 weights, stem": ConvWorkload(
+        1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 3, 3, 3), types=BF16_WEIGHTS
+    ),
     "fp16 weights, batch 1": DenseWorkload(1, 33, 1000, FP16_WEIGHTS),
     "fp16 weights, many rows": DenseWorkload(75, 32, 96, FP16_WEIGHTS),
     "bf16 weights, batch 1": DenseWorkload(1, 1031, 67, BF16_WEIGHTS),

@@ -165,7 +165,7 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
     """Each block of output channels walks the packed input; each chunk walks the weights."""
     conv, config, seen = geometry.conv, geometry.config, geometry.tiled.seen
     tiles = conv.batch * math.prod(geometry.grid)
-    spread = float(item_bytes(geometry.factor_type) * geometry.tiled.products)
+    spread = float(item_bytes(geometry.packed_type) * geometry.tiled.products)
     packed = spread * tiles * seen.in_channels
     product_bytes = item_bytes(conv.types.accumulator)
     products = float(product_bytes * geometry.tiled.products * tiles * conv.out_channels)
