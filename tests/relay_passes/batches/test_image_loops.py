@@ -87,7 +87,7 @@ def as_often_as_images(x: T.handle, y: T.handle):
     n = T.int64()
     data = T.match_buffer(x, (n, T.int64(4)))
     out = T.match_buffer(y, (n, T.int64(4)))
-    for again, i, j in T.grid(n, n, T.int64(4)):
+    for _again, i, j in T.grid(n, n, T.int64(4)):
         with T.sblock("row"):
             v, w = T.axis.remap("SS", [i, j])
             out[v, w] = data[v, w] + out[v, w]
