@@ -146,6 +146,16 @@ def test_a_tuned_network_is_tuned_again_only_for_more_time(
     assert ("tuned before, nothing faster" in capsys.readouterr().out) != goes_on
 
 
+@pytest.mark.parametrize(("load", "lines"), [(0.2, 0), (9.0, 1)])
+def test_a_busy_machine_is_said_once(
+    sessions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], load, lines
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    sessions()
+    assert tune.main(["lenet", "--threads", "1", "--log", "x.log", "--time-budget", "1"]) == 0
+    assert capsys.readouterr().err.count(f"at work (load {load})") == lines
+
+
 def test_code_for_another_machine_is_not_measured_here(capfd: pytest.CaptureFixture[str]) -> None:
     machine = "aarch64" if "x86" in os.uname().machine else "x86_64"
     assert tune.main(["lenet", "--target", f"llvm -mtriple={machine}-linux-gnu"]) == USER_ERROR

@@ -115,3 +115,13 @@ def test_cache_entries_that_cannot_be_read_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "index9").mkdir()
     assert cache_sizes(root) == {3: 8 * MIB}
     assert cache_sizes(tmp_path / "nowhere") == {}
+
+
+def test_vectors_of_half_the_width_may_issue_in_half_the_time() -> None:
+    """Zen 4: 512 bits take both halves of a unit."""
+    halved = Cpu("test", AVX512, 1, narrow=2).unit("float32")
+    assert halved.full_rate_lanes == 8
+    assert [halved.issue_share(block) for block in (48, 16, 24, 8, 12)] == [1, 1, 0.5, 0.5, 0.5]
+    whole = Cpu("test", AVX512, 1).unit("float32")
+    assert whole.full_rate_lanes == 16
+    assert whole.issue_share(24) == 1

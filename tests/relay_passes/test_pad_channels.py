@@ -13,9 +13,15 @@ from tvm.relax.op import add, concat, divide, multiply, sigmoid, strided_slice
 from tvm.relax.op.nn import conv2d, max_pool2d, relu, softmax
 
 from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.relay_passes.pad_channels import PadChannels, padded_channels, wider_tiles
+from tvm_neocpu.relay_passes.folding.padded_widths import (
+    padded_channels,
+    padded_output,
+    wider_tiles,
+)
+from tvm_neocpu.relay_passes.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.widen_groups import block_diagonal
 from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 CPU = Cpu("test", AVX512, 2)
 IMAGE = (1, 3, 4, 4)
@@ -86,6 +92,31 @@ def test_zeros_must_gain_twice_what_they_cost(channels: int, lanes: int, padded:
 def test_one_more_vector_where_tiles_have_one_only(channels: int, target: str, padded: int) -> None:
     cpu = parse_target(f"llvm -mcpu={target}").cpu
     assert wider_tiles(channels, cpu, cpu.unit("float32")) == padded
+
+
+@pytest.mark.parametrize(
+    ("channels", "target", "by_lanes", "padded"),
+    [
+        (11, "znver5", True, 16),  # NASNet-A mobile's stem: one channel after the other
+        (11, "znver5", False, 11),  # a dense layer fills its register tile
+        (12, "znver5", True, 16),
+        (8, "znver5", True, 8),
+        (22, "znver5", False, 32),
+        (22, "znver4", False, 24),  # three vectors of 8 lanes at full rate
+        (72, "znver5", False, 80),
+        (72, "znver4", False, 72),
+        (120, "znver4", False, 120),
+        (88, "znver4", False, 96),  # 11 vectors of 8 lanes divide into single ones only
+        (58, "znver4", False, 64),
+        (116, "znver4", False, 120),
+    ],
+)
+def test_what_an_output_is_padded_to(
+    channels: int, target: str, by_lanes: bool, padded: int
+) -> None:
+    cpu = parse_target(f"llvm -mcpu={target}").cpu
+    conv = ConvWorkload(1, 32, 9, 9, channels, (3, 3))
+    assert padded_output(conv, cpu, by_lanes) == padded
 
 
 def test_dead_channels_go_as_far_as_the_next_dense_convolution() -> None:
@@ -202,3 +233,75 @@ def test_convolutions_that_fill_their_vectors_stay() -> None:
 
     mod = module(build)
     tvm.ir.assert_structural_equal(PadChannels(CPU)(mod), mod)
+
+
+def test_concats_keep_few_dead_channels_where_they_are() -> None:
+    first = numbers(45, 3, 3, 3)
+    last, window = numbers(8, 90, 1, 1), numbers(1, 45, 1, 1)
+
+    def padded(array: np.ndarray, axis: int) -> np.ndarray:
+        """45 channels and 3 dead ones, twice where there are two."""
+        parts = np.split(array, array.shape[axis] // 45, axis)
+        zeros = np.zeros_like(np.take(parts[0], range(3), axis))
+        return np.concatenate([each for part in parts for each in (part, zeros)], axis)
+
+    def build(first: np.ndarray, window: np.ndarray, last: np.ndarray) -> Build:
+        def emit(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+            y, z = (b.emit(conv2d(x, const(first), padding=1)) for _ in range(2))
+            both = b.emit(relu(b.emit(concat([b.emit(add(y, const(window))), z], axis=1))))
+            part = b.emit(strided_slice(both, [2, 3], [1, 1], [4, 4], [1, 1]))
+            return conv2d(part, const(last))
+
+        return emit
+
+    wide_window = padded(window, 1)
+    wide_window[:, 45:] = 1
+    expected = build(padded(first, 0), wide_window, padded(last, 1))
+    assert_becomes(build(first, window, last), expected)
+
+
+def test_a_concat_of_many_dead_channels_keeps_them_for_a_depthwise_layer_only() -> None:
+    windows = numbers(2 * WIDE, 1, 3, 3)
+
+    def two(b: relax.BlockBuilder, x: relax.Var, weight: np.ndarray) -> list[relax.Var]:
+        return [b.emit(conv2d(x, const(weight), padding=1)) for _ in range(2)]
+
+    def before(last: np.ndarray, groups: int) -> Build:
+        def emit(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+            both = b.emit(concat(two(b, x, FIRST), axis=1))
+            y = b.emit(conv2d(both, const(last), groups=groups))
+            return conv2d(y, const(numbers(16, last.shape[0], 1, 1)))
+
+        return emit
+
+    def depthwise(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        both = b.emit(concat(two(b, x, longer(FIRST, 0)), axis=1))
+        halves = [longer(half, 0) for half in np.split(windows, 2)]
+        y = b.emit(conv2d(both, const(np.concatenate(halves)), groups=2 * (WIDE + DEAD)))
+        weight = np.split(numbers(16, 2 * WIDE, 1, 1), 2, axis=1)
+        return conv2d(y, const(np.concatenate([longer(half, 1) for half in weight], axis=1)))
+
+    def dense(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        parts = two(b, x, longer(FIRST, 0))
+        both = b.emit(concat([b.emit(alive(part)) for part in parts], axis=1))
+        y = b.emit(conv2d(both, const(numbers(16, 2 * WIDE, 1, 1))))
+        return conv2d(y, const(numbers(16, 16, 1, 1)))
+
+    assert_becomes(before(windows, 2 * WIDE), depthwise)
+    assert_becomes(before(numbers(16, 2 * WIDE, 1, 1), 1), dense)
+
+
+def test_dead_channels_in_the_middle_are_cut_out_for_another_reader() -> None:
+    first, last = numbers(45, 3, 3, 3), numbers(8, 90, 1, 1)
+
+    def run(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y, z = (b.emit(conv2d(x, const(first), padding=1)) for _ in range(2))
+        both = b.emit(concat([y, z], axis=1))
+        return concat([b.emit(conv2d(both, const(last))), b.emit(softmax(both, axis=1))], axis=1)
+
+    mod = PadChannels(CPU)(module(run))
+    shapes = [
+        tuple(map(int, binding.var.ty.shape)) for binding in mod["main"].body.blocks[0].bindings
+    ]
+    assert (1, 96, 4, 4) in shapes  # the concat with dead channels, for the convolution
+    assert (1, 90, 4, 4) in shapes  # cut out for softmax

@@ -79,3 +79,9 @@ def _only_conv(mod: tvm.IRModule) -> ConvWorkload:
     ]
     assert len(found) == 1
     return found[0]
+
+
+def test_groups_of_a_short_vector_stay_where_it_issues_at_full_rate() -> None:
+    """Zen 4: 16 groups of 8 channels, of 32 groups of 4."""
+    after = WidenGroups(Cpu("test", AVX512, 2, narrow=2))(_network(groups=32))
+    assert _only_conv(after).groups == 16

@@ -41,7 +41,7 @@ FROZEN = {
     "znver1": (32 * KIB, 512 * KIB, 8 * MIB, 3.0, 1, 1, 5, 32.0, 10.0, 4.0, 16.0),
     "znver2": (32 * KIB, 512 * KIB, 16 * MIB, 3.0, 2, 2, 5, 32.0, 10.0, 4.0, 16.0),
     "znver3": (32 * KIB, 512 * KIB, 32 * MIB, 3.2, 2, 2, 4, 32.0, 17.0, 5.6, 9.7),
-    "znver4": (32 * KIB, 1 * MIB, 32 * MIB, 2.5, 1, 1, 4, 32.0, 10.0, 4.0, 16.0),
+    "znver4": (32 * KIB, 1 * MIB, 32 * MIB, 3.7, 1, 1, 4, 32.0, 23.0, 7.4, 10.0),
     "znver5": (48 * KIB, 1 * MIB, 32 * MIB, 3.9, 2, 2, 4, 32.0, 16.0, 10.0, 12.0),
     "cortex-a53": (32 * KIB, 512 * KIB, 512 * KIB, 1.4, 1, 1, 8, 32.0, 10.0, 4.0, 16.0),
     "cortex-a55": (32 * KIB, 128 * KIB, 1 * MIB, 1.8, 1, 1, 4, 32.0, 10.0, 4.0, 16.0),
@@ -56,6 +56,7 @@ FROZEN = {
 }
 
 # Registers that LLVM's scheduler wants; all others leave none.
+NARROW = {"znver4": 2}
 SPARE = {"cortex-a53": 5, "cortex-a55": 5, "cortex-a510": 5, "neoverse-n1": 2}
 
 
@@ -77,6 +78,7 @@ def frozen_cpu(name: str) -> Cpu:
         dram_bytes_per_cycle=from_dram,
         dram_total_bytes_per_cycle=from_dram_total,
         spare_registers=SPARE.get(name, 0),
+        narrow=NARROW.get(name, 1),
     )
 
 
@@ -122,7 +124,8 @@ def test_every_family_is_a_cpu_that_llvm_knows() -> None:
 
 def test_a_figure_says_where_it_comes_from() -> None:
     assert origin_of("znver3", "dram_bytes_per_cycle") == "measured"
-    assert origin_of("znver4", "dram_bytes_per_cycle") == "guess"
+    assert origin_of("znver4", "dram_bytes_per_cycle") == "measured"
+    assert origin_of("znver4", "narrow") == "vendor"
     assert origin_of("znver4", "l2") == "vendor"
     assert origin_of("unknown", "l2") == "guess"
 

@@ -21,8 +21,8 @@ from statistics import fmean
 
 import pytest
 
+from tests.support.cpus import ZEN_3
 from tvm_neocpu.core.config import Config
-from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.log import load_log
 from tvm_neocpu.tuning.in_network.board import Board, Seat
 from tvm_neocpu.tuning.in_network.ratios import FLOOR, Ratio
@@ -54,11 +54,10 @@ def layers(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Task, Times]]
     """
     path = tmp_path_factory.mktemp("replay") / "exhaustive.log"
     path.write_bytes(lzma.decompress(LOG.read_bytes()))
-    cpu = parse_target("llvm -mcpu=znver3 -num-cores=1").cpu
     found: dict[object, dict[Config, float]] = defaultdict(dict)
     for record in load_log(path).records:
         found[record.workload][record.config] = record.seconds
-    tasks = [task_of(workload, cpu, n) for workload, n in zip(found, OCCURRENCES, strict=True)]
+    tasks = [task_of(workload, ZEN_3, n) for workload, n in zip(found, OCCURRENCES, strict=True)]
     return [
         (
             replace(
@@ -125,9 +124,8 @@ def needed(layers: list[tuple[Task, Times]], tuner: str, seed: int = 0) -> int:
 
 
 def test_the_log_is_exhaustive(layers) -> None:
-    cpu = parse_target("llvm -mcpu=znver3 -num-cores=1").cpu
     for task, times in layers:
-        today = task_of(task.workload, cpu)
+        today = task_of(task.workload, ZEN_3)
         # Spaces may grow or shrink with the templates; most of each must be known, and all that
         # could be the best.
         assert len(times.keys() & set(today.space)) >= 0.9 * len(today.space)

@@ -6,7 +6,6 @@ builds, and `tvm_neocpu/calibrate.py` is the door: `python -m tvm_neocpu.calibra
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.cpu import MIB, Cpu, cache_sizes
 from tvm_neocpu.core.errors import CalibrationError, TargetError
 from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.busy import load_of_others
 from tvm_neocpu.runtime.calibration_place import VARIABLE, chosen_path
 from tvm_neocpu.targets import CompileTarget, calibration_file, is_host_cpu, parse_target
 from tvm_neocpu.targets.calibration_file import Calibration
@@ -32,8 +32,6 @@ what a parallel loop costs. From then on builds for
 this machine's own CPU use the result: untuned choices follow the machine, not the table of CPU
 families. TVM_NEOCPU_CALIBRATION=off ignores the result, =FILE reads another."""
 
-# The max load average of a machine that counts as idle.
-MAX_IDLE_LOAD = 0.5
 # What a figure is divided by for people.
 _SCALES = {"l3": MIB, "fork_join": 1e-6}
 _WORDS = {
@@ -112,8 +110,8 @@ def _check_folder(path: Path) -> None:
 
 def _warn_of_others(count: int) -> None:
     """Warn if other processes leave fewer than ``count`` cores idle: they read memory, too."""
-    load = os.getloadavg()[0]
-    if load + count > (os.cpu_count() or 1) + MAX_IDLE_LOAD:
+    load = load_of_others(count)
+    if load is not None:
         print(
             f"warning: other processes are at work (load {load:.1f}): bandwidths will come out "
             "too low; calibrate again when the machine is idle",

@@ -8,6 +8,7 @@ the same command goes on where it stopped; on a network that is tuned it ends at
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from tvm_neocpu.folded_network import opener
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.runtime import threads
+from tvm_neocpu.runtime.busy import load_of_others
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.tuning.database.history import current_history
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
@@ -48,13 +50,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 @dataclass(frozen=True)
 class _Request:
-    """What the options ask for, and where it is written; ``text`` is the target's."""
+    """What the options ask for, and where it is written; ``text`` is the target's.
+
+    ``load`` is that of other processes before the first session, ``None`` on an idle machine.
+    """
 
     options: argparse.Namespace
     target: CompileTarget
     text: str
     log: Path
     site: Site
+    load: float | None
 
 
 def _tune(argv: list[str]) -> int:
@@ -88,9 +94,10 @@ def _tune(argv: list[str]) -> int:
     networks = [cli.load_network(spec) for spec in options.models]
     logs = [cli.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
     reports = []
+    load = load_of_others(target.cpu.cores) if fleet is None else None
     for (name, model), log in zip(networks, logs, strict=True):
         model, _ = in_precision(name, model, shapes, options, flags)
-        request = _Request(options, target, text, log, site)
+        request = _Request(options, target, text, log, site, load)
         report = _tune_network(request, name, model, resolve_shapes(model.graph, shapes))
         reports.append(report)
         if report.get("interrupted"):
@@ -120,6 +127,12 @@ def _tune_network(
     if verdict is not None and _is_enough(verdict, options.time_budget):
         print(f"{name}: {_old_news(verdict)}", flush=True)
         return {"network": name, "tuned_before": True, "ratio": verdict.ratio}
+    if request.load is not None:
+        print(
+            f"warning: other processes are at work (load {request.load:.1f}): fewer candidates are "
+            "measured, and a small gain cannot be proven; tune again when the machine is idle",
+            file=sys.stderr,
+        )
     session = network_session(
         open_network,
         network,

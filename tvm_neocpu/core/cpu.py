@@ -48,12 +48,18 @@ class VectorUnit:
     """A CPU's vector registers for elements of one type.
 
     ``lanes``: elements in a register. ``registers``: how many there are. ``line``: elements of a
-    cache line.
+    cache line. ``narrow``: vectors of half the lanes that issue in the time of a whole one.
     """
 
     lanes: int
     registers: int
     line: int
+    narrow: int = 1
+
+    @property
+    def full_rate_lanes(self) -> int:
+        """The fewest lanes of a vector that leave nothing of the units idle."""
+        return self.lanes // self.narrow
 
     def registers_of(self, block: int) -> int:
         """Registers that a block of channels takes; a vector's length is a power of two.
@@ -61,6 +67,11 @@ class VectorUnit:
         With 16 lanes 48 channels take 3 registers, and so do 12: in vectors of 4.
         """
         return block // min(block & -block, self.lanes)
+
+    def issue_share(self, block: int) -> float:
+        """What a vector of a block of channels takes of the issue time of a whole vector."""
+        half = 2 * min(block & -block, self.lanes) <= self.lanes
+        return 1 / self.narrow if half else 1.0
 
     def tile_registers(self, pixels: int, vectors: int, streamed: int = 1) -> int:
         """Registers that a register tile takes: accumulators, weight vectors, streamed inputs."""
@@ -93,8 +104,8 @@ class VectorUnit:
 
 
 @cache
-def _unit(vector_bits: int, registers: int, line: int, item: int) -> VectorUnit:
-    return VectorUnit(vector_bits // (8 * item), registers, line // item)
+def _unit(vector_bits: int, registers: int, line: int, item: int, narrow: int) -> VectorUnit:
+    return VectorUnit(vector_bits // (8 * item), registers, line // item, narrow)
 
 
 @dataclass(frozen=True)
@@ -103,7 +114,9 @@ class Cpu:
 
     ``name`` is LLVM's CPU name (``-mcpu``) and keys the tuning log, with ``features``: the
     :func:`feature_hash` of what LLVM may use, empty if unknown. ``line`` is a cache line.
-    ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. Bandwidths
+    ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. ``narrow``:
+    how many of half the width issue in the time of a whole one: 2 where a whole vector takes both
+    halves of a unit. Bandwidths
     are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
     memory. ``fork_join``: seconds that a parallel region takes to begin and end. ``dots``: the
     instructions that multiply integers or bf16, the fastest first. ``spare_registers``: vector
@@ -123,6 +136,7 @@ class Cpu:
     fma_per_cycle: int = 2
     load_per_cycle: int = 2
     fma_latency: int = 4
+    narrow: int = 1
     l2_bytes_per_cycle: float = 32.0
     l3_bytes_per_cycle: float = 10.0
     dram_bytes_per_cycle: float = 4.0
@@ -136,7 +150,7 @@ class Cpu:
     def unit(self, dtype: str) -> VectorUnit:
         """The vector registers that tiles may take, as they are for elements of one type."""
         registers = self.isa.vector_registers - self.spare_registers
-        return _unit(self.isa.vector_bits, registers, self.line, item_bytes(dtype))
+        return _unit(self.isa.vector_bits, registers, self.line, item_bytes(dtype), self.narrow)
 
     def lanes(self, dtype: str) -> int:
         """Elements of that type in one vector register."""

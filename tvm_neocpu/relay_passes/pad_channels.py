@@ -2,10 +2,12 @@
 
 A block divides the number of channels. For 58 channels a block is 2 or 29, and a vector of 2 leaves
 14 of 16 lanes empty. With 6 channels of zeros behind them, blocks of 16 and 32 fit. Operations that
-treat all channels alike carry the dead channels along. The next dense convolution multiplies them
-by zero weights. A grouped one counts them as groups. In front of any other reader a slice drops
-them. A 1x1 layer whose result would be sliced right away fills its vectors in the register tile
-instead: the slice takes as long as a fifth of it (Zen 3, one thread, 17x57x57->33: 20 of 122 us).
+treat all channels alike carry the dead channels along, and so do concats where these stay few: six
+tensors of 44 channels, each with 4 dead ones, are blocks of 48 that no copy cuts. The next dense
+convolution multiplies dead channels by zero weights. A grouped one counts them as groups. In front
+of any other reader slices drop them. A 1x1 layer whose result would be sliced right away fills its
+vectors in the register tile instead: the slice takes as long as a fifth of it (Zen 3, one thread,
+17x57x57->33: 20 of 122 us).
 """
 
 from __future__ import annotations
@@ -20,32 +22,33 @@ import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.core.cpu import Cpu, VectorUnit
-from tvm_neocpu.core.types import FP32
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.relay_passes.flatten_concats import concat_axis
+from tvm_neocpu.relay_passes.folding.padded_widths import FEW_ZEROS, fills_tiles, padded_output
 from tvm_neocpu.relay_passes.ir.constants import constant_of
 from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind, is_feature_map
-from tvm_neocpu.relay_passes.layouts.slices import CHANNELS, Range, slice_of
+from tvm_neocpu.relay_passes.layouts.slices import (
+    CHANNELS,
+    Range,
+    channel_range,
+    read_slice,
+    slice_of,
+)
 from tvm_neocpu.relay_passes.layouts.table import flow_of
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
 from tvm_neocpu.relay_passes.widen_groups import block_diagonal, groups_to_merge
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_direct.space import MAX_VECTORS, out_blocks
-from tvm_neocpu.topi.cost.roofline import tile_step_cycles
 
 # These turn a zero into an infinity, and a zero weight times infinity is NaN.
 UNSAFE = frozenset(f"relax.{name}" for name in ("divide", "log", "power", "rsqrt"))
-# Up to this ratio of padded to real channels the zeros are few.
-FEW_ZEROS = 1.15
-# What tiles of several vectors must gain over those of one, beside the zeros that they cost.
-WIDER_GAIN = 1.02
 
 
 @dataclass(frozen=True)
 class PadChannels:
-    """Pad the outputs of dense convolutions to :func:`padded_channels`.
+    """Pad the outputs of dense convolutions to :func:`padded_output`.
 
     Needs: weights are constants; groups are widened and shuffles settled, because groups that do
     not divide the padded channels, and shuffles, end a run of padded tensors.
@@ -59,80 +62,56 @@ class PadChannels:
         return rewrite_regions(mod, lambda scope: _Rewriter(self.cpu, scope).run())
 
 
-def padded_channels(channels: int, lanes: int) -> int:
-    """The channels of a convolution's output with dead ones: whole vectors, if that pays.
+def _carried(bindings: Sequence[relax.VarBinding]) -> tuple[set[relax.Var], set[relax.Var]]:
+    """The variables whose dead channels reach a convolution, or an operation that makes them few;
+    of these, the ones that reach a depthwise convolution first.
 
-    It pays if full vectors gain at least twice what the zeros cost (58 -> 64), or if the zeros are
-    few (72 -> 80 in MobileNet-v3). Channels that fit into one vector are never padded.
-    """
-    filled = min(channels & -channels, lanes)
-    padded = -(-channels // lanes) * lanes
-    pays = lanes * channels >= 2 * filled * padded or padded <= FEW_ZEROS * channels
-    return padded if channels > lanes and pays else channels
-
-
-def wider_tiles(channels: int, cpu: Cpu, unit: VectorUnit) -> int:
-    """The channels with one dead vector behind them, if that lets tiles of several vectors pay.
-
-    125 vectors (1000 channels, 8 lanes) divide into tiles of one, which wait for their loads where
-    registers are few; 126 into tiles of two. The zeros are computed here and read by the next
-    layer. Zen 3: one vector takes 1.09 times as long.
-    """
-    vectors, rest = divmod(channels, unit.lanes)
-    if rest or vectors < 2 or any(vectors % count == 0 for count in range(2, MAX_VECTORS + 1)):
-        return channels
-    wider = channels + unit.lanes
-    single, *several = (_cycles_of_tile(count, cpu, unit) for count in range(1, MAX_VECTORS + 1))
-    pays = single >= WIDER_GAIN * min(several) * (wider / channels) ** 2
-    return wider if pays else channels
-
-
-def _cycles_of_tile(vectors: int, cpu: Cpu, unit: VectorUnit) -> float:
-    """Cycles that a step of the best register tile takes for a pixel and a vector."""
-    return min(
-        tile_step_cycles(pixels, vectors, cpu, unit) / (pixels * vectors)
-        for pixels in range(1, unit.max_pixels + 1)
-        if unit.holds_tile(pixels, vectors)
-    )
-
-
-def _padded(conv: ConvWorkload, cpu: Cpu) -> int:
-    unit = cpu.unit(conv.types.accumulator)
-    padded = padded_channels(conv.out_channels, unit.lanes)
-    pixels = conv.batch * conv.out_height * conv.out_width
-    if conv.kernel != (1, 1) or conv.types != FP32 or pixels < unit.max_pixels:
-        return padded
-    return wider_tiles(padded, cpu, unit)
-
-
-def _fills_tiles(conv: ConvWorkload, width: int, cpu: Cpu) -> bool:
-    """Whether register tiles of a 1x1 layer compute no more channels than ``width``."""
-    if conv.kernel != (1, 1):
-        return False
-    whole = cpu.lanes(conv.types.accumulator)
-    tiles = [(block, lanes or block) for block, lanes in out_blocks(conv, cpu)]
-    return any(
-        lanes % whole == 0 and conv.out_channels // block * lanes <= width for block, lanes in tiles
-    )
-
-
-def _carried(bindings: Sequence[relax.VarBinding]) -> set[relax.Var]:
-    """The variables whose dead channels reach a convolution, or an operation that makes them few.
-
-    A pool does: behind it a slice copies less.
+    A pool makes them few: behind it a slice copies less.
     """
     found: set[relax.Var] = set()
+    by_lanes: set[relax.Var] = set()
     for binding in reversed(bindings):
         value = binding.value
         if isinstance(value, relax.Var):
             found |= {value} if binding.var in found else set()
-        elif conv_workload(value) is not None:
+            by_lanes |= {value} if binding.var in by_lanes else set()
+        elif (conv := conv_workload(value)) is not None:
             found.add(value.args[0])
+            by_lanes |= {value.args[0]} if conv.is_depthwise else set()
         else:
-            smaller = _pixels(binding.var) < max(map(_pixels, flow_of(value).operands), default=0)
-            if binding.var in found or smaller:
-                found |= set(flow_of(value).operands)
-    return found
+            operands = set(flow_of(value).operands)
+            smaller = _pixels(binding.var) < max(map(_pixels, operands), default=0)
+            found |= operands if binding.var in found or smaller else set()
+            by_lanes |= operands if binding.var in by_lanes else set()
+    return found, by_lanes
+
+
+@dataclass(frozen=True)
+class _Widened:
+    """A tensor with dead channels; ``places`` are those of the old channels, in order."""
+
+    expr: relax.Expr
+    places: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        return _channels(self.expr)
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """(begin, end) of channels that lie side by side."""
+        found: list[tuple[int, int]] = []
+        for place in self.places:
+            begins = not found or found[-1][1] != place
+            found.append((place, place + 1) if begins else (found.pop()[0], place + 1))
+        return found
+
+    def spread(self, array: np.ndarray, axis: int, fill: float) -> np.ndarray:
+        """The array with its entries along an axis at the channels' places, ``fill`` elsewhere."""
+        moved = np.moveaxis(array, axis, 0)
+        wide = np.full((self.width, *moved.shape[1:]), fill, array.dtype)
+        wide[list(self.places)] = moved
+        return np.ascontiguousarray(np.moveaxis(wide, 0, axis))
 
 
 @dataclass
@@ -142,11 +121,12 @@ class _Rewriter:
     cpu: Cpu
     scope: Scope
     narrowed: dict[relax.Var, relax.Expr] = field(default_factory=dict)
-    widened: dict[relax.Var, relax.Expr] = field(default_factory=dict)
+    widened: dict[relax.Var, _Widened] = field(default_factory=dict)
     carried: set[relax.Var] = field(default_factory=set)
+    by_lanes: set[relax.Var] = field(default_factory=set)
 
     def run(self) -> None:
-        self.carried = _carried(self.scope.region.bindings)
+        self.carried, self.by_lanes = _carried(self.scope.region.bindings)
         for binding in self.scope.region.bindings:
             self._visit(binding.var, binding.value)
         for var in self.scope.region.outputs:
@@ -157,24 +137,36 @@ class _Rewriter:
             self.widened[var] = self.widened[value]
             return
         wide = self._wide(var, value)
-        result = self.scope.emit(self._narrow(value) if wide is None else wide)
-        same = wide is None or _channels(result) == _channels(var)
-        (self.narrowed if same else self.widened)[var] = result
+        if wide is None:
+            self.narrowed[var] = self.scope.emit(self._narrow(value))
+            return
+        result = self.scope.emit(wide.expr)
+        if len(wide.places) == _channels(result):
+            self.narrowed[var] = result
+        else:
+            self.widened[var] = _Widened(result, wide.places)
 
     def _narrow(self, value: relax.Expr) -> relax.Expr:
         """The expression over new variables that have no dead channels."""
 
         def narrowed(variable: relax.Var) -> relax.Expr:
             if variable in self.widened and variable not in self.narrowed:
-                part = Range(CHANNELS, 0, _channels(variable))
                 whole = self.widened[variable]
-                self.narrowed[variable] = self.scope.emit(slice_of(whole, [part]))
+                parts = [
+                    self.scope.emit(slice_of(whole.expr, [Range(CHANNELS, *run)]))
+                    for run in whole.runs
+                ]
+                several = len(parts) > 1
+                joined = self.scope.emit(relax.op.concat(parts, CHANNELS)) if several else parts[0]
+                self.narrowed[variable] = joined
             return self.narrowed.get(variable, variable)
 
         return over_variables(value, narrowed)
 
-    def _wide(self, var: relax.Var, value: relax.Expr) -> relax.Expr | None:
-        """The call with padded operands or a padded result; ``None`` if neither is padded."""
+    def _wide(self, var: relax.Var, value: relax.Expr) -> _Widened | None:
+        """The call with padded operands or a padded result, not emitted yet; ``None`` if neither is
+        padded.
+        """
         conv = conv_workload(value)
         if conv is not None and conv.groups == 1:
             return self._dense(var, value, conv)
@@ -182,60 +174,93 @@ class _Rewriter:
             return self._depthwise(value, conv)
         if conv is not None:
             return self._grouped(value, conv)
+        if concat_axis(value) == CHANNELS:
+            return self._concat(var, value)
         flow = flow_of(value)
         if not flow.operands or not all(operand in self.widened for operand in flow.operands):
             return None
-        widths = {_channels(self.widened[operand]) for operand in flow.operands}
-        alike = flow.kind is FlowKind.FOLLOW or op_name(value) in BINARY
-        if not alike or len(widths) > 1 or op_name(value) in UNSAFE or not is_feature_map(value):
+        operands = [self.widened[operand] for operand in flow.operands]
+        alike = flow.kind is FlowKind.FOLLOW or op_name(value) in BINARY or _keeps_channels(value)
+        known = {(operand.width, operand.places) for operand in operands}
+        if not alike or len(known) > 1 or op_name(value) in UNSAFE or not is_feature_map(value):
             return None
-        (width,) = widths
-        args = [self._wide_arg(arg, width) for arg in value.args]
-        return relax.Call(value.op, args, value.attrs, value.ty_args)
+        args = [self._wide_arg(arg, operands[0]) for arg in value.args]
+        call = relax.Call(value.op, args, value.attrs, value.ty_args)
+        return _Widened(call, operands[0].places)
 
-    def _dense(self, var: relax.Var, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
-        width = _padded(conv, self.cpu)
-        if var not in self.carried and _fills_tiles(conv, width, self.cpu):
+    def _concat(self, var: relax.Var, call: relax.Call) -> _Widened | None:
+        """Dead channels stay in the middle where a convolution reads them and they are few.
+
+        A depthwise convolution computes many rather than channels that fill no vector.
+        """
+        parts = list(call.args[0].fields)
+        if var not in self.carried or not any(part in self.widened for part in parts):
+            return None
+        places: list[int] = []
+        exprs: list[relax.Expr] = []
+        width = 0
+        for part in parts:
+            whole = self.widened.get(part)
+            count = _channels(part)
+            own = range(count) if whole is None else whole.places
+            places += [width + place for place in own]
+            exprs.append(self._narrow(part) if whole is None else whole.expr)
+            width += count if whole is None else whole.width
+        if width > FEW_ZEROS * len(places) and var not in self.by_lanes:
+            return None
+        return _Widened(relax.op.concat(exprs, CHANNELS), tuple(places))
+
+    def _dense(self, var: relax.Var, call: relax.Call, conv: ConvWorkload) -> _Widened | None:
+        width = padded_output(conv, self.cpu, var in self.by_lanes)
+        if var not in self.carried and fills_tiles(conv, width, self.cpu):
             width = conv.out_channels
         data = self.widened.get(call.args[0])
         if data is None and width == conv.out_channels:
             return None
         weight = call.args[1].value.numpy()
+        image = self._narrow(call.args[0]) if data is None else data.expr
         if data is not None:
-            weight = _extended(weight, 1, _channels(data), 0.0)
-        else:
-            data = self._narrow(call.args[0])
-        return convolution(data, _extended(weight, 0, width, 0.0), conv, groups=1)
+            weight = data.spread(weight, 1, 0.0)
+        wide = convolution(image, _extended(weight, 0, width, 0.0), conv, groups=1)
+        return _Widened(wide, tuple(range(conv.out_channels)))
 
-    def _depthwise(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
+    def _depthwise(self, call: relax.Call, conv: ConvWorkload) -> _Widened | None:
         data = self.widened.get(call.args[0])
         if data is None or conv.out_channels != conv.in_channels:
             return None
-        width = _channels(data)
-        weight = _extended(call.args[1].value.numpy(), 0, width, 0.0)
-        return convolution(data, weight, conv, groups=width)
+        weight = data.spread(call.args[1].value.numpy(), 0, 0.0)
+        return _Widened(convolution(data.expr, weight, conv, groups=data.width), data.places)
 
-    def _grouped(self, call: relax.Call, conv: ConvWorkload) -> relax.Expr | None:
+    def _grouped(self, call: relax.Call, conv: ConvWorkload) -> _Widened | None:
         """Dead groups behind the others, which may make groups that fill a vector.
 
         13 groups of 8 channels with one more are 7 groups of 16.
         """
         data, width = self.widened.get(call.args[0]), conv.in_channels // conv.groups
-        if data is None or _channels(data) % width:
+        behind = data is not None and data.places == tuple(range(conv.in_channels))
+        if data is None or not behind or data.width % width:
             return None
-        groups = _channels(data) // width
+        groups = data.width // width
         filters = conv.out_channels // conv.groups * groups
         weight = _extended(call.args[1].value.numpy(), 0, filters, 0.0)
-        wide = replace(conv, in_channels=_channels(data), out_channels=filters, groups=groups)
-        merged = groups_to_merge(wide, self.cpu.lanes(conv.types.accumulator))
-        return convolution(data, block_diagonal(weight, groups, merged), conv, groups // merged)
+        wide = replace(conv, in_channels=data.width, out_channels=filters, groups=groups)
+        merged = groups_to_merge(wide, self.cpu.unit(conv.types.accumulator).full_rate_lanes)
+        weight = block_diagonal(weight, groups, merged)
+        merged_conv = convolution(data.expr, weight, conv, groups // merged)
+        return _Widened(merged_conv, tuple(range(conv.out_channels)))
 
-    def _wide_arg(self, arg: relax.Expr, width: int) -> relax.Expr:
+    def _wide_arg(self, arg: relax.Expr, like: _Widened) -> relax.Expr:
         if isinstance(arg, relax.Var):
-            return self.widened[arg]
+            return self.widened[arg].expr
         if not isinstance(arg, GenericConst) or arg.value.numpy().size == 1:
             return arg
-        return constant_of(_extended(arg.value.numpy(), -3, width, 1.0))
+        return constant_of(like.spread(arg.value.numpy(), -3, 1.0))
+
+
+def _keeps_channels(value: relax.Expr) -> bool:
+    """Whether it is a slice of rows and columns."""
+    ranges = read_slice(value)
+    return ranges is not None and channel_range(ranges) is None
 
 
 def _extended(array: np.ndarray, axis: int, length: int, fill: float) -> np.ndarray:
@@ -254,6 +279,3 @@ def _pixels(expr: relax.Expr) -> int:
 def _channels(expr: relax.Expr) -> int:
     shape = static_shape(expr)
     return shape[CHANNELS] if shape is not None and len(shape) > CHANNELS else 0
-
-
-__all__ = ["PadChannels", "padded_channels", "wider_tiles"]

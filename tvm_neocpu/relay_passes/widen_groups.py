@@ -26,7 +26,7 @@ class WidenGroups:
     """Merge the groups of conv2d calls that have several groups and are not depthwise.
 
     Needs: weights are constants; linear operations are folded, which would multiply zeros too.
-    Leaves: these calls with ``cpu.lanes`` inputs and outputs a group at least, or with one group;
+    Leaves: these calls with a vector at full rate of inputs and outputs a group, or one group;
     narrow groups where merging would multiply mostly zeros (13 groups of 8), for PadChannels.
     """
 
@@ -40,7 +40,7 @@ class WidenGroups:
         conv = conv_workload(value)
         if conv is None or conv.is_depthwise:
             return None
-        merged = groups_to_merge(conv, self.cpu.lanes(conv.types.accumulator))
+        merged = groups_to_merge(conv, self.cpu.unit(conv.types.accumulator).full_rate_lanes)
         if merged == 1:
             return None
         weight = block_diagonal(value.args[1].value.numpy(), conv.groups, merged)

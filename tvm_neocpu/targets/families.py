@@ -69,7 +69,16 @@ FAMILIES: dict[str, Family] = {
         dram_total_bytes_per_cycle=9.7,
     ),
     # A 512-bit instruction takes both halves of Zen 4's vector units.
-    "znver4": family(l3=32 * MIB, fma_per_cycle=1, load_per_cycle=1),
+    "znver4": family(
+        l3=32 * MIB,
+        ghz=3.7,
+        fma_per_cycle=1,
+        load_per_cycle=1,
+        narrow=2,
+        l3_bytes_per_cycle=23.0,
+        dram_bytes_per_cycle=7.4,
+        dram_total_bytes_per_cycle=10.0,
+    ),
     "znver5": family(
         l1=48 * KIB,
         l3=32 * MIB,
@@ -96,6 +105,10 @@ _BANDWIDTHS = frozenset(
 # LLVM's name -> where which figures were measured.
 MEASURED: dict[str, tuple[str, frozenset[str]]] = {
     "znver3": ("EPYC Milan, 2 cores of a virtual machine", _BANDWIDTHS | {"l2_bytes_per_cycle"}),
+    "znver4": (
+        "AMD EPYC of Zen 4, 2 cores of a virtual machine",
+        _BANDWIDTHS | {"l2_bytes_per_cycle"},
+    ),
     "znver5": ("AMD EPYC of Zen 5, 2 cores of a virtual machine", _BANDWIDTHS),
 }
 # LLVM's name -> the guide that its sizes of L1 and L2, issue widths and latencies are from. Of the
@@ -138,7 +151,7 @@ PUBLISHED: dict[str, dict[str, str]] = {
     "apple-m1": {"ghz": _APPLE_M1, "l2": _APPLE_M1},
 }
 _COMPILED = frozenset(("spare_registers",))
-_VENDOR = frozenset(("l1", "l2", "fma_per_cycle", "load_per_cycle", "fma_latency"))
+_VENDOR = frozenset(("l1", "l2", "fma_per_cycle", "load_per_cycle", "fma_latency", "narrow"))
 # LLVM's other names of the same CPUs.
 _SPELLINGS = {"skx": "skylake-avx512", "core-avx2": "haswell"}
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from statistics import median
+from dataclasses import dataclass, replace
 
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
@@ -20,6 +19,7 @@ from tvm_neocpu.tuning.in_network.board import SETTLED_SHARE, Board, Estimate, S
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme, seconds_of
 from tvm_neocpu.tuning.in_network.ratios import Ratio
+from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tuners import TUNERS, Ranker, Tuner, learned
@@ -60,6 +60,19 @@ def make_tuners(
     return {task.workload: make(task) for task in tasks}
 
 
+def timeable(task: Task, stand_ins: StandIns) -> Task:
+    """The task without the configs that no stand-in can have.
+
+    They would never be measured, and what a tuner promises for them would keep the layer open.
+    """
+    workload = task.workload
+    if stand_ins.can_time_all(workload):
+        return task
+    space = tuple(config for config in task.space if stand_ins.can_time(workload, config))
+    favoured = tuple(config for config in task.favoured if stand_ins.can_time(workload, config))
+    return replace(task, space=space, favoured=favoured)
+
+
 def seated(
     tasks: Sequence[Task],
     tuners: Mapping[Workload, Tuner],
@@ -78,13 +91,14 @@ def seated(
     """
     runs: list[Run] = crew.ask(0, "times", (INCUMBENT,), REFERENCE_RUNS)[INCUMBENT]
     calls: dict[Scheme, int] = crew.ask(0, "calls", INCUMBENT)
-    network = median([sum(run.values()) for run in runs])
+    # The fastest run: others were disturbed, one layer more than another.
+    network = min(sum(run.values()) for run in runs)
     seats = {}
     for task in tasks:
         count = sum(n for scheme, n in calls.items() if scheme[0] == task.workload)
         if not count:  # nothing of the network is computed by this workload's templates
             continue
-        total = median([seconds_of(task.workload, run) for run in runs])
+        total = min(seconds_of(task.workload, run) for run in runs)
         nodes = [node for node in graph.convs if node.workload == task.workload]
         configs = frozenset(incumbent.configs[node.id] for node in nodes)
         tuner = tuners[task.workload]

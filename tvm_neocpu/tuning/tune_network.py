@@ -46,7 +46,7 @@ from tvm_neocpu.tuning.in_network.stand_ins import StandIns
 from tvm_neocpu.tuning.in_network.verify import Proof
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT
 from tvm_neocpu.tuning.local_search.interrupt import Interrupts
-from tvm_neocpu.tuning.seating import Choices, make_tuners, seated
+from tvm_neocpu.tuning.seating import Choices, make_tuners, seated, timeable
 from tvm_neocpu.tuning.tasks import tasks_of, with_operators
 
 # What is known so far -> a plan for the graph.
@@ -86,6 +86,7 @@ class TuningSession:
         self._interrupts = Interrupts()
         self._open = with_operators(self.open_network)
         self._board = Board({}, 0.0)
+        self._stand_ins = StandIns(self.graph)
         self._spent = Spent()
         try:
             with self._interrupts, measuring_turn(self._say_waiting):
@@ -120,7 +121,8 @@ class TuningSession:
         try:
             # A layer inside a group could not be timed.
             starting = pool.submit(workers.start, replace(self.incumbent, groups=()))
-            tuners = make_tuners(tasks, self.choices, self.known, self.cpu)
+            searched = [timeable(task, self._stand_ins) for task in tasks]
+            tuners = make_tuners(searched, self.choices, self.known, self.cpu)
             for tuner in tuners.values():
                 tuner.promise()  # which sorts its candidates: seconds for 70,000
             starting.result()
@@ -155,6 +157,7 @@ class TuningSession:
             self._keep,
             self.progress,
             self._regrouped,
+            self._stand_ins.can_time,
         )
         self._search_candidates(workers, contenders)
         self.progress.say(f"  {self._state()}")
@@ -176,7 +179,7 @@ class TuningSession:
         rounds = Rounds(
             self._board,
             workers,
-            StandIns(self.graph),
+            self._stand_ins,
             self.incumbent,
             {w: [c.config for c in best_per_layout(w, self.cpu)] for w in self.graph.workloads},
             self._keep,

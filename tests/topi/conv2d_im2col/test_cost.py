@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.cpus import ZEN_3
 from tvm_neocpu.core.cpu import AVX512, Cpu
-from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds as direct_seconds
 from tvm_neocpu.topi.conv2d_direct.space import space as direct_space
@@ -15,7 +15,6 @@ from tvm_neocpu.topi.conv2d_im2col.cost import predict_seconds
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_im2col.space import space
 
-ZEN_3 = parse_target("llvm -mcpu=znver3").cpu
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 PIXELS = ConvWorkload(8, 1280, 1, 1, 320, (1, 1))
 
@@ -56,13 +55,11 @@ def test_columns_cost_and_data_in_place_does_not() -> None:
 def test_parts_that_stay_in_l1_gain(
     conv: ConvWorkload, config: Im2colConfig, parts: int, least: float
 ) -> None:
-    cpu = replace(ZEN_3, cores=1)
-    whole, cut = (predict_seconds(conv, replace(config, parts=p), cpu) for p in (1, parts))
+    whole, cut = (predict_seconds(conv, replace(config, parts=p), ZEN_3) for p in (1, parts))
     assert whole > least * cut
 
 
 def test_parts_of_a_panel_that_stays_anyway_cost() -> None:
     conv, config = ConvWorkload(1, 256, 14, 14, 1024, (1, 1)), Im2colConfig(64, 16, 6, 33)
-    cpu = replace(ZEN_3, cores=1)
-    whole, cut = (predict_seconds(conv, replace(config, parts=p), cpu) for p in (1, 2))
+    whole, cut = (predict_seconds(conv, replace(config, parts=p), ZEN_3) for p in (1, 2))
     assert cut > whole

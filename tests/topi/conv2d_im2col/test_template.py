@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 from nests import SKYLAKE, nest
 from samples import BIAS, check, run, stored
 
+from tests.support.cpus import ZEN_3
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col import template
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_im2col.space import space
 from tvm_neocpu.topi.kernel import kernel
 
-ZEN_3 = parse_target("llvm -mcpu=znver3").cpu
 STEM = ConvWorkload(1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 2, 3, 3))
 PIXELS = ConvWorkload(8, 32, 1, 1, 48, (1, 1))
 IMAGE = ConvWorkload(1, 64, 14, 14, 48, (1, 1))

@@ -196,3 +196,15 @@ def test_predictions_are_those_of_the_cost_model_and_computed_once(
     )
     monkeypatch.setattr(Predictions, "_price_of", None)
     assert predicted(space[0]) == pytest.approx(predict_seconds(CONV, space[0], CPU))
+
+
+@pytest.mark.parametrize(("channels", "block"), [(24, 24), (40, 40), (120, 24)])
+def test_blocks_of_short_vectors_at_full_rate_are_chosen(channels: int, block: int) -> None:
+    """Zen 4 multiplies two vectors of 8 lanes in the time of one of 16; Zen 5 does not."""
+    conv = ConvWorkload(1, 96, 28, 28, channels, (1, 1))
+    short, whole = (
+        best_per_layout(conv, parse_target(f"llvm -mcpu={name}").cpu.with_cores(1))[0].config
+        for name in ("znver4", "znver5")
+    )
+    assert (short.oc_bn, short.oc_lanes) == (block, 0)
+    assert whole.tile_channels % 16 == 0

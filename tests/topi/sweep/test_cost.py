@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.cpus import ZEN_3
 from tvm_neocpu.core.cpu import AVX2, Cpu
-from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.sweep.cost import predict_seconds
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
@@ -58,5 +58,4 @@ MEASURED = {
 @pytest.mark.parametrize("name", MEASURED)
 def test_predictions_are_near_what_was_measured(name: str) -> None:
     sweep, microseconds = MEASURED[name]
-    zen3 = parse_target("llvm -mcpu=znver3").cpu.with_cores(1)
-    assert price(sweep, zen3) * 1e6 == pytest.approx(microseconds, rel=0.4)
+    assert price(sweep, ZEN_3) * 1e6 == pytest.approx(microseconds, rel=0.4)

@@ -9,10 +9,10 @@ import pytest
 from tvm import tirx
 from tvm.tirx import For, Stmt
 
+from tests.support.cpus import ZEN_3
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.core.types import U8S8
-from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
@@ -136,8 +136,7 @@ WORDS = [
 def test_words_of_split_data(config: SplitConfig) -> None:
     """Both ways through a block ask, and for the next panel alone."""
     conv = ConvWorkload(1, 64, 14, 14, 2048, (1, 1), types=U8S8)
-    cpu = parse_target("llvm -mcpu=znver3").cpu.with_cores(1)
-    places = planted(kernel(conv, config, cpu))
+    places = planted(kernel(conv, config, ZEN_3))
     assert len(places) == 2
     panel_bytes = 64 * config.oc_bn
     for loops, body in places:
@@ -149,5 +148,5 @@ def test_words_of_split_data(config: SplitConfig) -> None:
             4 * eval(code, {}, dict(zip(names, at, strict=True))) - panel_bytes
             for at in product(*extents)
         }
-        assert beyond >= set(range(0, panel_bytes, cpu.line))
+        assert beyond >= set(range(0, panel_bytes, ZEN_3.line))
         assert max(beyond) < 2 * panel_bytes

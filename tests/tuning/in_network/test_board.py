@@ -33,6 +33,28 @@ def test_a_first_reading_does_not_count(seat, space) -> None:
     assert seat.best == pytest.approx(0.98)
 
 
+def test_a_blurred_reading_is_taken_again(seat, space) -> None:
+    """As beside other processes: it teaches the tuner nothing, and settles nothing."""
+    seat.asked = [space[1]]
+    promise = seat.tuner.promise()
+    assert not seat.hear(space[1], ratio(17.0, error=0.4))
+    assert not seat.estimates
+    assert seat.tuner.promise() == promise
+    assert seat.asked == [space[1]]
+    assert seat.hear(space[1], ratio(0.9))
+    assert seat.estimates[space[1]].ratio.value == pytest.approx(0.9)
+    assert seat.asked == []
+    assert not seat.hear(space[1], ratio(0.3, error=0.4))
+    assert not seat.estimates[space[1]].confirmed
+
+
+def test_blurred_readings_count_together_on_a_machine_that_is_never_idle(seat, space) -> None:
+    heard = [seat.hear(space[1], ratio(1.2, error=0.06)) for _ in range(3)]
+    assert heard == [False, False, True]
+    assert seat.estimates[space[1]].ratio.value == pytest.approx(1.2)
+    assert not seat.blurred
+
+
 def test_what_is_slower_is_not_looked_at_twice(seat, space) -> None:
     seat.hear(space[1], ratio(1.2))
     assert seat.contender() is None

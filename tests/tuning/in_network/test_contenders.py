@@ -83,6 +83,14 @@ def test_what_the_plan_takes_unmeasured_is_asked_for_once(contest, space) -> Non
     assert [seat.asked for seat in seats] == [[space[3]], [space[3]]]
 
 
+def test_what_no_stand_in_can_have_is_not_asked_for(contest, space) -> None:
+    contenders, search, seats = contest
+    contenders.can_time = lambda workload, config: workload != seats[0].workload
+    search.wanted = space[3]
+    assert contenders.ask() == 1
+    assert [seat.asked for seat in seats] == [[], [space[3]]]
+
+
 def test_what_is_known_is_not_asked_for(contest, space) -> None:
     contenders, search, seats = contest
     search.wanted = space[0]  # the incumbent

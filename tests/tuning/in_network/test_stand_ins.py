@@ -55,11 +55,21 @@ def test_a_wish_that_fits_is_taken_even_if_it_is_not_the_first() -> None:
     assert plan.configs["a"] == config(8, 16)
 
 
-def test_a_layout_must_divide_the_channels_of_the_join() -> None:
-    wishes = {A: [config(8, 48)]}
-    plan, granted = StandIns(GRAPH).plan(INCUMBENT, wishes, SPARES)
-    assert granted == set()
-    assert plan.configs["a"] in SPARES[A]
+def test_a_layout_that_does_not_fit_the_join_ties_nothing() -> None:
+    """As of SqueezeNet's last convolution: of 1008 channels a join keeps 1000."""
+    last = ConvWorkload(1, 64, 14, 14, 1008, (1, 1))
+    keep = GraphNode("keep", NodeKind.JOIN, "slice", (1, 1000, 1, 1), join_channels=(1000, 1008))
+    graph = ConvGraph(
+        (conv("last", last), keep), (GraphEdge("last", "keep", (1, 1008, 1, 1), "last"),)
+    )
+    incumbent = Plan(graph.hash, {"last": config(16, 48)}, {"keep": Layout(0)})
+    wishes = {last: [config(32, 48), config(32, 8)]}
+    plan, granted = StandIns(graph).plan(incumbent, wishes, {last: [config(16, 48)]})
+    assert granted == {last}
+    assert plan.configs["last"] == config(32, 48)
+    assert plan.joins["keep"] == Layout(0)
+    tied, _ = StandIns(graph).plan(incumbent, {last: [config(32, 8)]}, {last: []})
+    assert tied.joins["keep"] == Layout(8)
 
 
 def test_joins_that_read_each_other_have_one_layout() -> None:
@@ -81,6 +91,10 @@ def test_joins_that_read_each_other_have_one_layout() -> None:
     assert plan.configs["a"] == plan.configs["d"] == SIXTEEN
     assert set(plan.joins.values()) == {Layout(16)}
     assert plan.configs["c"] == SIXTEEN
+    stand_ins = StandIns(graph)
+    assert not stand_ins.can_time(A, config(8, 16))
+    assert stand_ins.can_time(A, SIXTEEN)
+    assert [stand_ins.can_time_all(workload) for workload in (A, B, C)] == [False, True, False]
 
 
 def test_where_nothing_fits_a_layer_gives_up_its_ties() -> None:

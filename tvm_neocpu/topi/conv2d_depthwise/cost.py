@@ -64,6 +64,7 @@ def _tile_cycles(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float
     tests = pixels * vectors if any(conv.padding) else 0
     control = 0 if config.unroll_ker else taps * (2 + tests)
     issue = loads / cpu.load_per_cycle * (WIDENED if is_integer(conv) else 1.0)
+    issue *= unit.issue_share(config.tile_channels)
     issue += _spill_cycles(unit, pixels, vectors, conv.kernel[1]) * taps
     return issue + control + 1.0 * pixels * vectors + 6
 

@@ -53,7 +53,8 @@ def tile_channels(oc_bn: int, unit: VectorUnit) -> tuple[int, ...]:
     Tiles of fewer channels have more pixels, which share weights: 16 registers hold 7 pixels x 8
     channels, or 2 pixels x 24.
     """
-    return (0,) if oc_bn % unit.lanes or oc_bn == unit.lanes else (0, unit.lanes)
+    lanes = unit.full_rate_lanes if oc_bn % unit.lanes else unit.lanes
+    return (0,) if oc_bn % lanes or oc_bn == lanes else (0, lanes)
 
 
 def chunk_heights(conv: ConvWorkload, reg_m: int, oc_bn: int, cpu: Cpu) -> tuple[int, ...]:

@@ -132,7 +132,8 @@ def _tile_cycles(geometry: DirectGeometry, pixels: int, cpu: Cpu) -> float:
         requests = _requests(geometry, config.reg_m * config.reg_n, vectors, cpu)
     dot = geometry.dot(cpu)
     widening = widening_of(geometry.conv.types.weight) if dot is None else 0.0
-    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot, widening)
+    share = unit.issue_share(config.tile_channels)
+    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, dot, widening, share)
     per_step += _loop_overhead(geometry, pixels, vectors, cpu)
     return geometry.steps * per_step + 2.0 * pixels * vectors + 20
 

@@ -114,7 +114,11 @@ def out_blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
     lanes = unit.lanes
     blocks = factors(conv.out_channels // conv.groups)
     plain = [(f, 0) for f in blocks if f <= MAX_VECTORS * lanes]
-    filled = [(f, math.ceil(f / lanes) * lanes) for f in blocks if f % lanes]
+    filled = [
+        (f, wide)
+        for f in blocks
+        for wide in sorted({math.ceil(f / n) * n for n in (unit.full_rate_lanes, lanes)} - {f})
+    ]
     widest = (unit.registers // 2 - 1) * lanes
     dense = [(f, wide) for f, wide in filled if 2 * f > wide <= MAX_FILLED_VECTORS * lanes]
     if dense or any(f % lanes == 0 for f, _ in plain):

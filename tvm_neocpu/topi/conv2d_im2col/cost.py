@@ -118,7 +118,8 @@ def _tile_cycles(
     from_l2 = _streamed(conv, config, row_bytes, cpu)
     map_bytes = conv.in_bytes if asks else 0
     requests = requests_of_step(config.reg_n, vectors, conv.weight_bytes, map_bytes, unit)
-    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests)
+    share = unit.issue_share(config.tile_channels)
+    per_step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, share=share)
     per_step += loop_cycles(block, pixels, vectors)
     per_step += crowded_cycles(block, pixels, vectors, unit)
     return conv.taps * per_step + config.parts * (2.0 * pixels * vectors + 20)

@@ -100,7 +100,7 @@ def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
     unit, transform_unit = cpu.unit(conv.types.accumulator), cpu.unit(geometry.factor_type)
     steps = geometry.in_blocks * geometry.inner_steps
     tiles = conv.batch * math.prod(geometry.grid)
-    vectors = unit.registers_of(config.oc_bn)
+    vectors, share = unit.registers_of(config.oc_bn), unit.issue_share(config.oc_bn)
     step_channels = geometry.ic_bn // geometry.inner_steps
     row_bytes = float(geometry.weight_bytes * step_channels * config.oc_bn)
     from_l2 = streamed(steps * row_bytes, row_bytes, cpu)
@@ -109,16 +109,17 @@ def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
 
     def of_register_tile(pixels: int) -> float:
         requests = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
-        step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, by, widening)
+        step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, by, widening, share)
         step += _loop_overhead(geometry, pixels, vectors, cpu) + FLAT_CYCLES * geometry.is_flat
         narrower = NARROWER_CYCLES * (geometry.is_flat and pixels < config.reg_n)
         return steps * step + 2.0 * pixels * vectors + 20 + narrower
 
     cycles = sum(count * of_register_tile(pixels) for pixels, count in geometry.register_tiles)
     cycles *= tiled.products * geometry.out_blocks
-    in_vectors = transform_unit.registers_of(geometry.transformed_channels)
+    transformed = geometry.transformed_channels
+    in_vectors = transform_unit.registers_of(transformed) * transform_unit.issue_share(transformed)
     cycles += tiles * geometry.in_blocks * in_vectors * _input_cycles(tiled)
-    cycles += tiles * geometry.out_blocks * vectors * _output_cycles(tiled)
+    cycles += tiles * geometry.out_blocks * vectors * share * _output_cycles(tiled)
     if tiled.plain:
         cycles += PHASE_CYCLES * math.prod(tiled.seen.in_shape)
     return cycles

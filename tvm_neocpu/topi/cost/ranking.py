@@ -142,11 +142,16 @@ def _with_blocks(blocked: Sequence[Any], wanted: Blocks) -> list[Config]:
 
 
 def _whole_vectors(read: set[int], written: set[int], workload: Workload, cpu: Cpu) -> Blocks:
-    """Plain NCHW (0), and blocks of whole vectors; failing these the two widest blocks."""
-    lanes = cpu.lanes(workload.types.accumulator)
+    """Plain NCHW (0), and blocks of whole vectors; failing these, blocks of shorter vectors at full
+    rate, the widest three; failing those too the two widest blocks.
+    """
+    unit = cpu.unit(workload.types.accumulator)
 
     def of(blocks: set[int]) -> frozenset[int]:
-        whole = {block for block in blocks if block % lanes == 0}
-        return frozenset(whole if any(whole) else whole | set(sorted(blocks)[-2:]))
+        whole = {block for block in blocks if block % unit.lanes == 0}
+        if any(whole):
+            return frozenset(whole)
+        at_full_rate = sorted(b for b in blocks if b and b % unit.full_rate_lanes == 0)
+        return frozenset(whole | set(at_full_rate[-3:] or sorted(blocks)[-2:]))
 
     return Blocks(of(read), of(written))

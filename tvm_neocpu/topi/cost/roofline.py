@@ -174,13 +174,15 @@ def tile_step_cycles(
     requests: float = 0.0,
     dot: DotProduct | None = None,
     widening: float = 0.0,
+    share: float = 1.0,
 ) -> float:
     """Cycles of one reduction step of a register tile: ``vectors`` weights, ``pixels`` inputs.
 
     Bounded by FMA issue, by loads, by FMA latency when the tile has too few accumulators, and by
     the ``l2_bytes`` of weights that a step takes from L2 when the tile's panel outgrows L1. Each of
     its ``requests`` to prefetch a line takes the issue slot of a load. ``dot`` is what multiplies
-    integers or bf16. ``widening``: instructions that make fp32 of a vector of weights.
+    integers or bf16. ``widening``: instructions that make fp32 of a vector of weights. ``share``:
+    what a vector of the tile takes of the issue time of a whole one.
     """
     rate, temporaries, words = (
         (1.0, 0, 1) if dot is None else (dot.rate, dot.temporaries, dot.words)
@@ -189,7 +191,7 @@ def tile_step_cycles(
     loads = words * (vectors + pixels) + requests
     # What is added by itself waits for an addition only.
     latency = 1 if temporaries else cpu.fma_latency
-    busy = max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle)
+    busy = share * max(fmas / cpu.fma_per_cycle, loads / cpu.load_per_cycle)
     bound = both_bound(busy, latency)
     contention = CROWDED_LOAD_CONTENTION if temporaries else LOAD_CONTENTION
     issue = bound + contention * loads + 2.0 * unit.spilled(pixels, vectors, 1 + temporaries)

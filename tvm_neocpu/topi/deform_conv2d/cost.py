@@ -35,7 +35,8 @@ def predict_seconds(deform: DeformConvWorkload, config: DeformConfig, cpu: Cpu) 
     row_bytes = float(item_bytes(deform.types.weight) * config.tile_channels)
     taps = product.conv.taps
     from_l2 = streamed(taps * row_bytes, row_bytes, cpu)
-    per_step = tile_step_cycles(config.reg_n, vectors, cpu, unit, from_l2)
+    share = unit.issue_share(config.tile_channels)
+    per_step = tile_step_cycles(config.reg_n, vectors, cpu, unit, from_l2, share=share)
     per_step += 0.25 + 2.0 / config.ic_bn
     per_tile = taps * per_step + 2.0 * config.reg_n * vectors + 20
     cycles = product.row_chunks * config.tiles * product.out_blocks * per_tile

@@ -28,7 +28,8 @@ def predict_seconds(dense: DenseWorkload, config: DenseConfig, cpu: Cpu) -> floa
     vectors = unit.registers_of(config.oc_bn) * geometry.streams
     tiles = geometry.row_tiles
     widening = widening_of(dense.types.weight)
-    per_step = tile_step_cycles(geometry.reg_n, vectors, cpu, unit, widening=widening)
+    share = unit.issue_share(config.oc_bn)
+    per_step = tile_step_cycles(geometry.reg_n, vectors, cpu, unit, widening=widening, share=share)
     per_step += 1.0 / geometry.unroll_k
     cycles = tiles * geometry.chunks * dense.in_features * per_step
     weights = float(item_bytes(dense.types.weight) * math.prod(geometry.packed_shape))

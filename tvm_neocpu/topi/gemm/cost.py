@@ -52,7 +52,14 @@ def work(
     from_l2 = _l2_bytes_a_step(product, cpu)
     widening = widening_of(types.weight) if product.dot is None else 0.0
     per_step = tile_step_cycles(
-        tiles.height, vectors, cpu, unit, from_l2, dot=product.dot, widening=widening
+        tiles.height,
+        vectors,
+        cpu,
+        unit,
+        from_l2,
+        dot=product.dot,
+        widening=widening,
+        share=unit.issue_share(tiles.oc_bn),
     )
     per_tile = tiles.inner * (per_step + LOOP_CYCLES) + 2.0 * tiles.height * vectors + 20
     cycles = product.count * tiles.row_chunks * tiles.tiles * tiles.blocks * per_tile

@@ -24,6 +24,10 @@ from tvm_neocpu.tuning.tuners import Tuner
 WORTH_CONFIRMING = 0.005
 # Readings after which a candidate is known well enough.
 MAX_READINGS = 5
+# A log-ratio with a larger error says nothing: other processes had the core. It is taken again;
+# what so many such readings say together counts nevertheless (beside a load of 15 on two cores a
+# candidate was read at 17 times its true time, +-42 %, and its layer was settled for that).
+BLURRED, MOST_BLURRED = 0.05, 3
 # A workload is settled when the next candidate is expected to save less than this share of the
 # network's time.
 SETTLED_SHARE = 0.0005
@@ -64,7 +68,8 @@ class Seat:
 
     ``incumbent`` holds its configs in the network as it is; ``seconds`` is what one of its calls
     takes there, and ``weight`` the share of the network's time that all its calls take. ``hints``
-    are configs to try first. The search has ``asked`` for configs that its plan takes unmeasured.
+    are configs to try first. ``blurred`` are readings that do not count yet. The search has
+    ``asked`` for configs that its plan takes unmeasured.
     A ``closed`` seat was settled in an earlier session, which expected the next measurement to save
     the share ``doubt`` of the layer's time. ``trials`` bounds its candidates; an ``exhaustive`` one
     is not settled before all were measured.
@@ -81,6 +86,7 @@ class Seat:
     weight: float
     estimates: dict[Config, Estimate] = field(default_factory=dict)
     failed: dict[Config, str] = field(default_factory=dict)
+    blurred: dict[Config, list[Ratio]] = field(default_factory=dict)
     hints: Sequence[Config] = ()
     asked: list[Config] = field(default_factory=list)
     closed: bool = False
@@ -163,8 +169,14 @@ class Seat:
         spares = dict.fromkeys([*self.incumbent, *known, *fallback])
         return [config for config in spares if config not in self.failed]
 
-    def hear(self, config: Config, ratio: Ratio) -> None:
-        """Take in a ratio to the incumbent."""
+    def hear(self, config: Config, ratio: Ratio) -> bool:
+        """Take in a ratio to the incumbent; whether it counts."""
+        if ratio.error > BLURRED:
+            kept = self.blurred.setdefault(config, [])
+            kept.append(ratio)
+            if len(kept) < MOST_BLURRED:
+                return False
+            ratio = combined(self.blurred.pop(config))
         first = config not in self.estimates
         if config in self.asked:
             self.asked.remove(config)
@@ -172,6 +184,7 @@ class Seat:
         estimate.readings.append(ratio)
         if first and config not in self.incumbent:
             self.tuner.observe(config, self.seconds * ratio.value)
+        return True
 
     def fail(self, config: Config, why: str) -> None:
         """A config that cannot be built or run, or that computes something else."""

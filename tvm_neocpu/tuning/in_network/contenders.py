@@ -11,6 +11,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_records
 from tvm_neocpu.tuning.in_network.board import Board
 from tvm_neocpu.tuning.in_network.crew import Crew
@@ -31,6 +32,8 @@ SEARCHES = 3
 SearchRecords = Callable[[Sequence[Record]], Plan]
 # A plan -> the plan with the groups that the cost model finds faster.
 Regroup = Callable[[Plan], Plan]
+# Whether a stand-in can have the config; others are measured in the plans that take them.
+CanTime = Callable[[Workload, Config], bool]
 
 
 @dataclass
@@ -50,6 +53,7 @@ class Contenders:
     keep: Keep
     progress: Progress
     regroup: Regroup = lambda plan: plan
+    can_time: CanTime = lambda workload, config: True
     timed: dict[str, TimedPlan] = field(default_factory=dict)
 
     def ask(self) -> int:
@@ -62,7 +66,9 @@ class Contenders:
         for node in self.graph.convs:
             seat = None if node.workload is None else self.board.seats.get(node.workload)
             config = plan.configs[node.id]
-            if seat is not None and not seat.knows(config) and config not in seat.asked:
+            if seat is None or seat.knows(config) or config in seat.asked:
+                continue
+            if self.can_time(seat.workload, config):
                 seat.asked.append(config)
                 count += 1
         return count

@@ -146,8 +146,7 @@ class Rounds:
             config = turn.configs[workload]
             if ratio is None or config in seat.failed:
                 continue
-            seat.hear(config, ratio)
-            if config not in seat.incumbent:
+            if seat.hear(config, ratio) and config not in seat.incumbent:
                 self._record(seat, config)
         return len(turn.granted)
 

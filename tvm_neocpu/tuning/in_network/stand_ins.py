@@ -11,6 +11,10 @@ writes it, and joins that read each other have it too::
 
     conv a -> add -> conv b      a writes, b reads the layout of the add
     conv c ---^                  c writes whatever it likes: a view follows
+
+A layout that does not fit the join ties nothing: no network has it on both sides, so that a
+transform stands there in a real one too. SqueezeNet's last convolution writes 1008 channels, 48 at
+a time, of which a join keeps 1000.
 """
 
 from __future__ import annotations
@@ -59,6 +63,19 @@ class StandIns:
             found.setdefault(node.workload, set()).add(self._ties.ends(node))
         return {workload: frozenset(ends) for workload, ends in found.items()}
 
+    def can_time(self, workload: Workload, config: Config) -> bool:
+        """Whether a stand-in can have the config: it must not give one tied set two layouts.
+
+        A residual block's convolution that reads 8c and writes 16c would do so.
+        """
+        return self._asked(workload, config) is not None
+
+    def can_time_all(self, workload: Workload) -> bool:
+        """Whether :meth:`can_time` holds for every config: no set is read and written."""
+        ends = self.ends[workload]
+        read, written = ({getattr(end, side) for end in ends} for side in ("reads", "writes"))
+        return not (read & written) - {None}
+
     def plan(self, incumbent: Plan, wishes: Wishes, spares: Wishes) -> tuple[Plan, set[Workload]]:
         """A plan with at most one config of each workload, and the workloads that got a wish.
 
@@ -101,14 +118,15 @@ class StandIns:
         return False
 
     def _asked(self, workload: Workload, config: Config) -> dict[int, Layout] | None:
-        """The layouts that a config gives to tied sets; ``None`` if it contradicts itself."""
+        """The layouts that a config gives to the tied sets that they fit; ``None`` if it gives one
+        set two."""
         before, after = layouts_of(config)
         asked: dict[int, Layout] = {}
         for ends in self.ends[workload]:
             for key, layout in ((ends.reads, before), (ends.writes, after)):
-                if key is None:
+                if key is None or not self._ties.fits(key, layout):
                     continue
-                if asked.setdefault(key, layout) != layout or not self._ties.fits(key, layout):
+                if asked.setdefault(key, layout) != layout:
                     return None
         return asked
 
