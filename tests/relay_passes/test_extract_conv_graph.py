@@ -203,3 +203,22 @@ def test_equal_networks_have_equal_hashes() -> None:
 
     assert extract(build).hash == extract(build).hash
     assert extract(build).hash != extract(build, (2, 16, 6, 6)).hash
+
+
+def test_a_dense_layer_hangs_on_what_it_uses() -> None:
+    """It reads no feature map, so that nothing is decided on the way: for the drawing alone."""
+
+    def build(emit: Emit, x: relax.Var) -> relax.Expr:
+        mean = emit(op.mean(emit(conv(x)), [2, 3]))
+        return op.add(emit(op.matmul(mean, const(16, 8))), const(8))
+
+    graph = extract(build)
+    name = {node.id: node.label for node in graph.nodes}
+    flows = [(name[source], name[target]) for source, target in graph.flows]
+    assert flows == [(IMAGE, "dense 1x16->8"), ("dense 1x16->8", "add")]
+    assert links(graph) == [("x", IMAGE, SHAPE)]
+
+
+def test_what_an_edge_shows_is_no_flow() -> None:
+    graph = extract(lambda emit, x: op.add(emit(conv(x)), x))
+    assert graph.edges and graph.flows == ()

@@ -46,8 +46,17 @@ def test_a_neighbour_comes_and_goes() -> None:
     assert used.index(1) <= 30
     assert used.count(2) < 60, "trials are few"
     assert used[-1] == 1 or used[-5:].count(1) >= 1
-    back = calls(pace, alone, 1500)
+    back = calls(pace, alone, 150)
     assert back[-20:] == [2] * 20
+
+
+def test_a_neighbour_that_was_there_for_long_is_noticed_to_leave() -> None:
+    """Soon, and the trials before cost little."""
+    pace = Pace(2)
+    calls(pace, alone, 50)
+    used = calls(pace, one_core_is_taken, 3000)
+    assert used[-1000:].count(2) <= 15
+    assert calls(pace, alone, 100)[-5:] == [2] * 5
 
 
 def test_a_machine_that_is_slower_altogether_keeps_its_threads() -> None:
@@ -67,6 +76,34 @@ def test_many_neighbours_leave_few_threads() -> None:
 
     used = calls(pace, only_two_cores, 2000)
     assert used[-300:].count(2) > 200
+
+
+def test_a_slow_while_before_does_not_delay_the_next_trial() -> None:
+    """Fewer threads did not help then; a neighbour who comes later is another matter."""
+    pace = Pace(2)
+    calls(pace, alone, 50)
+    calls(pace, lambda threads: 3.0 * alone(threads), 10)
+    calls(pace, alone, 10)
+    used = calls(pace, one_core_is_taken, 12)
+    assert used[-3:] == [1] * 3
+
+
+def test_one_quick_call_beside_a_neighbour_decides_nothing() -> None:
+    """ResNet-50 on a Zen 4: milliseconds alone, then beside a process that computes."""
+    pace = Pace(2)
+    calls(pace, lambda _: 33.0, 50)
+    beside = iter([196.0, 184.0, 54.0])
+    used = calls(pace, lambda threads: next(beside) if threads == 2 else 54.0, 9)
+    assert used == [2, 2, 2, 1, 1, 1, 1, 1, 1]
+
+
+def test_a_trial_that_came_too_soon_is_repeated_soon() -> None:
+    """The kernel takes a while to give a single thread the free core."""
+    pace = Pace(2)
+    calls(pace, alone, 50)
+    calls(pace, lambda threads: 4.0, 8)
+    used = calls(pace, one_core_is_taken, 20)
+    assert used[-5:] == [1] * 5
 
 
 @pytest.mark.parametrize("outlier", [10.0, 1000.0])

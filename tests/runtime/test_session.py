@@ -175,6 +175,13 @@ def test_more_threads_than_cores_are_remarked(lib: BuiltModule, data: Array) -> 
     session.run({"data": data})
 
 
+def test_more_streams_than_threads_are_remarked(wide_lib: BuiltModule) -> None:
+    with pytest.warns(TooManyThreadsWarning, match="3 streams on 1 thread"):
+        session = Session(wide_lib, threads=1, streams=3)
+    with session:
+        assert session.streams == 3
+
+
 @pytest.mark.parametrize(
     "options",
     [{"threads": 1}, {"threads": 2}, {"streams": 2}, {"streams": 3, "threads": 1}],

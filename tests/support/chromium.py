@@ -68,12 +68,17 @@ _LOOK = """
 """
 
 
+def _has_web_engine() -> bool:
+    """PyQt6 comes without Chromium, too."""
+    return find_spec("PyQt6") is not None and find_spec("PyQt6.QtWebEngineWidgets") is not None
+
+
 def seen_in_chromium(path: Path, boxes: Mapping[str, str], click: str) -> dict[str, Any]:
     """Width and height of the first element of each selector, all messages of the console, and the
     colour of a node before and after a click. Skips the test where there is no Chromium.
     """
     python = os.environ.get(VARIABLE) or sys.executable
-    if python == sys.executable and find_spec("PyQt6") is None:
+    if python == sys.executable and not _has_web_engine():
         pytest.skip(f"no Chromium: pip install PyQt6-WebEngine, or set {VARIABLE}")
     done = subprocess.run(
         [python, "-c", _SHOW, str(path), _LOOK % (json.dumps(dict(boxes)), json.dumps(click))],

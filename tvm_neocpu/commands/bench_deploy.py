@@ -18,6 +18,7 @@ from tvm_neocpu.commands import cli, networks
 from tvm_neocpu.contrib.deploy.first_inference import PACKAGES, FirstInference, first_inference
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.module_info import OPEN
 
@@ -81,7 +82,7 @@ def _row(found: list[FirstInference], size: int) -> dict[str, float]:
 
 def _show(name: str, rows: dict[str, dict[str, float]], count: int) -> None:
     table = Table(
-        title=f"{name}, {count} threads: from the start of a process to its first answer",
+        title=f"{name}, {plural(count, 'thread')}: from the start of a process to its first answer",
         caption="medians; own: memory that no other process shares",
     )
     for heading in ("engine", "import ms", "load ms", "answer ms", "MiB", "own MiB", "file MiB"):

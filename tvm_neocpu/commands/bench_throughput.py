@@ -21,6 +21,7 @@ from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.peers.table import OURS
 from tvm_neocpu.contrib.peers.throughput import ENGINES, SECONDS, IsolatedRate, compare_rates
 from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.core.plural import plural
 
 
 def bench_throughput(networks: Sequence[Network], runs: int, cpu: str, path: Path | None) -> int:
@@ -64,7 +65,7 @@ def _speedup(rates: dict[str, float]) -> float | None:
 
 def _show(rows: Sequence[tuple[str, dict[str, float]]], count: int) -> None:
     table = Table(
-        title=f"throughput on {count} threads",
+        title=f"throughput on {plural(count, 'thread')}",
         caption="calls a second, median of turns; all in float32, each engine in its best settings",
     )
     table.add_column("network")

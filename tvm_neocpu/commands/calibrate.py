@@ -19,6 +19,7 @@ from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.cpu import MIB, Cpu, cache_sizes
 from tvm_neocpu.core.errors import CalibrationError, TargetError
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.busy import load_of_others
 from tvm_neocpu.runtime.calibration_place import VARIABLE, chosen_path
@@ -130,7 +131,7 @@ def _say_unsteady(probes: Sequence[str]) -> None:
 
 
 def _show(cpu: Cpu, measured: Mapping[str, float], console: Console) -> None:
-    table = Table(title=f"{cpu.name}, {cpu.cores} threads")
+    table = Table(title=f"{cpu.name}, {plural(cpu.cores, 'thread')}")
     table.add_column("parameter")
     table.add_column("before", justify="right")
     table.add_column("which was")

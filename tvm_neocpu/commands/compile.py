@@ -17,6 +17,7 @@ from pathlib import Path
 from tvm_neocpu.commands import cli, networks
 from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.exporting.write_module import check_place
 from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.runtime.module_file import SUFFIXES
@@ -56,7 +57,8 @@ def _compile(argv: list[str]) -> int:
     library.export_library(path, weights=options.weights)
     info, size = library.info, path.stat().st_size
     print(
-        f"{name} for {info.cpu}, {info.threads} threads -> {path} ({size / 2**20:.1f} MiB, "
+        f"{name} for {info.cpu}, {plural(info.threads, 'thread')} -> {path} "
+        f"({size / 2**20:.1f} MiB, "
         f"built in {built - start:.1f} s, written in {time.perf_counter() - built:.1f} s)"
     )
     for kind, tensors in (("input", info.inputs), ("output", info.outputs)):

@@ -25,6 +25,7 @@ from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
 from tvm_neocpu.contrib.peers.table import ENGINES
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.folded_network import opener
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
@@ -56,7 +57,10 @@ def _demo(argv: list[str]) -> int:
     model = model_zoo.build(options.model)
     mod, _ = relay.frontend.from_onnx(model)
 
-    print(f"tuning {options.model} for {target.cpu.name}, {count} threads -> {log}", flush=True)
+    print(
+        f"tuning {options.model} for {target.cpu.name}, {plural(count, 'thread')} -> {log}",
+        flush=True,
+    )
     outcome = _tune(model, target, log, options.seconds)
     print(outcome, flush=True)
     if outcome.interrupted:
@@ -124,7 +128,7 @@ def _timings(name: str, model: onnx.ModelProto, count: int, libraries: Libraries
 
 
 def _report(timings: Timings, transforms: dict[str, str], count: int) -> None:
-    table = Table(title=f"medians of {RUNS} runs in turns, {count} threads, float32")
+    table = Table(title=f"medians of {RUNS} runs in turns, {plural(count, 'thread')}, float32")
     for heading in ("build", "ms", f"vs {PEER}", "largest error", "layout transforms"):
         table.add_column(heading, justify="left" if heading == "build" else "right")
     peer = timings.get(PEER)

@@ -32,6 +32,7 @@ from tvm_neocpu.contrib.profile.profile_network import (
 )
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.types import Types
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
@@ -121,7 +122,7 @@ def _peak(target: CompileTarget, types: Types, weight_bits: int) -> float:
 
 def _show(profile: Profile, top: int) -> None:
     """The operations that take longest, and what is left."""
-    table = Table(title=f"{profile.network} on {profile.cpu}, {profile.threads} threads")
+    table = Table(title=f"{profile.network} on {profile.cpu}, {plural(profile.threads, 'thread')}")
     for heading in cells.TEXTS:
         table.add_column(heading)
     for heading in cells.NUMBERS:

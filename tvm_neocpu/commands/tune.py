@@ -24,6 +24,7 @@ from tvm_neocpu.commands.tune_workload import tune_workload
 from tvm_neocpu.commands.tuning_session import network_session
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.core.fallback import tell
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.verdict import Verdict
 from tvm_neocpu.folded_network import opener
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
@@ -111,7 +112,7 @@ def _tune_network(
 ) -> dict[str, Any]:
     """One network: a session, unless an earlier one has said all; its report as JSON."""
     options, cpu = request.options, request.target.cpu
-    print(f"{name} on {cpu.name}, {cpu.cores} threads -> {request.log}", flush=True)
+    print(f"{name} on {cpu.name}, {plural(cpu.cores, 'thread')} -> {request.log}", flush=True)
     open_network = opener(model.SerializeToString(), shapes, request.text)
     network = open_network()
     coverage = FindFallbacks(cpu)(network.module)

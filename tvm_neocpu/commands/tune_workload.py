@@ -7,6 +7,7 @@ import sys
 
 from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.core.errors import WorkloadTextError
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.workload_text import parse_workload
 from tvm_neocpu.tuning.database.log import TuningLog
@@ -35,7 +36,8 @@ def tune_workload(options: argparse.Namespace, target: CompileTarget, log: Tunin
     task = task_of(workload, cpu)
     if not task.space:
         raise WorkloadTextError(f"no template computes {workload} on {cpu.name}")
-    print(f"{workload} on {cpu.name}, {cpu.cores} threads -> {log.path}; {ASSUMED}", flush=True)
+    where = f"{cpu.name}, {plural(cpu.cores, 'thread')}"
+    print(f"{workload} on {where} -> {log.path}; {ASSUMED}", flush=True)
     timing = Timing(number=1, repeat=12, min_repeat_ms=0, touched=TOUCHED)
     patience = None if options.exhaustive else Limits().patience
     make_tuner = TUNERS["grid" if options.exhaustive else options.tuner]([task], options.seed)

@@ -108,10 +108,15 @@ class GraphEdge:
 
 @dataclass(frozen=True)
 class ConvGraph:
-    """Nodes in topological order and the edges between them."""
+    """Nodes in topological order and the edges between them.
+
+    ``flows`` are pairs of nodes of which one uses the other's result without a layout to decide: a
+    dense layer's row, say. They are drawn, and nothing else.
+    """
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
+    flows: tuple[tuple[str, str], ...] = ()
 
     @cached_property
     def by_id(self) -> Mapping[str, GraphNode]:

@@ -55,7 +55,7 @@ class ExtractConvGraph:
             walk.begin(function.params)
             for region in regions_of(function):
                 walk.visit_region(region)
-        return ConvGraph(tuple(map(walk.with_sweeps, walk.nodes)), tuple(walk.edges))
+        return ConvGraph(tuple(map(walk.with_sweeps, walk.nodes)), tuple(walk.edges), walk.flows())
 
 
 @dataclass
@@ -65,6 +65,8 @@ class _Walk:
     It has the variables of the region that is being visited. ``tensors`` has the names of tensors
     that enter a region. ``sweeps`` has those of each node, ``read_sweeps`` those that it reads
     through. ``squeezed`` are followers that are no feature maps any more: means without axes.
+    ``behind`` has the last nodes before each variable, ``uses`` all pairs of such a node and one
+    that reads the variable.
     """
 
     cpu: Cpu
@@ -77,6 +79,13 @@ class _Walk:
     squeezed: dict[relax.Var, str] = field(default_factory=dict)
     sweeps: dict[str, list[Sweep]] = field(default_factory=dict)
     read_sweeps: dict[str, tuple[Sweep, ...]] = field(default_factory=dict)
+    behind: dict[relax.Var, tuple[str, ...]] = field(default_factory=dict)
+    uses: list[tuple[str, str]] = field(default_factory=list)
+
+    def flows(self) -> tuple[tuple[str, str], ...]:
+        """The uses that no edge shows."""
+        shown = {(edge.src, edge.dst) for edge in self.edges}
+        return tuple(use for use in dict.fromkeys(self.uses) if use not in shown)
 
     def with_sweeps(self, node: GraphNode) -> GraphNode:
         """The node with the sweeps that were found for it since."""
@@ -86,15 +95,19 @@ class _Walk:
     def begin(self, parameters: Sequence[relax.Var]) -> None:
         """A new function; its first region reads the parameters."""
         self.decided_by.clear()
+        self.behind.clear()
         for parameter in parameters:
             if is_feature_map(parameter):
                 self._add_source(self.ids[parameter], parameter, parameter.name)
+                self.behind[parameter] = (self.ids[parameter],)
 
     def visit_region(self, region: Region) -> None:
         for var in region.inputs:
             self._enter(var)
         for binding in region.bindings:
+            count = len(self.nodes)
             self._visit(binding.var, binding.value)
+            self._use(binding.var, binding.value, is_node=len(self.nodes) > count)
         self._take_sweeps(sweeps_of(region, self.cpu))
         self._leave(region.outputs)
 
@@ -107,12 +120,22 @@ class _Walk:
         for var, read in found.read.items():
             self.read_sweeps[self.ids[var]] = read
 
+    def _use(self, var: relax.Var, value: relax.Expr, is_node: bool) -> None:
+        """Note whose results a node uses; what is no node hands them on."""
+        reads = variables(value)
+        behind = tuple(dict.fromkeys(node for read in reads for node in self.behind.get(read, ())))
+        self.behind[var] = (self.ids[var],) if is_node else behind
+        if is_node:
+            self.uses += [(node, self.ids[var]) for node in behind]
+
     def _enter(self, var: relax.Var) -> None:
         """A tensor from another region, which enters in plain NCHW."""
         if is_feature_map(var) and var not in self.decided_by:
             identity = self._unique(f"{self.ids[var]}-in")
             self.tensors[var] = identity
             self._add_source(identity, var, var.name)
+            self.uses += [(node, identity) for node in self.behind.get(var, ())]
+            self.behind[var] = (identity,)
 
     def _leave(self, outputs: Sequence[relax.Var]) -> None:
         """The tensors that other regions or the function's caller read leave in plain NCHW."""

@@ -80,6 +80,20 @@ def checked_threads(threads: object, cores: Sequence[int] | None = None) -> int:
     return min(count, there)
 
 
+def checked_streams(streams: object, threads: int) -> int:
+    """The number of streams. Raises SessionError for what is no positive whole number; warns of
+    more than there are threads: the others' calls wait for a core, and take longer.
+    """
+    count = positive_count("streams", streams)
+    if count > threads:
+        warnings.warn(
+            f"{count} streams on {plural(threads, 'thread')}: streams that share a core take turns",
+            TooManyThreadsWarning,
+            stacklevel=2,
+        )
+    return count
+
+
 def checked_cores(cores: Sequence[int]) -> list[int]:
     """The CPUs that a caller names. Raises SessionError for one that the process may not use."""
     try:

@@ -19,8 +19,14 @@ MEMORY = 200
 SLOWER = 1.4
 # Another number of threads must be this much faster.
 FASTER = 0.95
-# Calls between trials: few after a change, ever more while trials change nothing.
-MIN_WAIT, MAX_WAIT = 20, 640
+# One call of fewer threads that is this much slower ends their trial: no core is taken.
+HOPELESS = 1.5
+# Calls between trials: few after a change, ever more while trials change nothing. A trial beside a
+# neighbour costs one call or two of some three times the time, 2 to 5 % of so many. A neighbour
+# that has left is noticed after as many: with 640, ResNet-50 ran on one thread for half a minute.
+# Fewer threads are tried sooner, after RECENT calls at first: the kernel takes tenths of a second
+# to give a thread the core that is free, so that a first trial may fail.
+MIN_WAIT, MAX_WAIT = 20, 80
 
 
 def levels_of(threads: int) -> tuple[int, ...]:
@@ -47,11 +53,19 @@ class _Times:
 
     def now(self) -> float:
         """The median of the newest."""
-        return _middle(list(islice(reversed(self._times), RECENT)))
+        return _middle(self._newest())
+
+    def mean(self) -> float:
+        """Of the newest: beside a neighbour calls take once, then five times as long."""
+        newest = self._newest()
+        return sum(newest) / len(newest)
 
     def are_slow(self) -> bool:
         """Whether calls take much longer than the best one did."""
         return len(self._times) >= RECENT and self.now() > SLOWER * self._best
+
+    def _newest(self) -> list[float]:
+        return list(islice(reversed(self._times), RECENT))
 
 
 class Pace:
@@ -66,7 +80,7 @@ class Pace:
         self._at = 0
         self._trial: int | None = None
         self._deeper = 0  # how many trials of fewer threads have failed in a row
-        self._wait, self._since = MIN_WAIT, 0
+        self._wait, self._wait_when_slow, self._since = MIN_WAIT, RECENT, 0
         self._times = [_Times() for _ in self._levels]
         self._tried: list[float] = []
 
@@ -79,38 +93,41 @@ class Pace:
         """The time of the call that ran on ``threads``."""
         if self._trial is not None:
             self._tried.append(seconds)
-            if len(self._tried) == TRIAL:
-                self._end_trial()
+            fewer = self._trial > self._at
+            times = self._times[self._at]
+            usual, allowed = (times.mean(), HOPELESS) if fewer else (times.now(), 1.0)
+            if seconds > allowed * usual:
+                self._end_trial(taken=False)
+            elif len(self._tried) == TRIAL:
+                self._end_trial(taken=_middle(self._tried) < FASTER * usual)
             return
         self._times[self._at].add(seconds)
         self._since += 1
-        if self._since >= self._wait or self._is_suspicious_soon():
-            self._trial = self._candidate()
-
-    def _is_suspicious_soon(self) -> bool:
-        """The first trial after a quiet time need not wait."""
-        return self._wait == MIN_WAIT and self._since >= RECENT and self._is_slow()
+        self._trial = self._candidate()
 
     def _candidate(self) -> int | None:
         """Fewer threads where calls have become slow, more where they may be fast again."""
         below = len(self._levels) - 1 - self._at
-        if below and self._is_slow():
+        if not self._times[self._at].are_slow():
+            self._wait_when_slow, self._deeper = RECENT, 0
+        elif below and self._since >= self._wait_when_slow:
             return self._at + 1 + self._deeper % below
         if self._at > 0 and self._since >= self._wait:
             return self._at - 1
         return None
 
-    def _is_slow(self) -> bool:
-        return self._times[self._at].are_slow()
-
-    def _end_trial(self) -> None:
+    def _end_trial(self, taken: bool) -> None:
+        """Go on with the trial's threads where they are ``taken``."""
         assert self._trial is not None, "a trial ends that has begun"
-        if _middle(self._tried) < FASTER * self._times[self._at].now():
-            self._at, self._wait, self._deeper = self._trial, MIN_WAIT, 0
+        if taken:
+            self._at, self._wait, self._wait_when_slow = self._trial, MIN_WAIT, RECENT
+            self._deeper = 0
             for seconds in self._tried:
                 self._times[self._at].add(seconds)
-        else:
+        elif self._trial < self._at:
             self._wait = min(2 * self._wait, MAX_WAIT)
+        else:
+            self._wait_when_slow = min(2 * self._wait_when_slow, MAX_WAIT)
             self._deeper += 1
         self._trial, self._tried, self._since = None, [], 0
 

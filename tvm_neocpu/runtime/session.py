@@ -9,10 +9,10 @@ from weakref import finalize
 from tvm_neocpu.core.errors import SessionError, TargetError
 from tvm_neocpu.runtime.cores import (
     checked_cores,
+    checked_streams,
     checked_threads,
     claim_cores,
     free_cores,
-    positive_count,
     split_cores,
 )
 from tvm_neocpu.runtime.feed import Feed, as_input, ordered
@@ -227,7 +227,7 @@ class CompiledSession:
             return split_cores(named or free_cores(total), total, count)
 
         if streams is not None:
-            return groups_of(positive_count("streams", streams))
+            return groups_of(checked_streams(streams, total))
         if hint == "latency":
             return groups_of(1)
         from tvm_neocpu.runtime.throughput import best_split  # few sessions need it

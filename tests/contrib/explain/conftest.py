@@ -35,7 +35,7 @@ def price(shape: Shape4, before: Layout, after: Layout) -> float:
 
 @pytest.fixture
 def network() -> ExplainedNetwork:
-    """data -> 3x3 -> 1x1 -> add with the 3x3 -> output, and a dense layer without neighbours."""
+    """data -> 3x3 -> 1x1 -> add with the 3x3 -> output, and a dense layer of the sum's mean."""
     nodes = (
         GraphNode("d", NodeKind.BOUNDARY, NASTY, SHAPE),
         GraphNode("a", NodeKind.CONV, str(SQUARE), SHAPE, SQUARE),
@@ -45,7 +45,7 @@ def network() -> ExplainedNetwork:
         GraphNode("f", NodeKind.CONV, str(DENSE), (1, 10, 1, 1), DENSE),
     )
     pairs = [("d", "a"), ("a", "b"), ("a", "s"), ("b", "s"), ("s", "o")]
-    graph = ConvGraph(nodes, tuple(GraphEdge(x, y, SHAPE, x) for x, y in pairs))
+    graph = ConvGraph(nodes, tuple(GraphEdge(x, y, SHAPE, x) for x, y in pairs), (("s", "f"),))
     winograd = WinogradConfig(16, 16, 4, 7, th_bn=2, parallel_oc=True)
     candidates = {
         SQUARE: (Candidate(winograd, 1e-4), Candidate(ConvConfig(0, 32, 14), 2e-4)),

@@ -53,8 +53,11 @@ def test_it_is_well_formed_and_shows_every_node(network, text):
     shown = Page(text)
     nodes = {attributes["data-node"] for attributes in shown.of_class("node")}
     assert nodes == {row.node.id for row in network.explanation.nodes}
+    graph = network.explanation.graph
     links = {(a["data-from"], a["data-to"]) for a in shown.of_class("edge")}
-    assert links == {(edge.src, edge.dst) for edge in network.explanation.graph.edges}
+    assert links == {(edge.src, edge.dst) for edge in graph.edges} | {*graph.flows}
+    flows = {(a["data-from"], a["data-to"]) for a in shown.of_class("flow")}
+    assert flows == {*graph.flows} == {("s", "f")}
     assert len(shown.of_class("transform")) == len(network.explanation.transforms) == 2
     assert {a["data-colours"] for _, a in shown.elements if "data-colours" in a} == {
         "layout",

@@ -2,7 +2,7 @@
 
 A box is a node: its upper half has the colour of the layout that the node reads, its lower half
 that of the layout it writes. A diamond on an edge is a layout transform. Where the network was
-timed, a box has a third colour, from cold to hot.
+timed, a box has a third colour, from cold to hot. A thin edge carries what has no layout to decide.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ def network_svg(
 
     ``names`` are ONNX nodes by the ids of the graph's.
     """
-    links = [(edge.src, edge.dst) for edge in found.graph.edges]
+    links = [(edge.src, edge.dst) for edge in found.graph.edges] + list(found.graph.flows)
     drawing = draw([row.node.id for row in found.nodes], links, BOX)
     rows = {row.node.id: row for row in found.nodes}
     moved = _transforms_by_link(found)
     slowest = max((row.option.seconds for row in found.nodes), default=0.0)
-    parts = list(_edges(drawing, rows, layout_colours, moved))
+    parts = list(_edges(drawing, rows, layout_colours, moved, frozenset(found.graph.flows)))
     for row in found.nodes:
         option = row.option
         colours = {
@@ -73,10 +73,11 @@ def _edges(
     rows: Mapping[str, NodeRow],
     colours: Mapping[str, str],
     moved: Mapping[Link, list[TransformRow]],
+    flows: frozenset[Link],
 ) -> Iterator[str]:
     for link, points in drawing.routes.items():
         colour = colours[str(rows[link[0]].option.writes)]
-        kind = "edge moved" if link in moved else "edge"
+        kind = "edge moved" if link in moved else "edge flow" if link in flows else "edge"
         yield (
             f'<path class="{kind}" data-from="{escape(link[0])}" data-to="{escape(link[1])}"'
             f' style="--writes:{colour}" d="{edge_path(points)}"/>'

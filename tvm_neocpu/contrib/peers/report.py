@@ -13,6 +13,7 @@ from rich.table import Table
 from tvm_neocpu.contrib.peers.compare import Timing
 from tvm_neocpu.contrib.peers.table import ENGINES, OURS
 from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.core.plural import plural
 
 _MILLI = 1e3
 
@@ -67,7 +68,7 @@ def show(comparisons: list[Comparison], threads: int, console: Console) -> None:
     """Print one row per network: medians in milliseconds, our speed-up, the largest error."""
     caption = "median ms (or us) of a run, interleaved; no engine narrows the file's float32"
     lines = box.HEAVY_HEAD if console.is_terminal else box.ASCII
-    table = Table(title=f"latency on {threads} threads", caption=caption, box=lines)
+    table = Table(title=f"latency on {plural(threads, 'thread')}", caption=caption, box=lines)
     table.add_column("network")
     for engine in ENGINES:
         table.add_column(engine.name, justify="right")

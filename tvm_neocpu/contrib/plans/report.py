@@ -11,6 +11,7 @@ from rich.table import Table
 
 from tvm_neocpu.contrib.plans.result import DISTURBED, NetworkPlans, PlanResult
 from tvm_neocpu.contrib.plans.spread import GLOBAL
+from tvm_neocpu.core.plural import plural
 
 _MILLI = 1e3
 HEADINGS = (
@@ -28,7 +29,8 @@ def show(networks: list[NetworkPlans], threads: int, console: Console) -> None:
     """Print one row per plan, in milliseconds, and the conclusions of each network."""
     lines = box.HEAVY_HEAD if console.is_terminal else box.ASCII
     for network in networks:
-        table = Table(title=f"{network.network}, plans on {threads} threads, ms", box=lines)
+        title = f"{network.network}, plans on {plural(threads, 'thread')}, ms"
+        table = Table(title=title, box=lines)
         table.add_column(HEADINGS[0])
         for heading in (*HEADINGS[1:], "error"):
             table.add_column(heading, justify="right")

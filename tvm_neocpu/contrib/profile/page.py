@@ -101,8 +101,9 @@ def _roofline(profile: Profile, colours: dict[str, str]) -> str:
     return (
         f'<svg id="roofline" class="chart" viewBox="0 0 {_WIDTH} {_PLOT}">'
         f'<polyline class="roof" points="{roof}"/>'
+        f'<path class="grid" d="M{x(low) + 90:.1f} {y(peak):.1f}H{x(ridge):.1f}"/>'
         f"{''.join(dots)}"
-        f'<text x="{x(ridge):.0f}" y="{y(peak) - 8:.0f}">{peak:.0f} GFLOP/s</text>'
+        f'<text x="{x(low) + 4:.0f}" y="{y(peak) + 4:.0f}">{peak:.0f} GFLOP/s</text>'
         f'<text x="{_MARGIN}" y="{_PLOT - 6}">{low:.1f} FLOP per byte</text>'
         f'<text x="{_WIDTH - _MARGIN}" y="{_PLOT - 6}" text-anchor="end">{high:.0f}</text></svg>'
     )
