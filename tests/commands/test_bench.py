@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from samples import HOST
 
 from tvm_neocpu.commands import bench, cli
 from tvm_neocpu.commands.exit_codes import USER_ERROR
@@ -73,3 +74,26 @@ def test_every_benchmark_tries_its_file_before_it_measures(
         "error: cannot write no/such/folder.json: No such file or directory\n"
     )
     assert loaded == []
+
+
+def test_bench_in_bf16(tiny_file: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Both of our own, against OpenVINO's bf16; a CPU without the instruction is refused."""
+    argv = [tiny_file, "--runs", "1", "--precision", "bf16", "--json", "out.json"]
+    if HOST.cpu.bf16 is None:
+        assert bench.main(argv) == USER_ERROR
+        assert "does not multiply in bf16" in capsys.readouterr().err
+        return
+    assert bench.main(argv) == 0
+    report = json.loads(Path("out.json").read_text())
+    engines = table.ENGINES_IN["bf16"]
+    assert report["precisions"] == {e.name: e.precision for e in engines if e.installed}
+    errors = {name: e["largest_error"] for name, e in report["networks"][0]["engines"].items()}
+    assert errors["tvm_neocpu fp32"] < 1e-4 < errors["tvm_neocpu"] < 0.2
+    assert report["networks"][0]["best_peer"] != "tvm_neocpu fp32"
+
+
+def test_bench_compares_calls_a_second_in_fp32_only(
+    tiny_file: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bench.main([tiny_file, "--hint", "throughput", "--precision", "bf16"]) == USER_ERROR
+    assert capsys.readouterr().err.count("\n") == 1

@@ -20,6 +20,7 @@ from tvm_neocpu.contrib.peers.isolated import CANNOT_CONVERT, EngineError
 from tvm_neocpu.contrib.peers.report import Comparison
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.peers.table import Engine
+from tvm_neocpu.core.precision import FP32
 
 OURS, RUNTIME, OTHER = "tvm_neocpu", "ONNX Runtime", "OpenVINO"
 Bench = Callable[..., int]
@@ -54,8 +55,8 @@ def compared(tiny_cnn: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.Monk
         engines = tuple(Engine(name, ("tvm_neocpu",), "json", "") for name in answers)
         monkeypatch.setattr(compare, "PAUSE_SECONDS", 0)
         monkeypatch.setattr(Engine, "isolate", isolate)
-        monkeypatch.setattr(bench, "ENGINES", engines)
-        monkeypatch.setattr(report, "ENGINES", engines)
+        monkeypatch.setattr(bench, "ENGINES_IN", {FP32: engines})
+        monkeypatch.setattr(report, "ENGINES_IN", {FP32: engines})
         monkeypatch.setattr(bench, "as_json", lambda found, *_: _summary(found[0]))
         return bench.main([str(tmp_path / "tiny.onnx"), "--json", str(tmp_path / "out.json")])
 

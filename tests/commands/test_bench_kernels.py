@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from samples import HOST
 
 from tvm_neocpu.commands import bench_kernels
 from tvm_neocpu.commands.bench import main
@@ -58,6 +59,25 @@ def test_layers_in_integers_against_the_peak_of_their_instruction(
     peaks = {round(timed["peak_gflops"]) for timed in chosen}
     assert report["untuned_share_of_peak"] > 0 and min(peaks) > 0
     assert "of peak" in capsys.readouterr().out
+
+
+def test_layers_in_bf16(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those that a kernel multiplies in bf16; a CPU without the instruction is refused."""
+    monkeypatch.setattr(measure, "MIN_REPEAT_MS", 0)
+    monkeypatch.setattr(bench_kernels, "read_bandwidth", lambda *_: 10.0)
+    argv = ["kernels", "--workload", "16x7x7->32 3x3 p1", "--workload", "16x7x7->16 3x3 g16"]
+    argv += ["--tries", "1", "--threads", "1", "--precision", "bf16", "--json", "out.json"]
+    if HOST.cpu.bf16 is None:
+        assert main(argv) == 2
+        complaint = capsys.readouterr().err
+        assert complaint.startswith("error: --precision bf16: ") and complaint.count("\n") == 1
+        return
+    assert main(argv) == 0
+    kernels = json.loads(Path("out.json").read_text())["kernels"]
+    text = "16x7x7->32 3x3 p1 float32 x bfloat16 -> float32 -> float32"
+    assert {timed["workload"] for timed in kernels} == {text}
 
 
 def test_a_text_that_is_no_workload_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

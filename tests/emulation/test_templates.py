@@ -21,6 +21,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
+from tvm_neocpu.topi.conv2d_winograd_bf16.geometry import Bf16WinogradConfig
 from tvm_neocpu.topi.dense_bf16.geometry import Bf16DenseConfig
 from tvm_neocpu.topi.table import implementations
 
@@ -43,7 +44,10 @@ QUICK = {
     "layout_transform": ("wider blocks", A72),
 }
 # No ARM core multiplies bytes faster where their sums are small; bf16 takes vdpbf16ps.
-X86_ONLY = {SplitConfig.template, Bf16Config.template, Bf16DenseConfig.template}
+X86_ONLY = {
+    *(SplitConfig.template, Bf16Config.template),
+    *(Bf16WinogradConfig.template, Bf16DenseConfig.template),
+}
 ON_ARM = [template for template in TEMPLATES if template not in X86_ONLY]
 # The emulator knows no usdot: it is computed in Python there, some 50,000 a second.
 MOST_MULTIPLY_ADDS = 3e6

@@ -24,6 +24,7 @@ from tvm_neocpu.quantizing.accuracy.compare import compare
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import CompileTarget, parse_target
+from tvm_neocpu.topi.conv2d_winograd.space import TILE_LIMIT
 from tvm_neocpu.tuning.database.history import current_history
 
 Samples = list[dict[str, np.ndarray]]
@@ -107,8 +108,9 @@ def test_the_prediction_is_the_measurement(model: onnx.ModelProto, samples: Samp
 
 @pytest.mark.parametrize("bf16", [False, True], ids=["storage", "arithmetic"])
 def test_a_build_computes_what_was_measured(
-    bf16: bool, model: onnx.ModelProto, samples: Samples
+    bf16: bool, model: onnx.ModelProto, samples: Samples, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv(TILE_LIMIT, "0")  # transformed numbers are rounded elsewhere
     built_for = target(bf16=bf16)
     found = chosen(model, samples, built_for.cpu, "bf16", 0.1)
     mod, _ = from_onnx(found.model)
@@ -125,6 +127,23 @@ def test_a_build_computes_what_was_measured(
         lost += float(np.sum(np.square(result - wanted)))
         signal += float(np.sum(np.square(wanted)))
     assert (lost / signal) ** 0.5 == pytest.approx(found.report.measured, rel=0.05)
+
+
+def test_a_build_in_tiles_errs_by_what_was_measured(
+    model: onnx.ModelProto, samples: Samples
+) -> None:
+    """At most: the worst tile counts. Other roundings than the emulated ones make as much noise."""
+    built_for = target(bf16=True)
+    found = chosen(model, samples, built_for.cpu, "bf16", 0.1)
+    module = build_networks({"main": from_onnx(found.model)[0]}, built_for)["default"](tvm.cpu())
+    plain = onnxruntime.InferenceSession(model.SerializeToString())
+    lost = signal = 0.0
+    for sample in samples:
+        module.run(**sample)
+        wanted = plain.run(None, sample)[0]
+        lost += float(np.sum(np.square(module.get_output(0).numpy() - wanted)))
+        signal += float(np.sum(np.square(wanted)))
+    assert 0.2 * found.report.measured < (lost / signal) ** 0.5 < 1.1 * found.report.measured
 
 
 def test_the_build_has_the_layers_that_were_chosen(

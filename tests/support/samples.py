@@ -18,9 +18,9 @@ from tvm_neocpu.core.candidate import has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import ANY_WEIGHTS
-from tvm_neocpu.core.half import FP16
+from tvm_neocpu.core.half import BY_DTYPE
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS
+from tvm_neocpu.core.types import BF16_WEIGHTS, HALF_WEIGHTS
 from tvm_neocpu.core.workload import Operand, Role, Workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -182,15 +182,18 @@ def check(
 
 
 def noise_of(workload: Workload, config: Config) -> float:
-    """What rounding weights once more, in fp16, adds to the sums of a template that does so.
+    """What rounding transformed operands adds to the sums of a template that does so.
 
-    As a share of the largest sum: that noise is normal, in proportion to each sum's own size; six
-    deviations of it.
+    In fp16 weights, in bf16 data, too. As a share of the largest sum: that noise is normal, in
+    proportion to each sum's own size; six deviations of it.
     """
-    if workload.types != FP16_WEIGHTS:
+    if workload.types not in HALF_WEIGHTS:
         return 0.0
-    growth = implementation_of(config).noise_growth(workload)
-    return 0.0 if growth == 1 else 6 * FP16.rounding / 5.6**0.5 * growth**0.5
+    entry = implementation_of(config)
+    growth = entry.noise_growth(workload) * (1 + entry.rounds_data)
+    rounding = BY_DTYPE[workload.types.weight].rounding
+    is_kept = entry.noise_growth(workload) == 1
+    return 0.0 if is_kept else 6 * rounding / 5.6**0.5 * growth**0.5
 
 
 def placeholder(array: Array, name: str) -> te.Tensor:

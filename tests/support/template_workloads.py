@@ -183,6 +183,9 @@ INTEGERS = {
     "integers, five by five": ConvWorkload(
         1, 8, 11, 9, 12, (5, 5), padding=(2, 2, 2, 2), types=U8S8, pad_value=255
     ),
+    "integers, rows of an image": ConvWorkload(
+        2, 3, 13, 17, 20, (5, 5), (2, 3), (2, 1, 0, 3), types=U8S8, pad_value=130
+    ),
     "integers, image of four": ConvWorkload(1, 4, 9, 8, 16, (3, 3), (2, 2), types=U8S8),
 }
 # Weights of half precision.
@@ -199,6 +202,12 @@ HALVES = {
     "bf16 weights, 1x1": ConvWorkload(1, 64, 7, 7, 48, (1, 1), types=BF16_WEIGHTS),
     "bf16 weights, filled vectors": ConvWorkload(
         1, 16, 9, 7, 59, (3, 3), padding=(1, 0, 1, 0), types=BF16_WEIGHTS
+    ),
+    "bf16 weights, tiles": ConvWorkload(
+        1, 16, 14, 10, 32, (3, 3), padding=(1, 1, 1, 1), types=BF16_WEIGHTS
+    ),
+    "bf16 weights, stem": ConvWorkload(
+        1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 3, 3, 3), types=BF16_WEIGHTS
     ),
     "fp16 weights, batch 1": DenseWorkload(1, 33, 1000, FP16_WEIGHTS),
     "fp16 weights, many rows": DenseWorkload(75, 32, 96, FP16_WEIGHTS),

@@ -20,12 +20,19 @@ from tvm_neocpu.commands.bench_kernels import bench_kernels
 from tvm_neocpu.commands.bench_model import bench_model
 from tvm_neocpu.commands.bench_plan import bench_plan
 from tvm_neocpu.commands.bench_throughput import bench_throughput
-from tvm_neocpu.contrib.peers.compare import compare, excuse_saturation
+from tvm_neocpu.contrib.peers.compare import (
+    BF16_TOLERANCE,
+    TOLERANCE,
+    compare,
+    excuse_saturation,
+)
 from tvm_neocpu.contrib.peers.isolated import EngineError
 from tvm_neocpu.contrib.peers.quantised import expected_outputs, sums_saturate
 from tvm_neocpu.contrib.peers.report import Absence, Comparison, as_json, show
 from tvm_neocpu.contrib.peers.runner import Network, Runner
-from tvm_neocpu.contrib.peers.table import ENGINES, ONNX_RUNTIME, OURS, Engine
+from tvm_neocpu.contrib.peers.table import ENGINES_IN, ONNX_RUNTIME, OURS, Engine
+from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.core.precision import BF16, FP32
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import host, threads
 from tvm_neocpu.runtime.session import HINTS
@@ -58,8 +65,14 @@ def _bench_networks(argv: list[str]) -> int:
     cli.check_writable(options.json)
     logs = (options.log,) if options.log else ()
     load_log(logs)  # a missing log is an error before anything is built
-    settings = _Settings(cli.parse_shapes(options.shape), count, text, logs, options.runs)
+    settings = _Settings(
+        cli.parse_shapes(options.shape), count, text, logs, options.runs, options.precision
+    )
+    if options.precision == BF16 and target.cpu.bf16 is None:
+        raise NeoCpuError(f"--precision bf16: {target.cpu.name} does not multiply in bf16")
     if options.hint == "throughput":
+        if options.precision != FP32:
+            raise NeoCpuError("--hint throughput compares engines in fp32: leave out --precision")
         known = [_network(spec, settings) for spec in options.models]
         turns = min(options.runs, MAX_TURNS)
         return bench_throughput(known, turns, target.cpu.name, options.json)
@@ -67,10 +80,11 @@ def _bench_networks(argv: list[str]) -> int:
     for spec in options.models:
         network = _network(spec, settings)
         if not comparisons:  # only now, so that bad input is one line
-            _warn_of_missing_engines()
-        comparisons.append(_compare(network, settings.runs))
-    show(comparisons, count, cli.console(width=120))
-    cli.write_report(options.json, as_json(comparisons, count, target.cpu.name))
+            _warn_of_missing_engines(options.precision)
+        comparisons.append(_compare(network, settings))
+    show(comparisons, count, cli.console(width=120), options.precision)
+    report = as_json(comparisons, count, target.cpu.name, options.precision)
+    cli.write_report(options.json, report)
     return WRONG_OUTPUTS if any([_differs(comparison) for comparison in comparisons]) else 0
 
 
@@ -91,6 +105,7 @@ class _Settings:
     target: str
     logs: tuple[Path, ...]
     runs: int
+    precision: str = FP32
 
 
 def _network(spec: str, settings: _Settings) -> Network:
@@ -99,18 +114,18 @@ def _network(spec: str, settings: _Settings) -> Network:
     return Network(name, model, shapes, settings.threads, settings.target, settings.logs)
 
 
-def _warn_of_missing_engines() -> None:
-    for engine in ENGINES:
+def _warn_of_missing_engines(precision: str) -> None:
+    for engine in ENGINES_IN[precision]:
         if not engine.installed:
             print(f"warning: {engine.name} is {NOT_INSTALLED}: {_install(engine)}", file=sys.stderr)
 
 
-def _compare(network: Network, runs: int) -> Comparison:
+def _compare(network: Network, settings: _Settings) -> Comparison:
     name = network.name
     runners: dict[str, Runner] = {}
     absent: dict[str, Absence] = {}
     with contextlib.ExitStack() as processes:
-        for engine in ENGINES:
+        for engine in ENGINES_IN[settings.precision]:
             if not engine.installed:
                 absent[engine.name] = Absence(NOT_INSTALLED, _install(engine))
                 continue
@@ -118,18 +133,20 @@ def _compare(network: Network, runs: int) -> Comparison:
                 runner = processes.enter_context(engine.isolate(network))
                 runner.burst(0)  # one run finds what loading does not
             except EngineError as error:
-                if engine.name == OURS:
+                if engine.name.startswith(OURS):
                     raise
                 absent[engine.name] = Absence(error.state, str(error))
                 print(f"warning: {engine.name} cannot run {name}: {error}", file=sys.stderr)
             else:
                 runners[engine.name] = runner
         # ONNX Runtime, the first peer, is the reference wherever it runs the network.
-        reference = next((engine for engine in runners if engine != OURS), OURS)
+        peers = (engine for engine in runners if not engine.startswith(OURS))
+        reference = next(peers, OURS)
         # It alone says what a quantised network may compute.
         answers = reference == ONNX_RUNTIME
         expected = expected_outputs(network.model, network.inputs) if answers else None
-        timings = compare(runners, runs, reference, expected)
+        tolerance = TOLERANCE if settings.precision == FP32 else BF16_TOLERANCE
+        timings = compare(runners, settings.runs, reference, expected, tolerance)
         if expected is not None and sums_saturate(host.arch(), host.executable_features()):
             timings = excuse_saturation(timings, reference, OURS)
         return Comparison(name, timings, absent, reference)
@@ -176,6 +193,12 @@ def _parser() -> argparse.ArgumentParser:
         choices=HINTS,
         default=HINTS[0],
         help="throughput: calls a second instead of the time of one",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=tuple(ENGINES_IN),
+        default=FP32,
+        help="bf16: engines that can multiply in it, beside ours in fp32 (default: all in fp32)",
     )
     cli.add_json_option(parser)
     return parser

@@ -17,11 +17,14 @@ from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel, read_bandw
 from tvm_neocpu.contrib.kernels.measure import time_workloads
 from tvm_neocpu.contrib.kernels.report import as_json, show
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.types import INTEGER_PRODUCTS, U8S8
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.core.types import BF16_WEIGHTS, FP32, INTEGER_PRODUCTS, U8S8
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.store_half_weights import in_half, rounds_data
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import CompileTarget, parse_target
 from tvm_neocpu.topi.table import implementations_of, operator_of
@@ -42,6 +45,8 @@ def bench_kernels(argv: list[str]) -> int:
     workloads = named or _workloads_of(options, target)
     if options.precision == "int8":
         workloads = _in_integers(workloads)
+    if options.precision == "bf16":
+        workloads = _in_bf16(workloads, target.cpu)
     peak = cache(partial(PeakKernel, target))
     groups = list(time_workloads(workloads, target, options.tries, peak))
     peaks = [timed.peak for group in groups for timed in group]
@@ -75,6 +80,21 @@ def _in_integers(workloads: Counter[Workload]) -> Counter[Workload]:
     return found
 
 
+def _in_bf16(workloads: Counter[Workload], cpu: Cpu) -> Counter[Workload]:
+    """The same layers in bf16, those that the CPU multiplies so.
+
+    Raises NeoCpuError for a CPU without the instruction.
+    """
+    if cpu.bf16 is None:
+        raise NeoCpuError(f"--precision bf16: {cpu.name} has no instruction that multiplies bf16")
+    found: Counter[Workload] = Counter()
+    for workload, count in workloads.items():
+        narrow = in_half(workload, BF16_WEIGHTS.weight)
+        if workload.types in (FP32, BF16_WEIGHTS) and rounds_data(narrow, cpu):
+            found[narrow] += count
+    return found
+
+
 def _parser() -> cli.Parser:
     parser = cli.Parser(prog="python -m tvm_neocpu.bench kernels", description=__doc__)
     parser.add_argument("--network", default="resnet50", help=cli.MODEL_HELP)
@@ -84,9 +104,10 @@ def _parser() -> cli.Parser:
     parser.add_argument("--shape", action="append", default=[], metavar="NAME:1,3,224,224")
     parser.add_argument(
         "--precision",
-        choices=("fp32", "int8"),
+        choices=("fp32", "int8", "bf16"),
         default="fp32",
-        help="int8: the network's layers as if quantised (default: as they are)",
+        help="int8: the network's layers as if quantised; bf16: those that bf16 is multiplied in "
+        "(default: as they are)",
     )
     parser.add_argument(
         "--tries",

@@ -21,6 +21,7 @@ Array = NDArray[Any]
 
 # Kernels that are transformed at once: 4096 of F(4x4, 3x3) are products of 1.2 MB.
 KERNELS_AT_ONCE = 4096
+BF16 = "bfloat16"
 
 
 @dataclass(frozen=True)
@@ -68,16 +69,29 @@ class WeightTransform:
         # One product with G (x) G: einsum took 30 times as long for it (512x512, Zen 3: 0.66 s).
         both = np.kron(np.array(self.down), np.array(self.across))
         down, across, blocks, *inner = self.blocks
-        elements = target.reshape(-1).view(self.rounded)
+        elements = target.reshape(-1).view(_stored_type(self.rounded))
         ordered = elements.reshape(tuple(self.blocks[axis] for axis in self.order))
         by_block = np.moveaxis(ordered, self.order.index(2), 0)
         kernels = math.prod(inner)
         step = max(1, KERNELS_AT_ONCE // kernels)
         for first in range(0, blocks, step):
             part = taps[first * kernels : (first + step) * kernels]
-            transformed = (both @ part.astype(np.float64).T).astype(self.rounded)
+            transformed = _rounded(both @ part.astype(np.float64).T, self.rounded)
             made = transformed.reshape(down, across, -1, *inner).transpose(self.order)
             by_block[first : first + step] = np.moveaxis(made, self.order.index(2), 0)
+
+
+def _stored_type(rounded: str) -> str:
+    """NumPy's type for elements of that type; it has none of its own for bf16."""
+    return "uint16" if rounded == BF16 else rounded
+
+
+def _rounded(values: Array, rounded: str) -> Array:
+    """Doubles rounded to a type; bf16 as its bits, the nearest, ties to even."""
+    if rounded != BF16:
+        return values.astype(rounded)
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + (bits >> 16 & 1) + 0x7FFF) >> 16).astype(np.uint16)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from tvm_neocpu.contrib.kernels.ceilings import (
     PeakKernel,
     ReadKernel,
 )
-from tvm_neocpu.core.types import U8S8
+from tvm_neocpu.core.dot import PORTABLE_BF16
+from tvm_neocpu.core.types import BF16_WEIGHTS, U8S8
 from tvm_neocpu.targets import parse_target
 
 
@@ -61,6 +62,18 @@ def test_a_peak_kernel_of_integers_multiplies_words(monkeypatch: pytest.MonkeyPa
     # The first weight of every word is one, the others are zero.
     np.testing.assert_array_equal(out, ceilings.OPERANDS)
     assert kernel.flops == 2 * out.size * ceilings.OPERANDS * dot.elements
+
+
+def test_a_peak_kernel_of_bf16_multiplies_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ceilings, "STEPS", ceilings.OPERANDS)
+    target = parse_target("llvm")
+    plain = replace(target, cpu=replace(target.cpu, dots=(PORTABLE_BF16,)))
+    kernel = PeakKernel(target if target.cpu.bf16 else plain, BF16_WEIGHTS)
+    assert kernel.gflops() > 0
+    out = kernel.arguments[2].numpy()
+    # Every operand is 0.5.
+    np.testing.assert_array_equal(out, 2 * 0.25 * ceilings.OPERANDS)
+    assert kernel.flops == 2 * out.size * ceilings.OPERANDS * 2
 
 
 @pytest.mark.parametrize("weight_bits", [6, 7])

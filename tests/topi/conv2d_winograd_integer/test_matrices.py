@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvm_neocpu.topi.conv2d_winograd.matrices import winograd_matrices
+from tvm_neocpu.topi.conv2d_winograd.matrices import EXACT, winograd_matrices
 from tvm_neocpu.topi.conv2d_winograd_integer.matrices import (
     in_integers,
     inverse_of,
@@ -26,7 +26,7 @@ def test_a_tile_is_a_convolution_whatever_wraps(
     algorithm: tuple[int, int, int], divisor: int, data: st.DataObject
 ) -> None:
     tile, kernel, stride = algorithm
-    matrices = in_integers(winograd_matrices(tile, kernel, stride, exact=True))
+    matrices = in_integers(winograd_matrices(tile, kernel, stride, points=EXACT))
     assert matrices.divisor == divisor
     a, g, b = (np.array(m, dtype=np.int64) for m in (matrices.a, matrices.g, matrices.b))
     draw = data.draw
@@ -49,15 +49,15 @@ def wrap(numbers: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(("tile", "data", "weight"), [(2, 1020, 1152), (4, 24990, 6272)])
 def test_bounds_of_bytes(tile: int, data: int, weight: int) -> None:
-    matrices = in_integers(winograd_matrices(tile, exact=True))
+    matrices = in_integers(winograd_matrices(tile, points=EXACT))
     assert largest_sum((matrices.b, matrices.b), 0, 255) == data
     assert largest_sum((matrices.g, matrices.g), -128, 127) == weight
 
 
 def test_a_bound_is_reached() -> None:
-    matrices = in_integers(winograd_matrices(2, exact=True))
+    matrices = in_integers(winograd_matrices(2, points=EXACT))
     g = np.array(matrices.g, dtype=np.int64)
-    one = in_integers(winograd_matrices(1, 1, exact=True))
+    one = in_integers(winograd_matrices(1, 1, points=EXACT))
     signs = np.array(list(product((-128, 127), repeat=3)))
     reached = np.abs(signs @ g.T).max()
     assert largest_sum((matrices.g, one.g), -128, 127) == reached == 384

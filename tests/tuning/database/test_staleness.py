@@ -18,6 +18,7 @@ from tvm_neocpu.tuning.database.staleness import space_version, template_version
 
 WINOGRAD, TILES = "conv2d_NCHWc_winograd", "dense_gemm"
 INTEGER_WINOGRAD = "conv2d_NCHWc_winograd_int"
+BF16_WINOGRAD = "conv2d_NCHWc_winograd_bf16"
 
 
 @pytest.fixture
@@ -54,8 +55,8 @@ def test_a_copy_of_the_sources_has_the_same_versions(edit) -> None:
 @pytest.mark.parametrize(
     ("name", "stale"),
     [
-        ("conv2d_winograd/template.py", {WINOGRAD, INTEGER_WINOGRAD}),
-        ("conv2d_winograd/matrices.py", {WINOGRAD, INTEGER_WINOGRAD}),
+        ("conv2d_winograd/template.py", {WINOGRAD, INTEGER_WINOGRAD, BF16_WINOGRAD}),
+        ("conv2d_winograd/matrices.py", {WINOGRAD, INTEGER_WINOGRAD, BF16_WINOGRAD}),
         ("gemm/tiles.py", {TILES, "dense_pack", "dense_int", "dense_bf16", "batch_matmul_pack"}),
         ("schedule/steps.py", "all"),
         ("tir/order.py", "all"),

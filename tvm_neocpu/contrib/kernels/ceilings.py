@@ -15,10 +15,13 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import ANY_WEIGHTS
-from tvm_neocpu.core.types import INTEGER_PRODUCTS, Types, item_bytes, uniform
+from tvm_neocpu.core.dot import ANY_WEIGHTS, DotProduct
+from tvm_neocpu.core.types import BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes, uniform
 from tvm_neocpu.targets import CompileTarget
+from tvm_neocpu.topi.math.bf16_products import bf16_dot
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
+from tvm_neocpu.topi.math.half_precision import BITS as BF16_BITS
+from tvm_neocpu.topi.tir.plant_bf16 import plant_bf16
 from tvm_neocpu.topi.tir.plant_dots import plant_dots
 
 # The peak kernel: reduction steps of a run, length of an operand (divides the steps), vectors.
@@ -30,6 +33,8 @@ STREAM_BYTES = 256 * 1024 * 1024
 UNROLL, ACCUMULATORS = 4, 8
 # What the clock's chain flips, and how many parallel regions are timed at once.
 BITS, FORKS = 0x5A5A5A5A, 200
+# One half in bf16: its bits, and two of it in a word.
+HALVES = {BF16_BITS: 0x3F00, WORD_TYPE: 0x3F003F00}
 # What a thread reads from memory at a time.
 PART_BYTES = 4 * 1024 * 1024
 
@@ -55,8 +60,8 @@ class PeakKernel:
 
     Each loaded operand serves several FMAs, so nothing but the FMA units limits it. The last
     quarter of the registers holds operands. All elements are of ``types``, a workload's or one
-    type's name; of integers, x and y are words, multiplied by the CPU's own instruction for weights
-    of so many bits.
+    type's name; of integers, and of bf16 on a CPU that multiplies it, x and y are words, multiplied
+    by the CPU's own instruction for weights of so many bits.
     """
 
     def __init__(
@@ -86,14 +91,19 @@ class PeakKernel:
         tile = rows * VECTORS
         self.flops = 2.0 * threads * tile * lanes * STEPS
         self.flops *= _products_of_lane(target.cpu, types, weight_bits)
-        value = 1 if types in INTEGER_PRODUCTS else 0.5
+        values = HALVES if types == BF16_WEIGHTS else {}
         self.arguments = [
             tvm.runtime.tensor(
-                np.full([int(extent) for extent in t.shape], value).astype(str(t.dtype))
+                np.full(
+                    [int(extent) for extent in t.shape],
+                    values.get(str(t.dtype), 1 if types in INTEGER_PRODUCTS else 0.5),
+                    str(t.dtype),
+                )
             )
             for t in (x, y, out)
         ]
-        self._timer = _timer(plant_dots(sch.mod["main"], target.cpu), target)
+        planted = plant_dots(sch.mod["main"], target.cpu)
+        self._timer = _timer(plant_bf16(planted, target.cpu), target)
 
     def gflops(self) -> float:
         """The peak in GFLOP/s at this moment; the clock drifts, so ask beside every kernel."""
@@ -103,8 +113,10 @@ class PeakKernel:
 def _operands(
     cpu: Cpu, types: Types, weight_bits: int, rows: int, k: te.IterVar
 ) -> tuple[te.Tensor, te.Tensor, Callable[..., tirx.Expr]]:
-    """x, y, and the product of an element of each: of numbers, or of words of integers."""
+    """x, y, and the product of an element of each: of numbers, or of words."""
     lanes = cpu.lanes(types.accumulator)
+    if types == BF16_WEIGHTS and cpu.bf16 is not None:
+        return _bf16_operands(cpu.bf16, lanes, rows, k)
     if types not in INTEGER_PRODUCTS:
         x = te.placeholder((OPERANDS, VECTORS, lanes), types.data, name="x")
         y = te.placeholder((OPERANDS, rows), types.data, name="y")
@@ -123,8 +135,24 @@ def _operands(
     return x, y, product
 
 
+def _bf16_operands(
+    by: DotProduct, lanes: int, rows: int, k: te.IterVar
+) -> tuple[te.Tensor, te.Tensor, Callable[..., tirx.Expr]]:
+    """The same of words of bf16."""
+    x = te.placeholder((OPERANDS, VECTORS, lanes), WORD_TYPE, name="x")
+    y = te.placeholder((OPERANDS, rows, by.elements), BF16_BITS, name="y")
+
+    def product(i: tirx.Var, j: tirx.Var, v: tirx.Var) -> tirx.Expr:
+        elements = (y[k % OPERANDS, i, at] for at in range(by.elements))
+        return bf16_dot(word(*elements), x[k % OPERANDS, j, v])
+
+    return x, y, product
+
+
 def _products_of_lane(cpu: Cpu, types: Types, weight_bits: int) -> int:
     """Multiply-adds of a lane in one step."""
+    if types == BF16_WEIGHTS and cpu.bf16 is not None:
+        return cpu.bf16.elements
     if types not in INTEGER_PRODUCTS:
         return 1
     by = cpu.dot(types, weight_bits)

@@ -38,4 +38,6 @@ def _build(network: Network) -> BuiltModule:
     mod, params = relay.frontend.from_onnx(network.model, network.shapes)
     logs = apply_history_best(network.logs) if network.logs else contextlib.nullcontext()
     with logs:
-        return relay.build(mod, target=network.target, params=params, cache=False)
+        return relay.build(
+            mod, target=network.target, params=params, precision=network.precision, cache=False
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -11,11 +11,17 @@ from rich.console import Console
 from rich.table import Table
 
 from tvm_neocpu.contrib.peers.compare import Timing
-from tvm_neocpu.contrib.peers.table import ENGINES, OURS
+from tvm_neocpu.contrib.peers.table import ENGINES_IN, OURS, Engine
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.plural import plural
+from tvm_neocpu.core.precision import BF16, FP32
 
 _MILLI = 1e3
+# What engines did with the file's numbers.
+_NARROWING = {
+    FP32: "no engine narrows the file's float32",
+    BF16: "in bf16 but for ours in fp32 and ONNX Runtime",
+}
 
 
 WRONG = "wrong"
@@ -46,7 +52,7 @@ class Comparison:
         peers = {
             name: timing.median
             for name, timing in self.timings.items()
-            if name != OURS and name not in self.differing
+            if not name.startswith(OURS) and name not in self.differing
         }
         return min(peers, key=peers.__getitem__) if peers else None
 
@@ -64,32 +70,39 @@ class Comparison:
         return tuple(name for name, timing in self.timings.items() if timing.differs)
 
 
-def show(comparisons: list[Comparison], threads: int, console: Console) -> None:
+def show(
+    comparisons: list[Comparison], threads: int, console: Console, precision: str = FP32
+) -> None:
     """Print one row per network: medians in milliseconds, our speed-up, the largest error."""
-    caption = "median ms (or us) of a run, interleaved; no engine narrows the file's float32"
+    caption = f"median ms (or us) of a run, interleaved; {_NARROWING[precision]}"
     lines = box.HEAVY_HEAD if console.is_terminal else box.ASCII
     table = Table(title=f"latency on {plural(threads, 'thread')}", caption=caption, box=lines)
     table.add_column("network")
-    for engine in ENGINES:
+    engines = ENGINES_IN[precision]
+    for engine in engines:
         table.add_column(engine.name, justify="right")
     table.add_column("vs best peer", justify="right")
     table.add_column("largest error", justify="right")
     for comparison in comparisons:
-        table.add_row(*_row(comparison))
+        table.add_row(*_row(comparison, engines))
     console.print(table)
 
 
-def as_json(comparisons: list[Comparison], threads: int, cpu: str) -> dict[str, Any]:
+def as_json(
+    comparisons: list[Comparison], threads: int, cpu: str, precision: str = FP32
+) -> dict[str, Any]:
     """Everything needed to read the figures later: machine, versions, commit, every run."""
+    engines = [engine for engine in ENGINES_IN[precision] if engine.installed]
     return {
         **provenance(cpu, threads),
-        "versions": {engine.name: engine.version for engine in ENGINES if engine.installed},
+        "precisions": {engine.name: engine.precision for engine in engines},
+        "versions": {engine.name: engine.version for engine in engines},
         "networks": [_as_json(comparison) for comparison in comparisons],
     }
 
 
-def _row(comparison: Comparison) -> list[str]:
-    cells = [_cell(comparison, engine.name) for engine in ENGINES]
+def _row(comparison: Comparison, engines: Sequence[Engine]) -> list[str]:
+    cells = [_cell(comparison, engine.name) for engine in engines]
     speedup = comparison.speedup
     ratio = "-" if speedup is None else f"{speedup:.2f}x"
     ours = comparison.timings.get(OURS)

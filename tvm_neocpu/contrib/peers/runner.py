@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import onnx
 from numpy.typing import NDArray
 
+from tvm_neocpu.core.precision import FP32
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
 from tvm_neocpu.runtime.timing import time_calls
 
@@ -45,7 +46,8 @@ class TimedRuns:
 class Network:
     """A model, its static input shapes, and the machine's share to run it on: plain data.
 
-    ``target`` is text, as a user writes it; ``logs`` are applied to our own build.
+    ``target`` is text, as a user writes it; ``logs`` are applied to our own build. ``precision``
+    is what an engine may compute in: ``"fp32"``, or ``"bf16"`` where it can.
     """
 
     name: str
@@ -54,6 +56,7 @@ class Network:
     threads: int
     target: str = "llvm"
     logs: tuple[Path, ...] = ()
+    precision: str = FP32
 
     @cached_property
     def content(self) -> bytes:

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
+from tvm_neocpu.core.precision import BF16, FP32
 
 OURS, ONNX_RUNTIME = "tvm_neocpu", "ONNX Runtime"
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine's name, the packages that it needs, and where its runner is."""
+    """An engine's name, the packages that it needs, where its runner is, what it computes in."""
 
     name: str
     packages: tuple[str, ...]
     module: str
     runner: str
+    precision: str = FP32
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -37,7 +39,8 @@ class Engine:
 
     def load(self, network: Network) -> Runner:
         """The network in this engine, in this process; raises what the engine raises."""
-        runner: Runner = getattr(import_module(self.module), self.runner)(network)
+        known = replace(network, precision=self.precision)
+        runner: Runner = getattr(import_module(self.module), self.runner)(known)
         return runner
 
     def isolate(self, network: Network) -> IsolatedRunner:
@@ -53,3 +56,15 @@ ENGINES: tuple[Engine, ...] = (
     Engine("MNN", ("MNN",), f"{_HERE}.mnn_cpu", "MnnRunner"),
     Engine("ncnn", ("ncnn", "pnnx"), f"{_HERE}.ncnn_cpu", "NcnnRunner"),
 )
+
+# Where engines may multiply in bf16: those that can, beside both of our own.
+_OURS, _REFERENCE, _OPENVINO, *_ = ENGINES
+ENGINES_IN: dict[str, tuple[Engine, ...]] = {
+    FP32: ENGINES,
+    BF16: (
+        replace(_OURS, precision=BF16),
+        replace(_OURS, name=f"{OURS} fp32"),
+        _REFERENCE,
+        replace(_OPENVINO, precision=BF16),
+    ),
+}

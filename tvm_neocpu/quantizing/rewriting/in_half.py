@@ -32,7 +32,8 @@ def in_half(
 
     ``rounds_data`` are those of them whose data are rounded to bf16, too. A weight of a layer in
     ``growths`` is moved farther than to the nearest number, so that its noise power is so many
-    times as large: that of a kernel which rounds transformed weights.
+    times as large: that of a kernel which rounds transformed weights. Where a kernel rounds
+    transformed data, too, the weight makes their noise as well.
     """
     changed = copy_of(model)
     graph, nodes = changed.graph, list(changed.graph.node)
@@ -47,7 +48,10 @@ def in_half(
             if name not in added:
                 exact = numpy_helper.to_array(weight)
                 moved = rounded(exact, layers[node.name]) - exact
-                values = exact + np.float32(growths.get(node.name, 1.0) ** 0.5) * moved
+                growth = growths.get(node.name, 1.0)
+                if node.name in rounds_data:  # the cast makes one part of two that grow
+                    growth = 2 * growth - 1
+                values = exact + np.float32(growth**0.5) * moved
                 graph.initializer.append(numpy_helper.from_array(values, name))
                 added.add(name)
             node.input[1] = name

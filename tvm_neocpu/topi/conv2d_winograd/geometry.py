@@ -138,6 +138,11 @@ class WinogradGeometry:
         return self.conv.types.accumulator
 
     @property
+    def packed_type(self) -> str:
+        """The type of transformed data in memory."""
+        return self.factor_type
+
+    @property
     def weight_bytes(self) -> int:
         """Of an element of a transformed weight: those of half precision are stored so."""
         return min(item_bytes(self.conv.types.weight), item_bytes(self.factor_type))

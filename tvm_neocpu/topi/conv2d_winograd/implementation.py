@@ -20,7 +20,7 @@ WINOGRAD = Implementation(
     pricing=cost.pricing,
     misfit=geometry.misfit,
     forbids=space.forbids,
-    # bf16 would lose too much: a relative error of 7.9e-3 from one layer of F(4x4, 3x3).
+    # In bf16 F(4x4, 3x3) would lose too much; smaller tiles have a template of their own.
     types=(FP32, FP16_WEIGHTS),
     noise_growth=rounding.noise_growth,
     weight_scales=rounding.weight_scales,

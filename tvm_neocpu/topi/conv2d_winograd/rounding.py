@@ -26,7 +26,12 @@ def noise_growth(conv: ConvWorkload) -> float:
 
 def tile_growth(conv: ConvWorkload, tile: int) -> float:
     """The same of transformed weights alone, in tiles of one size."""
-    down, across = _matrices(conv, tile)
+    return growth(_matrices(conv, tile))
+
+
+def growth(both: tuple[WinogradMatrices, WinogradMatrices]) -> float:
+    """The same under matrices down and across."""
+    down, across = both
     return _growth(down) * _growth(across)
 
 

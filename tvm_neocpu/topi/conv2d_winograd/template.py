@@ -93,10 +93,14 @@ def transformed(product: Callable[..., tirx.Expr], geometry: WinogradGeometry) -
     return transform_output(sums, geometry)
 
 
-def transform_input(data: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
+def transform_input(
+    data: te.Tensor,
+    geometry: WinogradGeometry,
+    stored: Callable[[tirx.Expr], tirx.Expr] = lambda value: value,
+) -> te.Tensor:
     """B^T d B as (N, a, b, C/x, tile rows, tile columns, x), in the type that is multiplied.
 
-    Where the tiles of a chunk are one axis, they are one here.
+    Where the tiles of a chunk are one axis, they are one here. ``stored`` narrows an element.
     """
     conv, grid, hop = geometry.conv, geometry.grid, geometry.tiled.hop
     down, across = geometry.tiled.matrices
@@ -123,7 +127,7 @@ def transform_input(data: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
     def element(n, u, v, i, *tile_and_lane):
         *tile, c = tile_and_lane
         ty, tx = (tile[0] // grid[1], tile[0] % grid[1]) if geometry.is_flat else tile
-        return _combine(across.b, v, lambda x: half(n, i, ty, tx, u, x, c))
+        return stored(_combine(across.b, v, lambda x: half(n, i, ty, tx, u, x, c)))
 
     tiles = geometry.axes_of_tiles
     shape = (conv.batch, down.products, across.products, in_blocks, *tiles, lanes)
@@ -255,7 +259,7 @@ def block_product(
     Of one axis of tiles: a narrower register tile at the end becomes a loop nest of its own.
     """
     unit, by = cpu.unit(geometry.conv.types.accumulator), geometry.dot(cpu)
-    # An instruction for integers has no more lanes than a register.
+    # An instruction for words has no more lanes than a register.
     registers, temporaries = (steps.MAX_VECTORS, 0) if by is None else (1, by.temporaries)
     sch.compute_at(product, per_block, preserve_unit_loops=True)
     *loops, c, ico, ici = sch.get_loops(product)
@@ -298,7 +302,7 @@ def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cp
     if not config.parallel_oc:
         sch.compute_at(pack, chunk, preserve_unit_loops=True)
     *outer, u, v, i, ty, tx, c = _loops_by_row(sch, pack, geometry)
-    steps.spread_over_sets(sch, pack, 2, unit)
+    steps.spread_over_sets(sch, pack, 2, cpu.unit(geometry.packed_type))
     cv, cl = steps.split_off(sch, c, _lanes(geometry.transformed_channels, unit))
     sch.reorder(i, ty, tx, cv, u, v, cl)
     if config.parallel_oc:

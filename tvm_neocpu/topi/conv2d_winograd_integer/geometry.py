@@ -20,7 +20,7 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
     WinogradGeometry,
     seen_by_tiles,
 )
-from tvm_neocpu.topi.conv2d_winograd.matrices import conv_matrices
+from tvm_neocpu.topi.conv2d_winograd.matrices import EXACT, conv_matrices
 from tvm_neocpu.topi.conv2d_winograd_integer.matrices import (
     IntegerMatrices,
     in_integers,
@@ -45,7 +45,7 @@ class IntegerTiledConv(TiledConv):
 
     @cached_property
     def matrices(self) -> tuple[IntegerMatrices, IntegerMatrices]:
-        down, across = conv_matrices(self.seen, self.tile, exact=True)
+        down, across = conv_matrices(self.seen, self.tile, EXACT)
         return in_integers(down), in_integers(across)
 
     @property

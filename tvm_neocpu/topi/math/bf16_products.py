@@ -17,6 +17,7 @@ from tvm_neocpu.topi.math.dot_products import define, lanes_of, whole
 from tvm_neocpu.topi.math.half_precision import BITS
 
 BF16_DOT = "tirx.neocpu_bf16_dot"
+BF16_ROUND = "tirx.neocpu_bf16_round"
 SUM_TYPE = "float32"
 ELEMENTS = 2
 # Of an fp32 number: the lower half's largest value below one half, all bits but the sign's, and
@@ -25,15 +26,55 @@ _BELOW_HALF, _SIZE, _INFINITY, _NAN = 0x7FFF, 0x7FFFFFFF, 0x7F800000, 0x7FC0
 
 
 def rounded_bits(value: Expr) -> Expr:
-    """An fp32 number as the bits of the nearest bf16 number, ties to even; a NaN stays one."""
-    bits = tirx.reinterpret("uint32", value)
-    sixteen, one = (tirx.const(number, "uint32") for number in (16, 1))
+    """An fp32 number as the bits of the nearest bf16 number, ties to even; a NaN stays one.
+
+    :mod:`..tir.plant_bf16` puts the CPU's instruction in its place.
+    """
+    define(BF16_ROUND, None, _rounded)
+    return tirx.call_intrin(BITS, BF16_ROUND, value)
+
+
+def converted_bits(value: Expr, by: DotProduct) -> Expr:
+    """The same by an instruction that comes with that for products, chosen once lanes are known.
+
+    It takes subnormal numbers for zeros, as the products do.
+    """
+    if not by.widths:
+        return rounded_bits(value)
+    define(_CONVERSION, by, _converted)
+    return tirx.call_intrin(BITS, _CONVERSION, value)
+
+
+def _converted(call: Call, by: DotProduct) -> Expr:
+    (value,), lanes = call.args, lanes_of(call)
+    if lanes not in _CONVERTED_LANES:
+        return _nearest_bits(value)
+    return tirx.call_extern(f"{BITS}x{lanes}", _CONVERT.format(lanes=lanes), value)
+
+
+def _rounded(call: Call, by: None) -> Expr:
+    return _nearest_bits(call.args[0])
+
+
+def _nearest_bits(value: Expr) -> Expr:
+    """By arithmetic, which LLVM vectorises."""
+    lanes = lanes_of(value)
+
+    def const(number: int, dtype: str) -> Expr:
+        constant = tirx.const(number, dtype)
+        return constant if lanes == 1 else tirx.Broadcast(constant, lanes)
+
+    def of(dtype: str) -> str:
+        return dtype if lanes == 1 else f"{dtype}x{lanes}"
+
+    bits = tirx.reinterpret(of("uint32"), value)
+    sixteen, one, below_half = (const(n, "uint32") for n in (16, 1, _BELOW_HALF))
     odd = (bits >> sixteen) & one
-    nearest = ((bits + odd + tirx.const(_BELOW_HALF, "uint32")) >> sixteen).astype(BITS)
-    size = tirx.reinterpret("int32", value) & tirx.const(_SIZE, "int32")
+    nearest = ((bits + odd + below_half) >> sixteen).astype(of(BITS))
+    size = tirx.reinterpret(of("int32"), value) & const(_SIZE, "int32")
     # TVM takes ``value == value`` for true.
-    is_nan = size > tirx.const(_INFINITY, "int32")
-    return tirx.Select(is_nan, tirx.const(_NAN, BITS), nearest)
+    is_nan = size > const(_INFINITY, "int32")
+    return tirx.Select(is_nan, const(_NAN, BITS), nearest)
 
 
 def bf16_dot(data: Expr, weights: Expr) -> Expr:
@@ -80,12 +121,29 @@ define <{sums} x float> @neocpu_dpbf16ps_{bits}(
 """
 
 
+# Lanes that templates round at once: LLVM cuts them into the CPU's vectors.
+_CONVERSION = "tirx.neocpu_bf16_convert"
+_CONVERTED_LANES = (8, 16, 32, 64, 128)
+_CONVERT = "neocpu_bf16_bits_{lanes}"
+_CONVERT_CODE = """
+define <{lanes} x i16> @neocpu_bf16_bits_{lanes}(<{lanes} x float> %value) {{
+  %near = fptrunc <{lanes} x float> %value to <{lanes} x bfloat>
+  %bits = bitcast <{lanes} x bfloat> %near to <{lanes} x i16>
+  ret <{lanes} x i16> %bits
+}}
+"""
+
+
 def llvm_code(by: DotProduct) -> str:
     """What a function needs to be compiled with that :func:`accumulate` was used in; or nothing."""
-    sizes = ((bits, bits // WORD_BITS) for bits in by.widths)
-    return "".join(
+    sizes = [(bits, bits // WORD_BITS) for bits in by.widths]
+    if not sizes:
+        return ""
+    conversions = (_CONVERT_CODE.format(lanes=lanes) for lanes in _CONVERTED_LANES)
+    products = (
         _SHIM_CODE.format(bits=bits, sums=sums, pairs=ELEMENTS * sums) for bits, sums in sizes
     )
+    return "".join((*products, *conversions))
 
 
 def _arithmetic(total: Expr, data: Expr, weights: Expr, lanes: int) -> Expr:

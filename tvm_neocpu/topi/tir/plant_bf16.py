@@ -2,6 +2,7 @@
 
     acc[c] = acc[c] + bf16_dot(word(x[2 q], x[2 q + 1]), w[q, c])
     ->  acc[c] = vdpbf16ps(acc[c], reinterpret(int32, x[2 q : 2 q + 2]), w[q, c])
+    x[c] = bf16_round(image[c])  ->  x[c] = vcvtneps2bf16(image[c])
 
 Before TVM vectorises: the lanes of ``c`` then become those of the instruction.
 """
@@ -15,7 +16,13 @@ from tvm.tirx import AttrStmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import PORTABLE_BF16
-from tvm_neocpu.topi.math.bf16_products import BF16_DOT, accumulate, llvm_code
+from tvm_neocpu.topi.math.bf16_products import (
+    BF16_DOT,
+    BF16_ROUND,
+    accumulate,
+    converted_bits,
+    llvm_code,
+)
 from tvm_neocpu.topi.tir.affine import contains, is_call
 from tvm_neocpu.topi.tir.plant_dots import loaded_word
 from tvm_neocpu.topi.tir.rewrite_loops import over_body
@@ -31,9 +38,14 @@ def plant_bf16(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         data, weights = total.b.args
         return accumulate(total.a, loaded_word(data), weights, by)
 
-    if not contains(func.body, Call, lambda call: is_call(call, BF16_DOT)):
+    def rounding(call: Call) -> Expr:
+        return converted_bits(call.args[0], by) if is_call(call, BF16_ROUND) else call
+
+    if not contains(func.body, Call, lambda call: is_call(call, BF16_DOT, BF16_ROUND)):
         return func
     body = tvm_ffi.structural_map(func.body, (tirx.Add, planted))
+    if by.widths:
+        body = tvm_ffi.structural_map(body, (Call, rounding))
     code = llvm_code(by)
     return func.with_body(
         over_body(body, lambda inside: _with_code(inside, code)) if code else body
