@@ -1,4 +1,4 @@
-"""Networks with depthwise -> 1x1 groups against the same networks layer by layer, interleaved.
+"""Networks with groups of layers against the same networks layer by layer, interleaved.
 
     TVM_NUM_THREADS=1 taskset -c 1 python benchmarks/fused_blocks.py mobilenet_v2 mnasnet1_0
     TVM_NUM_THREADS=2 python benchmarks/fused_blocks.py mobilenet_v2 --json fused_2_threads.json
@@ -8,6 +8,7 @@ median milliseconds of either build, and the median over rounds of layer by laye
 its quartiles. `--save DIR` writes both builds instead of timing them, `--load DIR` times what was
 written, so that nothing is compiled while the machine is kept quiet. `--json F` adds a report to
 the list in a file: another process places its buffers elsewhere, so one run is not enough.
+`--doubtful` adds the groups whose gain lies within the model's error, which `tune` tries.
 
 The exit code is 1 if outputs differ, or if a fused network is clearly slower: three quarters of the
 rounds say so, by 2 % in the median.
@@ -35,6 +36,7 @@ from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.pipeline import APART, apply_plan, choose_plan, compute_templates, schedule_module
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.fused_block.template import layers_of
+from tvm_neocpu.tuning.group_candidates import with_doubtful_groups
 
 BUILDS = ("apart", "fused")
 # Largest difference of outputs, as a share of the largest one.
@@ -50,14 +52,16 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
     parser.add_argument("--json", type=Path, metavar="F")
     parser.add_argument("--save", type=Path, metavar="DIR")
     parser.add_argument("--load", type=Path, metavar="DIR")
+    parser.add_argument("--doubtful", action="store_true")
     options = parser.parse_args(arguments)
     if options.save:
         for network in options.networks:
-            save(network, options.save)
+            save(network, options.save, options.doubtful)
         return 0
     found = []
     for network in options.networks:
-        runs = loaded(network, options.load) if options.load else built(network)
+        is_saved = options.load is not None
+        runs = loaded(network, options.load) if is_saved else built(network, options.doubtful)
         with undisturbed():
             found.append(measured(network, *runs, options.rounds))
         print(
@@ -69,7 +73,12 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
         cpu = parse_target("llvm").cpu
         reports = json.loads(options.json.read_text()) if options.json.exists() else []
         reports.append(
-            {**provenance(cpu.name, cpu.cores), "rounds": options.rounds, "networks": found}
+            {
+                **provenance(cpu.name, cpu.cores),
+                "rounds": options.rounds,
+                **({"doubtful": True} if options.doubtful else {}),
+                "networks": found,
+            }
         )
         options.json.write_text(json.dumps(reports, indent=1) + "\n")
     wrong = [row["network"] for row in found if row["difference"] > TOLERANCE]
@@ -78,11 +87,13 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
     return 1 if wrong or slower else 0
 
 
-def modules(network: str) -> tuple[list[tvm.IRModule], Any, np.ndarray]:
+def modules(network: str, doubtful: bool) -> tuple[list[tvm.IRModule], Any, np.ndarray]:
     """The network lowered both ways, the target, its input."""
     content = model_zoo.build(network).SerializeToString()
     folded = open_onnx(content, {"data": model_zoo.input_shape(network)}, "llvm")
     plan, cpu = choose_plan(folded.graph, folded.cpu), folded.cpu
+    if doubtful:
+        plan = with_doubtful_groups(plan, folded.graph, cpu)
     altered = apply_plan(folded.module, plan, cpu)
     computed = compute_templates(altered, plan.by_layout(folded.graph), cpu)
     groups = {"apart": APART, "fused": plan.group_bands(folded.graph)}
@@ -92,18 +103,18 @@ def modules(network: str) -> tuple[list[tvm.IRModule], Any, np.ndarray]:
     return lowered, folded.target, folded.inputs[0]
 
 
-def built(network: str) -> tuple[Run, Run]:
+def built(network: str, doubtful: bool) -> tuple[Run, Run]:
     """Both builds, ready to run; a kernel that the cache folder has is not compiled again."""
-    lowered, target, data = modules(network)
+    lowered, target, data = modules(network, doubtful)
     kernels = KernelCache(target, store_for(target))
     apart, fused = (runner(kernels.load(mod).mod, data) for mod in lowered)
     return apart, fused
 
 
-def save(network: str, folder: Path) -> None:
+def save(network: str, folder: Path, doubtful: bool) -> None:
     """Both builds and their input as files."""
     folder.mkdir(parents=True, exist_ok=True)
-    lowered, target, data = modules(network)
+    lowered, target, data = modules(network, doubtful)
     np.save(folder / f"{network}.npy", data)
     with kernels_kept(folder / "kernels"):
         for build, mod in zip(BUILDS, lowered, strict=True):

@@ -47,7 +47,8 @@ from tvm_neocpu.scheduling.profilers.cpu_l2 import DTYPE, ITEM_BYTES, CpuL2
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.cost import apart_seconds, predict_seconds
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.tuning.in_network.machine import Lowered
 
 ROUNDS, RUNS, PEAK_TRIES = 5, 12, 16
@@ -145,12 +146,25 @@ def places_of(graph: ConvGraph, drawn: ScheduleGraph) -> dict[str, tuple[int, ..
     return found
 
 
+def _known_places(graph: ConvGraph, drawn: ScheduleGraph) -> dict[str, tuple[int, ...]] | None:
+    """:func:`places_of`; ``None``, and a line, for channels that compiling has padded."""
+    try:
+        return places_of(graph, drawn)
+    except ValueError as error:
+        print(f"without the profiler's figures: {error}")
+        return None
+
+
 def predicted(
-    group: LayerGroup, network: FoldedNetwork, plan: Plan, l2: CpuL2, places: Mapping[str, Any]
+    group: LayerGroup,
+    network: FoldedNetwork,
+    plan: Plan,
+    l2: CpuL2,
+    places: Mapping[str, Any] | None,
 ) -> dict[str, float | None]:
     """Microseconds of a group by both models, layer by layer and as one.
 
-    ``None`` where the profiler finds that the group does not fit L2.
+    ``None`` where the profiler finds that the group does not fit L2, or knows no ``places``.
     """
     cpu = network.cpu
     members = [
@@ -158,11 +172,14 @@ def predicted(
         for id in group.members
     ]
     block = FusedBlock(tuple(members), group.bands)
-    apart = sum(l2.price(places[id]).cycles for id in group.members)
-    fused = l2.price([node for id in group.members for node in places[id]])
+    profiled: dict[str, float | None] = {"l2_apart_us": None, "l2_fused_us": None}
+    if places is not None:
+        apart = sum(l2.price(places[id]).cycles for id in group.members)
+        fused = l2.price([node for id in group.members for node in places[id]])
+        profiled["l2_apart_us"] = apart / cpu.ghz / 1e3
+        profiled["l2_fused_us"] = fused.cycles / cpu.ghz / 1e3 if fused.is_possible else None
     return {
-        "l2_apart_us": apart / cpu.ghz / 1e3,
-        "l2_fused_us": fused.cycles / cpu.ghz / 1e3 if fused.is_possible else None,
+        **profiled,
         "model_apart_us": apart_seconds(block, cpu) * 1e6,
         "model_fused_us": predict_seconds(block, cpu) * 1e6,
     }
@@ -173,7 +190,7 @@ def profile(network: str, undisturbed: Undisturbed) -> dict[str, Any]:
     builds = Builds(network)
     cpu: Cpu = builds.folded.cpu
     drawn = schedule_graph(model_zoo.find(network).sketch(), ITEM_BYTES)
-    places, l2 = places_of(builds.folded.graph, drawn), CpuL2(drawn, cpu)
+    places, l2 = _known_places(builds.folded.graph, drawn), CpuL2(drawn, cpu)
     ruler = PeakKernel(parse_target("llvm"), DTYPE)
     with undisturbed():
         apart, fused, peak = builds.timed(ruler)

@@ -19,7 +19,7 @@ from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.fallback import OnFallback, tell
+from tvm_neocpu.core.fallback import Coverage, OnFallback, tell
 from tvm_neocpu.core.layer_group import GroupBands
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
@@ -31,6 +31,7 @@ from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.computed_filters import ComputedFilters
 from tvm_neocpu.relay_passes.computed_transposes import ComputedTransposes
 from tvm_neocpu.relay_passes.convs_over_images import ConvsOverImages
+from tvm_neocpu.relay_passes.dilated_as_dense import DilatedAsDense
 from tvm_neocpu.relay_passes.eliminate_transforms import EliminateTransforms
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
@@ -50,11 +51,17 @@ from tvm_neocpu.relay_passes.mark_channel_moves import MarkChannelMoves
 from tvm_neocpu.relay_passes.note_weight_bits import NoteWeightBits
 from tvm_neocpu.relay_passes.order_calls import OrderCalls
 from tvm_neocpu.relay_passes.pad_channels import PadChannels
+from tvm_neocpu.relay_passes.pad_depthwise import PadDepthwise
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
 from tvm_neocpu.relay_passes.store_half_weights import StoreHalfWeights
 from tvm_neocpu.relay_passes.sub_pixel_transpose import SubPixelTranspose
+from tvm_neocpu.relay_passes.waking_threads import (
+    gains_less_than_waking,
+    may_be_small,
+    on_one_core,
+)
 from tvm_neocpu.relay_passes.widen_groups import WidenGroups
 from tvm_neocpu.topi.cost.speed_check import warn_if_slow
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
@@ -90,7 +97,8 @@ class PlannedNetwork:
     """A folded module, its conv graph, and the plan to lower it by.
 
     ``shares`` says that the plan packs weights as another network's does. ``beside``: predicted
-    seconds of the layers that it has no choice for.
+    seconds of the layers that it has no choice for. ``on_one_core``: its threads would save less
+    than waking them takes.
     """
 
     folded: tvm.IRModule
@@ -98,11 +106,12 @@ class PlannedNetwork:
     plan: Plan
     shares: bool = False
     beside: float = 0.0
+    on_one_core: bool = False
 
     @property
     def groups(self) -> GroupBands:
         """The layers that one function computes."""
-        return self.plan.group_bands(self.graph)
+        return APART if self.on_one_core else self.plan.group_bands(self.graph)
 
 
 def plan_network(
@@ -126,6 +135,9 @@ def plan_network(
     plan = choose_plan(graph, cpu, history)
     if fallback != "ignore":
         warn_if_slow(graph, plan, coverage, cpu)
+    alone = one_core_plan(folded, graph, plan.seconds, coverage, cpu, history)
+    if alone is not None:
+        return PlannedNetwork(folded, graph, alone, on_one_core=True)
     shared = sharing_plan(graph, models, cpu, history) if models else None
     if shared is not None and shared.seconds <= plan.seconds * sharing_may_cost:
         return PlannedNetwork(folded, graph, shared, True, coverage.fixed_seconds)
@@ -134,8 +146,10 @@ def plan_network(
 
 def compute(network: PlannedNetwork, cpu: Cpu) -> tvm.IRModule:
     """The planned network's functions, fused and not scheduled yet."""
+    cpu = cpu.with_cores(1) if network.on_one_core else cpu
     altered = apply_plan(network.folded, network.plan, cpu)
-    return compute_templates(altered, network.plan.by_layout(network.graph), cpu)
+    computed = compute_templates(altered, network.plan.by_layout(network.graph), cpu)
+    return on_one_core(computed) if network.on_one_core else computed
 
 
 def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
@@ -156,12 +170,14 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         FoldParallelBranches(),  # its convolutions may fold with what follows the sum
         FoldLinearOps(),  # while batch norms stand next to transposed convolutions
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
+        DilatedAsDense(cpu),  # transposed convolutions of a dilation have become such, too
         WidenGroups(cpu),  # what has one group after this can absorb shuffles
         FoldChannelShuffle(),  # a shuffle left in between would end a run of padded tensors
         ComputedTransposes(),  # makes convolutions for the next pass
         ComputedFilters(),  # makes products for the next pass
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
         PadChannels(cpu),  # the passes above would work on its zeros too
+        PadDepthwise(cpu),  # those that the pass above could not reach
         AbsorbZeroPoints(),  # near the end: the passes above know conv2d only
         NoteWeightBits(cpu),  # behind every pass that changes weights
         StoreHalfWeights(cpu),  # last: the passes above compute with fp32 weights
@@ -173,6 +189,27 @@ def choose_plan(graph: ConvGraph, cpu: Cpu, history: History | None = None) -> P
     history = history or current_history(cpu)
     logged = usable_plan(history.plan(graph), graph, cpu)
     return search_plan(graph, cpu, history) if logged is None else with_groups(logged, graph, cpu)
+
+
+def one_core_plan(
+    folded: tvm.IRModule,
+    graph: ConvGraph,
+    together: float,
+    coverage: Coverage,
+    cpu: Cpu,
+    history: History,
+) -> Plan | None:
+    """The plan for one core, where all cores save less of the network than waking them takes.
+
+    ``together``: the predicted seconds on all cores. ``None`` where they save more, where a log has
+    a plan, and where predictions do not cover all.
+    """
+    known = history.plan(graph) is None and not (coverage.fallbacks or coverage.fixed)
+    if not known or not may_be_small(together, cpu):
+        return None
+    one = cpu.with_cores(1)
+    alone = choose_plan(graph, one, current_history(one))
+    return alone if gains_less_than_waking(folded, together, alone.seconds, cpu) else None
 
 
 def search_plan(

@@ -19,7 +19,8 @@ from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.template import Layer, fused_function
 from tvm_neocpu.topi.kernel import unscheduled
 from tvm_neocpu.topi.table import implementation_of

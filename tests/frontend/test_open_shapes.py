@@ -123,7 +123,45 @@ def remainder(make_model: MakeModel) -> onnx.ModelProto:
     return model
 
 
-@pytest.mark.parametrize("make", [one_image_apart, remainder])
+def at_most_eight(make_model: MakeModel) -> onnx.ModelProto:
+    """x * min(N, 8)."""
+    model = make_model(
+        [
+            node("Shape", ["data"], ["n"], end=1),
+            node("Min", ["n", "eight"], ["few"]),
+            node("Cast", ["few"], ["f"], to=onnx.TensorProto.FLOAT),
+            node("Mul", ["data", "f"], ["out"]),
+        ],
+        ("N", 4),
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.array([8]), "eight"))
+    return model
+
+
+def first_eight(make_model: MakeModel) -> onnx.ModelProto:
+    """x[:8], which are fewer images where there are fewer."""
+    model = make_model([node("Slice", ["data", "from", "to", "from"], ["out"])], ("N", 4))
+    for name, value in (("from", [0]), ("to", [8])):
+        model.graph.initializer.append(numpy_helper.from_array(np.array(value), name))
+    return model
+
+
+def many_apart(make_model: MakeModel) -> onnx.ModelProto:
+    """x * min(N, 5000)."""
+    model = at_most_eight(make_model)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array([5000]), "eight"))
+    return model
+
+
+def squeezed(make_model: MakeModel) -> onnx.ModelProto:
+    """Squeeze without axes drops the batch where it is one image."""
+    return make_model([node("Squeeze", ["data"], ["out"])], ("N", 4))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [one_image_apart, remainder, at_most_eight, first_eight, many_apart, squeezed],
+)
 def test_a_network_that_decides_by_its_batch(
     make: Callable[[MakeModel], onnx.ModelProto], make_model: MakeModel
 ) -> None:
@@ -132,6 +170,22 @@ def test_a_network_that_decides_by_its_batch(
     assert AT_SHAPES in mod.attrs
     again, _ = from_onnx(make(make_model), {"data": (1, 4)})
     tvm.ir.assert_structural_equal(at_shapes(mod, {"data": (1, 4)}), again)
+
+
+def test_a_number_that_follows_the_batch(make_model: MakeModel) -> None:
+    """Two rows of each image."""
+    model = make_model(
+        [
+            node("Shape", ["data"], ["n"], end=1),
+            node("Mul", ["n", "two"], ["twice"]),
+            node("Concat", ["twice", "two"], ["target"], axis=0),
+            node("Reshape", ["data", "target"], ["out"]),
+        ],
+        ("N", 4),
+    )
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2]), "two"))
+    mod, _ = from_onnx(model)
+    assert open_batch(mod) is not None
 
 
 def test_decisions_that_no_batch_changes(make_model: MakeModel) -> None:

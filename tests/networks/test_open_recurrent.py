@@ -90,6 +90,43 @@ def test_a_text_recogniser_is_specialised() -> None:
     assert {"main", "main_batch1", "main_batch2"} <= names
 
 
+# Two layers whose states are inputs and outputs, as a stream wants them: the batch is their middle.
+STREAM = """g (float[N,7,4] x, float[2,N,6] h) => (float[N,7,6] y, float[2,N,6] last) {
+    t = Transpose <perm=[1,0,2]> (x)
+    h0, h1 = Split <axis=0> (h, each)
+    a, a_last = GRU <hidden_size=6> (t, w, r, b, , h0)
+    s = Squeeze (a, one)
+    c, c_last = GRU <hidden_size=6> (s, w1, r, b, , h1)
+    d = Squeeze (c, one)
+    y = Transpose <perm=[1,0,2]> (d)
+    last = Concat <axis=0> (a_last, c_last)
+}"""
+
+
+def test_states_beside_an_open_batch() -> None:
+    """Sizes 1 and 2 have code of their own; states are given and taken back for any number."""
+    weights = {
+        "w": normal(1, 3 * HIDDEN, 4, seed=1) / 2,
+        "w1": normal(1, 3 * HIDDEN, HIDDEN, seed=2) / 2,
+        "r": normal(1, 3 * HIDDEN, HIDDEN, seed=3) / 2,
+        "b": normal(1, 6 * HIDDEN, seed=4),
+        "one": np.array([1]),
+        "each": np.array([1, 1]),
+    }
+    model = parsed(STREAM, **weights)
+    mod, params = relay.frontend.from_onnx(model)
+    batch = open_batch(mod)
+    assert batch is not None and why_dependent(mod, batch) is None
+    module = relay.build(mod, "llvm", params=params, max_batch=2)["default"](tvm.cpu())
+    for size in (1, 2, 5):
+        data = {"x": normal(size, STEPS, 4), "h": normal(2, size, HIDDEN, seed=size)}
+        module.run(**data)
+        found = [module.get_output(name).numpy() for name in ("y", "last")]
+        assert_like(found, peers(model, data))
+    with pytest.raises(ShapeError):
+        module.run(x=normal(2, STEPS, 4), h=normal(2, 3, HIDDEN))
+
+
 def test_images_that_depend_on_each_other_need_a_shape() -> None:
     """The mean over the batch: in one line, whatever the layer is lowered by."""
     model = recogniser("GRU")

@@ -76,11 +76,29 @@ def deep_padding(net: Net) -> str:
     return conv3d(net, "data", (3, 1), 4, 3, pads=[2, 1, 1, 2, 1, 1])
 
 
+def upwards(net: Net) -> str:
+    """Transposed: taps that overlap, phases of the depth without a tap, groups, dilations."""
+    x = net("Relu", transposed(net, "data", (3, 1), 8, 3, pads=[1] * 6, strides=[2] * 3))
+    x = transposed(net, x, (8, 1), 6, 2, strides=[3, 1, 2], output_padding=[1, 0, 1])
+    x = transposed(net, x, (6, 2), 4, 3, pads=[2, 1, 0, 1, 1, 0], dilations=[2, 1, 1])
+    return transposed(net, x, (4, 1), 5, 2, strides=[2, 2, 1], pads=[1, 0, 1, 0, 1, 1])
+
+
+def transposed(
+    net: Net, x: str, shape: tuple[int, int], outputs: int, size: int, **attrs: object
+) -> str:
+    channels, groups = shape
+    weight = net.weight(channels, outputs // groups, size, size, size)
+    return net("ConvTranspose", x, weight, net.weight(outputs), group=groups, **attrs)
+
+
 NETS: dict[str, tuple[tuple[int, ...], Callable[[Net], str]]] = {
     "sequences": ((2, 5, 53), sequences),
     "clipped": ((1, 5, 33), clipped),
     "volumes": ((1, 3, 6, 9, 8), volumes),
     "several volumes": ((2, 3, 5, 9, 7), volumes),
+    "transposed volumes": ((1, 3, 3, 4, 5), upwards),
+    "several transposed volumes": ((2, 3, 2, 3, 5), upwards),
     "deep padding": ((1, 3, 1, 5, 6), deep_padding),
 }
 
@@ -102,7 +120,7 @@ def test_numbers(case: str) -> None:
 def test_templates_take_every_convolution(case: str) -> None:
     mod = folded(case)
     assert FindFallbacks(CPU)(mod).fallbacks == ()
-    assert not calls(mod, "conv1d") + calls(mod, "conv3d")
+    assert not calls(mod, "conv1d") + calls(mod, "conv3d")  # "conv3d_transpose" too
     # What is in between works on the feature maps too.
     assert not calls(mod, "batch_norm") + calls(mod, "pool1d") + calls(mod, "pool3d")
 

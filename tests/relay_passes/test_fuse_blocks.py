@@ -15,7 +15,7 @@ from tvm_neocpu.core.layer_group import Bands, Members
 from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import anchor_of
 

@@ -12,7 +12,7 @@ from tvm.relax.op import add, astype, clip, concat, matmul, maximum, multiply, p
 from tvm.relax.op.nn import conv2d, max_pool2d, pad, relu
 
 from tvm_neocpu.relay_passes.integer_operators import IntegerOperators, is_quantized
-from tvm_neocpu.relay_passes.operators.quantize import dequantize, nearest, quantize
+from tvm_neocpu.relay_passes.operators.quantize import dequantize, nearest, quantize, whole_between
 
 WEIGHT = (np.arange(4 * 2 * 3 * 3).reshape(4, 2, 3, 3) % 11 - 5).astype("int8")
 SUMS = WEIGHT.astype("int32").sum(axis=(1, 2, 3)).reshape(4, 1, 1)
@@ -57,7 +57,7 @@ def test_a_convolution_its_bias_and_relu_round_once() -> None:
         acc = b.emit(conv2d(x, const(WEIGHT, "int8"), out_dtype="int32"))
         acc = b.emit(add(acc, const(bias.reshape(4, 1, 1), "int32")))
         y = b.emit(multiply(b.emit(astype(acc, "float32")), const(0.0625)))
-        return astype(b.emit(nearest(b.emit(clip(y, 0.0, 255.0)), 0)), "uint8")
+        return astype(b.emit(whole_between(y, 0, 255, 0)), "uint8")
 
     assert_becomes(before, expected)
 
@@ -75,8 +75,7 @@ def test_a_zero_point_pads_and_joins_the_bias_and_channels_have_their_scales() -
         acc = b.emit(add(acc, const(-7 * SUMS, "int32")))
         factors = np.reshape(scales, (4, 1, 1)) / 8
         y = b.emit(multiply(b.emit(astype(acc, "float32")), const(factors)))
-        y = b.emit(clip(y, -10.0, 245.0))
-        return astype(b.emit(nearest(y, 10)), "uint8")
+        return astype(b.emit(whole_between(y, -10, 245, 10)), "uint8")
 
     assert_becomes(before, expected)
 
@@ -124,8 +123,7 @@ def test_concat_rescales_what_is_coded_otherwise() -> None:
 
     def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
         y = b.emit(multiply(b.emit(astype(x, "float32")), const(0.5)))
-        y = b.emit(clip(y, -3.0, 252.0))
-        y = b.emit(astype(b.emit(nearest(y, 3)), "uint8"))
+        y = b.emit(astype(b.emit(whole_between(y, -3, 252, 3)), "uint8"))
         return concat([x, y], axis=1)
 
     assert_becomes(before, expected)
@@ -153,7 +151,22 @@ def test_a_sum_of_two_costs_a_product_each_and_one_rounding() -> None:
         left = b.emit(astype(x, "float32"))
         right = b.emit(multiply(b.emit(astype(x, "float32")), const(0.5)))
         y = b.emit(add(b.emit(add(left, right)), const(-4.0)))
-        return astype(b.emit(nearest(b.emit(clip(y, 0.0, 255.0)), 0)), "uint8")
+        return astype(b.emit(whole_between(y, 0, 255, 0)), "uint8")
+
+    assert_becomes(before, expected)
+
+
+def test_what_may_not_fit_32_bits_is_clipped_in_floats() -> None:
+    """An output's scale may be so small that codes leave int32."""
+
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        made = conv2d(b.emit(real(x, 1.0, 0)), b.emit(weight(1.0)))
+        return code(b.emit(made), 0.5, 10)
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        acc = b.emit(conv2d(x, const(WEIGHT, "int8"), out_dtype="int32"))
+        y = b.emit(multiply(b.emit(astype(acc, "float32")), const(2.0)))
+        return astype(b.emit(nearest(b.emit(clip(y, -10.0, 245.0)), 10)), "uint8")
 
     assert_becomes(before, expected)
 

@@ -14,7 +14,8 @@ from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.layer_group import Bands, Members
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.lower_to_templates import LowerToTemplates
-from tvm_neocpu.topi.fused_block.geometry import Member, candidates, misfit
+from tvm_neocpu.topi.fused_block.geometry import candidates, misfit
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.schedule_function import anchor_of
 
 op = relax.op
@@ -52,7 +53,7 @@ def lowered(build: Build) -> tvm.IRModule:
 
 
 def every_group(mod: tvm.IRModule, *counts: int) -> dict[Members, Bands]:
-    """Groups of the fewest rows, of all layers that may be one, of so many layers each."""
+    """Groups of the fewest rows around a depthwise layer, of so many layers each."""
     anchors = [
         anchor
         for func in mod.functions.values()
@@ -63,7 +64,7 @@ def every_group(mod: tvm.IRModule, *counts: int) -> dict[Members, Bands]:
         tuple((each.workload, each.config) for each in found): candidates(found, 2)[0].bands
         for count in counts
         for found in product(layers, repeat=count)
-        if misfit(found) is None
+        if any(each.workload.is_depthwise for each in found) and misfit(found) is None
     }
 
 

@@ -21,6 +21,7 @@ from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import RowsConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_integer.geometry import IntegerConfig
+from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd_bf16.geometry import Bf16WinogradConfig
@@ -130,6 +131,27 @@ SPLIT_CONVS = st.builds(
     st.just((0, 0, 0, 0)) | st.tuples(*[st.integers(0, 3)] * 4),
     st.sampled_from([0, 1, 32]),
 )
+# First convolutions, whose rows of 1 to 7 columns take fewer words than their columns, or as many.
+IMAGES = st.builds(
+    lambda batch, channels, sides, kernel, stride, padding, zero: ConvWorkload(
+        batch,
+        channels[0],
+        *(max(side, taps) for side, taps in zip(sides, kernel, strict=True)),
+        channels[1],
+        kernel,
+        stride,
+        padding,
+        types=U8S8,
+        pad_value=zero,
+    ),
+    st.integers(1, 2),
+    st.tuples(st.integers(1, 3), CHANNELS),
+    st.tuples(st.integers(5, 24), st.integers(5, 24)),
+    st.tuples(st.sampled_from([1, 3, 7]), st.sampled_from([3, 5, 6, 7])),
+    st.tuples(st.integers(1, 2), st.integers(1, 4)),
+    st.tuples(*[st.integers(0, 3)] * 4),
+    st.sampled_from([0, 1, 130, 255]),
+)
 FEATURES = st.integers(1, 40) | st.sampled_from([64, 67, 128])
 LAYERS = st.builds(DenseWorkload, st.integers(1, 17), FEATURES, FEATURES)
 MANY_ROWS = st.builds(DenseWorkload, st.integers(2, 60), FEATURES, FEATURES)
@@ -190,6 +212,7 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     IntegerWinogradConfig.template: UNDILATED.map(
         lambda conv: replace(quantized(conv), types=U8S8)
     ),
+    ImageRowsConfig.template: IMAGES,
     DepthwiseConfig.template: DEPTHWISE | DEPTHWISE.map(quantized),
     RowsConfig.template: ROWS.map(quantized),
     SplitConfig.template: SPLIT_CONVS,

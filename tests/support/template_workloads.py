@@ -183,6 +183,9 @@ INTEGERS = {
     "integers, five by five": ConvWorkload(
         1, 8, 11, 9, 12, (5, 5), padding=(2, 2, 2, 2), types=U8S8, pad_value=255
     ),
+    "integers, rows of an image": ConvWorkload(
+        2, 3, 13, 17, 20, (5, 5), (2, 3), (2, 1, 0, 3), types=U8S8, pad_value=130
+    ),
     "integers, image of four": ConvWorkload(1, 4, 9, 8, 16, (3, 3), (2, 2), types=U8S8),
 }
 # Weights of half precision.

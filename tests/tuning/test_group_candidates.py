@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -21,7 +22,7 @@ from tvm_neocpu.topi.fused_block.cost import (
     best_block,
     predict_seconds,
 )
-from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.tuning import group_candidates
 from tvm_neocpu.tuning.group_candidates import groups_of, with_doubtful_groups, with_groups
 
@@ -189,3 +190,29 @@ def test_a_gain_within_the_models_error_is_for_the_tuner(monkeypatch: pytest.Mon
     plan = with_groups(silent, graph(), ZEN3)
     assert plan.groups == ()
     assert with_doubtful_groups(plan, graph(), ZEN3).groups == (sure,)
+
+
+def dense_run(count: int, **others: object) -> ConvGraph:
+    """So many 3x3 layers behind each other."""
+    conv = replace(ConvWorkload(1, 16, 28, 28, 16, (3, 3), padding=(1, 1, 1, 1)), **others)
+    names = [f"c{at}" for at in range(count)]
+    nodes = [GraphNode(name, NodeKind.CONV, "", conv.out_shape, conv) for name in names]
+    edges = [GraphEdge(a, b, conv.out_shape, "y") for a, b in pairwise(names)]
+    return ConvGraph(tuple(nodes), tuple(edges))
+
+
+@pytest.mark.parametrize(
+    ("count", "pieces"), [(1, []), (2, [2]), (3, [3]), (4, [2, 2]), (7, [3, 2, 2]), (8, [3, 3, 2])]
+)
+def test_dense_layers_are_offered_in_pieces_of_two_and_three(count: int, pieces: list[int]) -> None:
+    chains = list(group_candidates._chains(dense_run(count)))
+    assert [len(chain.nodes) for chain in chains] == pieces
+    assert all(chain.is_stack for chain in chains)
+    members = [id for chain in chains for id in chain.members]
+    assert len(set(members)) == len(members)
+
+
+def test_layers_with_groups_of_channels_or_of_one_pixel_are_no_stack() -> None:
+    assert not list(group_candidates._chains(dense_run(2, groups=2)))
+    one_pixel = {"height": 1, "width": 1}
+    assert not list(group_candidates._chains(dense_run(2, **one_pixel)))

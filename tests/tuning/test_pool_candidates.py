@@ -29,7 +29,7 @@ from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
 from tvm_neocpu.global_search.solvers.methods import solve
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
-from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.pool_cost import (
     MARGIN,
     apart_seconds,

@@ -118,7 +118,8 @@ class Cpu:
     how many of half the width issue in the time of a whole one: 2 where a whole vector takes both
     halves of a unit. Bandwidths
     are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
-    memory. ``fork_join``: seconds that a parallel region takes to begin and end. ``dots``: the
+    memory. ``fork_join``: seconds that a parallel region takes to begin and end; ``wake_up``:
+    seconds until threads that sleep have joined in. ``dots``: the
     instructions that multiply integers or bf16, the fastest first. ``spare_registers``: vector
     registers that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it
     spills accumulators where it has none. ``halves``: the types of half precision whose vectors it
@@ -142,6 +143,7 @@ class Cpu:
     dram_bytes_per_cycle: float = 4.0
     dram_total_bytes_per_cycle: float = 16.0
     fork_join: float = 2e-6
+    wake_up: float = 2e-5
     features: str = ""
     dots: tuple[DotProduct, ...] = (PORTABLE_4, PORTABLE_2)
     spare_registers: int = 0

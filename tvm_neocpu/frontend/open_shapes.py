@@ -12,7 +12,7 @@ other shapes  The module carries a function that imports the model for given sha
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import onnx
@@ -21,7 +21,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError, UnsupportedOperatorError
-from tvm_neocpu.frontend.decisions import Decisions, noted_decisions
+from tvm_neocpu.frontend.decisions import Decisions, decides_alike, noted_decisions
 from tvm_neocpu.frontend.limits import for_each_image
 from tvm_neocpu.frontend.onnx_import import decisions_at, import_model
 from tvm_neocpu.frontend.onnx_model import (
@@ -39,7 +39,7 @@ Extents = tuple[int | str, ...]
 # No extent of a network is a multiple of these. One is odd, one even: ``N mod k`` differs.
 _STAND_INS = (1009, 1046)
 # A file that decides by its batch decides otherwise for one of these.
-_FEW_IMAGES = (1, 2)
+_OTHERS = (1, 2, 20_011)
 _BATCH = "batch"
 
 
@@ -49,12 +49,14 @@ def open_extents(
     """Each input's extents, names among them; ``None`` if all are known or an input lacks a shape.
 
     A name, ``None`` or -1 in ``given`` leaves an extent open; so does a model's first extent that
-    nobody gives. The first extents of all inputs without a name are one batch.
+    nobody gives, and the one of the same name in a state ``(layers, N, units)``. The first extents
+    of all inputs without a name are one batch.
     """
     given = dict(given or {})
     extents = {}
+    batches = set(map(_first_name, graph_inputs(graph))) - {None}
     for value in graph_inputs(graph):
-        shape = given.get(value.name, _only_batch_open(value))
+        shape = given.get(value.name, _only_batch_open(value, batches))
         if not isinstance(shape, Sequence) or isinstance(shape, str):
             return None
         extents[value.name] = tuple(
@@ -85,7 +87,7 @@ def _for_any_batch(
 ) -> tvm.IRModule | None:
     """``None`` where the network is not the same for all batches."""
     batch = tirx.Var("n", "int64")
-    found = []
+    found, decided = [], []
     for stand_in in _STAND_INS:
         try:
             with for_each_image(stand_in), noted_decisions() as decisions:
@@ -96,32 +98,39 @@ def _for_any_batch(
             # States of a batch of 1, which an exporter wrote; or nothing that a shape would mend.
             import_model(model, _at_batch(extents, 1), dtype, opset)
             return None
+        decided.append((stand_in, decisions))
         with PYTHON_LOCK:
             found.append(with_open_batch(mod, stand_in, batch))
     first, second = found
     if not tvm_ffi.structural_equal(first, second, map_free_vars=True):
         return None
-    return first if _decides_so_for_few(model, extents, opset, decisions) else None
+    return first if _decides_so_for_others(model, extents, opset, decided) else None
 
 
-def _decides_so_for_few(
+def _decides_so_for_others(
     model: onnx.ModelProto,
     extents: Mapping[str, Extents],
     opset: int | None,
-    decisions: Decisions,
+    decided: Sequence[tuple[int, Decisions]],
 ) -> bool:
-    """Whether a file's decisions for many images are those for one and for two."""
-    if not decisions:
-        return True
-    try:
-        few = [decisions_at(model, _at_batch(extents, batch), opset) for batch in _FEW_IMAGES]
-    except NeoCpuError:  # it cannot have so few
-        return False
-    return all(found == decisions for found in few)
+    """Whether a file decides for one image, for two and for very many as for the stand-ins."""
+    first, second = decided
+    for batch in _OTHERS:
+        try:
+            with for_each_image(batch):
+                found = decisions_at(model, _at_batch(extents, batch), opset)
+        except NeoCpuError:  # it cannot have so few
+            return False
+        if not decides_alike(batch, found, first, second):
+            return False
+    return True
 
 
 def _at_batch(extents: Mapping[str, Extents], batch: int) -> dict[str, Extents]:
-    return {name: (batch, *shape[1:]) for name, shape in extents.items()}
+    return {
+        name: tuple(batch if isinstance(dim, str) else dim for dim in shape)
+        for name, shape in extents.items()
+    }
 
 
 def _for_given_shapes(
@@ -161,14 +170,27 @@ def _for_given_shapes(
     return mod.with_attr(AT_SHAPES, tvm_ffi.convert(at_shapes))
 
 
-def _only_batch_open(value: onnx.ValueInfoProto) -> list[Any] | None:
-    """The model's own shape if no extent but the first is open."""
+def _first_name(value: onnx.ValueInfoProto) -> str | None:
+    """The name that the model gives an input's first extent."""
+    dims = value.type.tensor_type.shape.dim
+    return str(dims[0].dim_param) or None if dims else None
+
+
+def _only_batch_open(
+    value: onnx.ValueInfoProto, batches: Container[str | None]
+) -> list[Any] | None:
+    """The model's own shape if no extent is open but the first, or one that is called a batch."""
     declared = declared_shape(value)
-    if declared is None or None in declared[1:]:
+    if declared is None:
         return None
-    if declared and declared[0] is None:
-        return [value.type.tensor_type.shape.dim[0].dim_param or None, *declared[1:]]
-    return list(declared)
+    dims = value.type.tensor_type.shape.dim
+    opened = [at for at, extent in enumerate(declared) if extent is None]
+    if len(opened) > 1 or any(at and dims[at].dim_param not in batches for at in opened):
+        return None
+    return [
+        dim.dim_param or None if extent is None else extent
+        for dim, extent in zip(dims, declared, strict=True)
+    ]
 
 
 def _extent(dim: Any, at: int, name: str) -> int | str:
@@ -182,13 +204,12 @@ def _extent(dim: Any, at: int, name: str) -> int | str:
 
 
 def _is_batch(extents: Mapping[str, Extents]) -> bool:
-    """Whether the first extents are open, one and the same for all inputs, and no others are."""
-    names = {shape[0] for shape in extents.values() if shape}
+    """Whether one extent of each input is open, one and the same; of an input it is the first."""
+    opened = [[dim for dim in shape if isinstance(dim, str)] for shape in extents.values()]
     return (
-        len(names) == 1
-        and all(map(bool, extents.values()))
-        and all(isinstance(name, str) for name in names)
-        and not any(isinstance(dim, str) for shape in extents.values() for dim in shape[1:])
+        all(len(names) == 1 for names in opened)
+        and len({name for names in opened for name in names}) == 1
+        and any(isinstance(shape[0], str) for shape in extents.values())
     )
 
 

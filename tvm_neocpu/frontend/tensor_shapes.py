@@ -9,7 +9,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from tvm_neocpu.core.errors import ModelFileError, first_line
-from tvm_neocpu.frontend.fold_shapes import MAX_ELEMENTS
+from tvm_neocpu.frontend.known_tensors import MAX_ELEMENTS
 from tvm_neocpu.frontend.nodes import static_shape
 
 Shape = tuple[int, ...]

@@ -16,7 +16,8 @@ from tvm_neocpu.relay_passes.batches.independence import open_batch
 from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES, Described
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
-# A number for each extent. A batch, the first extent, may stay open: -1, None or a name.
+# A number for each extent. A batch may stay open: -1, None or a name. It is the first extent, or
+# where the network has it.
 InputShapes = Mapping[str, Sequence[int | str | None]]
 
 
@@ -60,19 +61,27 @@ def _checked(mod: tvm.IRModule, given: InputShapes) -> dict[str, tuple[int | str
     for name in given:
         if name not in inputs:
             raise ShapeError(f"the network has no input {name!r}; it has {', '.join(inputs)}")
-    return {name: _fitting(name, inputs[name], tuple(shape)) for name, shape in given.items()}
+    has_batch = open_batch(mod) is not None
+    return {
+        name: _fitting(name, own, tuple(shape), own.index(-1) if has_batch else 0)
+        for name, shape in given.items()
+        for own in [inputs[name]]
+    }
 
 
-def _fitting(name: str, own: tuple[int, ...], shape: tuple[Any, ...]) -> tuple[int | str, ...]:
+def _fitting(
+    name: str, own: tuple[int, ...], shape: tuple[Any, ...], batch: int
+) -> tuple[int | str, ...]:
     opened = tuple(
-        "batch" if at == 0 and (dim is None or dim == -1 or isinstance(dim, str)) else dim
+        "batch" if at == batch and (dim is None or dim == -1 or isinstance(dim, str)) else dim
         for at, dim in enumerate(shape)
     )
-    numbers = opened[1:] if opened and isinstance(opened[0], str) else opened
+    numbers = [dim for at, dim in enumerate(opened) if at != batch or dim != "batch"]
     if not all(isinstance(dim, int) and dim > 0 for dim in numbers):
+        which = f"extent {batch}, counted from 0," if batch else "the first extent"
         raise ShapeError(
-            f"shape {list(shape)} of input {name!r}: only the first extent may stay open, "
-            "the others are numbers above 0"
+            f"shape {list(shape)} of input {name!r}: only {which} may "
+            "stay open, the others are numbers above 0"
         )
     fits = len(own) == len(shape) and all(
         theirs == -1 or theirs == ours for theirs, ours in zip(own, opened, strict=True)

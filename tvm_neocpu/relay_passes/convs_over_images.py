@@ -18,12 +18,13 @@ from tvm import relax
 from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.operators.table import read_call
-from tvm_neocpu.relay_passes.planar import convolutions, operations
+from tvm_neocpu.relay_passes.planar import convolutions, operations, transposed
 from tvm_neocpu.relay_passes.planar.view import SEQUENCE, Views
 
 CONVOLUTIONS: dict[str, operations.Rule] = {
     "relax.nn.conv1d": convolutions.conv1d,
     "relax.nn.conv3d": convolutions.conv3d,
+    "relax.nn.conv3d_transpose": transposed.conv3d_transpose,
 }
 
 
@@ -31,13 +32,15 @@ CONVOLUTIONS: dict[str, operations.Rule] = {
 class ConvsOverImages:
     """Each conv1d and conv3d becomes a conv2d, and what follows it works on the same feature map.
 
+    A transposed one over a volume becomes a transposed one over images.
+
     So batch norms fold, layouts flow and epilogues fuse from one convolution to the next, as they
     do in networks of two axes. Views in between are made where something else reads a tensor.
     Calls that an operator from outside reads are left to it.
 
     Needs: constants are folded.
-    Leaves: no conv1d of static shape, no conv3d of static shape with a constant weight, but those
-    that a registered form reads.
+    Leaves: no conv1d of static shape, no conv3d of static shape with a constant weight and no
+    transposed one, but those that a registered form reads.
     """
 
     name: ClassVar[str] = "convs-over-images"

@@ -25,7 +25,8 @@ from tvm_neocpu.relay_passes.ir.rewrite import rewrite_regions
 from tvm_neocpu.relay_passes.lowering.bind_groups import Group, behind, bind_groups
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.fused_block.cost import apart_seconds, saved_share
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, is_band, misfit
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock, is_band, misfit
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.template import Layer, fused_function, member_of
 from tvm_neocpu.topi.schedule.steps import block_name, names_upstream
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule

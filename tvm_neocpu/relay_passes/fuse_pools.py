@@ -18,7 +18,7 @@ from tvm_neocpu.core.layer_group import GroupBands
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
-from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.pool_template import pool_of, pooled_function
 from tvm_neocpu.topi.fused_block.pooled_conv import bands_of
 from tvm_neocpu.topi.fused_block.template import member_of

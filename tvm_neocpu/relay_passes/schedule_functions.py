@@ -12,11 +12,12 @@ from tvm.s_tir import SBlockRealize
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.relay_passes.memory.at_offsets import AtOffsets
+from tvm_neocpu.relay_passes.waking_threads import ON_ONE_CORE
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.scheduled_before import ScheduledBefore
 from tvm_neocpu.topi.tir.memory_params import takes_memory_params, with_memory_params
-from tvm_neocpu.topi.tir.serial_where_small import serial_where_small
+from tvm_neocpu.topi.tir.serial_where_small import serial, serial_where_small
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class ScheduleFunctions:
     :class:`FuseBlocks` left it. ``before`` keeps what it schedules for the next module. ``ready``
     is told of each function at once, as ``PlanMemory(at_offset)`` is expected to rewrite it.
 
-    Loops that are too small for a fork run serially.
+    Loops that are too small for a fork run serially, and so do all of a function that is marked to
+    run on one core.
 
     Needs: groups are fused; the schedule of a template covers its epilogue.
     Leaves: PrimFuncs ready for code generation; Relax functions as they were.
@@ -49,7 +51,10 @@ class ScheduleFunctions:
         ]
         for name, func in sorted(functions, key=lambda item: -_stages(item[1])):
             if layers_of(func) is None:
-                func = serial_where_small(schedule(func, self.cpu), self.cpu)
+                if func.attrs and ON_ONE_CORE in func.attrs:
+                    func = serial(schedule(func, self.cpu.with_cores(1)))
+                else:
+                    func = serial_where_small(schedule(func, self.cpu), self.cpu)
                 scheduled.update_func(name, func)
             if self.ready is not None:
                 self.ready(_with_memory(func, placed.get(str(name.name_hint))))

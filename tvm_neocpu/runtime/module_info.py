@@ -46,7 +46,7 @@ class TensorInfo(NamedTuple):
 class Entry(NamedTuple):
     """A compiled function and the tensors that it takes and gives.
 
-    ``OPEN`` is the first extent only, and it is one and the same number in all of them: the batch.
+    ``OPEN`` is one extent of each, and it is one and the same number in all of them: the batch.
     ``into`` is the function that computes the same and takes tensors for the outputs ``written``
     behind its inputs; empty where there is none.
     """
@@ -93,8 +93,13 @@ class Entry(NamedTuple):
 
 
 def _batches(pairs: Sequence[tuple[TensorInfo, Sequence[int]]]) -> set[int]:
-    """The first extents of the tensors whose own is open."""
-    return {given[0] for own, given in pairs if OPEN in own.shape and given}
+    """The extents that are open in the tensors themselves."""
+    return {
+        extent
+        for own, given in pairs
+        for at, extent in zip(own.shape, given, strict=False)
+        if at == OPEN
+    }
 
 
 class ModuleInfo(NamedTuple):

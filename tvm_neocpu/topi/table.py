@@ -18,6 +18,7 @@ from tvm_neocpu.topi.conv2d_depthwise_rows.implementation import DEPTHWISE_ROWS
 from tvm_neocpu.topi.conv2d_direct.implementation import DIRECT
 from tvm_neocpu.topi.conv2d_im2col.implementation import IM2COL
 from tvm_neocpu.topi.conv2d_integer.implementation import INTEGER
+from tvm_neocpu.topi.conv2d_integer_rows.implementation import INTEGER_ROWS
 from tvm_neocpu.topi.conv2d_split.implementation import SPLIT
 from tvm_neocpu.topi.conv2d_winograd.implementation import WINOGRAD
 from tvm_neocpu.topi.conv2d_winograd_bf16.implementation import BF16_WINOGRAD
@@ -37,7 +38,7 @@ BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
         CONV2D,
         (
             *(DIRECT, DEPTHWISE, DEPTHWISE_ROWS, WINOGRAD, IM2COL),
-            *(INTEGER, SPLIT, INTEGER_WINOGRAD, BF16_DIRECT, BF16_WINOGRAD),
+            *(INTEGER, INTEGER_ROWS, SPLIT, INTEGER_WINOGRAD, BF16_DIRECT, BF16_WINOGRAD),
         ),
     ),
     (DEFORM_CONV2D, (SAMPLED_COLUMNS,)),

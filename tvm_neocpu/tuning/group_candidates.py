@@ -1,13 +1,13 @@
 """Layers of a network that one function may compute, priced by the cost model.
 
-Today these are depthwise layers with the 1x1 layers around them (`topi/fused_block`), and a layer
-with the pool behind it (:mod:`.pool_candidates`).
+Today these are depthwise layers with the 1x1 layers around them and stacks of dense convolutions
+(`topi/fused_block`), and a layer with the pool behind it (:mod:`.pool_candidates`).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tvm_neocpu.core.candidate import Candidate, layouts_of
@@ -15,6 +15,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode, LayerGroup
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.types import FP32
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.cost import (
@@ -22,19 +23,20 @@ from tvm_neocpu.topi.fused_block.cost import (
     best_block,
     saved_share,
 )
-from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.member import Member
+from tvm_neocpu.topi.fused_block.stack import MOST, is_stack
 from tvm_neocpu.tuning.pool_candidates import planned_pool_groups, pool_groups_of
 
 # Schemes of members so many times slower than the best one are not offered as a group: what a
-# group saves is a few per cent.
-HOPELESS = 1.5
+# group saves is a few per cent, of a stack of dense layers still less.
+HOPELESS, HOPELESS_IN_STACK = 1.5, 1.05
 
 Schemes = Sequence[Sequence[Candidate]]
 
 
 @dataclass(frozen=True)
 class _Chain:
-    """A depthwise layer with the 1x1 layers around it, in order.
+    """A depthwise layer with the 1x1 layers around it, or dense layers, in order.
 
     ``taps``: ids of those that something else reads too, besides the next one.
     """
@@ -45,6 +47,10 @@ class _Chain:
     @property
     def members(self) -> tuple[str, ...]:
         return tuple(node.id for node in self.nodes)
+
+    @property
+    def is_stack(self) -> bool:
+        return is_stack([Member(workload, None) for workload in self.workloads])
 
     @property
     def workloads(self) -> tuple[ConvWorkload, ...]:
@@ -76,7 +82,8 @@ def groups_of(
         workloads = chain.workloads
         key = workloads, tuple(node.id in chain.taps for node in chain.nodes)
         if key not in known:
-            schemes = [_quick(candidates[workload]) for workload in workloads]
+            limit = HOPELESS_IN_STACK if chain.is_stack else HOPELESS
+            schemes = [_quick(candidates[workload], limit) for workload in workloads]
             known[key] = tuple(
                 offered
                 for part in chain.parts
@@ -159,13 +166,13 @@ def _fitting(schemes: Schemes) -> list[tuple[Candidate, ...]]:
     return rows
 
 
-def _quick(schemes: Sequence[Candidate]) -> list[Candidate]:
-    limit = HOPELESS * min(scheme.seconds for scheme in schemes)
+def _quick(schemes: Sequence[Candidate], times: float) -> list[Candidate]:
+    limit = times * min(scheme.seconds for scheme in schemes)
     return [scheme for scheme in schemes if scheme.seconds <= limit]
 
 
 def _chains(graph: ConvGraph) -> Iterator[_Chain]:
-    """Every depthwise layer with the 1x1 layers around it.
+    """Every depthwise layer with the 1x1 layers around it; then stacks of other layers.
 
     A product of a layer with itself, such as HardSwish makes, may stand between two. Whether
     something else does that is no epilogue, lowering alone sees. No layer is in two chains.
@@ -183,6 +190,39 @@ def _chains(graph: ConvGraph) -> Iterator[_Chain]:
         if len(nodes) > 1:
             taken |= {node.id for node in nodes}
             yield _Chain(nodes, taps)
+    yield from _stacks([pair[:2] for pair in pairs if not pair[2] and taken.isdisjoint(_ids(pair))])
+
+
+def _stacks(pairs: Iterable[tuple[GraphNode, GraphNode]]) -> Iterator[_Chain]:
+    """Dense convolutions of which each alone reads the one before, in pieces of two and three."""
+    readers = {first.id: (first, last) for first, last in pairs if _is_dense(first, last)}
+    behind = {last.id for _, last in readers.values()}
+    for id, (first, last) in readers.items():
+        if id in behind:
+            continue
+        run = [first, last]
+        while run[-1].id in readers:
+            run.append(readers[run[-1].id][1])
+        while len(run) > 1:
+            count = 2 if len(run) in (2, 4) else MOST
+            yield _Chain(tuple(run[:count]))
+            run = run[count:]
+
+
+def _is_dense(*nodes: GraphNode) -> bool:
+    """Whether layers may be in a stack: fp32, one group of channels, an image of rows."""
+    convs = [node.workload for node in nodes]
+    return all(
+        isinstance(conv, ConvWorkload)
+        and conv.groups == 1
+        and conv.types == FP32
+        and conv.out_height > 1
+        for conv in convs
+    )
+
+
+def _ids(pair: tuple[GraphNode, GraphNode, bool]) -> tuple[str, str]:
+    return pair[0].id, pair[1].id
 
 
 def _is_flat(node: GraphNode) -> bool:

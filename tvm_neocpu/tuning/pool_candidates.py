@@ -14,7 +14,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode, LayerGroup
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.pool_cost import best_group, saved_share, workload_of
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
 from tvm_neocpu.topi.sweep.workload import SweepWorkload

@@ -76,6 +76,25 @@ def test_grid_sample() -> None:
     check_together(cases, opset=20)
 
 
+def _places(*shape: int) -> np.ndarray:
+    """Inside, at the edges, outside of the image and far outside."""
+    places = np.random.default_rng(8).uniform(-1.6, 1.6, (*shape, 2)).astype("float32")
+    places.reshape(-1, 2)[:4] = [[-1, 1], [1, -1], [60, -60], [40, 0]]
+    return places
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+def test_linear_samples_of_several_images_and_channels(padding: str) -> None:
+    shapes = [((2, 3, 5, 7), (2, 4, 9)), ((1, 17, 1, 6), (1, 3, 33)), ((3, 1, 4, 1), (3, 1, 5))]
+    cases = [
+        Case("GridSample", [image(*data), _places(*grid)], (), named)
+        for data, grid in shapes
+        for align in (0, 1)
+        for named in [{"mode": "linear", "padding_mode": padding, "align_corners": align}]
+    ]
+    check_together(cases, opset=20)
+
+
 @pytest.mark.slow
 def test_grid_sample_by_cubes() -> None:
     check_together([_sample("cubic", "reflection", 0)], opset=20)

@@ -11,7 +11,8 @@ from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, candidates, is_band, misfit
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock, candidates, is_band, misfit
+from tvm_neocpu.topi.fused_block.member import Member
 
 EXPAND = Member(
     ConvWorkload(2, 16, 28, 28, 48, (1, 1)), ConvConfig(16, 16, reg_n=7, reg_m=2, oh_bn=7)
@@ -121,7 +122,7 @@ def test_what_is_no_group_says_why(depthwise: Member, project: Member, reason: s
     [
         (BLOCK, None),
         ((EXPAND, DEPTHWISE), None),
-        ((EXPAND,), "no depthwise layer"),
+        ((EXPAND,), "two or three dense layers"),
         ((DEPTHWISE,), "is not between 1x1 layers"),
         ((EXPAND, EXPAND, DEPTHWISE), "is not between 1x1 layers"),
         ((with_config(EXPAND, oc_bn=8), DEPTHWISE), "does not read what"),

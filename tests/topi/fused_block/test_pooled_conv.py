@@ -20,7 +20,7 @@ from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import FLAT, WinogradConfig
-from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.pool_template import pool_of, pooled_function
 from tvm_neocpu.topi.fused_block.pooled_conv import PooledConv, bands_of, misfit
 from tvm_neocpu.topi.fused_block.template import layers_of, members_key

@@ -17,7 +17,8 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.conv2d_direct.template import compute
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, is_band, misfit
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock, is_band, misfit
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.template import Layer, fused_function, layers_of
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 

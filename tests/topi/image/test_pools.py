@@ -183,7 +183,16 @@ def test_planes_run_in_parallel_vectors_without_conditions() -> None:
     text = script_of(case, SKYLAKE)
     assert "in T.parallel(T.int64(64)):" in text
     assert "T.Shuffle(" in text, "elements two apart are picked from whole loads"
-    assert "pool_pad = T.sblock_alloc_buffer((T.int64(1), T.int64(1)," in text
+    assert "pool_rows = T.sblock_alloc_buffer((T.int64(1), T.int64(1)," in text
+
+
+def test_few_taps_read_the_image_where_it_lies() -> None:
+    def text(taps: int) -> str:
+        pooled = partial(pool, MAX, dict(pool_size=[taps] * 2, padding=[taps // 2] * 4))
+        return script_of(((1, 64, 35, 35), "float32", pooled), SKYLAKE)
+
+    assert "pool_pad" not in text(3)
+    assert "pool_pad = T.sblock_alloc_buffer((T.int64(1), T.int64(1)," in text(5)
 
 
 def test_windows_of_an_axis() -> None:

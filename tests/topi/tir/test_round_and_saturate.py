@@ -67,6 +67,43 @@ def test_what_is_rounded_behind_its_clip(low: float, high: float) -> None:
     np.testing.assert_array_equal(got.numpy()[0], expected.astype("uint8"))
 
 
+INT32 = VALUES[np.abs(VALUES) < 2**31]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize(
+    ("low", "high", "zero"), [(0, 255, 0), (-3, 252, 3), (0, 100, 3), (-255, 0, 255), (-9, -2, 40)]
+)
+def test_what_fits_32_bits_is_clipped_behind_its_conversion(
+    low: int, high: int, zero: int, dtype: str
+) -> None:
+    x = te.placeholder((1, len(INT32)), "float32", name="x")
+
+    def element(*at: tirx.Var) -> tirx.Expr:
+        return vector_math.whole_between(x(*at), low, high, zero).astype(dtype)
+
+    func = schedule_function(te.create_prim_func([x, te.compute(x.shape, element)]), TARGET.cpu)
+    assert "llvm.lrint" in str(func) and "T.round" not in str(func)
+    assert ("int16" in str(func)) == (dtype == "uint8")
+    got = tvm.runtime.tensor(np.zeros((1, len(INT32)), dtype))
+    tvm.compile(func, target=TARGET.target)["main"](tvm.runtime.tensor(INT32[None]), got)
+    expected = np.clip(np.rint(INT32.astype("float64")), low, high) + zero
+    np.testing.assert_array_equal(got.numpy()[0], expected.astype(dtype))
+
+
+def test_such_a_conversion_needs_no_minimum() -> None:
+    x = te.placeholder((64, 32), "float32", name="x")
+
+    def element(*at: tirx.Var) -> tirx.Expr:
+        return vector_math.whole_between(x(*at), -3, 252, 3).astype("uint8")
+
+    target = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3")
+    func = schedule_function(te.create_prim_func([x, te.compute(x.shape, element)]), target.cpu)
+    assembly = tvm.compile(func, target=target.target).mod.inspect_source("asm")
+    assert "vpackuswb" in assembly and "vcvtps2dq" in assembly
+    assert "vminps" not in assembly and "vpminsw" not in assembly
+
+
 def test_what_is_bound_to_names_stays() -> None:
     """TVM cannot vectorise a call of it."""
     x = te.placeholder((64,), "float32", name="x")

@@ -12,12 +12,14 @@ from tvm_neocpu.contrib.explain.notes import notes_of
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
-from tvm_neocpu.pipeline import fold
+from tvm_neocpu.pipeline import fold, one_core_plan
 from tvm_neocpu.relay_passes.batches.outline_rows import outline_rows
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.tuning.database.history import current_history
+
+ON_ONE_CORE = "runs on one core: all of them would save less than it takes to wake their threads"
 
 
 def explain_model(
@@ -28,8 +30,15 @@ def explain_model(
     with PYTHON_LOCK:
         outlined = outline_rows(fold(mod, cpu), "rows")
     graph, coverage = ExtractConvGraph(cpu)(outlined.mod), FindFallbacks(cpu)(outlined.mod)
-    network = explain_network(name, graph, cpu, current_history(cpu), coverage)
+    history = current_history(cpu)
+    network = explain_network(name, graph, cpu, history, coverage)
+    notes = notes_of(outlined.mod, outlined.rows)
+    together = network.explanation.seconds
+    if one_core_plan(outlined.mod, graph, together, coverage, cpu, history) is not None:
+        one = cpu.with_cores(1)
+        network = explain_network(name, graph, one, current_history(one), coverage)
+        notes = (*notes, ON_ONE_CORE)
     names = OnnxNodes(model, shapes).names_of(node.workload for node in graph.nodes)
     ids = (node.id for node in graph.nodes)
     named = dict(filter(all, zip(ids, names, strict=True)))
-    return replace(network, names=named, notes=notes_of(outlined.mod, outlined.rows))
+    return replace(network, names=named, notes=notes)

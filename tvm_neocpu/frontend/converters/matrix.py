@@ -8,6 +8,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
+from tvm_neocpu.frontend.converters.compute.sampled_grid import sampled_grid
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
@@ -91,8 +92,17 @@ def _places(extent: int, align_corners: bool) -> np.ndarray:
 
 
 def grid_sample(node: Node) -> relax.Expr:
-    """TVM's own, but for an axis of one pixel, by whose length 0 its reflection would divide."""
+    """Linear over images in loops of ours; else TVM's own.
+
+    Its reflection would divide by the length 0 of an axis of one pixel.
+    """
     reflects = node.attributes["padding_mode"] == "reflection" and node.attributes["align_corners"]
     if reflects and any(node.extent(axis) == 1 for axis in range(2, node.rank)):
         raise UnsupportedOperatorError("reflection with align_corners of an axis of one pixel")
-    return node.by_tvm()
+    grid, padding = node.required(1), node.attributes["padding_mode"]
+    known = all(static_shape_of(each.ty) is not None for each in (node.data, grid))
+    is_linear = node.attributes["mode"] in ("linear", "bilinear") and padding != "reflection"
+    if not is_linear or not known or node.rank != 4 or node.dtype != "float32":
+        return node.by_tvm()
+    align = bool(node.attributes["align_corners"])
+    return sampled_grid(node, node.data, grid, align_corners=align, border=padding == "border")

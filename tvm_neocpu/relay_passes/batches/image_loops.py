@@ -5,11 +5,13 @@
     for v0, v1 in (n, 64):  y[v0, v1] = x[n - v0, v1]       no: not at v0
     y[v0] = x[v0] / n                                       no: n is a value
     for v0, r  in (n, n):   y[v0] += x[v0]                  no: n counts the additions
+    for v0 in n:  where v0 < 8:  y[v0] = x[v0]              no: only eight images are computed
 
 A tensor *carries* the batch if exactly one of its extents is ``n`` or a multiple of it. A function
 is accepted if every block reads and writes each carrying buffer at one and the same spatial
 iterator, in the extent that carries, if these extents and the iterator's are the same multiple of
-``n``, and ``n`` stands nowhere else.
+``n``, and ``n`` stands nowhere else. One loop, of the same extent, walks that iterator, and nothing
+else reads its counter: each image's iteration runs once, whatever a function written by hand says.
 """
 
 from __future__ import annotations
@@ -17,10 +19,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
-from tvm.s_tir import SBlock
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferType
 
 from tvm_neocpu.relay_passes.batches.places import carried_at, factor_of
@@ -38,7 +41,7 @@ def why_mixed(func: tirx.PrimFunc, name: str) -> str | None:
     if not batches:
         return None
     loops = _Loops(batches[0])
-    tvm_ffi.structural_walk(func.body, (SBlock, loops.add))
+    loops.read(func.body)
     return None if loops.are_independent(func) else f"{name} may mix the images"
 
 
@@ -55,7 +58,7 @@ def _shape_variables(func: tirx.PrimFunc) -> list[tirx.Var]:
 
 
 class _Loops:
-    """The blocks of one function, checked one by one as a walk finds them."""
+    """The blocks of one function, checked one by one in their loops."""
 
     def __init__(self, batch: tirx.Var) -> None:
         self._batch = batch
@@ -64,12 +67,27 @@ class _Loops:
         self._factors: set[int | None] = set()
 
     def are_independent(self, func: tirx.PrimFunc) -> bool:
-        """After the walk: whether each block is right, and nothing happens outside of blocks."""
+        """After reading: whether each block is right, and nothing happens outside of blocks."""
         everywhere = self._accesses == len(_Uses.of(func.body).accesses)
         return self._independent and everywhere and len(self._factors) <= 1
 
-    def add(self, block: SBlock) -> None:
+    def read(self, statement: tirx.Stmt, around: tuple[tirx.For, ...] = ()) -> None:
+        """Read a statement that stands in these loops."""
+        if isinstance(statement, tirx.SeqStmt):
+            for each in statement.seq:
+                self.read(each, around)
+        elif isinstance(statement, tirx.For):
+            self.read(statement.body, (*around, statement))
+        elif isinstance(statement, SBlockRealize):
+            self._read_block(statement, around)
+        else:  # a condition, for instance, which may choose among the images
+            self._independent = False
+
+    def _read_block(self, realize: SBlockRealize, around: tuple[tirx.For, ...]) -> None:
+        block = realize.block
         if len(block.iter_vars) == 0 and block.name_hint == "root":
+            self._independent &= _is_true(realize.predicate)
+            self.read(block.body, around)
             return
         uses = _Uses.of(block.body)
         if block.init is not None:
@@ -78,6 +96,30 @@ class _Loops:
         touched = [*block.reads, *block.writes]
         self._accesses += len(uses.accesses) + len(_Uses.of(touched).accesses)
         self._independent &= self._is_independent(block, uses)
+        self._independent &= self._runs_once_an_image(realize, around)
+
+    def _runs_once_an_image(self, realize: SBlockRealize, around: tuple[tirx.For, ...]) -> bool:
+        """Whether the one loop over images, if any, walks the block's iterator of images."""
+        of_images = [loop for loop in around if self._in([loop.min, loop.extent])]
+        axes = [
+            (axis.dom, value)
+            for axis, value in zip(realize.block.iter_vars, realize.iter_values, strict=True)
+            if self._in(axis.dom)
+        ]
+        if self._in(realize.predicate) or len(of_images) != len(axes) or len(axes) > 1:
+            return False
+        if not axes:
+            return True
+        (loop,), ((walked, value),) = of_images, axes
+        if not value.same_as(loop.loop_var) or not _is_same_range(loop, walked):
+            return False
+        inside = around[around.index(loop) + 1 :]
+        counted = [realize, *([each.min, each.extent] for each in inside)]
+        return sum(_Uses.of(code).count(loop.loop_var) for code in counted) == 1
+
+    def _in(self, code: Any) -> bool:
+        """Whether the number of images stands in it."""
+        return _Uses.of(code).count(self._batch) > 0
 
     def _is_independent(self, block: SBlock, uses: _Uses) -> bool:
         if uses.opaque:
@@ -107,6 +149,19 @@ class _Loops:
             # Neither the number of images nor an image's place among them is a value.
             and uses.count(rows) == len(indices) == uses.count(self._batch)
         )
+
+
+def _is_true(predicate: tirx.Expr) -> bool:
+    return isinstance(predicate, tirx.IntImm) and bool(predicate)
+
+
+def _is_same_range(loop: tirx.For, walked: tvm.ir.Range) -> bool:
+    """Whether a plain loop walks that range from 0."""
+    return (
+        all(isinstance(each, tirx.IntImm) and not int(each) for each in (loop.min, walked.min))
+        and loop.step is None
+        and tvm_ffi.structural_equal(loop.extent, walked.extent)
+    )
 
 
 @dataclass(frozen=True)

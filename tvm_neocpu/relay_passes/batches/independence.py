@@ -37,16 +37,17 @@ _REORDERED_NEVER = ("relax.reshape", "relax.flatten", "relax.expand_dims", "rela
 
 
 def open_batch(mod: tvm.IRModule) -> tirx.Var | None:
-    """The variable that is the first extent of every input of ``main``, and their only open one."""
+    """The variable that is one extent of every input of ``main``, and their only open one.
+
+    It is the first extent of one input at least: a state may be ``(layers, n, units)``.
+    """
     mains = [func for name, func in relax_functions(mod) if name.name_hint == "main"]
     params = mains[0].params if mains else []
-    shapes = [getattr(getattr(var.ty, "shape", None), "values", None) for var in params]
-    if not shapes or any(not shape for shape in shapes):
+    shapes = [getattr(getattr(var.ty, "shape", None), "values", None) or () for var in params]
+    firsts = [shape[0] for shape in shapes if shape and isinstance(shape[0], tirx.Var)]
+    if not firsts or not all(_has_batch(var.ty, firsts[0]) for var in params):
         return None
-    batch = shapes[0][0]
-    if not isinstance(batch, tirx.Var):
-        return None
-    return batch if all(_leads(var.ty, batch) for var in params) else None
+    return firsts[0]
 
 
 def open_extents_of(ty: Any) -> list[tirx.Var]:
@@ -66,13 +67,13 @@ def open_extents_of(ty: Any) -> list[tirx.Var]:
 def why_dependent(mod: tvm.IRModule, batch: tirx.Var) -> str | None:
     """What keeps the images of ``main`` from being computed one by one; ``None`` if nothing does.
 
-    ``batch`` is the first extent of every input. The text names the first operation in the way.
+    ``batch`` is one extent of every input. The text names the first operation in the way.
     """
     if len(relax_functions(mod)) != 1 or len(mod["main"].body.blocks) > 1:
         return "the network has branches, casts or several functions"
     main = mod["main"]
-    if not all(_leads(var.ty, batch) for var in main.params):
-        return "an input has no batch as its first extent"
+    if not all(_has_batch(var.ty, batch) for var in main.params):
+        return "an input has no batch as an extent"
     if not all(_has_batch(ty, batch) for ty in tensors_of(main.ret_ty)):
         return "an output has no batch as an extent"
     if isinstance(main.ret_ty, relax.TupleType) and any(
@@ -116,7 +117,7 @@ class _Proof:
         self._known: dict[relax.Var, Places] = {}
 
     def add_input(self, var: relax.Var) -> None:
-        """An input, whose first extent is the batch."""
+        """An input, of which one extent is the batch."""
         self._known[var] = place_of(var.ty, self._batch) or Place()
 
     def add(self, binding: relax.Binding) -> str | None:
@@ -194,12 +195,6 @@ class _Proof:
             return f"{call.attrs['kind']} mixes the images"
         fields = zip(tensors_of(call.ty), axes[1], strict=True)
         return tuple(placed(ty, Split(axis, 1, 1)) for ty, axis in fields)
-
-
-def _leads(ty: Any, batch: tirx.Var) -> bool:
-    """Whether the batch itself is the first extent, and in no other."""
-    place = place_of(ty, batch)
-    return bool(place and place.before == 1 and ty.shape.values[0].same_as(batch))
 
 
 def _has_batch(ty: Any, batch: tirx.Var) -> bool:

@@ -29,13 +29,17 @@ def name_outputs(mod: tvm.IRModule, names: Sequence[str]) -> tvm.IRModule:
 
 
 def describe_inputs(mod: tvm.IRModule) -> tuple[Described, ...]:
-    """The inputs in order; a batch that is open in all of them reads -1.
+    """The inputs in order; a batch that is open in all of them reads -1. It is the first
+    extent of one input at least.
 
     Raises ShapeError for any other extent that is not static.
     """
     params = mod["main"].params
-    batches = [_open_batch(var.ty) for var in params]
-    is_open = bool(params) and all(b is not None and b.same_as(batches[0]) for b in batches)
+    opened = [_open_extent(var.ty) for var in params]
+    is_open = all(
+        extent is not None and opened[0] is not None and extent[1].same_as(opened[0][1])
+        for extent in opened
+    ) and any(extent is not None and extent[0] == 0 for extent in opened)
     return tuple(_describe_input(var.name, var.ty, is_open) for var in params)
 
 
@@ -52,15 +56,16 @@ def describe_outputs(mod: tvm.IRModule) -> tuple[Described, ...]:
     return tuple(map(_describe_output, names, types))
 
 
-def _open_batch(ty: Any) -> tvm.tirx.Var | None:
-    """The first extent, if it is a variable."""
-    values = getattr(getattr(ty, "shape", None), "values", None)
-    return values[0] if values and isinstance(values[0], tvm.tirx.Var) else None
+def _open_extent(ty: Any) -> tuple[int, tvm.tirx.Var] | None:
+    """The place and the variable of the one extent that is no number."""
+    values = getattr(getattr(ty, "shape", None), "values", None) or ()
+    opened = [(at, dim) for at, dim in enumerate(values) if not isinstance(dim, tvm.tirx.IntImm)]
+    return opened[0] if len(opened) == 1 and isinstance(opened[0][1], tvm.tirx.Var) else None
 
 
 def _describe_input(name: str, ty: Any, is_open: bool) -> Described:
     shape = dimensions(ty)
-    if shape is None or None in (shape[1:] if is_open else shape):
+    if shape is None or (None in shape and not is_open):
         raise ShapeError(
             f"input {name!r} has no static shape; give one when importing: "
             f'from_onnx(model, {{"{name}": (1, ...)}}), or several to build for: '

@@ -16,7 +16,7 @@ from tvm_neocpu.relay_passes.layouts.flow import (
     per_channel_constant,
     same_call,
 )
-from tvm_neocpu.relay_passes.operators.quantize import NEAREST
+from tvm_neocpu.relay_passes.operators.quantize import NEAREST, WHOLE_BETWEEN
 
 # fmt: off
 UNARY = frozenset(f"relax.{name}" for name in (
@@ -51,6 +51,6 @@ def _binary_flow(call: relax.Call) -> Flow:
     return Flow(FlowKind.JOIN, tensors, (channels,))
 
 
-RULES = {name: LayoutRule(_unary_flow, same_call) for name in (*UNARY, NEAREST)} | {
+RULES = {name: LayoutRule(_unary_flow, same_call) for name in (*UNARY, NEAREST, WHOLE_BETWEEN)} | {
     name: LayoutRule(_binary_flow, same_call) for name in BINARY
 }

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from tvm import relax, te
+from tvm import relax, te, tirx
 
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
@@ -22,6 +22,7 @@ from tvm_neocpu.topi.math import vector_math
 
 QUANTIZE, DEQUANTIZE = "relax.neocpu.quantize", "relax.neocpu.dequantize"
 NEAREST = "relax.neocpu.nearest"
+WHOLE_BETWEEN = "relax.neocpu.whole_between"
 
 Emit = Callable[[relax.Expr], relax.Expr]
 
@@ -45,6 +46,14 @@ def nearest(data: relax.Expr, shift: int) -> relax.Call:
     What the epilogue of an integer operator rounds by: two sums.
     """
     return _NEAREST(data, shift=shift)
+
+
+def whole_between(data: relax.Expr, low: int, high: int, shift: int) -> relax.Call:
+    """float32 ``data``, below 2^31 in size, rounded, between two bounds, plus a number; in int32.
+
+    What :func:`nearest` makes of a clip, but the clip comes last: packs saturate for nothing.
+    """
+    return _WHOLE_BETWEEN(data, low=low, high=high, shift=shift)
 
 
 def quantized(
@@ -135,6 +144,23 @@ def _legalize_nearest(builder: relax.BlockBuilder, call: relax.Call) -> relax.Ex
     return builder.call_te(compute, call.args[0], primfunc_name_hint="nearest")
 
 
+def _legalize_whole_between(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    low, high, shift = (int(call.attrs[name]) for name in ("low", "high", "shift"))
+
+    def compute(x: te.Tensor) -> te.Tensor:
+        def element(*at: tirx.Var) -> tirx.Expr:
+            return vector_math.whole_between(x(*at), low, high, shift)
+
+        return te.compute(x.shape, element, name="whole_between")
+
+    return builder.call_te(compute, call.args[0], primfunc_name_hint="whole_between")
+
+
+_WHOLE_BETWEEN = NewOp(
+    WHOLE_BETWEEN,
+    infer=lambda call: _shaped_as_data(call, "int32"),
+    legalize=_legalize_whole_between,
+)
 _NEAREST = NewOp(NEAREST, infer=lambda call: call.args[0].ty, legalize=_legalize_nearest)
 _QUANTIZE = NewOp(
     QUANTIZE, infer=lambda call: _shaped_as_data(call, dtype_of(call.args[2])), legalize=_legalize

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -23,6 +22,7 @@ from tvm_neocpu.core.types import FOLDED
 from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, static_shape
 from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
+from tvm_neocpu.relay_passes.planar.depth import Depth, shifted
 from tvm_neocpu.relay_passes.planar.view import Views
 
 # conv2d over (data, weight), its window given.
@@ -84,7 +84,7 @@ def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
         groups=int(attrs.groups),
     )
     taps = weight.shape[2]
-    depth = _Depth(shape[0], shape[2], static_shape(call)[2], taps, stride, dilation, front)
+    depth = Depth(shape[0], shape[2], static_shape(call)[2], taps, stride, dilation, front)
     emit = views.scope.emit
     if taps == 1 or int(attrs.groups) > 1 or _prefers_input_taps(call, stride):
         return _with_input_taps(views, data, weight, depth, images, int(attrs.groups))
@@ -93,7 +93,7 @@ def conv3d(views: Views, call: relax.Call) -> relax.Expr | None:
     products = emit(images(data, constant_of(by_tap, dtype_of(call))))
     filters = weight.shape[0]
     parts = [
-        _shifted(views, products, depth, tap, Range(1, tap * filters, (tap + 1) * filters))
+        shifted(views, products, depth, tap, Range(1, tap * filters, (tap + 1) * filters))
         for tap in range(taps)
     ]
     total = parts[0]
@@ -114,30 +114,6 @@ def _thinned(views: Views, volume: relax.Expr, strides: list[int]) -> relax.Expr
     return views.scope.emit(slice_of(volume, ranges)) if ranges else volume
 
 
-@dataclass(frozen=True)
-class _Depth:
-    """The axis of depth: ``taps`` of a kernel over ``extent`` images give ``outputs``."""
-
-    batch: int
-    extent: int
-    outputs: int
-    taps: int
-    stride: int
-    dilation: int
-    before: int
-
-    def window(self, tap: int) -> tuple[int, int, int, int]:
-        """(first image, last image + 1, outputs before it, outputs after it) that a tap reads."""
-        places = [
-            out * self.stride + tap * self.dilation - self.before for out in range(self.outputs)
-        ]
-        inside = [place for place in places if 0 <= place < self.extent]
-        if not inside:
-            return 0, 0, self.outputs, 0
-        lower = sum(place < 0 for place in places)
-        return inside[0], inside[-1] + 1, lower, len(places) - lower - len(inside)
-
-
 def _prefers_input_taps(call: relax.Call, stride: int) -> bool:
     """Whether the copies of the input are smaller than the sums that taps of the output leave.
 
@@ -150,11 +126,11 @@ def _prefers_input_taps(call: relax.Call, stride: int) -> bool:
 
 
 def _with_input_taps(
-    views: Views, data: relax.Expr, weight: Array, depth: _Depth, images: Images, groups: int
+    views: Views, data: relax.Expr, weight: Array, depth: Depth, images: Images, groups: int
 ) -> relax.Expr:
     """Groups would be torn apart by a concat: each tap is a convolution of its own then."""
     emit = views.scope.emit
-    parts = [emit(_shifted(views, data, depth, tap)) for tap in range(depth.taps)]
+    parts = [emit(shifted(views, data, depth, tap)) for tap in range(depth.taps)]
     filters, channels, taps, *kernel = weight.shape
     if groups == 1:
         whole = parts[0] if taps == 1 else emit(relax.op.concat(parts, axis=1))
@@ -165,31 +141,3 @@ def _with_input_taps(
         for tap, part in enumerate(parts)
     ]
     return functools.reduce(lambda one, other: emit(relax.op.add(one, other)), sums)
-
-
-def _shifted(
-    views: Views, data: relax.Expr, depth: _Depth, tap: int, channels: Range | None = None
-) -> relax.Expr:
-    """The images that a tap reads, one for each output; zeros where there is none.
-
-    With several volumes the depth is an axis of its own meanwhile.
-    """
-    emit, shape = views.scope.emit, static_shape(data)
-    first, end, before, after = depth.window(tap)
-    alone = depth.batch == 1
-    axis = 0 if alone else 1
-    if not alone:
-        data = emit(relax.op.reshape(data, (depth.batch, depth.extent, *shape[1:])))
-    ranges = []
-    if channels is not None:
-        ranges.append(Range(channels.axis + axis, channels.begin, channels.end))
-    if (first, end, depth.stride) != (0, depth.extent, 1):
-        ranges.append(Range(axis, first, end, depth.stride))
-    cut = slice_of(data, ranges) if ranges else data
-    if before or after:
-        widths = [0] * 2 * axis + [before, after] + [0] * 6
-        cut = relax.op.nn.pad(emit(cut), widths)
-    if alone:
-        return cut
-    cut = emit(cut)
-    return relax.op.reshape(cut, (depth.batch * depth.outputs, *static_shape(cut)[2:]))

@@ -20,7 +20,7 @@ _ZERO, _ONE = np.zeros((), "int32"), np.ones((), "float32")
 class Codes:
     """An 8-bit tensor of the file, of type ``dtype``, stored as uint8; int8 shifted by 128.
 
-    ``whole``: the tensor in float32 that the codes were cast from, less the zero point.
+    ``whole``: the tensor in int32 or float32 that the codes were cast from, less the zero point.
     """
 
     tensor: relax.Expr
@@ -145,13 +145,14 @@ class Rewriter:
         return Sum((Term(self.own(expr), _ONE, _ZERO),))
 
     def whole_sum(self, expr: relax.Expr) -> Sum | None:
-        """A stored tensor that one operation reads, as the floats that its codes were cast from."""
+        """A stored tensor that one operation reads, as the numbers that its codes are casts of."""
         value = self.value(expr)
         if not isinstance(value, Stored) or value.codes.whole is None:
             return None
         if not self.readers.is_private(expr):
             return None
-        return Sum((Term(value.codes.whole, np.float32(value.encoding.scale), _ZERO),))
+        scale = np.asarray(value.encoding.scale, "float32")
+        return Sum((Term(value.codes.whole, scale, _ZERO, most=MAX_CODE),))
 
     def coded(self, expr: relax.Expr, encoding: Encoding) -> Codes:
         """A float32 variable in this encoding: what is stored so already, or quantised now."""

@@ -17,12 +17,14 @@ from tvm import relax
 
 from tvm_neocpu.relay_passes.ir.constants import Array, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of
-from tvm_neocpu.relay_passes.operators.quantize import Emit, nearest
+from tvm_neocpu.relay_passes.operators.quantize import Emit, nearest, whole_between
 from tvm_neocpu.relay_passes.quantized.encoding import MAX_CODE, Encoding
 
 # A sum of more tensors is computed in parts.
 MAX_TERMS = 3
 _INT32 = np.iinfo("int32")
+# Sums of no greater size are converted to int32 without a look at bounds, rounding errors and all.
+_CONVERTS = float(2**30)
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,24 @@ class Term:
     """``(tensor + shift) * scale``; the tensor is uint8, int32 or float32.
 
     ``shift`` (whole numbers) and ``scale`` (float32) are scalars or broadcast along the channels.
+    ``most`` is the largest size of an int32 tensor's elements.
     """
 
     tensor: relax.Expr
     scale: Array
     shift: Array
+    most: float = float(2**31)
 
     @property
     def shifts_in_int(self) -> bool:
         """Whether the shift is added to integers, as ONNX Runtime adds a bias: exactly."""
         return dtype_of(self.tensor) == "int32"
+
+    def largest(self, factor: Array) -> float:
+        """The largest size of the tensor's elements, shifted if they are int32, times a factor."""
+        shifted = min(self.most + float(np.abs(self.shift).max(initial=0)), float(2**31))
+        sizes = {"uint8": float(MAX_CODE), "int32": shifted}
+        return sizes.get(dtype_of(self.tensor), math.inf) * float(np.abs(factor).max(initial=0))
 
 
 @dataclass(frozen=True)
@@ -107,17 +117,23 @@ class Sum:
         return _clip(emit, _total(emit, parts, self.offset), self.low, self.high)
 
     def codes(self, emit: Emit, encoding: Encoding) -> tuple[relax.Expr, relax.Expr]:
-        """The value in uint8, and ``code - zero`` in float32; both emitted."""
+        """The value in uint8, and ``code - zero`` in int32 or float32; both emitted."""
         step, zero = np.float32(encoding.scale), encoding.zero
-        offset, parts = self.offset / step, []
+        offset, parts, largest = self.offset / step, [], 0.0
         for term in self.terms:
             factor = (term.scale / step).astype("float32")
             parts.append(_scaled(emit, term, factor, exact=False))
+            largest += term.largest(factor)
             if not term.shifts_in_int:
                 offset = offset + term.shift.astype("float32") * factor
         low, high = (_place(bound, encoding) for bound in (self.low, self.high))
+        total = _total(emit, parts, offset)
+        if largest + float(np.abs(offset).max(initial=0)) <= _CONVERTS:
+            coded = emit(whole_between(total, int(low), int(high), zero))
+            whole = emit(whole_between(total, int(low), int(high), 0)) if zero else coded
+            return emit(relax.op.astype(coded, "uint8")), whole
         # Rounding keeps whole bounds, so that it may come last, of small numbers.
-        bounded = emit(relax.op.clip(_total(emit, parts, offset), low, high))
+        bounded = emit(relax.op.clip(total, low, high))
         coded = emit(nearest(bounded, zero))
         whole = emit(nearest(bounded, 0)) if zero else coded
         return emit(relax.op.astype(coded, "uint8")), whole

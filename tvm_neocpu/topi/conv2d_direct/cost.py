@@ -192,11 +192,12 @@ def _traffic(geometry: DirectGeometry, cpu: Cpu, near: Near) -> Traffic:
     reads_of_input = readers if input_tile + block_bytes > PANEL_SHARE * cpu.l1 else 1
     from_l2 = weight_bytes * reads_of_weights + image_bytes * reads_of_input + out_bytes
     chunk_input = image_bytes / conv.batch / row_chunks
-    fit_l2 = config.parallel_oc or weight_bytes < L2_SHARE * cpu.l2
+    share = L2_SHARE * cpu.l2 - near.beside
+    fit_l2 = config.parallel_oc or weight_bytes < share
     l2_passes_weights = conv.batch * (1 if fit_l2 else row_chunks)
     split = min(cpu.cores, readers) if config.parallel_oc else 1
     beside = block_bytes if blocks > 1 else 0
-    l2_passes_input = split if chunk_input + beside < L2_SHARE * cpu.l2 else readers
+    l2_passes_input = split if chunk_input + beside < share else readers
     # Without a split over channels every core reads all the weights for its rows.
     weight_copies = 1 if config.parallel_oc else min(cpu.cores, conv.batch * row_chunks)
     far_in, far_out = in_bytes * (not near.reads), out_bytes * (not near.writes)

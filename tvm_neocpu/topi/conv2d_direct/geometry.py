@@ -68,6 +68,11 @@ class DirectGeometry:
         return self.ic_bn
 
     @property
+    def kernel(self) -> Pair:
+        """Rows and columns of the kernel over which the reduction loops."""
+        return self.conv.kernel
+
+    @property
     def loop_steps(self) -> int:
         """Steps over which what a loop costs besides them is spread."""
         return self.inner_steps
@@ -75,7 +80,7 @@ class DirectGeometry:
     @property
     def steps(self) -> int:
         """Steps of the whole reduction; each multiplies a row of weights with every pixel."""
-        return math.prod(self.conv.kernel) * self.in_blocks * self.inner_steps
+        return math.prod(self.kernel) * self.in_blocks * self.inner_steps
 
     @property
     def row_bytes(self) -> int:

@@ -67,8 +67,8 @@ def summed(
     conv, config, in_blocks = geometry.conv, geometry.config, geometry.in_blocks
     out_blocks_per_group = geometry.out_blocks // conv.groups
     ico = te.reduce_axis((0, in_blocks), name="ico")
-    kh = te.reduce_axis((0, conv.kernel[0]), name="kh")
-    kw = te.reduce_axis((0, conv.kernel[1]), name="kw")
+    kh = te.reduce_axis((0, geometry.kernel[0]), name="kh")
+    kw = te.reduce_axis((0, geometry.kernel[1]), name="kw")
     ici = te.reduce_axis((0, geometry.inner_steps), name="ici")
 
     def term(n, o, y, x, c):

@@ -136,13 +136,13 @@ class IntegerGeometry(DirectGeometry):
 
         With corrections behind it where the data are signed.
         """
-        panel = self.in_blocks, *self.conv.kernel, self.words, self.config.tile_channels
+        panel = self.in_blocks, *self.kernel, self.words, self.config.tile_channels
         return (self.out_blocks + self.corrections.panels, *panel)
 
     @property
     def corrections(self) -> Corrections:
         """Their place in the packed weight; they take no panel unless the data are signed."""
-        panel = self.in_blocks, *self.conv.kernel, self.words
+        panel = self.in_blocks, *self.kernel, self.words
         return Corrections(self.out_blocks, panel, self.config.signed)
 
 

@@ -18,12 +18,14 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
     WinogradGeometry,
 )
 from tvm_neocpu.topi.cost.roofline import (
+    ALONE,
     L2_SHARE,
     LONG_STEP,
     LOOP_END_CYCLES,
     MAX_GROUP,
     PANEL_SHARE,
     ROLLED_CYCLES,
+    Near,
     Supply,
     Traffic,
     is_above,
@@ -50,9 +52,11 @@ SHORT_ROLLED_CYCLES, FEW_REGISTERS = 0.35, 16
 FLAT_CYCLES, NARROWER_CYCLES = 0.3, 100.0
 
 
-def predict_seconds(conv: ConvWorkload, config: WinogradConfig, cpu: Cpu) -> float:
+def predict_seconds(
+    conv: ConvWorkload, config: WinogradConfig, cpu: Cpu, near: Near = ALONE
+) -> float:
     """Seconds of one run on ``cpu.cores`` threads; the kernel transform is paid at compile time."""
-    return seconds_of(WinogradGeometry(conv, config), cpu)
+    return seconds_of(WinogradGeometry(conv, config), cpu, near)
 
 
 def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
@@ -83,9 +87,9 @@ def pricing_of(geometry_of: Callable[[Any], WinogradGeometry], cpu: Cpu) -> Pric
     return price
 
 
-def seconds_of(geometry: WinogradGeometry, cpu: Cpu) -> float:
+def seconds_of(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> float:
     """The same of any geometry like this one's; it says what a step of its product takes."""
-    supply = supply_of(geometry.chunks, _traffic(geometry, cpu), cpu)
+    supply = supply_of(geometry.chunks, _traffic(geometry, cpu, near), cpu)
     return _seconds(geometry.config, _cycles(geometry, cpu), supply, cpu)
 
 
@@ -157,7 +161,7 @@ def _output_cycles(tiled: TiledConv) -> float:
     return arithmetic + 1.75 * tiled.products + 2.0 * math.prod(tiled.outputs)
 
 
-def _traffic(geometry: WinogradGeometry, cpu: Cpu) -> Traffic:
+def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffic:
     """Each block of output channels walks the packed input; each chunk walks the weights."""
     conv, config, seen = geometry.conv, geometry.config, geometry.tiled.seen
     tiles = conv.batch * math.prod(geometry.grid)
@@ -172,18 +176,19 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu) -> Traffic:
     walks = 1 if config.parallel_oc else conv.batch * geometry.row_chunks
     from_l2 = packed * (1 + blocks) + 2 * products + weights * walks + in_bytes + out_bytes
     part = packed / walks
-    fit_l2 = weights + part <= L2_SHARE * cpu.l2
+    fit_l2 = weights + part <= L2_SHARE * cpu.l2 - near.beside
     weight_walks = min(walks, cpu.cores) if fit_l2 else walks
     once = 1 if walks > 1 else min(cpu.cores, blocks)
     packed_walks = blocks if part > PANEL_SHARE * cpu.l2 else once
     private_products = products / walks / (blocks if config.parallel_oc else 1)
     spilled_products = 2 * products if private_products > PANEL_SHARE * cpu.l2 else 0.0
     from_l3 = weights * weight_walks + packed * packed_walks + spilled_products
-    from_l3 += in_bytes + out_bytes
+    far = in_bytes * (not near.reads) + out_bytes * (not near.writes)
+    from_l3 += far
     prefetched = prefetched_bytes(weights)
     from_dram = weights - prefetched
-    if not resident_in_l3(in_bytes + out_bytes, cpu):
-        from_dram += in_bytes + out_bytes
+    if not resident_in_l3(far, cpu):
+        from_dram += far
     # Workspace beyond L2 went cold since other layers used that part of the arena: a write fetches
     # it first (Zen 5, 128x56x56 of stride 2, F(4), 2.5 MB: 650 us in a loop, 750-810 in ResNet-50).
     workspace = private_products * cpu.cores + part * (1 if config.parallel_oc else cpu.cores)

@@ -72,10 +72,14 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Near:
-    """Which maps of a layer stay in the core's own caches, as inside a group of layers."""
+    """Which maps of a layer stay in the core's own caches, as inside a group of layers.
+
+    ``beside``: bytes of L2 that the group's other layers take, and what lies between layers.
+    """
 
     reads: bool = False
     writes: bool = False
+    beside: int = 0
 
 
 # A layer by itself: what it reads was written before it began, what it writes is read behind it.

@@ -25,7 +25,8 @@ Either = Callable[[Any, Any], Any]
 class Rows:
     """A layer down its image: tiles of ``tile`` rows of ``out``, of an image of ``height`` rows.
 
-    An output row reads ``reach`` rows; the first one begins ``padding`` rows above the image.
+    An output row reads ``reach`` rows; the first one begins ``padding`` rows above the image. The
+    last tile may overhang.
     """
 
     tile: int
@@ -37,7 +38,7 @@ class Rows:
 
     @property
     def tiles(self) -> int:
-        return self.out // self.tile
+        return math.ceil(self.out / self.tile)
 
     def first_read(self, tile: Any, least: Either = min, most: Either = max) -> Any:
         """The first row of the image that a tile reads."""

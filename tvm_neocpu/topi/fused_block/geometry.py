@@ -1,4 +1,6 @@
-"""A depthwise layer with the 1x1 layers around it as one group, computed some rows at a time.
+"""Layers, each of which reads the one before, as one group that is computed some rows at a time.
+
+Of dense layers alone :mod:`.stack` tells. A depthwise layer with the 1x1 layers around it::
 
     parallel for each run of bands of an image:
       for each band of ``rows`` output rows:
@@ -22,72 +24,35 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 from tvm_neocpu.core.layer_group import Bands
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.types import FP32, item_bytes
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry, may_stream
-from tvm_neocpu.topi.fused_block.course import Course, Rows, course_of
-
-
-@dataclass(frozen=True)
-class Member:
-    """One layer of a group, and its config."""
-
-    workload: ConvWorkload
-    config: Any
-
-
-@dataclass(frozen=True)
-class Step:
-    """A layer as its group computes it: tile by tile, each of ``rows`` rows of an image.
-
-    ``member`` has the config whose parallel loop runs over these tiles. ``blocks``: into how many
-    blocks of channels the tiles are split; 0 for tiles of all channels.
-    """
-
-    member: Member
-    rows: int
-    blocks: int = 0
-
-    @property
-    def conv(self) -> ConvWorkload:
-        return self.member.workload
-
-    @property
-    def tiles(self) -> int:
-        """Tiles down an image."""
-        return self.conv.out_height // self.rows
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """The axes that the parallel loop of the layer's template runs over."""
-        split = (self.blocks,) if self.blocks else ()
-        return (self.conv.batch, *split, self.tiles)
-
-    @property
-    def down(self) -> Rows:
-        conv = self.conv
-        image = conv.height, conv.stride[0], conv.reach[0], conv.padding[0]
-        return Rows(self.rows, conv.out_height, *image)
+from tvm_neocpu.topi.fused_block import stack
+from tvm_neocpu.topi.fused_block.course import Course, course_of
+from tvm_neocpu.topi.fused_block.member import Member, Step, padded_rows, scratch_bytes, tile_rows
 
 
 @dataclass(frozen=True)
 class FusedBlock:
     """Layers under the plan's configs, each of which reads the one before, and the group's bands.
 
-    One of them is a depthwise layer. ``whole``: the expansion computes all channels of its rows
-    before the depthwise layer begins. ``taps``: the places of inner layers that something else
-    reads too. What these make is an output as well as rows between layers.
+    ``whole``: the expansion computes all channels of its rows before the depthwise layer begins.
+    ``taps``: the places of inner layers that something else reads too. What these make is an output
+    as well as rows between layers.
     """
 
     members: tuple[Member, ...]
     bands: Bands
     whole: bool = False
     taps: tuple[int, ...] = ()
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether all layers are dense."""
+        return stack.is_stack(self.members)
 
     @property
     def chunks(self) -> int:
@@ -97,6 +62,8 @@ class FusedBlock:
     @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The layers as the group computes them; their register tiles are the plan's."""
+        if self.is_stack:
+            return stack.steps_of(self.members, self.bands.rows)
         deep = depthwise_of(self.members)
         found = []
         for at, member in enumerate(self.members):
@@ -133,21 +100,27 @@ class FusedBlock:
         """What a core keeps between the layers."""
         return sum(self.bytes_behind(at) for at in range(len(self.steps) - 1))
 
+    @property
+    def working_bytes(self) -> int:
+        """What a core reads again and again, besides weights: rows between layers, and scratch."""
+        scratch = max(scratch_bytes(step.member) for step in self.steps) if self.is_stack else 0
+        return self.kept_bytes + scratch
+
 
 def candidates(
     members: Sequence[Member], cores: int, taps: tuple[int, ...] = ()
 ) -> tuple[FusedBlock, ...]:
     """Groups of every number of rows that whole register tiles compute and that divides the image.
 
-    Where a layer has a halo to keep, an image is also split into a few runs for each core. The
-    layers must fit together (:func:`misfit`), and bands compute all of what is a tap.
+    The image ends with its last register tile. Where a layer has a halo to keep, an image is also
+    split into a few runs for each core. The layers must fit together (:func:`misfit`), and bands
+    compute all of what is a tap.
     """
-    height, deep = members[-1].workload.out_height, depthwise_of(members)
     found = (
         FusedBlock(tuple(members), Bands(rows, run), taps=taps)
-        for rows in factors(height)
+        for rows in factors(_height(members))
         if rows % _tile_rows(members) == 0
-        for run in (_runs(height // rows, cores) if deep else (1,))
+        for run in (_runs(_count(members, rows), cores) if _keeps_rows(members) else (1,))
     )
     return tuple(block for block in found if all(map(block.course.computes_all, taps)))
 
@@ -156,11 +129,30 @@ def is_band(members: Sequence[Member], bands: Bands) -> bool:
     """Whether the layers, which fit together, may be computed in bands like these."""
     if bands.rows < 1 or bands.rows % _tile_rows(members):
         return False
-    count, rest = divmod(members[-1].workload.out_height, bands.rows)
-    return rest == 0 and 1 <= bands.run <= (count if depthwise_of(members) else 1)
+    if _height(members) % bands.rows:
+        return False
+    return 1 <= bands.run <= (_count(members, bands.rows) if _keeps_rows(members) else 1)
+
+
+def _height(members: Sequence[Member]) -> int:
+    """Rows of the last layer's image, and those by which register tiles overhang it."""
+    last = members[-1]
+    return padded_rows(last) if stack.is_stack(members) else last.workload.out_height
+
+
+def _count(members: Sequence[Member], rows: int) -> int:
+    """Bands of an image."""
+    return math.ceil(members[-1].workload.out_height / rows)
+
+
+def _keeps_rows(members: Sequence[Member]) -> bool:
+    """Whether a layer has a halo that a band may find in a ring."""
+    return stack.is_stack(members) or depthwise_of(members) > 0
 
 
 def _tile_rows(members: Sequence[Member]) -> int:
+    if stack.is_stack(members):
+        return tile_rows(members[-1])
     return math.lcm(*(member.config.reg_m for member in members[depthwise_of(members) :]))
 
 
@@ -204,6 +196,19 @@ def _blocks(member: Member) -> int:
 
 
 def _reasons(members: Sequence[Member]) -> Iterator[str]:
+    if stack.is_stack(members):
+        yield from stack.reasons_against(members)
+    else:
+        yield from _reasons_against_block(members)
+    if any(member.workload.types != FP32 for member in members):
+        yield "only fp32 layers are fused"
+    for member, reader in pairwise(members):
+        same = member.workload.out_shape == reader.workload.in_shape
+        if not same or member.config.oc_bn != reader.config.ic_bn:
+            yield f"{reader.workload} does not read what {member.workload} writes"
+
+
+def _reasons_against_block(members: Sequence[Member]) -> Iterator[str]:
     deep = depthwise_of(members)
     conv, config = members[deep].workload, members[deep].config
     if not conv.is_depthwise or not isinstance(config, DepthwiseConfig) or conv.multiplier != 1:
@@ -213,15 +218,9 @@ def _reasons(members: Sequence[Member]) -> Iterator[str]:
         yield f"{conv} is not between 1x1 layers"
     if conv.out_height % config.reg_m:
         yield f"tiles of {config.reg_m} rows overhang the {conv.out_height} rows of {conv}"
-    if any(member.workload.types != FP32 for member in members):
-        yield "only fp32 layers are fused"
     for at, member in enumerate(members):
         if at != deep:
             yield from _reasons_against(member)
-    for member, reader in pairwise(members):
-        same = member.workload.out_shape == reader.workload.in_shape
-        if not same or member.config.oc_bn != reader.config.ic_bn:
-            yield f"{reader.workload} does not read what {member.workload} writes"
 
 
 def _reasons_against(member: Member) -> Iterator[str]:

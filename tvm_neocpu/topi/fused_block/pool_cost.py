@@ -8,7 +8,7 @@ from tvm_neocpu.core.conv_graph import Sweep
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.topi.cost.ranking import predict_seconds as layer_seconds
-from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.pooled_conv import PooledConv, bands_of
 from tvm_neocpu.topi.sweep.cost import issue_cycles
 from tvm_neocpu.topi.sweep.cost import predict_seconds as sweep_seconds

@@ -20,10 +20,16 @@ from functools import cached_property
 from tvm_neocpu.core.conv_graph import RowWindow
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import FP32, item_bytes
-from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.cost.roofline import L2_SHARE
-from tvm_neocpu.topi.fused_block.geometry import Member
+from tvm_neocpu.topi.fused_block.member import (
+    Member,
+    packed_bytes,
+    padded_rows,
+    row_chunks,
+    scratch_bytes,
+)
 
 
 @dataclass(frozen=True)
@@ -49,12 +55,12 @@ class PooledConv:
     @cached_property
     def step(self) -> int:
         """Rows that a chunk of the convolution computes; the last one may overhang the image."""
-        return math.ceil(_padded_rows(self.layer) / self.chunks)
+        return math.ceil(padded_rows(self.layer) / self.chunks)
 
     @property
     def chunks(self) -> int:
         """Chunks of an image in the convolution's own loop."""
-        return _geometry(self.layer).row_chunks
+        return row_chunks(self.layer)
 
     def ready(self, chunks: int) -> int:
         """Rows of the pool that are complete after the first ``chunks`` chunks of an image."""
@@ -97,7 +103,7 @@ class PooledConv:
     @property
     def working_bytes(self) -> int:
         """What the chunks of a band read again and again: the ring, the weights, scratch."""
-        return self.ring_bytes + _chunk_bytes(self.layer)
+        return self.ring_bytes + packed_bytes(self.layer) + scratch_bytes(self.layer)
 
     def chunks_of(self, band: int) -> int:
         """Chunks that a band computes."""
@@ -132,27 +138,3 @@ def misfit(layer: Member) -> str | None:
     if config.parallel_oc:
         return f"chunks of {conv} are no rows, but blocks of channels"
     return None
-
-
-def _geometry(layer: Member) -> DirectGeometry | WinogradGeometry:
-    if isinstance(layer.config, WinogradConfig):
-        return WinogradGeometry(layer.workload, layer.config)
-    return DirectGeometry(layer.workload, layer.config)
-
-
-def _chunk_bytes(layer: Member) -> int:
-    """Weights, and for Winograd a chunk's transformed input and one block's products."""
-    geometry = _geometry(layer)
-    elements = math.prod(geometry.packed_shape)
-    if isinstance(geometry, WinogradGeometry):
-        tiles = geometry.chunk_rows * geometry.grid[1] * geometry.tiled.products
-        elements += tiles * (geometry.in_channels + geometry.config.oc_bn)
-    return elements * item_bytes(layer.workload.types.accumulator)
-
-
-def _padded_rows(layer: Member) -> int:
-    """Output rows of whole tiles."""
-    geometry = _geometry(layer)
-    if isinstance(geometry, WinogradGeometry):
-        return geometry.grid[0] * geometry.tiled.outputs[0]
-    return geometry.rows

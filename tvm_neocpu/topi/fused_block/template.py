@@ -16,10 +16,18 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layer_group import Members
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.chunks import Chunk, Window, cut_chunk
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, Member, depthwise_of
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock, depthwise_of
+from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
-from tvm_neocpu.topi.tir.order import LAST_MEMBER_REWRITES, MEMBER_REWRITES
+from tvm_neocpu.topi.tir.order import (
+    FIRST_MEMBER_REWRITES,
+    LAST_MEMBER_REWRITES,
+    LAST_WEIGHTS_REWRITES,
+    MEMBER_REWRITES,
+    WEIGHTS_REWRITES,
+    Rewrite,
+)
 from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque
 
 # Marks a group's function, which is scheduled already: what it computes, and its operations.
@@ -53,10 +61,12 @@ def fused_function(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx
 
 def _fused(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFunc | None:
     chunks = []
-    for step, layer in zip(block.steps, layers, strict=True):
-        rewrites = LAST_MEMBER_REWRITES if layer is layers[-1] else MEMBER_REWRITES
+    kinds = _rewrites(block)
+    for step, layer, rewrites in zip(block.steps, layers, kinds, strict=True):
+        # What a layer reads inside the group lies in L2, however large its image is.
+        near = cpu if layer.reads is None else replace(cpu, l2=max(cpu.l2, step.conv.in_bytes))
         # Equal layers share a function; in the group each has operands of its own.
-        chunk = cut_chunk(renew_defs(layer.func), step.member.config, step.extents, rewrites, cpu)
+        chunk = cut_chunk(renew_defs(layer.func), step.member.config, step.extents, rewrites, near)
         if chunk is None:
             return None
         chunks.append(chunk)
@@ -76,6 +86,17 @@ def _fused(block: FusedBlock, layers: Sequence[Layer], cpu: Cpu) -> tirx.PrimFun
         MEMBERS: key_of(tuple((each.workload, each.config) for each in block.members)),
     }
     return func.with_attrs({**dict(layers[-1].func.attrs or {}), **notes})
+
+
+def _rewrites(block: FusedBlock) -> list[Sequence[Rewrite]]:
+    """Of each layer the rewrites of its chunk.
+
+    Weights of 1x1 layers around a depthwise one are few, those of a stack come from memory.
+    """
+    inner = len(block.members) - 2
+    if block.is_stack:
+        return [FIRST_MEMBER_REWRITES, *[WEIGHTS_REWRITES] * inner, LAST_WEIGHTS_REWRITES]
+    return [*[MEMBER_REWRITES] * (inner + 1), LAST_MEMBER_REWRITES]
 
 
 def member_of(func: BaseFunc) -> Member | None:
@@ -227,7 +248,8 @@ class _Loops:
             return [(line * width + column) * lanes + lane]
 
         size = blocks * rows * width * lanes
-        name = "expanded" if at < depthwise_of(block.members) else "between"
+        name = "ring" if block.is_stack else "between"
+        name = "expanded" if at < depthwise_of(block.members) else name
         return Window(tirx.decl_buffer([size], step.conv.types.output, name=name), place)
 
 

@@ -188,6 +188,16 @@ def nearest(x: Expr, shift: int) -> Expr:
     return (x + _float(ROUND)) + _float(shift - ROUND)
 
 
+def whole_between(x: Expr, low: int, high: int, shift: int) -> Expr:
+    """The nearest int32, half to even, between two bounds, plus ``shift``; x is below 2^31 in size.
+
+    `tir/round_and_saturate.py` makes one conversion of it, and packs of what is narrowed.
+    """
+    whole = tirx.round(x).astype("int32")
+    bounded = clip(whole, tirx.const(low, "int32"), tirx.const(high, "int32"))
+    return bounded + tirx.const(shift, "int32") if shift else bounded
+
+
 def sign(x: Expr) -> Expr:
     """-1, 0 or 1; NaN stays."""
     zero = _float(0.0)

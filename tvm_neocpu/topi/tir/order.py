@@ -87,3 +87,7 @@ FIRST_MEMBER_REWRITES: tuple[Rewrite, ...] = (
 
 # The last layer of a group, whose output and residual lie in memory.
 LAST_MEMBER_REWRITES: tuple[Rewrite, ...] = (prefetch_epilogues, *MEMBER_REWRITES)
+
+# Further layers of a stack: only their weights lie in memory; of the last one also its output.
+WEIGHTS_REWRITES: tuple[Rewrite, ...] = (plant_prefetches, group_requests, *MEMBER_REWRITES)
+LAST_WEIGHTS_REWRITES: tuple[Rewrite, ...] = (prefetch_epilogues, *WEIGHTS_REWRITES)

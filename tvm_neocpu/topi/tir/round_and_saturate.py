@@ -9,6 +9,12 @@ one instruction for a rounding conversion (vcvtps2dq) and for each clip with its
 is below the range of int32, minus infinity too, to its least, which saturates as it should.
 
 What :func:`tvm_neocpu.topi.math.vector_math.nearest` rounds behind its clip is of this form too.
+
+    uint8(clip(int32(round(t)), a, b) + z)
+    ->  uint8(clip(sadd_sat(int16(clip(lrint(t), -2^15, 2^15 - 1)), z), a + z, b + z))
+
+The second form's t fits int32, as its text says: no min is needed, and one conversion of any
+``int32(round(t))``.
 """
 
 from __future__ import annotations
@@ -38,6 +44,11 @@ def round_and_saturate(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
 
     def rewritten(cast: tirx.Cast) -> Expr:
         dtype = str(cast.ty.dtype)
+        if _is_conversion(cast):
+            return _converted(cast.value.args[0])
+        whole = _found_whole(cast.value) if dtype in BOUNDS else None
+        if whole is not None:
+            return _narrowed(*whole, dtype)
         found = _found(cast.value, dtype) if dtype in BOUNDS else None
         # TVM does not vectorise a call of bound expressions.
         if found is None or names_values(found[0]):
@@ -47,6 +58,37 @@ def round_and_saturate(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     if not _rounds(func):
         return func
     return func.with_body(tvm_ffi.structural_map(func.body, (tirx.Cast, rewritten)))
+
+
+def _is_conversion(cast: tirx.Cast) -> bool:
+    """Whether it is int32(round(t)) of a t that TVM can vectorise a call of."""
+    value: Any = cast.value
+    if str(cast.ty.dtype) != "int32" or not is_call(value, *ROUNDS):
+        return False
+    return str(value.ty.dtype) == "float32" and not names_values(value.args[0])
+
+
+def _found_whole(value: Any) -> tuple[Expr, int, int, int] | None:
+    """(lrint(t), a, b, z) of clip(lrint(t), a, b) + z, which leaves no 16 bits."""
+    zero = 0
+    if isinstance(value, tirx.Add) and isinstance(value.b, tirx.IntImm):
+        value, zero = value.a, int(value.b)
+    clipped = _clipped(value, tirx.IntImm)
+    if clipped is None or not is_call(clipped[0], "tirx.call_llvm_pure_intrin"):
+        return None
+    low, high = (int(bound) for bound in clipped[1:])
+    fits = zero in range(MAX_ZERO + 1) and HALF[0] <= low <= high <= MAX_ZERO
+    return (clipped[0], low, high, zero) if fits else None
+
+
+def _narrowed(whole: Expr, low: int, high: int, zero: int, dtype: str) -> Expr:
+    least, most = BOUNDS[dtype]
+    bounds = max(low + zero, least), min(high + zero, most)
+    half = _clip(whole, HALF, "int32").astype("int16")
+    if zero:  # What is as large as 16 bits hold stays so.
+        shift = tirx.const(zero, "int16")
+        half = tirx.call_llvm_pure_intrin("int16", "llvm.sadd.sat", half, shift)
+    return _clip(half, bounds, "int16").astype(dtype)
 
 
 def _found(value: Any, dtype: str) -> tuple[Expr, int] | None:
@@ -87,24 +129,24 @@ def _bounded(value: Expr, most: float) -> Expr:
     return tirx.Min(value, tirx.const(most, "float32"))
 
 
-def _clipped(value: Any) -> tuple[Any, float, float] | None:
+def _clipped(value: Any, constant: Any = tirx.FloatImm) -> tuple[Any, float, float] | None:
     """(x, low, high) of min(max(x, low), high), in any order of the operands."""
     for outer, inner in ((tirx.Min, tirx.Max), (tirx.Max, tirx.Min)):
-        last = _split(value, outer)
-        first = None if last is None else _split(last[0], inner)
+        last = _split(value, outer, constant)
+        first = None if last is None else _split(last[0], inner, constant)
         if last is not None and first is not None:
             bounds = first[1], last[1]
             return (first[0], *(bounds if outer is tirx.Min else bounds[::-1]))
     return None
 
 
-def _split(value: Any, kind: Any) -> tuple[Any, float] | None:
+def _split(value: Any, kind: Any, constant: Any) -> tuple[Any, float] | None:
     """(x, c) of an extreme of x and a constant."""
     if not isinstance(value, kind):
         return None
     extreme: Any = value
     for one, other in ((extreme.a, extreme.b), (extreme.b, extreme.a)):
-        if isinstance(one, tirx.FloatImm):
+        if isinstance(one, constant):
             return other, float(one.value)
     return None
 
@@ -125,10 +167,14 @@ def _rounded(value: Expr) -> tuple[Expr, int] | None:
 
 
 def _packed(value: Expr, zero: int, dtype: str) -> Expr:
-    whole = tirx.call_llvm_pure_intrin("int32", "llvm.lrint", value)
-    half = _clip(whole, HALF, "int32").astype("int16")
+    half = _clip(_converted(value), HALF, "int32").astype("int16")
     shifted = half + tirx.const(zero, "int16") if zero else half
     return _clip(shifted, BOUNDS[dtype], "int16").astype(dtype)
+
+
+def _converted(value: Expr) -> Expr:
+    """The nearest int32, half to even."""
+    return tirx.call_llvm_pure_intrin("int32", "llvm.lrint", value)
 
 
 def _clip(value: Expr, bounds: tuple[int, int], dtype: str) -> Expr:
@@ -137,5 +183,6 @@ def _clip(value: Expr, bounds: tuple[int, int], dtype: str) -> Expr:
 
 
 def _rounds(func: tirx.PrimFunc) -> bool:
-    """Whether a function makes bytes of something; most do not."""
-    return contains(func.body, tirx.Cast, lambda cast: str(cast.ty.dtype) in BOUNDS)
+    """Whether a function makes bytes or whole numbers of something; most do not."""
+    kinds = (*BOUNDS, "int32")
+    return contains(func.body, tirx.Cast, lambda cast: str(cast.ty.dtype) in kinds)

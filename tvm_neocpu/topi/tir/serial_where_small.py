@@ -65,6 +65,16 @@ def serial_where_small(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     return rewrite_loops(func, rewritten)
 
 
+def serial(func: tirx.PrimFunc) -> tirx.PrimFunc:
+    """The scheduled function without any fork."""
+
+    def rewritten(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
+        forks = loop.kind == ForKind.PARALLEL
+        return _serial(loop, body) if forks else with_body(loop, body)
+
+    return rewrite_loops(func, rewritten)
+
+
 def _serial(loop: For, body: Stmt) -> Stmt:
     """The loop as a serial one; what was outlined in it is outlined with the loop.
 

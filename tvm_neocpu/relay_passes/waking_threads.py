@@ -1,0 +1,67 @@
+"""Networks that threads shorten by less than it takes to wake them: these run on one core.
+
+The worker threads of an application that calls now and then are asleep when a run begins. Its first
+parallel loop wakes them, which takes as long as some small networks. (LeNet on AMD Zen 4, one
+thread against two: 22.8 and 28.1 us in a loop, 34.8 and 34.8 with 2 ms between calls; on Zen 3
+48-49 and 57-62 us with 2 ms between calls.)
+"""
+
+from __future__ import annotations
+
+import math
+
+import tvm
+from tvm import relax, tirx
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.relay_passes.ir.exprs import static_shape
+from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions
+
+# The PrimFunc attribute of what runs on one core.
+ON_ONE_CORE = "neocpu_on_one_core"
+# A network that takes longer than so many wake-ups on all cores gains more than one.
+MANY_WAKE_UPS = 10
+# Instructions of an element in an operation that no plan prices, at most: an exponential function.
+ELEMENT_INSTRUCTIONS = 20
+# Instructions that a core completes in a cycle.
+A_CYCLE = 2
+
+
+def may_be_small(seconds: float, cpu: Cpu) -> bool:
+    """Whether a network of so many predicted seconds on all cores might not be worth a wake-up."""
+    return cpu.cores > 1 and seconds < MANY_WAKE_UPS * cpu.wake_up
+
+
+def gains_less_than_waking(mod: tvm.IRModule, together: float, alone: float, cpu: Cpu) -> bool:
+    """Whether all cores save less than one wake-up of the folded network.
+
+    ``together`` and ``alone``: the seconds of its plans for all cores and for one.
+    """
+    saved = alone - together + elementwise_seconds(mod, cpu) * (1 - 1 / cpu.cores)
+    return saved < cpu.wake_up
+
+
+def elementwise_seconds(mod: tvm.IRModule, cpu: Cpu) -> float:
+    """A bound on what one core takes for elementwise operations; infinite where loops repeat them
+    or a run alone knows how many elements there are.
+    """
+    functions = relax_functions(mod)
+    if len(functions) != 1 or any(isinstance(f, tirx.PrimFunc) for f in mod.functions.values()):
+        return math.inf
+    elements = 0
+    for binding in bindings_of(functions[0][1]):
+        shape = static_shape(binding.var)
+        if shape is None or isinstance(getattr(binding, "value", None), relax.If):
+            return math.inf
+        elements += math.prod(shape)
+    vectors = elements / cpu.lanes("float32")
+    return vectors * ELEMENT_INSTRUCTIONS / A_CYCLE / (cpu.ghz * 1e9)
+
+
+def on_one_core(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with every PrimFunc marked to run on one core."""
+    marked = mod.clone()
+    for name, func in mod.functions_items():
+        if isinstance(func, tirx.PrimFunc):
+            marked.update_func(name, func.with_attr(ON_ONE_CORE, True))
+    return marked
