@@ -41,10 +41,10 @@ TILE_CYCLES = 50.0
 # thread, MobileNet-v2 and v3, each group in its network: those that were predicted to gain less
 # than 2 % took 0.99 and 1.04 times as long as their layers in two runs (v3, one run: 1.01).
 MARGIN = 0.02
-# The same of a stack of dense layers, twice the largest error: only `tune` takes what is predicted to
-# gain less. Zen 4, alone in a loop, 1 and 2 threads: from 7 % more than predicted to 1 % less where
-# L2 holds the group. Where it does not, up to 13 % less (3->64->64 at 256x256), and 15 % with L3's
-# bandwidth guessed, as that of most CPUs is.
+# The same of a stack of dense layers, twice the largest error: only `tune` takes what is predicted
+# to gain less. Zen 4, alone in a loop, 1 and 2 threads: the gain is from 7 % more than predicted to
+# 1 % less where L2 holds the group. Where it does not, up to 13 % less (3->64->64 at 256x256), and
+# 15 % with L3's bandwidth guessed, as that of most CPUs is.
 STACK_MARGIN = 0.3
 # A stack is looked at where its maps could gain this share if they cost nothing.
 WORTH_A_LOOK = 0.03
@@ -79,7 +79,7 @@ def saved_share(block: FusedBlock, cpu: Cpu) -> float:
 
 
 def may_gain(members: Sequence[Member], cpu: Cpu) -> bool:
-    """Whether a stack could gain enough to be tried (:data:`WORTH_A_LOOK`), if nothing else changed.
+    """Whether a stack could gain :data:`WORTH_A_LOOK`, if nothing else changed.
 
     It spares the maps between layers a way to L3, or to memory, and back.
     """
