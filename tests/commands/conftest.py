@@ -25,7 +25,12 @@ def tiny_file(tiny_cnn: onnx.ModelProto, tmp_path: Path) -> str:
 
 @pytest.fixture
 def volume_file(make_model: Callable[..., onnx.ModelProto], tmp_path: Path) -> str:
-    """A transposed convolution of three dimensions, which no template takes."""
-    conv = onnx.helper.make_node("ConvTranspose", ["data", "w"], ["out"], strides=[2, 2, 2])
-    onnx.save(make_model([conv], (1, 2, 4, 5, 6), {"w": (2, 3, 2, 2, 2)}), tmp_path / "volume.onnx")
+    """A transposed 3-D convolution with a computed weight, which no template takes."""
+    node = onnx.helper.make_node
+    nodes = [
+        node("ReduceMax", ["data"], ["largest"], keepdims=0),
+        node("Mul", ["w", "largest"], ["scaled"]),
+        node("ConvTranspose", ["data", "scaled"], ["out"], strides=[2, 2, 2]),
+    ]
+    onnx.save(make_model(nodes, (1, 2, 4, 5, 6), {"w": (2, 3, 2, 2, 2)}), tmp_path / "volume.onnx")
     return "volume.onnx"
