@@ -3,8 +3,8 @@
 A file that decides by its batch is not one network for all batches, though it may be the same at
 two of them. In a network for any batch each extent, and each number that the file computes of
 extents, is a + b N, and each value of truth is the same for all N. Truths at a few N do not show
-this: ``N == 8`` is false for all but one. So the margin of a comparison, ``N - 8``, must be a + b N,
-too, and keep its sign.
+this: ``N == 8`` is false for all but one. So the margin of a comparison, ``N - 8``, must be a + b N
+and keep its sign.
 """
 
 from __future__ import annotations
