@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tvm_neocpu.runtime.pace import (
+    DAEMON_SECONDS,
     MEMORY,
     MIN_WAIT,
     MUCH_SLOWER,
@@ -112,6 +113,15 @@ def test_two_much_slower_calls_are_enough() -> None:
     assert calls(pace, one_core_is_taken, 6) == [2, 2, 1, 1, 1, 1]
 
 
+def test_a_daemon_that_disturbs_two_short_calls_changes_nothing() -> None:
+    """MobileNet-v2 of 3.5 ms on a Zen 4."""
+    pace, used = Pace(2), []
+    for number in range(500):
+        used.append(pace.threads)
+        pace.note(9e-3 if number % 50 >= 48 else 7e-3 * alone(pace.threads))
+    assert set(used) == {2}
+
+
 def test_two_threads_that_share_the_free_core_are_no_gain() -> None:
     """ResNet-50 on a Zen 4: on one thread 58 ms in a bad while, on two threads of one core 55."""
     pace = Pace(2)
@@ -156,7 +166,7 @@ def test_trials_of_calls_that_are_shorter_than_a_time_slice_cost_little() -> Non
         spent += times[used[-1]]
         pace.note(times[used[-1]])
     assert used.count(2) > 5
-    assert spent < 1.08 * len(used) * times[1]
+    assert spent < 1.1 * len(used) * times[1]
 
 
 def test_a_trial_that_came_too_soon_is_repeated_soon() -> None:
@@ -188,5 +198,6 @@ def test_the_best_of_the_remembered_times(seconds: list[float]) -> None:
     assert times.now() == now
     best = min(seconds[-MEMORY:])
     assert times.best() == best
-    slow = now > SLOWER * best or min(newest[-2:]) > MUCH_SLOWER * best
-    assert times.are_slow() == (len(newest) == RECENT and slow)
+    lost = sum(newest[-1:-3:-1]) - 2 * best
+    much = min(newest[-2:]) > MUCH_SLOWER * best and lost > DAEMON_SECONDS
+    assert times.are_slow() == (len(newest) == RECENT and (now > SLOWER * best or much))

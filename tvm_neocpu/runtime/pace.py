@@ -15,9 +15,11 @@ from itertools import islice
 RECENT, TRIAL = 5, 3
 # Calls that the best time is looked for in: a machine's speed drifts.
 MEMORY = 200
-# A call this much slower than the best one means that something has changed, and two in a row this
-# much slower mean it at once.
-SLOWER, MUCH_SLOWER = 1.4, 2.0
+# A call this much slower than the best one means that something has changed.
+SLOWER = 1.4
+# Two in a row mean it at once, if they are this much slower and lose more seconds than a system's
+# daemon takes: calls of 3.5 ms lost two in a row to one of these, and then 20 on one thread.
+MUCH_SLOWER, DAEMON_SECONDS = 2.0, 0.04
 # Another number of threads must be this much faster.
 FASTER = 0.95
 # One call of fewer threads that is this much slower ends their trial: no core is taken.
@@ -75,7 +77,11 @@ class _Times:
         if len(self._times) < RECENT:
             return False
         newest = self._newest()
-        return _middle(newest) > SLOWER * self._best or min(newest[:2]) > MUCH_SLOWER * self._best
+        return _middle(newest) > SLOWER * self._best or self._lose_much(newest[:2])
+
+    def _lose_much(self, newest: list[float]) -> bool:
+        lost = sum(newest) - len(newest) * self._best
+        return min(newest) > MUCH_SLOWER * self._best and lost > DAEMON_SECONDS
 
     def _newest(self) -> list[float]:
         return list(islice(reversed(self._times), RECENT))
