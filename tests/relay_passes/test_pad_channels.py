@@ -273,6 +273,20 @@ def test_a_concat_drops_dead_channels_that_would_break_its_blocks() -> None:
     assert "(1, 122, 4, 4)" not in text
 
 
+def test_a_concat_that_a_shuffle_reads_has_no_dead_channels() -> None:
+    def shuffled(n, c, y, x):
+        return n, c % 58 * 2 + c // 58, y, x
+
+    def build(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y, z = (b.emit(conv2d(x, const(numbers(58, 3, 3, 3)), padding=1)) for _ in range(2))
+        both = b.emit(concat([y, z], axis=1))
+        moved = b.emit(relax.op.layout_transform(both, tvm.tirx.IndexMap.from_func(shuffled)))
+        return conv2d(moved, const(numbers(16, 116, 1, 1)))
+
+    text = PadChannels(CPU)(module(build)).script()
+    assert "(1, 64, 4, 4)" in text and "(1, 128, 4, 4)" not in text
+
+
 def test_a_concat_of_many_dead_channels_keeps_them_for_a_depthwise_layer_only() -> None:
     windows = numbers(2 * WIDE, 1, 3, 3)
 

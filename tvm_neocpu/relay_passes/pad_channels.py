@@ -28,6 +28,7 @@ from tvm_neocpu.relay_passes.folding.padded_widths import FEW_ZEROS, fills_tiles
 from tvm_neocpu.relay_passes.ir.constants import constant_of
 from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_shape
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind, is_feature_map
 from tvm_neocpu.relay_passes.layouts.slices import (
@@ -124,9 +125,12 @@ class _Rewriter:
     widened: dict[relax.Var, _Widened] = field(default_factory=dict)
     carried: set[relax.Var] = field(default_factory=set)
     by_lanes: set[relax.Var] = field(default_factory=set)
+    shuffled: set[relax.Var] = field(default_factory=set)
 
     def run(self) -> None:
-        self.carried, self.by_lanes = _carried(self.scope.region.bindings)
+        bindings = self.scope.region.bindings
+        self.carried, self.by_lanes = _carried(bindings)
+        self.shuffled = {b.value.args[0] for b in bindings if op_name(b.value) == MOVE}
         for binding in self.scope.region.bindings:
             self._visit(binding.var, binding.value)
         for var in self.scope.region.outputs:
@@ -195,6 +199,8 @@ class _Rewriter:
         """
         parts = list(call.args[0].fields)
         if var not in self.carried or not any(part in self.widened for part in parts):
+            return None
+        if var in self.shuffled:  # A shuffle reads none: they would be dropped behind the concat.
             return None
         places: list[int] = []
         exprs: list[relax.Expr] = []
