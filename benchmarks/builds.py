@@ -8,7 +8,8 @@ call, from bytecode, as `pip install` leaves it. ``cpu_seconds`` are those of al
 linker: they tell more where other processes run. ``grown_mb`` is by how much the process's largest
 resident set grows.
 
-`--source DIR` builds with another checkout of the package, for comparisons in turns.
+`--source DIR` builds with another checkout of the package, for comparisons in turns; each row names
+its commit.
 """
 
 from __future__ import annotations
@@ -77,6 +78,7 @@ def build_one(network: str) -> dict[str, Any]:
     import tvm_neocpu
     from tvm_neocpu import relay
     from tvm_neocpu.contrib import model_zoo
+    from tvm_neocpu.contrib.provenance import provenance
     from tvm_neocpu.runtime.heap import give_back
 
     model = model_zoo.build(network)
@@ -89,14 +91,14 @@ def build_one(network: str) -> dict[str, Any]:
     relay.build(mod, target="llvm", params=params)
     seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
     grown = resident() - before
+    target = tvm_neocpu.parse_target().cpu
     return {
         "network": network,
         "seconds": round(seconds, 2),
         "cpu_seconds": round(cpu, 2),
         "weights_mb": round(weights / 1e6, 1),
         "grown_mb": round(grown / 1e6, 1),
-        "cpu": tvm_neocpu.parse_target().cpu.name,
-        "cores": tvm_neocpu.parse_target().cpu.cores,
+        **provenance(target.name, target.cores),
     }
 
 

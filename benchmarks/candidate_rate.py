@@ -163,10 +163,7 @@ def main() -> int:
         print(json.dumps(rows[-1]), flush=True)
     if options.json:
         options.json.write_text(
-            json.dumps(
-                {**provenance(network.cpu.name, 1, ("apache-tvm",)), "networks": rows}, indent=1
-            )
-            + "\n"
+            json.dumps({**provenance(network.cpu.name, 1), "networks": rows}, indent=1) + "\n"
         )
     return 0
 

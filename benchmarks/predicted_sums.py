@@ -169,7 +169,7 @@ def main(while_timing: Callable[[], AbstractContextManager[Any]] = contextlib.nu
             rows.append(compared(made))
         for plan in rows[-1]["plans"]:
             print(name, json.dumps(plan), flush=True)
-    report = provenance(made.network.cpu.name, count, ("apache-tvm", "numpy")) | {"networks": rows}
+    report = provenance(made.network.cpu.name, count, ("numpy",)) | {"networks": rows}
     if options.json is not None:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
     errors = [plan["error"] for row in rows for plan in row["plans"]]

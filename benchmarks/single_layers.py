@@ -200,7 +200,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for row in found:
         print(row)
     if options.json:
-        about = provenance(host.cpu_name(), thread_count(), ("apache-tvm", "onnxruntime"))
+        about = provenance(host.cpu_name(), thread_count(), ("onnxruntime",))
         report = {**about, "layers": [row.as_json() for row in found]}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
     return 1 if any(row.error > TOLERANCE for row in found) else 0

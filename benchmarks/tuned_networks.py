@@ -53,7 +53,7 @@ from tvm_neocpu.tuning.database.history import History, apply_history_best, curr
 LIMIT = 0.995
 PAIRS, RUNS = 4, 20
 LABELS = ("untuned", "tuned")
-PACKAGES = ("apache-tvm", "numpy", "xgboost")
+PACKAGES = ("numpy", "xgboost")
 
 Row = dict[str, Any]
 

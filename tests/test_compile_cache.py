@@ -17,6 +17,7 @@ import pytest
 import tvm
 
 import tvm_neocpu
+from tests.support.volume_model import volume_model
 from tvm_neocpu import Session, cache_folder, compile_cache, relay
 from tvm_neocpu.compile_cache import key_of
 from tvm_neocpu.core.errors import ModelFileError
@@ -174,8 +175,7 @@ def test_what_changes_the_code_changes_the_key(
 def test_warnings_are_told_again(
     cache_home: Path, make_model: Callable[..., onnx.ModelProto], builds: list[int]
 ) -> None:
-    conv = onnx.helper.make_node("ConvTranspose", ["data", "w"], ["out"], strides=[2, 2, 2])
-    volume = make_model([conv], (1, 2, 4, 5, 6), {"w": (2, 3, 2, 2, 2)})
+    volume = volume_model(make_model)
     said = []
     for _ in range(2):
         with warnings.catch_warnings(record=True) as caught:

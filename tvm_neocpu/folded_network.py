@@ -23,7 +23,14 @@ from tvm_neocpu.core.layer_group import GroupBands, Members
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
-from tvm_neocpu.pipeline import APART, apply_plan, compute_templates, fold, schedule_module
+from tvm_neocpu.pipeline import (
+    APART,
+    apply_plan,
+    compute_templates,
+    fold,
+    runs_on_one_core,
+    schedule_module,
+)
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lowering.find_sweeps import SweepFinder
@@ -31,6 +38,7 @@ from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
 from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
+from tvm_neocpu.relay_passes.waking_threads import on_one_core
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.fused_block.template import key_of, members_key
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
@@ -44,6 +52,7 @@ from tvm_neocpu.tuning.in_network.machine import Lowered, Scheme
 class FoldedNetwork:
     """``module`` is folded, its weights are constants; ``inputs`` are data for it, in order.
 
+    ``on_one_core``: a build compiles it so, though it may use several; ``cpu`` has one core then.
     Functions that two plans have in common are scheduled once, those of stand-ins computed once.
     """
 
@@ -52,6 +61,7 @@ class FoldedNetwork:
     cpu: Cpu
     target: Target
     inputs: Sequence[NDArray[Any]]
+    on_one_core: bool = False
     before: ScheduledBefore = field(default_factory=ScheduledBefore, compare=False, repr=False)
     views: LoweredBefore = field(default_factory=LoweredBefore, compare=False, repr=False)
 
@@ -66,8 +76,10 @@ class FoldedNetwork:
         if views:
             altered = run_passes(altered, ViewTransforms())
         configs = plan.by_layout(self.graph)
-        groups = APART if views else plan.group_bands(self.graph)
+        groups = APART if views or self.on_one_core else plan.group_bands(self.graph)
         computed = compute_templates(altered, configs, self.cpu, self.views if views else None)
+        if self.on_one_core:
+            computed = on_one_core(computed)
         sweeps = SweepFinder(self.graph)
         schemes = {
             name: scheme
@@ -91,7 +103,9 @@ def open_onnx(content: bytes, shapes: Mapping[str, tuple[int, ...]], target: str
     inputs = [arrays[str(parameter.name)] for parameter in mod["main"].params]
     folded = fold(mod, chosen.cpu)
     graph = ExtractConvGraph(chosen.cpu)(folded)
-    return FoldedNetwork(folded, graph, chosen.cpu, chosen.target, inputs)
+    alone = runs_on_one_core(folded, graph, chosen.cpu)
+    cpu = chosen.cpu.with_cores(1) if alone else chosen.cpu
+    return FoldedNetwork(folded, graph, cpu, chosen.target, inputs, alone)
 
 
 def opener(

@@ -75,6 +75,8 @@ from tvm_neocpu.tuning.transform_costs import TransformCosts
 Schemes = Mapping[Workload, Sequence[Candidate]]
 # No groups: each layer is a function of its own.
 APART: GroupBands = MappingProxyType({})
+# Against direct fp32 layers: Winograd leaves a fifth of the products, bytes go four at a time.
+MOST_SAVED = 20
 
 
 def lower(
@@ -210,6 +212,17 @@ def one_core_plan(
     one = cpu.with_cores(1)
     alone = choose_plan(graph, one, current_history(one))
     return alone if gains_less_than_waking(folded, together, alone.seconds, cpu) else None
+
+
+def runs_on_one_core(folded: tvm.IRModule, graph: ConvGraph, cpu: Cpu) -> bool:
+    """Whether a build compiles the folded network for one core, by the logs in force."""
+    operations = sum(workload.flops for workload in graph.workloads)
+    at_peak = operations / MOST_SAVED / (cpu.peak_gflops("float32") * 1e9 * cpu.cores)
+    if not may_be_small(at_peak, cpu):
+        return False
+    history, coverage = current_history(cpu), FindFallbacks(cpu)(folded)
+    together = choose_plan(graph, cpu, history).seconds
+    return one_core_plan(folded, graph, together, coverage, cpu, history) is not None
 
 
 def search_plan(

@@ -9,6 +9,8 @@ from pathlib import Path
 import onnx
 import pytest
 
+from tests.support.volume_model import volume_model
+
 
 @pytest.fixture(autouse=True)
 def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,7 +27,6 @@ def tiny_file(tiny_cnn: onnx.ModelProto, tmp_path: Path) -> str:
 
 @pytest.fixture
 def volume_file(make_model: Callable[..., onnx.ModelProto], tmp_path: Path) -> str:
-    """A transposed convolution of three dimensions, which no template takes."""
-    conv = onnx.helper.make_node("ConvTranspose", ["data", "w"], ["out"], strides=[2, 2, 2])
-    onnx.save(make_model([conv], (1, 2, 4, 5, 6), {"w": (2, 3, 2, 2, 2)}), tmp_path / "volume.onnx")
+    """A transposed 3-D convolution whose weight is computed, which no template takes."""
+    onnx.save(volume_model(make_model), tmp_path / "volume.onnx")
     return "volume.onnx"

@@ -146,7 +146,7 @@ def test_a_tuned_network_is_tuned_again_only_for_more_time(
     assert ("tuned before, nothing faster" in capsys.readouterr().out) != goes_on
 
 
-@pytest.mark.parametrize(("load", "lines"), [(0.2, 0), (9.0, 1)])
+@pytest.mark.parametrize(("load", "lines"), [(0.2, 0), (1000.0, 1)])
 def test_a_busy_machine_is_said_once(
     sessions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], load, lines
 ) -> None:

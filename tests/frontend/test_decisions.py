@@ -16,8 +16,8 @@ from tvm_neocpu.frontend.decisions import (
 
 def at(n: int, truth: bool = True, rest: float = 7, most: int = 10**6) -> Decisions:
     with noted_decisions() as noted:
-        note_decision(np.array(truth))
-        note_decision(np.array(n))  # no value of truth
+        note_decision("Not", [np.array(not truth)], np.array(truth))
+        note_decision("Identity", [np.array(n)], np.array(n))  # no value of truth
         note_results({"end": np.array([min(n, most), 2**63 - 1]), "rest": np.array(rest)}, {})
         note_results({}, {"rows": (n * 49, 64), "batch first": (n, 3)})
     return noted
@@ -39,6 +39,48 @@ def test_what_leaves_the_line() -> None:
     few = (1009, at(1009, most=8)), (1046, at(1046, most=8))
     assert decides_alike(8, at(8, most=8), *few)
     assert not decides_alike(2, at(2, most=8), *few)
+
+
+def comparing(n: int, operator: str, number: int, divisor: int | None = None) -> Decisions:
+    left, right = np.array(n if divisor is None else n % divisor), np.array(number)
+    found = {"Equal": np.equal, "Greater": np.greater, "Min": np.minimum}[operator](left, right)
+    with noted_decisions() as noted:
+        note_decision(operator, [left, right], found)
+    return noted
+
+
+@pytest.mark.parametrize(
+    ("operator", "number", "divisor", "alike"),
+    [
+        ("Equal", 8, None, False),
+        ("Equal", -1, None, True),
+        ("Equal", 0, 4, False),
+        ("Greater", 0, None, True),
+        ("Greater", 30_000, None, False),
+        ("Greater", 2**63 - 1, None, True),
+        ("Min", 30_000, None, False),
+        ("Min", 1, None, True),
+    ],
+)
+def test_a_comparison_that_another_batch_decides(
+    operator: str, number: int, divisor: int | None, alike: bool
+) -> None:
+    """``N == 8`` is false for all batches that are looked at, ``N mod 4 == 0`` too."""
+    first, second = ((n, comparing(n, operator, number, divisor)) for n in (1009, 1046))
+    others = [
+        decides_alike(n, comparing(n, operator, number, divisor), first, second)
+        for n in (1, 2, 20_011)
+    ]
+    assert all(others) is alike
+
+
+def test_what_is_cast_to_a_truth_is_compared_with_0() -> None:
+    def at_batch(n: int) -> Decisions:
+        with noted_decisions() as noted:
+            note_decision("Cast", [np.array(n - 8)], np.array(bool(n - 8)))
+        return noted
+
+    assert not decides_alike(1, at_batch(1), (1009, at_batch(1009)), (1046, at_batch(1046)))
 
 
 def with_state(n: int, first: float = 0, rest: float = 0) -> Decisions:
@@ -65,7 +107,7 @@ def test_another_rank() -> None:
 
 
 def test_nothing_is_noted_elsewhere() -> None:
-    note_decision(np.array(True))
+    note_decision("Equal", [np.array(1), np.array(1)], np.array(True))
     with noted_decisions() as noted:
         pass
     note_results({"late": np.array(1)}, {})

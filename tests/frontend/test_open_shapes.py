@@ -108,6 +108,13 @@ def one_image_apart(make_model: MakeModel) -> onnx.ModelProto:
     return model
 
 
+def eight_images_apart(make_model: MakeModel) -> onnx.ModelProto:
+    """A branch of its own for eight images."""
+    model = one_image_apart(make_model)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.array([8]), "one"))
+    return model
+
+
 def remainder(make_model: MakeModel) -> onnx.ModelProto:
     """x + N mod 4."""
     model = make_model(
@@ -160,7 +167,15 @@ def squeezed(make_model: MakeModel) -> onnx.ModelProto:
 
 @pytest.mark.parametrize(
     "make",
-    [one_image_apart, remainder, at_most_eight, first_eight, many_apart, squeezed],
+    [
+        one_image_apart,
+        eight_images_apart,
+        remainder,
+        at_most_eight,
+        first_eight,
+        many_apart,
+        squeezed,
+    ],
 )
 def test_a_network_that_decides_by_its_batch(
     make: Callable[[MakeModel], onnx.ModelProto], make_model: MakeModel

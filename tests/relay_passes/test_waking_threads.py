@@ -14,11 +14,11 @@ from tvm import relax
 from tvm.relax.op.nn import conv2d, relu
 
 from tvm_neocpu import relay
-from tvm_neocpu.contrib.explain.explain_model import ON_ONE_CORE, explain_model
+from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.contrib.model_zoo import zoo
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.pipeline import lower
-from tvm_neocpu.relay_passes.waking_threads import elementwise_seconds, may_be_small
+from tvm_neocpu.relay_passes.waking_threads import SAID, elementwise_seconds, may_be_small
 from tvm_neocpu.targets import parse_target
 
 TWO = parse_target("llvm -mcpu=znver3").cpu.with_cores(2)
@@ -61,6 +61,6 @@ def test_elements_are_counted_where_they_are_known() -> None:
 def test_explain_says_so() -> None:
     model = zoo.build("lenet")
     shapes = {"data": zoo.input_shape("lenet")}
-    assert ON_ONE_CORE in explain_model("lenet", model, shapes, TWO).notes
+    assert SAID in explain_model("lenet", model, shapes, TWO).notes
     eager = replace(TWO, wake_up=0.0)
-    assert ON_ONE_CORE not in explain_model("lenet", model, shapes, eager).notes
+    assert SAID not in explain_model("lenet", model, shapes, eager).notes

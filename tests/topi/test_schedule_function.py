@@ -78,7 +78,7 @@ def test_an_epilogue_that_cannot_be_scheduled_is_an_error_of_the_template(
     def fail(*_: object) -> None:
         Schedule(unscheduled(CONV, ConvConfig(16, 16, 8))).get_sblock("nothing")
 
-    monkeypatch.setattr("tvm_neocpu.topi.schedule_function.inline_elementwise", fail)
+    monkeypatch.setattr("tvm_neocpu.topi.schedule_function.schedule_behind", fail)
     with pytest.raises(TemplateError, match="conv2d_NCHWc cannot schedule"):
         kernel(CONV, ConvConfig(16, 16, 8), SKYLAKE)
 

@@ -59,7 +59,7 @@ def bench_deploy(argv: list[str]) -> int:
             }
         _show(name, rows, count)
         report["networks"].append({"network": name, "engines": rows})
-        report = {**provenance(library.info.cpu, count), **report}
+        report = {**provenance(library.info.cpu, count, PACKAGES.values()), **report}
     cli.write_report(options.json, report)
     return 0
 

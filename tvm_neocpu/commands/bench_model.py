@@ -28,7 +28,7 @@ from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.log import LogContents, load_log
 
-PACKAGES = ("apache-tvm", "scipy")
+PACKAGES = ("scipy",)
 
 
 def bench_model(argv: list[str]) -> int:

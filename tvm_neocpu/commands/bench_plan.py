@@ -24,7 +24,7 @@ from tvm_neocpu.runtime import threads
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import current_history
 
-PACKAGES = ("apache-tvm", "numpy", "scipy")
+PACKAGES = ("numpy", "scipy")
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ from tvm_neocpu.core.verdict import Verdict
 from tvm_neocpu.folded_network import opener
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
+from tvm_neocpu.relay_passes.waking_threads import SAID
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.busy import load_of_others
 from tvm_neocpu.targets import CompileTarget, parse_target
@@ -111,10 +112,13 @@ def _tune_network(
     request: _Request, name: str, model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, Any]:
     """One network: a session, unless an earlier one has said all; its report as JSON."""
-    options, cpu = request.options, request.target.cpu
-    print(f"{name} on {cpu.name}, {plural(cpu.cores, 'thread')} -> {request.log}", flush=True)
+    options = request.options
     open_network = opener(model.SerializeToString(), shapes, request.text)
     network = open_network()
+    cpu = network.cpu
+    print(f"{name} on {cpu.name}, {plural(cpu.cores, 'thread')} -> {request.log}", flush=True)
+    if network.on_one_core:
+        print(f"{name} {SAID}", flush=True)
     coverage = FindFallbacks(cpu)(network.module)
     tell(coverage, "warn")  # no candidate is measured for these
     if coverage.fixed:

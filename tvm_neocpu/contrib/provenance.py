@@ -33,7 +33,7 @@ def provenance(cpu: str, threads: int, packages: Iterable[str] = ()) -> dict[str
         "threads": threads,
         "commit": commit(),
         "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "versions": {"tvm_neocpu": __version__, **_versions(packages)},
+        "versions": {"tvm_neocpu": __version__, **_versions(("apache-tvm", *packages))},
         "python": platform.python_version(),
     }
 

@@ -5,7 +5,7 @@ files compute shapes. So a model is imported for known shapes only:
 
 any batch     The imports at two large batches, each written with ``n`` for its batch, must be one
               and the same module. Then it is the network for any batch, unless the file decides
-              something else for one or two images (``If (N == 1)``).
+              by its batch (``If (N == 1)``, :mod:`.decisions`).
 other shapes  The module carries a function that imports the model for given shapes.
 """
 
@@ -38,7 +38,7 @@ from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 Extents = tuple[int | str, ...]
 # No extent of a network is a multiple of these. One is odd, one even: ``N mod k`` differs.
 _STAND_INS = (1009, 1046)
-# A file that decides by its batch decides otherwise for one of these.
+# What a file makes of these must be what the stand-ins tell (:mod:`.decisions`).
 _OTHERS = (1, 2, 20_011)
 _BATCH = "batch"
 
@@ -119,7 +119,7 @@ def _decides_so_for_others(
         try:
             with for_each_image(batch):
                 found = decisions_at(model, _at_batch(extents, batch), opset)
-        except NeoCpuError:  # it cannot have so few
+        except NeoCpuError:  # it cannot have so few, or so many
             return False
         if not decides_alike(batch, found, first, second):
             return False

@@ -19,6 +19,8 @@ from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions
 
 # The PrimFunc attribute of what runs on one core.
 ON_ONE_CORE = "neocpu_on_one_core"
+# What a user is told of such a network, behind its name.
+SAID = "runs on one core: all of them would save less than it takes to wake their threads"
 # A network that takes longer than so many wake-ups on all cores gains more than one.
 MANY_WAKE_UPS = 10
 # Instructions of an element in an operation that no plan prices, at most: an exponential function.

@@ -12,12 +12,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import TemplateError, first_line
 from tvm_neocpu.topi.anchor import Anchor, find_anchor, forget_anchor
-from tvm_neocpu.topi.schedule.generic import (
-    downstream,
-    inline_elementwise,
-    schedule_block,
-    schedule_generic,
-)
+from tvm_neocpu.topi.schedule.generic import schedule_behind, schedule_generic
 from tvm_neocpu.topi.schedule.prologue import PROLOGUE, inline_prologue
 from tvm_neocpu.topi.schedule.steps import find_block
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
@@ -126,10 +121,7 @@ def _by_template(sch: Schedule, anchor: Anchor, cpu: Cpu) -> tirx.PrimFunc:
     try:
         inline_prologue(sch)
         output = implementation_of(anchor.config).schedule(sch, anchor, cpu)
-        rest = downstream(sch, output)
-        inline_elementwise(sch, rest)
-        for block in rest[-1:]:
-            schedule_block(sch, block, cpu)
+        schedule_behind(sch, output, cpu)
     except ScheduleError as error:
         raise TemplateError(
             f"template {anchor.template} cannot schedule {anchor.workload} as {anchor.config}: "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
-from onnx_node import Case, check_together, image, node_model, ours
+from onnx_node import Case, check_together, image, node_model, onnx_runtime, ours
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import UnsupportedOperatorError
@@ -93,6 +93,16 @@ def test_linear_samples_of_several_images_and_channels(padding: str) -> None:
         for named in [{"mode": "linear", "padding_mode": padding, "align_corners": align}]
     ]
     check_together(cases, opset=20)
+
+
+def test_places_in_float64_of_an_image_in_float32() -> None:
+    """ONNX allows it, ONNX Runtime has no kernel for it."""
+    inputs = [image(1, 2, 5, 5), _places(1, 3, 3)]
+    wide = [inputs[0], inputs[1].astype("float64")]
+    model, exact = (
+        node_model("GridSample", each, opset=20, mode="linear") for each in (inputs, wide)
+    )
+    np.testing.assert_allclose(ours(exact, wide)[0], onnx_runtime(model, inputs)[0], atol=2e-5)
 
 
 @pytest.mark.slow

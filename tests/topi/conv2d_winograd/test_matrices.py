@@ -10,6 +10,9 @@ from hypothesis import strategies as st
 
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.matrices import (
+    BALANCED,
+    COARSE,
+    EXACT,
     Matrix,
     conv_matrices,
     factored,
@@ -69,9 +72,9 @@ def test_points_are_finite() -> None:
 
 
 @pytest.mark.parametrize(("tile", "kernel", "stride"), ALGORITHMS)
-@pytest.mark.parametrize("exact", [False, True])
-def test_the_factors_of_a_matrix_are_it(tile: int, kernel: int, stride: int, exact: bool) -> None:
-    matrices = winograd_matrices(tile, kernel, stride, exact)
+@pytest.mark.parametrize("kind", [BALANCED, EXACT, COARSE])
+def test_the_factors_of_a_matrix_are_it(tile: int, kernel: int, stride: int, kind: str) -> None:
+    matrices = winograd_matrices(tile, kernel, stride, kind)
     for matrix in (matrices.a, matrices.b):
         outer, inner = factored(matrix)
         columns = list(zip(*inner, strict=True))

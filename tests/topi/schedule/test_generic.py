@@ -17,7 +17,10 @@ from tvm_neocpu.core.cpu import AVX2, NEON, Cpu
 from tvm_neocpu.relay_passes.fuse_functions import FuseFunctions
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.math import vector_math
+from tvm_neocpu.topi.schedule.generic import schedule_behind
+from tvm_neocpu.topi.schedule.steps import block_name
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
 from tvm_neocpu.topi.tir.rewrite_loops import with_small_buffers
 
@@ -188,6 +191,23 @@ def test_a_buffer_of_the_function_keeps_its_size_beside_fused_rows() -> None:
     less = te.compute(shape, lambda *i: negated(*i) - 1.0, name="less")
     func = schedule_function(te.create_prim_func([x, more, less]), parse_target().cpu)
     assert "negated = T.sblock_alloc_buffer((1, 32, 2, 2))" in with_small_buffers(func).script()
+
+
+def test_operands_that_join_behind_an_output_are_inlined() -> None:
+    """A gate's map-sized sums: what they read, one of them twice, once went through memory."""
+    shape = (6, 13, 16)
+    hidden = te.placeholder((16,), name="hidden")
+    x, y = (te.placeholder(shape, dtype="uint8", name=name) for name in "xy")
+    gate = te.compute((16,), lambda c: hidden(c) + 3.0, name="gate")
+    one = te.compute(shape, lambda *at: x(*at).astype("float32"), name="one")
+    other = te.compute(shape, lambda *at: y(*at).astype("float32"), name="other")
+    gated = te.compute(shape, lambda a, b, c: one(a, b, c) * gate(c), name="gated")
+    total = te.compute(shape, lambda *at: gated(*at) + one(*at) + other(*at), name="total")
+    sch = Schedule(te.create_prim_func([hidden, x, y, total]))
+    schedule_behind(sch, sch.get_sblock("gate"), SKYLAKE)
+    names = [block_name(sch, block) for block in child_blocks(sch)]
+    assert names == ["gate", "total"]
+    assert "T.vectorized(16)" in sch.mod.script()
 
 
 def test_rows_are_summed_in_vectors() -> None:

@@ -17,9 +17,8 @@ from tvm_neocpu.relay_passes.batches.outline_rows import outline_rows
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
+from tvm_neocpu.relay_passes.waking_threads import SAID
 from tvm_neocpu.tuning.database.history import current_history
-
-ON_ONE_CORE = "runs on one core: all of them would save less than it takes to wake their threads"
 
 
 def explain_model(
@@ -37,7 +36,7 @@ def explain_model(
     if one_core_plan(outlined.mod, graph, together, coverage, cpu, history) is not None:
         one = cpu.with_cores(1)
         network = explain_network(name, graph, one, current_history(one), coverage)
-        notes = (*notes, ON_ONE_CORE)
+        notes = (*notes, SAID)
     names = OnnxNodes(model, shapes).names_of(node.workload for node in graph.nodes)
     ids = (node.id for node in graph.nodes)
     named = dict(filter(all, zip(ids, names, strict=True)))

@@ -102,7 +102,8 @@ def grid_sample(node: Node) -> relax.Expr:
     grid, padding = node.required(1), node.attributes["padding_mode"]
     known = all(static_shape_of(each.ty) is not None for each in (node.data, grid))
     is_linear = node.attributes["mode"] in ("linear", "bilinear") and padding != "reflection"
-    if not is_linear or not known or node.rank != 4 or node.dtype != "float32":
+    in_fp32 = node.dtype == str(grid.ty.dtype) == "float32"
+    if not (is_linear and known and in_fp32) or node.rank != 4:
         return node.by_tvm()
     align = bool(node.attributes["align_corners"])
     return sampled_grid(node, node.data, grid, align_corners=align, border=padding == "border")

@@ -69,13 +69,19 @@ def inline_elementwise(sch: Schedule, blocks: list[SBlockRV]) -> None:
         sch.compute_inline(block)
 
 
-def downstream(sch: Schedule, block: SBlockRV) -> list[SBlockRV]:
-    """The blocks after ``block`` in a chain of single readers, nearest first."""
-    found: list[SBlockRV] = []
-    while consumers := sch.get_consumers(block):
-        block = consumers[0]
-        found.append(block)
-    return found
+def schedule_behind(sch: Schedule, output: SBlockRV, cpu: Cpu) -> None:
+    """Schedule what a template's ``output`` does not depend on: it works on another domain.
+
+    # a = float(x); b = float(y); t = a * gate; z = t + b  ->  z = float(x) * gate + float(y)
+
+    Operands join the chain behind the output with operations of their own.
+    """
+    before = steps.names_upstream(sch, output) | {steps.block_name(sch, output)}
+    behind = [block for block in child_blocks(sch) if steps.block_name(sch, block) not in before]
+    inline_elementwise(sch, behind[::-1])  # the last first: what several read has one reader then
+    for block in child_blocks(sch):
+        if steps.block_name(sch, block) not in before:
+            schedule_block(sch, block, cpu)
 
 
 def schedule_block(sch: Schedule, block: SBlockRV, cpu: Cpu) -> None:
