@@ -107,7 +107,9 @@ def test_looks_become_rare(
     for _ in range(40_000):
         step_aside.step_aside()
         clock[0] += 0.001
-    assert looks[0] == pytest.approx(0.001)  # not at the first call, which makes the pool
+    assert looks[0] == pytest.approx(
+        step_aside.FIRST_WAIT, abs=0.0011
+    )  # not at the first call, which makes the pool
     assert looks[-1] - looks[-2] <= 1.1 * longest
     assert len(looks) < most
 
@@ -154,6 +156,7 @@ def test_a_caller_on_a_workers_core_leaves_it(files: tuple[str, str], binds: str
         module.set_input(0, np.load(sys.argv[2]))
         module.run()
         assert not sets, "its pool is not there yet"
+        step_aside._this_thread.next_look = 0.0
         mask = os.sched_getaffinity(0)  # TVM may have set it
         module.run()
         assert sets == [mask - {here}, mask], (sets, mask)

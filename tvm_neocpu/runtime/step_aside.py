@@ -16,9 +16,9 @@ from time import monotonic
 
 from tvm_neocpu.core.cores import core_key
 
-# Seconds between looks: few at first, because a process may run a network only ten times. A look
-# takes some 50 us.
-FIRST_WAIT, USUAL_WAIT = 0.001, 0.1
+# Seconds between looks: Linux itself spreads new threads within some ms, and both at once would put
+# them together again. A look takes some 50 us.
+FIRST_WAIT, USUAL_WAIT = 0.02, 0.1
 # Moves that do not last make looks rare: Linux puts the thread back beside a busy neighbour.
 LONGEST_WAIT = 10.0
 # In /proc/PID/stat, behind the name: the CPU that the thread was on last.
@@ -51,6 +51,7 @@ def step_aside() -> None:
         return
     if not this.wait:
         this.wait = FIRST_WAIT
+        this.next_look = now + FIRST_WAIT
         return
     has_moved = _look()
     this.next_look = now + this.wait
