@@ -36,3 +36,12 @@ def test_words_are_made_in_parts_too(at_once: int, monkeypatch: pytest.MonkeyPat
     made = WORDS.packed(kernels.reshape(-1, 9))
     assert made.shape == WORDS.shape == expected.shape[:-1]
     assert np.array_equal(made.view("int16").reshape(expected.shape), expected)
+
+
+def test_bf16_keeps_what_is_no_number() -> None:
+    """The last of these NaNs would overflow to zero, the first round to infinity."""
+    bits = np.array([0x7F800001, 0x7FC00000, 0xFFFFFFFF], "uint32")
+    with np.errstate(invalid="ignore"):
+        numbers = bits.view("float32").astype("float64")
+    rounded = weight_transform._rounded(np.append(numbers, [1.0, np.inf, -np.inf]), "bfloat16")
+    assert rounded.tolist() == [0x7FC0] * 3 + [0x3F80, 0x7F80, 0xFF80]

@@ -260,6 +260,19 @@ def test_concats_keep_few_dead_channels_where_they_are() -> None:
     assert_becomes(build(first, window, last), expected)
 
 
+def test_a_concat_drops_dead_channels_that_would_break_its_blocks() -> None:
+    """58 channels of a padded convolution and 58 others: 122 are 61 x 2, 116 are 29 x 4."""
+
+    def build(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(numbers(58, 116, 3, 3)), padding=1))
+        other = b.emit(strided_slice(x, [1], [0], [58], [1]))
+        return conv2d(b.emit(concat([y, other], axis=1)), const(numbers(16, 116, 1, 1)))
+
+    text = PadChannels(CPU)(module_of((1, 116, 4, 4), build)).script()
+    assert "(1, 64, 4, 4)" in text and "(1, 116, 4, 4)" in text
+    assert "(1, 122, 4, 4)" not in text
+
+
 def test_a_concat_of_many_dead_channels_keeps_them_for_a_depthwise_layer_only() -> None:
     windows = numbers(2 * WIDE, 1, 3, 3)
 

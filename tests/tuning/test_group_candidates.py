@@ -192,6 +192,17 @@ def test_a_gain_within_the_models_error_is_for_the_tuner(monkeypatch: pytest.Mon
     assert with_doubtful_groups(plan, graph(), ZEN3).groups == (sure,)
 
 
+def test_the_tuner_tries_what_is_predicted_to_gain_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A margin of all layers' time would speak for the group of fewest layers."""
+    graph_ = block("ed", "dp")
+    silent = Plan(graph_.hash, {"e": EXPANDS, "d": DEEPENS, "p": NARROWS})
+    (best,) = with_groups(silent, graph_, ONE).groups or ()
+    assert len(best.members) == 3
+    monkeypatch.setattr(group_candidates, "saved_share", lambda block, cpu: -0.5)
+    apart = replace(silent, groups=())
+    assert with_doubtful_groups(apart, graph_, ONE).groups == (best,)
+
+
 def dense_run(count: int, **others: object) -> ConvGraph:
     """So many 3x3 layers behind each other."""
     conv = replace(ConvWorkload(1, 16, 28, 28, 16, (3, 3), padding=(1, 1, 1, 1)), **others)

@@ -87,11 +87,12 @@ def _stored_type(rounded: str) -> str:
 
 
 def _rounded(values: Array, rounded: str) -> Array:
-    """Doubles rounded to a type; bf16 as its bits, the nearest, ties to even."""
+    """Doubles rounded to a type; bf16 as its bits, the nearest, ties to even; a NaN stays one."""
     if rounded != BF16:
         return values.astype(rounded)
     bits = values.astype(np.float32).view(np.uint32)
-    return ((bits + (bits >> 16 & 1) + 0x7FFF) >> 16).astype(np.uint16)
+    nearest = ((bits + (bits >> 16 & 1) + 0x7FFF) >> 16).astype(np.uint16)
+    return np.where(np.isnan(values), np.uint16(0x7FC0), nearest)
 
 
 @dataclass(frozen=True)

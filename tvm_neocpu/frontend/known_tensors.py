@@ -120,11 +120,11 @@ class KnownTensors:
         # Whatever evaluating raises, the node stays and is imported as it is.
         with contextlib.suppress(Exception):
             results = self._evaluated(node, inputs)
-            read_in_order = [inputs[name] for name in node.input if name]
+            operands = [inputs[name] for name in node.input if name]
             for name, result in zip(node.output, results, strict=True):
                 self.know_tensor(name, numpy_helper.from_array(result, name))
                 self.computed[name] = result
-                note_decision(node.op_type, read_in_order, result)
+                note_decision(node.op_type, operands, result)
             return True
         return False
 

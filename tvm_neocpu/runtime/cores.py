@@ -12,6 +12,7 @@ import threading
 import warnings
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from numbers import Integral
 
 from tvm_neocpu.core.cores import allowed_cpus, physical_cores
@@ -131,6 +132,31 @@ def use_here(cpus: Sequence[int], threads: int) -> None:
     runtime_function("runtime.config_threadpool")(_SHARE_ALL_CORES, threads, names)
     if threads < len(cpus):
         _bind_here(cpus)  # TVM bound this thread to the CPUs named
+
+
+def leave_core(core: int, cpus: Sequence[int]) -> None:
+    """Have the calling thread go to another of its ``cpus``; it may move on from there."""
+    others = [cpu for cpu in cpus if cpu != core]
+    if others:
+        _bind_here(others)
+        _bind_here(cpus)
+
+
+def core_here() -> int | None:
+    """The CPU that the calling thread is on, where the system tells."""
+    return _sched_getcpu()() if hasattr(os, "sched_setaffinity") else None
+
+
+@cache
+def _sched_getcpu() -> Callable[[], int | None]:
+    """The C library's; it takes less than 1 us."""
+    import ctypes  # a session that always uses all threads needs none of this
+
+    try:
+        found: Callable[[], int | None] = ctypes.PyDLL(None).sched_getcpu
+    except (AttributeError, OSError):
+        return lambda: None
+    return found
 
 
 def _bind_here(cpus: Sequence[int]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from tvm_neocpu.core.errors import ShapeError, first_line
 from tvm_neocpu.runtime.arrays import Extent, aligned_zeros
 from tvm_neocpu.runtime.cores import use_here
+from tvm_neocpu.runtime.crowd import Crowd
 from tvm_neocpu.runtime.functions import Function, Functions, Shapes
 from tvm_neocpu.runtime.inputs import check
 from tvm_neocpu.runtime.machine import flat
@@ -80,6 +81,7 @@ class Feed:
         self._cpus = cpus
         self._used = len(cpus)
         self._paces: dict[Shapes, Pace] = {}
+        self._crowd = Crowd()
         self._infos = infos
         self._memory: dict[tuple[int, tuple[int, ...]], tuple[Any, Array]] = {}
         # A function's first outputs, until its second run; then which outputs are constants.
@@ -132,9 +134,14 @@ class Feed:
         if pace.threads != self._used:
             self._used = pace.threads
             use_here(self._cpus, self._used)
-        start = time.perf_counter()
+        if self._used < len(self._cpus):
+            self._crowd.avoid(self._cpus)
+        start, computed = time.perf_counter(), time.thread_time()
         result = run()
-        pace.note(time.perf_counter() - start)
+        seconds, computed = time.perf_counter() - start, time.thread_time() - computed
+        pace.note(seconds)
+        if self._used < len(self._cpus):
+            self._crowd.note(seconds, computed)
         return result
 
     def _tensor(self, index: int, value: Array) -> Any:

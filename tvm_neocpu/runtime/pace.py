@@ -17,16 +17,22 @@ RECENT, TRIAL = 5, 3
 MEMORY = 200
 # A call this much slower than the best one means that something has changed.
 SLOWER = 1.4
+# Two in a row mean it at once, if they are this much slower and lose more seconds than a system's
+# daemon takes: calls of 3.5 ms lost two in a row to one of these, and then 20 on one thread.
+MUCH_SLOWER, DAEMON_SECONDS = 2.0, 0.04
 # Another number of threads must be this much faster.
 FASTER = 0.95
 # One call of fewer threads that is this much slower ends their trial: no core is taken.
 HOPELESS = 1.5
-# Calls between trials: few after a change, ever more while trials change nothing. A trial beside a
-# neighbour costs one call or two of some three times the time, 2 to 5 % of so many. A neighbour
-# that has left is noticed after as many: with 640, ResNet-50 ran on one thread for half a minute.
-# Fewer threads are tried sooner, after RECENT calls at first: the kernel takes tenths of a second
-# to give a thread the core that is free, so that a first trial may fail.
-MIN_WAIT, MAX_WAIT = 20, 80
+# One of more threads that is this much slower ends theirs: a core is still taken.
+STILL_TAKEN = 1.25
+# Calls between trials of fewer threads: few at first, for the kernel may need tenths of a second to
+# give a thread the core that is free.
+MAX_WAIT_WHEN_SLOW = 80
+# Calls between trials of more threads, at least. A failed trial costs a call of some three times
+# the time, or of a thousand times where a call is shorter than the kernel's time slices: the next
+# one waits for 15 times the seconds that the last one lost, so that trials cost 7 % at most.
+MIN_WAIT, WORTH = 20, 15
 
 
 def levels_of(threads: int) -> tuple[int, ...]:
@@ -55,14 +61,27 @@ class _Times:
         """The median of the newest."""
         return _middle(self._newest())
 
-    def mean(self) -> float:
-        """Of the newest: beside a neighbour calls take once, then five times as long."""
-        newest = self._newest()
-        return sum(newest) / len(newest)
+    def best(self) -> float:
+        """The fastest that is remembered."""
+        return self._best
+
+    def mean_of_slow(self) -> float:
+        """Of those of the newest that are slow: beside a neighbour calls take once, then five times
+        as long, and the others are older than the neighbour.
+        """
+        slow = [seconds for seconds in self._newest() if seconds > SLOWER * self._best]
+        return sum(slow) / len(slow) if slow else self.now()
 
     def are_slow(self) -> bool:
         """Whether calls take much longer than the best one did."""
-        return len(self._times) >= RECENT and self.now() > SLOWER * self._best
+        if len(self._times) < RECENT:
+            return False
+        newest = self._newest()
+        return _middle(newest) > SLOWER * self._best or self._lose_much(newest[:2])
+
+    def _lose_much(self, newest: list[float]) -> bool:
+        lost = sum(newest) - len(newest) * self._best
+        return min(newest) > MUCH_SLOWER * self._best and lost > DAEMON_SECONDS
 
     def _newest(self) -> list[float]:
         return list(islice(reversed(self._times), RECENT))
@@ -80,7 +99,8 @@ class Pace:
         self._at = 0
         self._trial: int | None = None
         self._deeper = 0  # how many trials of fewer threads have failed in a row
-        self._wait, self._wait_when_slow, self._since = MIN_WAIT, RECENT, 0
+        self._wait_when_slow, self._since = RECENT, 0
+        self._seconds_since, self._seconds_to_wait = 0.0, 0.0
         self._times = [_Times() for _ in self._levels]
         self._tried: list[float] = []
 
@@ -95,7 +115,11 @@ class Pace:
             self._tried.append(seconds)
             fewer = self._trial > self._at
             times = self._times[self._at]
-            usual, allowed = (times.mean(), HOPELESS) if fewer else (times.now(), 1.0)
+            # Beside a neighbour two threads may share the other core, and take one thread's time:
+            # only the best of the fewer threads' times tells that this is no gain.
+            usual, allowed = (
+                (times.mean_of_slow(), HOPELESS) if fewer else (times.best(), STILL_TAKEN)
+            )
             if seconds > allowed * usual:
                 self._end_trial(taken=False)
             elif len(self._tried) == TRIAL:
@@ -103,6 +127,7 @@ class Pace:
             return
         self._times[self._at].add(seconds)
         self._since += 1
+        self._seconds_since += seconds
         self._trial = self._candidate()
 
     def _candidate(self) -> int | None:
@@ -112,24 +137,25 @@ class Pace:
             self._wait_when_slow, self._deeper = RECENT, 0
         elif below and self._since >= self._wait_when_slow:
             return self._at + 1 + self._deeper % below
-        if self._at > 0 and self._since >= self._wait:
-            return self._at - 1
-        return None
+        waited = self._since >= MIN_WAIT and self._seconds_since >= self._seconds_to_wait
+        return self._at - 1 if self._at > 0 and waited else None
 
     def _end_trial(self, taken: bool) -> None:
         """Go on with the trial's threads where they are ``taken``."""
         assert self._trial is not None, "a trial ends that has begun"
         if taken:
-            self._at, self._wait, self._wait_when_slow = self._trial, MIN_WAIT, RECENT
+            self._at, self._wait_when_slow, self._seconds_to_wait = self._trial, RECENT, 0.0
             self._deeper = 0
             for seconds in self._tried:
                 self._times[self._at].add(seconds)
         elif self._trial < self._at:
-            self._wait = min(2 * self._wait, MAX_WAIT)
+            lost = sum(self._tried) - len(self._tried) * self._times[self._at].now()
+            self._seconds_to_wait = WORTH * lost
         else:
-            self._wait_when_slow = min(2 * self._wait_when_slow, MAX_WAIT)
+            self._wait_when_slow = min(2 * self._wait_when_slow, MAX_WAIT_WHEN_SLOW)
             self._deeper += 1
-        self._trial, self._tried, self._since = None, [], 0
+        self._trial, self._tried = None, []
+        self._since, self._seconds_since = 0, 0.0
 
 
 def _middle(times: list[float]) -> float:

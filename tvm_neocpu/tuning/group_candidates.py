@@ -21,6 +21,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.cost import (
     apart_seconds,
     best_block,
+    predict_seconds,
     saved_share,
 )
 from tvm_neocpu.topi.fused_block.member import Member
@@ -118,15 +119,21 @@ def with_doubtful_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
 
 
 def _best_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Iterator[tuple[float, LayerGroup]]:
-    """The group of every chain that gains most under the plan's configs, and its sure gain."""
+    """The group of every chain that gains most under the plan's configs, and its sure gain.
+
+    Where no gain is sure, the group that is predicted to gain most.
+    """
     for chain in _chains(graph):
         offered = [found for part in chain.parts if (found := _priced(chain, part, plan, cpu))]
         if offered:
-            yield max(offered, key=lambda found: found[0])
+            sure, _, group = max(offered, key=lambda found: (max(found[0], 0.0), found[1]))
+            yield sure, group
 
 
-def _priced(chain: _Chain, part: range, plan: Plan, cpu: Cpu) -> tuple[float, LayerGroup] | None:
-    """The seconds that a group of a chain's layers surely gains under the plan's configs."""
+def _priced(
+    chain: _Chain, part: range, plan: Plan, cpu: Cpu
+) -> tuple[float, float, LayerGroup] | None:
+    """Seconds that a group of a chain's layers gains under the plan's configs: surely, likely."""
     nodes = [chain.nodes[at] for at in part]
     configs = [plan.configs.get(node.id) for node in nodes]
     if None in configs:
@@ -135,8 +142,10 @@ def _priced(chain: _Chain, part: range, plan: Plan, cpu: Cpu) -> tuple[float, La
     block = best_block(members, cpu, chain.taps_in(part))
     if block is None:
         return None
-    gain = saved_share(block, cpu) * apart_seconds(block, cpu)
-    return gain, LayerGroup(tuple(node.id for node in nodes), *block.bands)
+    apart = apart_seconds(block, cpu)
+    likely = apart - predict_seconds(block, cpu)
+    group = LayerGroup(tuple(node.id for node in nodes), *block.bands)
+    return saved_share(block, cpu) * apart, likely, group
 
 
 def _candidates(chain: _Chain, part: range, schemes: Schemes, cpu: Cpu) -> Iterator[GroupCandidate]:

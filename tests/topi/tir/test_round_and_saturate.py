@@ -91,6 +91,25 @@ def test_what_fits_32_bits_is_clipped_behind_its_conversion(
     np.testing.assert_array_equal(got.numpy()[0], expected.astype(dtype))
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "zero", "dtype"),
+    [(-5, 200, 0, "uint8"), (0, 255, 3, "uint8"), (-5, 200, 0, "int8"), (-100, 120, 20, "int8")],
+)
+def test_a_cast_of_what_bytes_do_not_hold_keeps_the_low_bits(
+    low: int, high: int, zero: int, dtype: str
+) -> None:
+    x = te.placeholder((1, len(INT32)), "float32", name="x")
+
+    def element(*at: tirx.Var) -> tirx.Expr:
+        return vector_math.whole_between(x(*at), low, high, zero).astype(dtype)
+
+    func = schedule_function(te.create_prim_func([x, te.compute(x.shape, element)]), TARGET.cpu)
+    got = tvm.runtime.tensor(np.zeros((1, len(INT32)), dtype))
+    tvm.compile(func, target=TARGET.target)["main"](tvm.runtime.tensor(INT32[None]), got)
+    expected = np.clip(np.rint(INT32.astype("float64")), low, high).astype("int32") + zero
+    np.testing.assert_array_equal(got.numpy()[0], expected.astype(dtype))
+
+
 def test_such_a_conversion_needs_no_minimum() -> None:
     x = te.placeholder((64, 32), "float32", name="x")
 

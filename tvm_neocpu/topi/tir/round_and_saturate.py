@@ -14,7 +14,7 @@ What :func:`tvm_neocpu.topi.math.vector_math.nearest` rounds behind its clip is 
     ->  uint8(clip(sadd_sat(int16(clip(lrint(t), -2^15, 2^15 - 1)), z), a + z, b + z))
 
 The second form's t fits int32, as its text says: no min is needed, and one conversion of any
-``int32(round(t))``.
+``int32(round(t))``. Its bounds fit the bytes: a cast of what does not would keep the low bits.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def round_and_saturate(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         dtype = str(cast.ty.dtype)
         if _is_conversion(cast):
             return _converted(cast.value.args[0])
-        whole = _found_whole(cast.value) if dtype in BOUNDS else None
+        whole = _found_whole(cast.value, dtype) if dtype in BOUNDS else None
         if whole is not None:
             return _narrowed(*whole, dtype)
         found = _found(cast.value, dtype) if dtype in BOUNDS else None
@@ -68,8 +68,11 @@ def _is_conversion(cast: tirx.Cast) -> bool:
     return str(value.ty.dtype) == "float32" and not names_values(value.args[0])
 
 
-def _found_whole(value: Any) -> tuple[Expr, int, int, int] | None:
-    """(lrint(t), a, b, z) of clip(lrint(t), a, b) + z, which leaves no 16 bits."""
+def _found_whole(value: Any, dtype: str) -> tuple[Expr, int, int, int] | None:
+    """(lrint(t), a, b, z) of clip(lrint(t), a, b) + z, whose numbers a cast to the type keeps.
+
+    A cast of others would keep their low bits, where packs saturate.
+    """
     zero = 0
     if isinstance(value, tirx.Add) and isinstance(value.b, tirx.IntImm):
         value, zero = value.a, int(value.b)
@@ -77,18 +80,17 @@ def _found_whole(value: Any) -> tuple[Expr, int, int, int] | None:
     if clipped is None or not is_call(clipped[0], "tirx.call_llvm_pure_intrin"):
         return None
     low, high = (int(bound) for bound in clipped[1:])
-    fits = zero in range(MAX_ZERO + 1) and HALF[0] <= low <= high <= MAX_ZERO
+    least, most = BOUNDS[dtype]
+    fits = zero in range(MAX_ZERO + 1) and least <= low + zero <= high + zero <= most
     return (clipped[0], low, high, zero) if fits else None
 
 
 def _narrowed(whole: Expr, low: int, high: int, zero: int, dtype: str) -> Expr:
-    least, most = BOUNDS[dtype]
-    bounds = max(low + zero, least), min(high + zero, most)
     half = _clip(whole, HALF, "int32").astype("int16")
     if zero:  # What is as large as 16 bits hold stays so.
         shift = tirx.const(zero, "int16")
         half = tirx.call_llvm_pure_intrin("int16", "llvm.sadd.sat", half, shift)
-    return _clip(half, bounds, "int16").astype(dtype)
+    return _clip(half, (low + zero, high + zero), "int16").astype(dtype)
 
 
 def _found(value: Any, dtype: str) -> tuple[Expr, int] | None:
