@@ -82,8 +82,10 @@ def _look() -> bool:
             return False
         better = better_cpus(_cpu_here(), mask, Counter(map(_core, _taken_cpus())))
         if better:
-            os.sched_setaffinity(0, better)  # Linux moves the thread before the call returns
-            os.sched_setaffinity(0, mask)
+            try:
+                os.sched_setaffinity(0, better)  # Linux moves the thread before the call returns
+            finally:  # after Ctrl-C too
+                os.sched_setaffinity(0, mask)
     except (OSError, ValueError, IndexError):  # a container without /proc, or one that refuses
         return False
     return bool(better)
