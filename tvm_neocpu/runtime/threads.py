@@ -55,14 +55,19 @@ def thread_count(environment: MutableMapping[str, str] = os.environ) -> int:
 
 
 def binding_is_right(count: int, allowed: set[int]) -> bool:
-    """Whether TVM's binding, thread i to CPU i, puts one thread on each core we may use.
+    """Whether TVM's binding, thread i to CPU i, is right: one thread on each core we may use, and
+    a CPU more.
 
     The binding is wrong under ``taskset 2,3`` (TVM would leave the mask), in a container with a
     quota (all containers would share CPU 0), and where CPUs 0 and 1 are hyper-threads of one core.
+    Where every CPU gets a thread, Linux spreads them, and moves them away from busy neighbours; a
+    bound worker would wait, and share its core with a caller that was put there. Hyper-threads need
+    the binding: two threads could share a core.
     """
     first = set(range(count))
     cores = {core_key(cpu) for cpu in first}
-    return first <= allowed and len(cores) == count == len({core_key(cpu) for cpu in allowed})
+    one_each = len(cores) == count == len({core_key(cpu) for cpu in allowed})
+    return first < allowed and one_each
 
 
 def use_threads(count: int, environment: MutableMapping[str, str] = os.environ) -> None:
