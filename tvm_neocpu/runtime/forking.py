@@ -24,7 +24,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import WeakSet
 
-from tvm_neocpu.runtime.step_aside import step_aside
 from tvm_neocpu.runtime.threads import thread_count
 
 if TYPE_CHECKING:
@@ -88,7 +87,6 @@ def call(lock: ForkLock, function: Callable[..., T], *args: object) -> T:
             wait([future])  # after Ctrl-C too: the caller must hold its lock until the call ends
     _this_thread.has_pool = True
     with lock:
-        step_aside()
         return function(*args)
 
 

@@ -18,7 +18,6 @@ from tvm_neocpu.runtime.functions import Function, Functions
 from tvm_neocpu.runtime.inputs import Inputs, Key, find
 from tvm_neocpu.runtime.machine import flat
 from tvm_neocpu.runtime.module_info import ModuleInfo
-from tvm_neocpu.runtime.step_aside import step_aside
 from tvm_neocpu.runtime.timing import BenchmarkResult, time_calls
 
 
@@ -175,12 +174,8 @@ class GraphModule:
             with self.lock:
                 run, tensors = self._fitted(self._inputs).run, self._inputs.tensors
 
-                def once() -> None:
-                    step_aside()
-                    run(*tensors)
-
                 def timed() -> BenchmarkResult:
-                    return time_calls(once, number, repeat, min_repeat_ms)
+                    return time_calls(lambda: run(*tensors), number, repeat, min_repeat_ms)
 
                 return forking.call(self._running, timed)
 
