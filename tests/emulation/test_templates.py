@@ -20,6 +20,7 @@ from samples import BIAS, check
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
+from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.conv2d_winograd_bf16.geometry import Bf16WinogradConfig
 from tvm_neocpu.topi.dense_bf16.geometry import Bf16DenseConfig
@@ -43,9 +44,10 @@ QUICK = {
     "batch_matmul_pack": ("matmul, odd", V1),
     "layout_transform": ("wider blocks", A72),
 }
-# No ARM core multiplies bytes faster where their sums are small; bf16 takes vdpbf16ps.
+# No ARM core multiplies bytes faster where their sums are small, or adds up a word of them without
+# temporaries; bf16 takes vdpbf16ps.
 X86_ONLY = {
-    *(SplitConfig.template, Bf16Config.template),
+    *(SplitConfig.template, ImageRowsConfig.template, Bf16Config.template),
     *(Bf16WinogradConfig.template, Bf16DenseConfig.template),
 }
 ON_ARM = [template for template in TEMPLATES if template not in X86_ONLY]
