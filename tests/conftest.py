@@ -49,6 +49,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs a C compiler")
 
 
+@pytest.fixture(autouse=True)
+def small_networks_on_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A build gives networks as small as those of tests one core: no test would run a fork."""
+    monkeypatch.setattr("tvm_neocpu.pipeline.may_be_small", lambda *_: False)
+
+
 @pytest.fixture
 def hears_ctrl_c() -> Iterator[None]:
     """What a shell starts in the background ignores Ctrl-C."""

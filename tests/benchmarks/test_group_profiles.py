@@ -54,8 +54,6 @@ def test_groups_and_lone_layers_are_rows(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))  # groups gain then
-    # So small a network would run on one core, where no groups are made.
-    monkeypatch.setattr("tvm_neocpu.pipeline.may_be_small", lambda *_: False)
     path = tmp_path / "report.json"
     assert script["main"](["blocks", "--json", str(path)]) == 0
     (report,) = json.loads(path.read_text())["networks"]

@@ -190,8 +190,8 @@ def chain(make_model: MakeModel, layers: int, prefix: str = "t") -> onnx.ModelPr
         helper.make_node("Conv", [names[at], f"w{at}"], [names[at + 1]], pads=[1, 1, 1, 1])
         for at in range(layers + 1)
     ]
-    shapes = {f"w{at}": (8, 8, 3, 3) for at in range(layers)} | {f"w{layers}": (4, 8, 3, 3)}
-    return make_model(nodes, (1, 8, 6, 6), shapes)
+    shapes = {f"w{at}": (32, 32, 3, 3) for at in range(layers)} | {f"w{layers}": (16, 32, 3, 3)}
+    return make_model(nodes, (1, 32, 14, 14), shapes)
 
 
 def built(model: onnx.ModelProto) -> Any:
@@ -259,7 +259,7 @@ def test_a_network_that_finds_no_place_runs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     model = chain(make_model, 1)
-    data = np.ones((1, 8, 6, 6), "float32")
+    data = np.ones((1, 32, 14, 14), "float32")
     results = []
     for case in ("cached", "full disk", "no temporary folder"):
         if case == "full disk":

@@ -24,6 +24,11 @@ from tvm_neocpu.targets import parse_target
 TWO = parse_target("llvm -mcpu=znver3").cpu.with_cores(2)
 
 
+@pytest.fixture(autouse=True)
+def small_networks_on_all_cores() -> None:
+    """The rule that other tests go without is tested here."""
+
+
 def lenet() -> tvm.IRModule:
     model: onnx.ModelProto = zoo.build("lenet")
     return relay.frontend.from_onnx(model, {"data": zoo.input_shape("lenet")})[0]

@@ -12,7 +12,7 @@ from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.layouts.channel_moves import Interleave, Shuffle, channel_move
 from tvm_neocpu.relay_passes.layouts.flow import FlowKind
 from tvm_neocpu.relay_passes.layouts.table import RULES, decided_flow, flow_of
-from tvm_neocpu.relay_passes.operators.quantize import NEAREST
+from tvm_neocpu.relay_passes.operators.quantize import NEAREST, WHOLE_BETWEEN
 
 op = relax.op
 
@@ -146,7 +146,7 @@ def test_whatever_depends_on_plain_nchw(name: str) -> None:
     assert (flow.kind, flow.operands) == (FlowKind.BOUNDARY, ())
 
 
-@pytest.mark.parametrize("name", sorted(RULES.keys() - {NEAREST}))
+@pytest.mark.parametrize("name", sorted(RULES.keys() - {NEAREST, WHOLE_BETWEEN}))
 def test_the_tables_name_operators_that_exist(name: str) -> None:
     make: object = op
     for part in name.split(".")[1:]:

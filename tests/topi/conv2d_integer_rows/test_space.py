@@ -10,27 +10,16 @@ from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, Cpu
 from tvm_neocpu.core.dot import SDOT, VPDPBUSD, VPMADDUBSW, VPMADDWD, VPMADDWD_512
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_integer_rows.geometry import misfit, words_of_row
+from tvm_neocpu.topi.conv2d_integer_rows.geometry import misfit
 from tvm_neocpu.topi.conv2d_integer_rows.space import accepts, space
 
 CASCADE_LAKE = Cpu("cascadelake", AVX512, cores=1, dots=(VPDPBUSD, VPMADDWD_512))
 STEM = ConvWorkload(1, 3, 32, 32, 16, (7, 7), (2, 2), (3, 3, 3, 3), types=U8S8)
 
 
-@pytest.mark.parametrize(
-    ("width", "channels", "words", "saves"),
-    [(7, 3, 6, True), (5, 3, 4, True), (11, 3, 9, True), (3, 3, 3, False), (7, 4, 7, False)],
-)
-def test_a_row_of_bytes_is_cut_into_words(
-    width: int, channels: int, words: int, saves: bool
-) -> None:
-    conv = replace(STEM, in_channels=channels, kernel=(7, width))
-    assert words_of_row(conv) == words
-    assert accepts(conv, CASCADE_LAKE) == saves
-
-
-def test_grey_images_take_a_word_for_four_columns() -> None:
-    assert words_of_row(replace(STEM, in_channels=1)) == 2
+@pytest.mark.parametrize(("width", "saves"), [(7, True), (5, True), (3, False)])
+def test_it_is_offered_where_words_are_saved(width: int, saves: bool) -> None:
+    assert accepts(replace(STEM, kernel=(7, width)), CASCADE_LAKE) == saves
 
 
 @pytest.mark.parametrize("change", [{"dilation": (1, 2)}, {"in_channels": 64}])
