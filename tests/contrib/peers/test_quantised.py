@@ -11,6 +11,7 @@ from onnx_text import parsed
 from quantized_onnx import QOPERATOR, expected, images, network, quantized
 
 from tvm_neocpu.contrib.peers import compare as module
+from tvm_neocpu.contrib.peers import quantised
 from tvm_neocpu.contrib.peers.compare import compare
 from tvm_neocpu.contrib.peers.quantised import (
     LEAST_TOLERANCE,
@@ -64,6 +65,19 @@ def test_outputs_are_those_of_the_definition_within_some_codes() -> None:
     assert found is not None
     np.testing.assert_array_equal(found.outputs[0], expected(model, images(model, 0))[0])
     assert found.tolerance == LEAST_TOLERANCE  # one layer has no next one to differ in
+
+
+@pytest.mark.parametrize(("saturate", "tolerance"), [(True, LEAST_TOLERANCE), (False, 0.5)])
+def test_integer_kernels_are_one_of_the_ways_where_they_do_not_saturate(
+    saturate: bool, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def runs(_: object, *, exact: bool = True, optimised: bool = True) -> object:
+        return lambda inputs: [np.array([1.0 if exact else 0.75, 0.5], "float32")]
+
+    monkeypatch.setattr(quantised, "runner", runs)
+    monkeypatch.setattr(quantised, "sums_saturate", lambda *_: saturate)
+    found = expected_outputs(quantized(PLAIN), {})
+    assert found is not None and found.tolerance == pytest.approx(tolerance)
 
 
 def test_an_input_that_the_network_lost_is_left_out() -> None:
