@@ -7,7 +7,8 @@
 Without names: the whole zoo. Each network is tuned from an empty database of its own (`tune
 --time-budget`), then built without records and with that log. PAIRS times both builds start in
 fresh processes and run in turns; the ratio of a pair is the untuned median over the tuned one, so
-that above 1 tuning helped. The result is written after every network: one that is interrupted keeps
+that above 1 tuning helped. Builds that are equal byte for byte are not run: their ratio is 1. The
+result is written after every network: one that is interrupted keeps
 what it has, and goes on where it stopped with the same file. `--minutes` ends the run in time: no
 network is begun that would take longer, by what the last one took. A network that fails is written
 down with the reason, and tried again by the next run. The exit code is 1 if a network failed or is
@@ -99,9 +100,18 @@ def export(name: str, target: str, log: Path) -> None:
         build_networks({"main": mod}, chosen, history=known[label]).export_library(path)
 
 
-def pair(network: Network, libraries: dict[str, Path], runs: int) -> Row:
-    """Both builds in fresh processes, in turns: medians in ms, their ratio, the outputs' error."""
-    order = list(LABELS)
+def same(libraries: dict[str, Path]) -> bool:
+    """Whether both builds are one, byte for byte: `tune` kept what was there."""
+    first, second = (path.read_bytes() for path in libraries.values())
+    return first == second
+
+
+def pair(network: Network, libraries: dict[str, Path], runs: int, reverse: bool) -> Row:
+    """Both builds in fresh processes, in turns: medians in ms, their ratio, the outputs' error.
+
+    In every other pair the tuned one comes first.
+    """
+    order = LABELS[::-1] if reverse else LABELS
     with (
         IsolatedRunner(partial(OurRunner, network, libraries[order[0]])) as first,
         IsolatedRunner(partial(OurRunner, network, libraries[order[1]])) as second,
@@ -149,7 +159,9 @@ def measure(name: str, options: argparse.Namespace) -> Row:
         shapes = resolve_shapes(model.graph, {})
         network = Network(name, model, shapes, options.threads, target)
         libraries = libraries_of(log)
-        pairs = [pair(network, libraries, options.runs) for _ in range(options.pairs)]
+        if same(libraries):
+            return {"network": name, "same": True, "ratio": 1.0, "tune": tuned}
+        pairs = [pair(network, libraries, options.runs, n % 2) for n in range(options.pairs)]
     return {**row_of(name, tuned, pairs), "wall_seconds": time.monotonic() - start}
 
 
@@ -179,6 +191,8 @@ def line(row: Row) -> str:
         return f"{row['network']}: {row['failed']}"
     if "ratio" not in row:
         return f"{row['network']}: tune said: {row['tune'].get('verdict', '-')}"
+    if row.get("same"):
+        return f"{row['network']}: the same build; tune said: {row['tune'].get('verdict', '-')}"
     below = "" if row["ratio"] >= LIMIT else f", below {LIMIT}"
     return (
         f"{row['network']}: {row['ratio']:.3f} ({row['lowest']:.3f}-{row['highest']:.3f}){below}; "
