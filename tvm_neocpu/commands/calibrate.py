@@ -18,7 +18,8 @@ from tvm_neocpu.commands import cli
 from tvm_neocpu.commands.busy_machine import warn_of_others
 from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.cpu import MIB, Cpu, cache_sizes
+from tvm_neocpu.core.cache_sizes import cache_sizes
+from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError, TargetError
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.runtime import threads
