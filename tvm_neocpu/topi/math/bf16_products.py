@@ -41,7 +41,7 @@ def converted_bits(value: Expr, by: DotProduct) -> Expr:
     """
     if not by.widths:
         return rounded_bits(value)
-    define(_CONVERSION, by, _converted)
+    define(_CONVERSION, replace(by, rate=1.0), _converted)
     return tirx.call_intrin(BITS, _CONVERSION, value)
 
 
@@ -123,7 +123,7 @@ define <{sums} x float> @neocpu_dpbf16ps_{bits}(
 
 # Lanes that templates round at once: LLVM cuts them into the CPU's vectors.
 _CONVERSION = "tirx.neocpu_bf16_convert"
-_CONVERTED_LANES = (8, 16, 32, 64, 128)
+_CONVERTED_LANES = (8, 16, 24, 32, 40, 48, 64, 72, 96, 128)
 _CONVERT = "neocpu_bf16_bits_{lanes}"
 _CONVERT_CODE = """
 define <{lanes} x i16> @neocpu_bf16_bits_{lanes}(<{lanes} x float> %value) {{
