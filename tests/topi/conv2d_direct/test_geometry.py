@@ -84,7 +84,6 @@ def test_the_packed_weight(conv: ConvWorkload, config: ConvConfig, shape: tuple[
         (CONV, replace(CONFIG, oc_bn=0), "oc_bn 0 does not divide 48 channels"),
         (replace(CONV, groups=4), replace(CONFIG, ic_bn=6), "ic_bn 6 does not divide 4 channels"),
         (replace(CONV, groups=4), CONFIG, "oc_bn 16 does not divide 12 channels"),
-        (replace(CONV, groups=4), replace(CONFIG, oc_bn=24), "oc_bn 24 does not divide 12 channels"),
         (replace(CONV, groups=2), replace(CONFIG, ic_bn=0), "no grouped convolution does"),
         (CONV, replace(CONFIG, oc_lanes=8), "8 lanes are fewer than oc_bn"),
         (CONV, replace(CONFIG, reg_n=0), "tiles are empty"),

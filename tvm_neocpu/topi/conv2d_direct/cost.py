@@ -172,8 +172,10 @@ def _part_of_lines(geometry: DirectGeometry, cpu: Cpu) -> float:
     groups read the line (Zen 4, 48x112x112 in 6 groups, stride 2: 292 us in blocks of 8, 335 in
     blocks of 48; 112x28x28 in 14 groups: 130 and 135).
     """
+    if geometry.groups_read == 1:
+        return 1.0
     line = cpu.unit(geometry.conv.types.data).line
-    return math.ceil(geometry.ic_bn / line) * line / geometry.ic_bn if geometry.groups_read > 1 else 1.0
+    return math.ceil(geometry.ic_bn / line) * line / geometry.ic_bn
 
 
 def _halo(geometry: DirectGeometry) -> float:

@@ -150,7 +150,7 @@ def _several_groups(channels: int, groups: int, conv: ConvWorkload, cpu: Cpu) ->
     """Blocks of at most 64 channels that hold several groups, each of them whole vectors.
 
     Layers around a grouped convolution want blocks wider than its groups. Between them lay a pass
-    over the tensor; the copy that pads a group can read the wider block, and a tile's store write it.
+    over the tensor; the copy that pads a group can read the wider block, a tile's store write it.
     """
     group, unit = channels // groups, cpu.unit(conv.types.accumulator)
     if groups == 1 or group % unit.full_rate_lanes:
