@@ -116,10 +116,9 @@ class Cpu:
     :func:`feature_hash` of what LLVM may use, empty if unknown. ``line`` is a cache line.
     ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. ``narrow``:
     how many of half the width issue in the time of a whole one: 2 where a whole vector takes both
-    halves of a unit. Bandwidths
-    are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
-    memory. ``fork_join``: seconds that a parallel region takes to begin and end; ``wake_up``:
-    seconds until threads that sleep have joined in. ``dots``: the
+    halves of a unit. Bandwidths are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is
+    what all cores together get from memory. ``fork_join``: seconds that a parallel region takes to
+    begin and end; ``wake_up``: seconds until threads that sleep have joined in. ``dots``: the
     instructions that multiply integers or bf16, the fastest first. ``spare_registers``: vector
     registers that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it
     spills accumulators where it has none. ``halves``: the types of half precision whose vectors it
