@@ -56,7 +56,7 @@ def test_bounds_of_bytes(tile: int, data: int, weight: int) -> None:
 
 def test_outputs_are_transformed_by_ones_where_weights_have_room() -> None:
     matrices = in_integers(winograd_matrices(4, points=EXACT))
-    rows = [1, 1, 1, 8, 1, 0], [0, 1, -1, 4, -2, 0], [0, 1, 1, 2, 4, 0], [0, 1, -1, 1, -8, 1]
+    rows = (1, 1, 1, 8, 1, 0), (0, 1, -1, 4, -2, 0), (0, 1, 1, 2, 4, 0), (0, 1, -1, 1, -8, 1)
     assert matrices.a == rows
     # 7 taps of 128 times 64 leave no room.
     kept = in_integers(winograd_matrices(2, 5, points=EXACT))
