@@ -33,11 +33,11 @@ ZEN_3 = Cpu("znver3", AVX2, cores=2, dots=dots_of(frozenset({"sse2", "avx2"})))
 X86, ARM = "llvm -mtriple=x86_64-linux-gnu -mcpu=", "llvm -mtriple=aarch64-linux-gnu -mcpu="
 
 
-def test_a_statement_is_one_register() -> None:
-    """Chunks, channel blocks, tiles; ic.outer, kernel, words; columns, vectors, lanes."""
+def test_a_statement_is_a_block_of_channels() -> None:
+    """Chunks, channel blocks, tiles; ic.outer, kernel, words; columns, lanes."""
     product = "conv2d_acc_update"
     found = nest(CONV, CONFIG, product, HASWELL)
-    assert found == "parallel 2, 2, 7, 2, 3, unroll 3, 4, unroll 7, unroll 2, vector 8"
+    assert found == "parallel 2, 2, 7, 2, 3, unroll 3, 4, unroll 7, vector 16"
     assert "8, unroll 7" in nest(CONV, replace(CONFIG, dot=2), product, HASWELL)
 
 
@@ -52,6 +52,16 @@ def test_a_statement_is_one_register() -> None:
 def test_a_group_that_is_one_block_is_copied_for_it(oc_bn: int, expected: str) -> None:
     config = replace(CONFIG, oc_bn=oc_bn, ic_bn=4, parallel_oc=True)
     assert nest(replace(CONV, groups=4), config, "conv2d_words", HASWELL) == expected
+
+
+def test_sums_stay_in_registers() -> None:
+    """Two vectors of channels: nothing stores all 5 x 2 sums for the epilogue to load them."""
+    target = parse_target(X86 + "znver4")
+    config = replace(CONFIG, oc_bn=32, reg_n=5)
+    conv = replace(CONV, kernel=(1, 1), padding=(0, 0, 0, 0), width=15)
+    built = tvm.compile(kernel(conv, config, target.cpu), target=target.target)
+    stores = r"vmovdq\w+\s+%zmm\d+, -?\d*\(%r\w+\)"
+    assert len(re.findall(stores, built.mod.inspect_source("asm"))) < 5
 
 
 def test_weights_of_a_word_are_neighbouring_channels() -> None:

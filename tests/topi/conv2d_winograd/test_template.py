@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tvm
 from nests import SKYLAKE, nest
 from samples import HOST, run, stored
 from tvm import te
@@ -23,7 +24,7 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
 from tvm_neocpu.topi.conv2d_winograd.template import PAD, compute, pack_weight, packed_shape
 from tvm_neocpu.topi.kernel import kernel
 from tvm_neocpu.topi.schedule import prologue
-from tvm_neocpu.topi.schedule_function import schedule_blocks
+from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
 
 CHANNELS, FILTERS, SIDE = 512, 16, 12
 CONV = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (3, 3), padding=(1, 1, 1, 1))
@@ -153,6 +154,30 @@ FLAT_CASES = [
     pytest.param(replace(STEM, batch=2), WinogradConfig(0, 8, 4, 3, FLAT, 1), id="plain data"),
     pytest.param(ROW, WinogradConfig(16, 16, 3, 5, FLAT, 4), id="tiles of one row"),
 ]
+
+
+def test_a_narrower_tile_at_the_end_is_cut_off_in_a_network() -> None:
+    """Relax has shapes of 64 bits; no sum of the tiles before the last one stands under a test."""
+    config = WinogradConfig(16, 16, 4, 5, FLAT, 3)
+    assert WinogradGeometry(CONV, config).ends_narrower
+    shapes = (1, CHANNELS // 16, SIDE, SIDE, 16), packed_shape(CONV, config)
+    x, w = (
+        te.placeholder([tvm.tirx.IntImm("int64", extent) for extent in shape], "float32", name)
+        for shape, name in zip(shapes, "xw", strict=True)
+    )
+    func = te.create_prim_func([x, w, compute(x, w, CONV, config)])
+    lowered: list[str] = []
+
+    @tvm.instrument.pass_instrument
+    class AfterCutting:
+        def run_after_pass(self, mod: tvm.IRModule, info: tvm.transform.PassInfo) -> None:
+            if info.name == "s_tir.LoopPartition":
+                lowered.append(mod.script())
+
+    with tvm.transform.PassContext(instruments=[AfterCutting()]):
+        tvm.compile(schedule_function(func, SKYLAKE), target=HOST.target)
+    # 9 tiles: one of 5, one of 4; the first one's conditions are known to hold.
+    assert "if T.bool(True)" in lowered[0]
 
 
 @pytest.mark.parametrize(("conv", "config"), FLAT_CASES)

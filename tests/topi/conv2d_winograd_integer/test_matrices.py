@@ -47,11 +47,20 @@ def wrap(numbers: np.ndarray) -> np.ndarray:
     return ((numbers + 2**31) % 2**32) - 2**31
 
 
-@pytest.mark.parametrize(("tile", "data", "weight"), [(2, 1020, 1152), (4, 24990, 6272)])
+@pytest.mark.parametrize(("tile", "data", "weight"), [(2, 1020, 1152), (4, 24990, 28800)])
 def test_bounds_of_bytes(tile: int, data: int, weight: int) -> None:
     matrices = in_integers(winograd_matrices(tile, points=EXACT))
     assert largest_sum((matrices.b, matrices.b), 0, 255) == data
     assert largest_sum((matrices.g, matrices.g), -128, 127) == weight
+
+
+def test_outputs_are_transformed_by_ones_where_weights_have_room() -> None:
+    matrices = in_integers(winograd_matrices(4, points=EXACT))
+    rows = (1, 1, 1, 8, 1, 0), (0, 1, -1, 4, -2, 0), (0, 1, 1, 2, 4, 0), (0, 1, -1, 1, -8, 1)
+    assert matrices.a == rows
+    # 7 taps of 128 times 64 leave no room.
+    kept = in_integers(winograd_matrices(2, 5, points=EXACT))
+    assert [int(factor) for factor in kept.a[0]] == [15, 5, 5, 2, 1, 0]
 
 
 def test_a_bound_is_reached() -> None:

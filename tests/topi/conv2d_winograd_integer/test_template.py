@@ -72,20 +72,20 @@ def test_tiles_as_one_axis(parallel_oc: bool) -> None:
 
 
 def test_weights_of_a_word_are_neighbouring_channels() -> None:
-    """At the first and the last point a tap stays as it is, twice over in neither direction."""
+    """The last point multiplies the last tap by 15, in both directions."""
     weight = np.arange(16 * 32 * 9).astype("int8").reshape(16, 32, 3, 3)
     packed = pack_weight(weight, CONV, CONFIG)
     assert packed.dtype == "int32" and packed.shape == (1, 6, 6, 2, 8, 16)
     word = packed[0, 5, 5, 1, 3, 7:8].view("int16")
-    np.testing.assert_array_equal(word, weight[7, 22:24, 2, 2])
+    np.testing.assert_array_equal(word, 225 * weight[7, 22:24, 2, 2].astype("int16"))
 
 
 def test_loops() -> None:
-    """Data are transformed in vectors of 16 bits, products summed a register at a time."""
+    """Data are transformed in vectors of 16 bits, products summed a block at a time."""
     packed = nest(CONV, CONFIG, "winograd_pack", HASWELL)
     assert packed.endswith("unroll 6, unroll 6, vector 16")
     product = nest(CONV, CONFIG, "winograd_product_update", HASWELL)
-    assert product.endswith("2, 8, unroll 3, unroll 2, vector 8")
+    assert product.endswith("2, 8, unroll 3, vector 16")
     assert nest(CONV, CONFIG, "winograd_inverse", HASWELL).endswith("vector 8")
 
 

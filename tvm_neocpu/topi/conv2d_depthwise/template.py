@@ -106,9 +106,7 @@ def schedule_tiles(
         steps.unroll_all(sch, kh, kw)
     sch.reverse_compute_at(output, tile[-1], preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=2)
-    # A dot product has a statement for each vector.
-    registers = 1 if is_integer(conv) else steps.MAX_VECTORS
-    steps.hold_tile_in_registers(sch, acc, kh, unit, registers)
+    steps.hold_tile_in_registers(sch, acc, kh, unit)
     return output, chunk
 
 

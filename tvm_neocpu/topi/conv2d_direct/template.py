@@ -130,9 +130,7 @@ def schedule_tiles(
         keep_rolled(sch, reduction[-1], pixels, vectors, unit)
     elif geometry.inner_steps >= MIN_ROLLED_WORDS:
         keep_rolled(sch, reduction[-1], pixels, vectors, unit, _beside_tile(dot, vectors, unit))
-    # A dot product has a statement for each vector: it has no more lanes than a register.
-    registers = steps.MAX_VECTORS if dot is None else 1
-    steps.hold_tile_in_registers(sch, acc, reduction[0], unit, registers)
+    steps.hold_tile_in_registers(sch, acc, reduction[0], unit)
     return output, chunk
 
 

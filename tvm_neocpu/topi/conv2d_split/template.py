@@ -200,6 +200,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     if geometry.words >= MIN_ROLLED_WORDS:
         keep_rolled(sch, ici, pixels, vectors, unit, temporaries_of(vectors, cpu))
     skip_part(sch, part)
+    # The three ways through a block spill with wider statements (skylake-avx512: 45 stores for 12).
     steps.hold_tile_in_registers(sch, acc, ico, unit, registers=1)
     _place_split(sch, padded_in(sch, acc, chunk, geometry), geometry, cpu)
     return output

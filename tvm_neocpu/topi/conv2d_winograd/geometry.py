@@ -216,6 +216,11 @@ class WinogradGeometry:
         return (rows * columns,) if self.is_flat else (rows, columns)
 
     @property
+    def ends_narrower(self) -> bool:
+        """Whether the last register tile of a chunk is narrower: a loop nest of its own."""
+        return self.is_flat and self.chunk_tiles % self.config.reg_n > 0
+
+    @property
     def row_chunks(self) -> int:
         return self.grid[0] // self.chunk_rows
 

@@ -259,8 +259,7 @@ def block_product(
     Of one axis of tiles: a narrower register tile at the end becomes a loop nest of its own.
     """
     unit, by = cpu.unit(geometry.conv.types.accumulator), geometry.dot(cpu)
-    # An instruction for words has no more lanes than a register.
-    registers, temporaries = (steps.MAX_VECTORS, 0) if by is None else (1, by.temporaries)
+    temporaries = 0 if by is None else by.temporaries
     sch.compute_at(product, per_block, preserve_unit_loops=True)
     *loops, c, ico, ici = sch.get_loops(product)
     sizes: tuple[int, ...] = (geometry.config.reg_n,)
@@ -272,14 +271,14 @@ def block_product(
     ]
     outer, inner = [pair[0] for pair in split], [pair[1] for pair in split]
     sch.reorder(*outer, ico, ici, *inner, c)
-    if geometry.is_flat and geometry.chunk_tiles % geometry.config.reg_n:
+    if geometry.ends_narrower:
         cut_at_borders(sch, outer[-1])
     write = sch.cache_write(product, 0, steps.LOCAL)
     steps.spread_over_sets(sch, write, 3, unit)
     sch.reverse_compute_at(write, outer[-1], preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, write, unit, pixels=len(inner))
     steps.unroll_all(sch, *inner)
-    steps.vectorize_lanes(sch, c, unit, registers)
+    steps.vectorize_lanes(sch, c, unit)
     prefetch_next_panel(sch, ici)
     pixels = geometry.register_rows * geometry.config.reg_n
     keep_rolled(sch, ici, pixels, unit.registers_of(geometry.config.oc_bn), unit, temporaries)

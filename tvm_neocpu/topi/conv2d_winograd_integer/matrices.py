@@ -21,9 +21,12 @@ from functools import cache
 
 import numpy as np
 
+from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix, Row, WinogradMatrices
 
 ACCUMULATOR_BITS = 32
+# Of a transformed weight.
+LARGEST = 2**15 - 1
 
 
 @dataclass(frozen=True)
@@ -41,12 +44,24 @@ def in_integers(exact: WinogradMatrices) -> IntegerMatrices:
         tuple(factor / scale for factor, scale in zip(row, scales, strict=True)) for row in exact.a
     )
     divisor = math.lcm(*(factor.denominator for row in columns for factor in row))
-    return IntegerMatrices(
-        a=tuple(_scaled(row, Fraction(divisor)) for row in columns),
-        g=_integers(exact.g),
-        b=_integers(exact.b),
-        divisor=divisor,
-    )
+    a, g = tuple(_scaled(row, Fraction(divisor)) for row in columns), _integers(exact.g)
+    return IntegerMatrices(*_common_factors_moved(a, g), b=_integers(exact.b), divisor=divisor)
+
+
+def _common_factors_moved(a: Matrix, g: Matrix) -> tuple[Matrix, Matrix]:
+    """Factors of A'^T's columns as factors of G's rows, as far as int8 weights still fit 16 bits.
+
+    Weights are transformed once, outputs in every run: F(4, 3)'s columns of 15 and 5 become ones.
+    """
+    taps, columns, rows = np.iinfo("int8"), list(zip(*a, strict=True)), list(g)
+    for at, column in enumerate(columns):
+        common = math.gcd(*(factor.numerator for factor in column))
+        for factor in sorted(factors(common), reverse=True):
+            larger = (*rows[:at], _scaled(rows[at], Fraction(factor)), *rows[at + 1 :])
+            if factor == 1 or largest_sum((larger, larger), taps.min, taps.max) <= LARGEST:
+                rows[at], columns[at] = larger[at], _scaled(column, Fraction(1, factor))
+                break
+    return tuple(zip(*columns, strict=True)), tuple(rows)
 
 
 def _integers(matrix: Matrix) -> Matrix:

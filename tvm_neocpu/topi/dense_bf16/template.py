@@ -41,7 +41,7 @@ def compute(
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
     geometry = Bf16DenseGeometry(anchor.workload, anchor.config)
-    return schedule_tiles(sch, anchor, geometry, cpu, registers=1)
+    return schedule_tiles(sch, anchor, geometry, cpu)
 
 
 def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: Bf16DenseConfig) -> np.ndarray:

@@ -84,14 +84,8 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     return schedule_tiles(sch, anchor, GemmGeometry(anchor.workload, anchor.config), cpu)
 
 
-def schedule_tiles(
-    sch: Schedule,
-    anchor: Anchor,
-    geometry: GemmGeometry,
-    cpu: Cpu,
-    registers: int = steps.MAX_VECTORS,
-) -> SBlockRV:
-    """The same for a geometry like this one's; a statement takes at most so many registers."""
+def schedule_tiles(sch: Schedule, anchor: Anchor, geometry: GemmGeometry, cpu: Cpu) -> SBlockRV:
+    """The same for a geometry like this one's."""
     acc, types = anchor.block, anchor.workload.types
     tiles, config = geometry.tiles, geometry.config
     unit = cpu.unit(types.accumulator)
@@ -105,7 +99,7 @@ def schedule_tiles(
     store_tile(sch, output, t, chunk if config.parallel_oc else o, tiles, unit)
     prefetch_next_panel(sch, k)
     keep_rolled(sch, k, tiles.height, unit.registers_of(tiles.oc_bn), unit)
-    steps.hold_tile_in_registers(sch, acc, k, unit, registers)
+    steps.hold_tile_in_registers(sch, acc, k, unit)
     place_copied_rows(sch, ROWS, None if config.parallel_oc else chunk, cpu.unit(types.data))
     return output
 

@@ -74,7 +74,7 @@ def copied_words(
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
     geometry = IntegerDenseGeometry(anchor.workload, anchor.config)
-    return schedule_tiles(sch, anchor, geometry, cpu, registers=1)
+    return schedule_tiles(sch, anchor, geometry, cpu)
 
 
 def pack_weight(weight: np.ndarray, dense: DenseWorkload, config: IntegerDenseConfig) -> np.ndarray:

@@ -102,7 +102,37 @@ def define(
         register_intrin_lowering(name, "llvm", f=partial(lowered, by=by), level=99)
 
 
+def by_registers(call: Call, by: DotProduct, lowered: Callable[..., Expr]) -> Expr | None:
+    """A call of more lanes than the instruction has, as one for each register, side by side.
+
+    ``None`` for a call of no more. A tile's sums are then as wide in memory as what its epilogue
+    reads: LLVM keeps them in registers. Of other widths it stores all of them and loads them again.
+    """
+    lanes, widest = lanes_of(call), max(by.widths, default=0) // WORD_BITS
+    if not widest or lanes <= widest or lanes % widest:
+        return None
+
+    def part(operand: Expr, first: int) -> Expr:
+        if isinstance(operand, tirx.Broadcast):
+            return tirx.Broadcast(operand.value, widest)
+        return _picked([operand], range(first, first + widest))
+
+    dtype = f"{str(call.ty.dtype).partition('x')[0]}x{widest}"
+    parts = [
+        lowered(tirx.call_intrin(dtype, call.op.name, *(part(each, at) for each in call.args)), by)
+        for at in range(0, lanes, widest)
+    ]
+    return _picked(parts, range(lanes))
+
+
+def _picked(vectors: Sequence[Expr], picks: Iterable[int]) -> Expr:
+    return tirx.Shuffle(vectors, [tirx.const(at, "int32") for at in picks])
+
+
 def _lowered(call: Call, by: DotProduct) -> Expr:
+    parts = by_registers(call, by, _lowered)
+    if parts is not None:
+        return parts
     total, *operands = call.args
     pairs, lanes = _paired(operands), lanes_of(call)
     bits = lanes * WORD_BITS

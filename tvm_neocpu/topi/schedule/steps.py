@@ -169,7 +169,8 @@ def hold_tile_in_registers(
 
     # for k, yi, xi, c: acc += ..  ->  acc[*] = 0; for k: acc[0,0,:] += ..; acc[0,1,:] += ..; ..
 
-    LLVM promotes a ``local`` tile to vector registers once all its indices are constants. A
+    LLVM promotes a ``local`` tile to vector registers once all its indices are constants, and what
+    reads it has vectors of the same width: else it stores the tile once more, and loads it. A
     statement of the reduction takes at most so many ``registers``.
     """
     sch.set_scope(acc, 0, LOCAL)
