@@ -80,7 +80,8 @@ def tune(name: str, target: str, threads: int, budget: float, log: Path) -> Row:
     if done.returncode:
         raise NeoCpuError(f"tune ended with code {done.returncode}")
     (found,) = json.loads(report.read_text())["networks"]
-    return {**found, "wall_seconds": time.monotonic() - start, "load": load, "commit": commit()}
+    about = {"time_budget": budget, "load": load, "commit": commit()}
+    return {**found, "wall_seconds": time.monotonic() - start, **about}
 
 
 def libraries_of(log: Path) -> dict[str, Path]:
@@ -182,7 +183,8 @@ def tried(name: str, options: argparse.Namespace) -> Row:
         row = measure(name, options)
     except (NeoCpuError, tvm.error.InternalError) as error:
         row = {"network": name, "failed": first_line(error)}
-    return {**row, "time_budget": options.time_budget, "target": options.target}
+    budget = row.get("tune", {}).get("time_budget", options.time_budget)
+    return {**row, "time_budget": budget, "target": options.target}
 
 
 def line(row: Row) -> str:
