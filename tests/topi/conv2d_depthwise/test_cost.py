@@ -53,7 +53,7 @@ def test_beside_five_taps_a_row_seven_accumulators_fit_in_16_registers() -> None
 
 
 @pytest.mark.parametrize(("side", "kernel", "stride"), [(28, 3, 1), (56, 5, 2), (28, 7, 1)])
-def test_seven_accumulators_fit_where_a_vector_takes_both_halves_of_a_unit(
+def test_seven_pixels_fit_where_a_vector_takes_both_halves_of_a_unit(
     side: int, kernel: int, stride: int
 ) -> None:
     """Zen 4, microseconds with tiles of 7, 8 and 14 pixels: 2.0, 3.7, 2.9; 6.8, 9.1, 8.5; ..."""
