@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 from tvm_neocpu.core.dot import (
     ANY_WEIGHTS,
@@ -17,7 +16,7 @@ from tvm_neocpu.core.dot import (
     DotProduct,
 )
 from tvm_neocpu.core.half import HALVES
-from tvm_neocpu.core.types import BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes
+from tvm_neocpu.core.types import BF16_PRODUCTS, BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -200,7 +199,7 @@ class Cpu:
         issued = float(self.lanes(types.accumulator) * self.fma_per_cycle)
         if types in INTEGER_PRODUCTS:
             return issued * self.dot(types).products
-        if types == BF16_WEIGHTS and self.bf16 is not None:
+        if types in BF16_PRODUCTS and self.bf16 is not None:
             # Weights may be widened for multiply-adds, too.
             return issued * max(1.0, self.bf16.products)
         return issued
@@ -232,20 +231,3 @@ def isa_of(features: frozenset[str]) -> Isa:
     if "neon" in features:
         return NEON
     return SSE
-
-
-def cache_sizes(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[int, int]:
-    """Data-cache bytes by level as Linux reports them; empty where it does not."""
-    sizes: dict[int, int] = {}
-    for index in sorted(root.glob("index*")):
-        try:
-            kind = (index / "type").read_text().strip()
-            level = int((index / "level").read_text())
-            text = (index / "size").read_text().strip()
-        except (OSError, ValueError):
-            continue
-        if kind == "Instruction" or not text:
-            continue
-        unit = {"K": KIB, "M": MIB}.get(text[-1])
-        sizes[level] = int(text[:-1]) * unit if unit else int(text)
-    return sizes
