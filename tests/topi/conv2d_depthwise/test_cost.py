@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.targets.families import with_family
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -48,6 +50,19 @@ def test_beside_five_taps_a_row_seven_accumulators_fit_in_16_registers() -> None
     smaller = replace(conv, kernel=(3, 3), padding=(1, 1, 1, 1))
     seven, *eight = (predict_seconds(smaller, config, zen) for config in configs)
     assert max(eight) < 1.1 * seven
+
+
+@pytest.mark.parametrize(("side", "kernel", "stride"), [(28, 3, 1), (56, 5, 2), (28, 7, 1)])
+def test_seven_pixels_fit_where_a_vector_takes_both_halves_of_a_unit(
+    side: int, kernel: int, stride: int
+) -> None:
+    """Zen 4, microseconds with tiles of 7, 8 and 14 pixels: 2.0, 3.7, 2.9; 6.8, 9.1, 8.5; ..."""
+    pads = (kernel // 2,) * 4
+    size = (kernel, kernel)
+    conv = ConvWorkload(1, 16, side, side, 16, size, (stride, stride), pads, groups=16)
+    zen4 = with_family(Cpu("znver4", AVX512, cores=1))
+    prices = [predict_seconds(conv, DepthwiseConfig(16, 16, n), zen4) for n in (7, 8, 14)]
+    assert min(prices[1:]) > 1.1 * prices[0]
 
 
 def test_wide_blocks_are_computed_vector_by_vector_in_16_registers() -> None:

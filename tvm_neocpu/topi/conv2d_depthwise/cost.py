@@ -26,6 +26,12 @@ CROWDED_16_CYCLES = 1.05
 # with tiles of 7 pixels, 273 with 8, 297 with 2 x 4; accesses to the stack for each multiply-add
 # 0.00, 0.16, 0.34).
 WIDE_TAPS, WIDE_16_CYCLES = 3, 2.1
+# Cycles of a tap for each vector of more pixels than fit, with 32 registers whose vectors take both
+# halves of a unit: LLVM keeps the pixels that taps share, a spill stores for two cycles and loads
+# for one, and multiply-adds load in every cycle. 7 pixels fit for every kernel and stride (Zen 4,
+# 28x28 pixels of 16 channels, us with tiles of 14, 8 and 7 pixels: 3x3 2.9, 3.7, 2.0; 3x3 s2 3.7,
+# 2.3, 2.2; 5x5 7.1, 8.1, 5.9; 5x5 s2 8.5, 9.1, 6.8; 7x7 13.5, 14.5, 10.9; 7x7 s2 13.8, 15.6, 11.6).
+NARROW_PIXELS, NARROW_CYCLES = 7, 1.0
 # A byte is loaded, widened, multiplied and added in three instructions, a number in one.
 WIDENED = 1.5
 
@@ -65,6 +71,9 @@ def _tile_cycles(conv: ConvWorkload, config: DepthwiseConfig, cpu: Cpu) -> float
     control = 0 if config.unroll_ker else taps * (2 + tests)
     issue = loads / cpu.load_per_cycle * (WIDENED if is_integer(conv) else 1.0)
     issue *= unit.issue_share(config.tile_channels)
+    if unit.full_rate_lanes < unit.lanes and not is_integer(conv):
+        spilled = NARROW_CYCLES * max(0, pixels - NARROW_PIXELS) * vectors
+        issue += spilled * unit.issue_share(config.tile_channels) * taps
     issue += _spill_cycles(unit, pixels, vectors, conv.kernel[1]) * taps
     return issue + control + 1.0 * pixels * vectors + 6
 
