@@ -79,7 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = [compared(name, options.rounds, options.seconds) for name in options.networks]
     if options.json:
         cpu = parse_target().cpu
-        report = {**provenance(cpu.name, physical_cores(), ("onnxruntime", "openvino")), "networks": rows}
+        about = provenance(cpu.name, physical_cores(), ("onnxruntime", "openvino"))
+        report = {**about, "networks": rows}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
     return 0
 
