@@ -1,4 +1,4 @@
-"""What a busy neighbour costs: a session and ONNX Runtime, alone and beside a process that spins.
+"""What a busy neighbour costs: a session and its peers, alone and beside a process that spins.
 
     python benchmarks/neighbour.py resnet18 resnet50 --json neighbour.json
 
@@ -17,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,6 @@ from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.targets import parse_target
 
 ALONE, BESIDE, AFTER = "alone", "beside", "after"
-OURS, PEER = "tvm_neocpu", "ONNX Runtime"
 # Of one turn, and between two: ONNX Runtime's threads spin on after a call.
 SECONDS, PAUSE_SECONDS = 1.0, 0.3
 
@@ -49,11 +48,25 @@ class OurSession(TimedRuns):
         self._session.run(self._inputs)
 
 
-def peer(network: Network) -> TimedRuns:
-    """ONNX Runtime in the process that asks for it."""
+def onnx_runtime(network: Network) -> TimedRuns:
+    """In the process that asks for it."""
     from tvm_neocpu.contrib.peers.onnx_runtime import OnnxRuntimeRunner
 
     return OnnxRuntimeRunner(network)
+
+
+def openvino(network: Network) -> TimedRuns:
+    """In the process that asks for it."""
+    from tvm_neocpu.contrib.peers.openvino_cpu import OpenVinoRunner
+
+    return OpenVinoRunner(network)
+
+
+ENGINES: Mapping[str, Callable[[Network], TimedRuns]] = {
+    "tvm_neocpu": OurSession,
+    "ONNX Runtime": onnx_runtime,
+    "OpenVINO": openvino,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -66,7 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = [compared(name, options.rounds, options.seconds) for name in options.networks]
     if options.json:
         cpu = parse_target().cpu
-        report = {**provenance(cpu.name, physical_cores(), ("onnxruntime",)), "networks": rows}
+        about = provenance(cpu.name, physical_cores(), ("onnxruntime", "openvino"))
+        report = {**about, "networks": rows}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
     return 0
 
@@ -75,11 +89,11 @@ def compared(name: str, rounds: int, seconds: float) -> dict[str, Any]:
     """The row of one network, after a line about each engine."""
     shapes = {"data": model_zoo.input_shape(name)}
     network = Network(name, model_zoo.build(name), shapes, physical_cores())
-    times: dict[str, dict[str, list[float]]] = {engine: {} for engine in (OURS, PEER)}
+    times: dict[str, dict[str, list[float]]] = {engine: {} for engine in ENGINES}
     with contextlib.ExitStack() as processes:
         engines = {
-            OURS: processes.enter_context(IsolatedRunner(partial(OurSession, network))),
-            PEER: processes.enter_context(IsolatedRunner(partial(peer, network))),
+            engine: processes.enter_context(IsolatedRunner(partial(make, network)))
+            for engine, make in ENGINES.items()
         }
         counts = {
             engine: max(1, round(seconds / statistics.median(runner.burst(5))))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("onnxruntime")
+pytest.importorskip("openvino")
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "neighbour.py"
 
@@ -20,7 +21,7 @@ def test_a_small_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     (row,) = json.loads(report.read_text())["networks"]
     assert row["network"] == "lenet"
     told = capsys.readouterr().out
-    assert set(row["engines"]) == {"tvm_neocpu", "ONNX Runtime"}
+    assert set(row["engines"]) == {"tvm_neocpu", "ONNX Runtime", "OpenVINO"}
     for name, engine in row["engines"].items():
         assert engine["alone_ms"] > 0 and engine["beside_ms"] > 0
         assert f"lenet: {name}: {engine['alone_ms']} ms" in told

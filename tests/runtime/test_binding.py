@@ -337,3 +337,73 @@ def test_a_bound_array_of_another_batch_is_refused(batch_session: Session) -> No
     binding.output_array("out", (2, 4, 6, 6))
     with pytest.raises(ShapeError, match=r"output 'out' is \[3, 4, 6, 6\] now"):
         binding.run()
+
+
+BRANCHES = """<ir_version: 8, opset_import: ["": 17]>
+net (float[1,8,16,16] x) => (float[1,8,16,16] p, float[1,8,8,8] q, float[1,8,16,16] r) {
+  sum = ReduceSum <keepdims = 0> (x)
+  zero = Constant <value = float {0}> ()
+  c = Greater (sum, zero)
+  p, q = If (c) <
+    then_branch = a () => (float[1,8,16,16] a0, float[1,8,8,8] a1) {
+      t = Relu (x)
+      a0 = Exp (t)
+      a1 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (x)
+    },
+    else_branch = b () => (float[1,8,16,16] b0, float[1,8,8,8] b1) {
+      b0 = Sigmoid (x)
+      b1 = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (x)
+    }
+  >
+  r = If (c) <
+    then_branch = d () => (float[1,8,16,16] d0) {
+      many = Constant <value = float {900}> ()
+      e = Greater (sum, many)
+      d0 = If (e) <
+        then_branch = f () => (float[1,8,16,16] f0) { f0 = Tanh (x) },
+        else_branch = g () => (float[1,8,16,16] g0) { g0 = Neg (x) }
+      >
+    },
+    else_branch = h () => (float[1,8,16,16] h0) { h0 = Abs (x) }
+  >
+}"""
+
+
+@pytest.mark.usefixtures("no_copies")
+def test_what_branches_compute_goes_into_bound_arrays() -> None:
+    model = onnx.parser.parse_model(BRANCHES)
+    with Session(model, cache=False) as session:
+        binding = session.io_binding()
+        image = binding.input_array("x")
+        arrays = [binding.output_array(info.name) for info in session.outputs]
+        for info, array in zip(session.outputs, arrays, strict=True):
+            binding.bind_output(info.name, array, copy=False)
+        for offset in (-1.0, 0.01, 1.0):
+            image[...] = np.random.default_rng(0).uniform(-0.1, 0.1, image.shape) + offset
+            binding.run()
+            for found, right in zip(arrays, reference(model, {"x": image}), strict=True):
+                np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
+
+
+def test_a_branch_that_returns_what_was_there_keeps_it() -> None:
+    """The other branch computes from the tensor that this one returns."""
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 17]>
+net (float[1,8,16,16] x) => (float[1,8,16,16] p, float[1,8,16,16] y) {
+  sum = ReduceSum <keepdims = 0> (x)
+  zero = Constant <value = float {0}> ()
+  c = Greater (sum, zero)
+  y = Softmax (x)
+  p = If (c) <
+    then_branch = a () => (float[1,8,16,16] a0) { a0 = Identity (y) },
+    else_branch = b () => (float[1,8,16,16] b0) { b0 = Softmax <axis = 1> (y) }
+  >
+}""")
+    with Session(model, cache=False) as session:
+        for offset in (-1.0, 1.0):
+            image = (np.random.default_rng(0).uniform(-0.1, 0.1, (1, 8, 16, 16)) + offset).astype(
+                "f"
+            )
+            for found, right in zip(
+                session.run({"x": image}).values(), reference(model, {"x": image}), strict=True
+            ):
+                np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)

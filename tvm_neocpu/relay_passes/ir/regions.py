@@ -64,7 +64,7 @@ def regions_of(function: relax.Function) -> Iterator[Region]:
 
 def bindings_of(function: relax.Function) -> Iterator[relax.Binding]:
     """Every binding in program order; the bindings in an ``If``'s branches precede its own."""
-    return _bindings_in(function.body)
+    return bindings_in(function.body)
 
 
 def parts_of(
@@ -108,17 +108,19 @@ def _regions_in(body: relax.SeqExpr, uses: Counter[relax.Var]) -> Iterator[Regio
                 yield from _regions_in(part.value.false_branch, uses)
 
 
-def _bindings_in(body: relax.SeqExpr) -> Iterator[relax.Binding]:
+def bindings_in(body: relax.SeqExpr) -> Iterator[relax.Binding]:
+    """The same of a body, or of a branch."""
     for block in body.blocks:
         for binding in block.bindings[:]:
             if isinstance(binding.value, relax.If):
-                yield from _bindings_in(binding.value.true_branch)
-                yield from _bindings_in(binding.value.false_branch)
+                yield from bindings_in(binding.value.true_branch)
+                yield from bindings_in(binding.value.false_branch)
             yield binding
 
 
 __all__ = [
     "Region",
+    "bindings_in",
     "bindings_of",
     "count_module_uses",
     "count_uses",

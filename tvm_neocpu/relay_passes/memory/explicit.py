@@ -12,6 +12,8 @@ from tvm.ir import Call
 from tvm.relax import VarBinding
 
 ALLOCATE, RESHAPE = "relax.builtin.alloc_tensor", "relax.reshape"
+# What an allocation becomes that names its storage.
+IN_STORAGE = "relax.memory.alloc_tensor"
 # The call that TVM turns a reshape into. Of a reshape among explicit allocations it makes a copy.
 VIEW = relax.ExternFunc("vm.builtin.reshape")
 
