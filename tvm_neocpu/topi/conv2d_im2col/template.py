@@ -25,8 +25,8 @@ from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders
 from tvm_neocpu.topi.schedule.prologue import take_parts
 from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
-from tvm_neocpu.topi.tir.parts_by_address import MAX_BLOCKS, copy_by_address
 from tvm_neocpu.topi.tir.part_by_part import walk_part_by_part
+from tvm_neocpu.topi.tir.parts_by_address import MAX_BLOCKS, copy_by_address
 from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_run
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 

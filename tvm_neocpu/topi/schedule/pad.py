@@ -92,7 +92,10 @@ def place_padding(sch: Schedule, name: str, chunk: LoopRV | None, unit: VectorUn
     elif rank == PLAIN_RANK:
         steps.parallel_fused(sch, *sch.get_loops(pad)[:-1])
     else:
-        steps.parallel_and_vectorize(sch, pad, unit)
+        _, blocks, rows, *_ = steps.output_shape(sch, pad)
+        outer = steps.parallel_and_vectorize(sch, pad, unit)
+        if outer is not None and parts > 1 and blocks <= MAX_BLOCKS:
+            copy_by_address(sch, outer, rows)
         return
     *_, lanes = loops = sch.get_loops(pad)
     if rank == PLAIN_RANK:
