@@ -17,7 +17,8 @@ from rich.table import Table
 from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.cpu import MIB, Cpu, cache_sizes
+from tvm_neocpu.core.cache_sizes import cache_sizes
+from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError, TargetError
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.runtime import threads

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 from types import ModuleType
+from typing import Any
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d_depthwise import cost as depthwise
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct import cost as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.conv2d_winograd import cost as winograd
@@ -28,6 +30,12 @@ from tvm_neocpu.topi.fused_block.member import Member, packed_bytes
 from tvm_neocpu.topi.fused_block.stack import is_stack
 
 DTYPE = FP32.output
+# The cost model of a member, by the template of its config.
+MODELS: dict[type[Any], ModuleType] = {
+    ConvConfig: direct,
+    DepthwiseConfig: depthwise,
+    WinogradConfig: winograd,
+}
 # Cycles that a core waits for a line which another core has written and still holds in its L2. Zen
 # 3, two cores, MobileNet-v2: the 1x1 layers at 14x14 wait 40 to 130, depending on the machine's
 # mood; lines that have left for L3 cost 10. So do those of a depthwise layer, which reads row after
@@ -166,10 +174,9 @@ def _foreign_cycles(writer: Member, reader: Member, cpu: Cpu) -> float:
 
 @lru_cache(maxsize=4096)
 def _step_seconds(member: Member, near: Near, core: Cpu) -> float:
-    module: ModuleType = depthwise if member.workload.is_depthwise else direct
-    if isinstance(member.config, WinogradConfig):
-        module = winograd
-    seconds: float = module.predict_seconds(member.workload, member.config, core, near)
+    seconds: float = MODELS[type(member.config)].predict_seconds(
+        member.workload, member.config, core, near
+    )
     return seconds
 
 
