@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
+import tvm
 from nests import SKYLAKE
 from tvm import te, tirx
 
@@ -14,6 +17,7 @@ from tvm_neocpu.topi.schedule import prologue
 from tvm_neocpu.topi.schedule_function import schedule_function
 from tvm_neocpu.topi.table import implementation_of
 from tvm_neocpu.topi.tir.parts_by_address import PARTS_KEY
+from tvm_neocpu.topi.tir.serial_where_small import serial_where_small
 
 CHOICE, ADDRESS = "if_then_else", "tvm_struct_get"
 CHUNKED = ConvConfig(16, 16, 5, oh_bn=2)
@@ -49,6 +53,17 @@ def test_a_copy_reads_the_address_of_its_block(config: Config, batch: int) -> No
 def test_more_parts_are_no_more_loops() -> None:
     few, many = (behind_concat(CHUNKED, parts).script() for parts in (2, 9))
     assert few.count(" in T.") == many.count(" in T.")
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_small_copies_run_on_one_core(split: bool) -> None:
+    """What they take is known, although they read by address; a fork takes a second here."""
+    cpu = replace(SKYLAKE.with_cores(2), fork_join=1.0)
+    func = behind_concat(ConvConfig(16, 16, 5, parallel_oc=split), 3)
+    assert "T.parallel" in func.script()
+    small = serial_where_small(func, cpu)
+    assert "T.parallel" not in small.script()
+    tvm.compile(small, target=tvm.target.Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu"}))
 
 
 @pytest.mark.parametrize(

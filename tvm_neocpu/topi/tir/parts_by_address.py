@@ -158,10 +158,8 @@ def _differ_in_address(choice: _Choice, loop: For, rows: int) -> bool:
             return False
         # Indices are as simple as they get inside of the part.
         analyzer = Analyzer()
-        first, count = (
-            tirx.const(each * rows, str(loop.loop_var.ty.dtype)) for each in (start, size)
-        )
-        analyzer.bind(loop.loop_var, Range.from_min_extent(first, count))
+        bounds = (tirx.const(each * rows, dtype) for each in (start, size))
+        analyzer.bind(loop.loop_var, Range.from_min_extent(*bounds))
         wanted = (image, choice.at - start, *pixel)
         if not all(map(analyzer.can_prove_equal, load.indices, wanted)):
             return False
@@ -176,15 +174,14 @@ def _over_addresses(loop: For, choice: _Choice) -> Stmt:
     addresses = tirx.Var("part_addresses", void)
     part = tirx.decl_buffer(first.shape[2:], first.dtype, name="part")
     zeros = [tirx.const(0, "int64")] * len(pixel)
-    sizes = [int(load.source.shape[1]) for load in choice.loads]
     places = [
-        load.source[(image, tirx.const(at, "int64"), *zeros)]
-        for load, size in zip(choice.loads, sizes, strict=True)
-        for at in range(size)
+        (load.source, (image, tirx.const(at, "int64"), *zeros))
+        for load in choice.loads
+        for at in range(int(load.source.shape[1]))
     ]
     stores = [
-        Evaluate(tirx.tvm_struct_set(addresses, at, _VALUE, tirx.address_of(place)))
-        for at, place in enumerate(places)
+        Evaluate(tirx.tvm_struct_set(addresses, at, _VALUE, tirx.address_of(source[place])))
+        for at, (source, place) in enumerate(places)
     ]
     element = part[pixel]
     value = tvm_ffi.structural_map(
