@@ -16,7 +16,7 @@ from tvm_neocpu.core.dot import (
     DotProduct,
 )
 from tvm_neocpu.core.half import HALVES
-from tvm_neocpu.core.types import BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes
+from tvm_neocpu.core.types import BF16_PRODUCTS, BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -199,7 +199,7 @@ class Cpu:
         issued = float(self.lanes(types.accumulator) * self.fma_per_cycle)
         if types in INTEGER_PRODUCTS:
             return issued * self.dot(types).products
-        if types == BF16_WEIGHTS and self.bf16 is not None:
+        if types in BF16_PRODUCTS and self.bf16 is not None:
             # Weights may be widened for multiply-adds, too.
             return issued * max(1.0, self.bf16.products)
         return issued
