@@ -17,6 +17,7 @@ from tvm_neocpu.topi.schedule.prologue import PROLOGUE, inline_prologue
 from tvm_neocpu.topi.schedule.steps import find_block
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.table import implementation_of, types_of
+from tvm_neocpu.topi.tir.forget_locals import forget_locals
 from tvm_neocpu.topi.tir.narrow_indices import narrow_indices
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES, Rewrite
 
@@ -49,7 +50,7 @@ def schedule_blocks(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     if scheduled is None:
         return func
     rewritten, rewrites = scheduled
-    for rewrite in rewrites[:-1]:
+    for rewrite in rewrites[: rewrites.index(forget_locals)]:
         rewritten = rewrite(rewritten, cpu)
     return rewritten
 

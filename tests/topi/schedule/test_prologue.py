@@ -118,8 +118,8 @@ def test_a_prologue_is_computed_by_chunks_of_rows() -> None:
     assert nest(ConvConfig(13, 13, 5, oh_bn=2), 1).startswith("parallel 3, 3, 2, 5")
 
 
-def test_every_block_of_a_concat_knows_its_part() -> None:
-    assert nest(ConvConfig(13, 13, 5, oh_bn=2), 3).startswith("parallel 3, unroll 3, 2, 5")
+def test_the_blocks_of_a_concat_are_one_loop() -> None:
+    assert nest(ConvConfig(13, 13, 5, oh_bn=2), 3).startswith("parallel 3, 3, 2, 5")
 
 
 def test_chunks_of_channels_share_one_pass() -> None:
@@ -137,8 +137,8 @@ def test_rows_that_one_block_of_channels_reads_are_computed_by_rows(split: bool)
     [
         # 30 pixels are two chunks of 3 tiles of 5; in a pass of their own, two pieces.
         (Im2colConfig(13, 13, 5, 3), 1, "parallel 2, 3, 15"),
-        (Im2colConfig(13, 13, 5, 3), 3, "parallel 2, unroll 3, 15"),
-        (Im2colConfig(13, 13, 5, 6, parallel_oc=True), 3, "parallel 2, unroll 3, 15"),
+        (Im2colConfig(13, 13, 5, 3), 3, "parallel 2, 3, 15"),
+        (Im2colConfig(13, 13, 5, 6, parallel_oc=True), 3, "parallel 2, 3, 15"),
     ],
 )
 def test_columns_of_one_tap_are_runs(config: Im2colConfig, parts: int, loops: str) -> None:

@@ -15,6 +15,7 @@ from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
 from tvm_neocpu.topi.tir.forget_locals import COMPACTED, forget_locals
 from tvm_neocpu.topi.tir.order import GENERIC_REWRITES, TEMPLATE_REWRITES
 from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
+from tvm_neocpu.topi.tir.parts_by_address import parts_by_address
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import PIXELS_KEY, plant_pixel_requests
 from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY, plant_prefetches
@@ -50,9 +51,10 @@ def test_no_mark_is_left() -> None:
     assert "neocpu" not in scheduled.without_attr(COMPACTED).script()
 
 
-def test_the_last_rewrite_is_the_one_that_no_schedule_reads() -> None:
+def test_the_last_rewrites_are_those_that_no_schedule_reads() -> None:
+    assert TEMPLATE_REWRITES[-2:] == (forget_locals, parts_by_address)
+    assert GENERIC_REWRITES[-1] is forget_locals
     for rewrites in (TEMPLATE_REWRITES, GENERIC_REWRITES):
-        assert rewrites[-1] is forget_locals
         assert rewrites.count(forget_locals) == 1
     sch = Schedule(schedule_blocks(with_residual(), SKYLAKE))
     assert sch.get_loops(sch.get_sblock("conv2d_acc_update"))

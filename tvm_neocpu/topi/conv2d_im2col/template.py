@@ -22,16 +22,19 @@ from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig, Im2colGeometry
 from tvm_neocpu.topi.schedule import steps
-from tvm_neocpu.topi.schedule.pad import MAX_UNROLLED_BLOCKS, cut_at_borders
+from tvm_neocpu.topi.schedule.pad import cut_at_borders
 from tvm_neocpu.topi.schedule.prologue import take_parts
-from tvm_neocpu.topi.tir.keep_rolled import ROLLED_KEY, keep_rolled
+from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.part_by_part import walk_part_by_part
+from tvm_neocpu.topi.tir.parts_by_address import MAX_BLOCKS, copy_by_address
 from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_run
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
 PAD, COLUMNS, PRODUCT, STORE = "im2col_pad", "im2col_columns", "im2col_product", "im2col_store"
 # At most so many pixels are copied in one go where columns are copied in a pass of their own.
 PIECE = 64
+# More channel blocks than this would be a lot of code for one stage.
+MAX_UNROLLED_BLOCKS = 64
 
 
 def compute(
@@ -212,7 +215,7 @@ def place_columns(
     The taps of a window lie side by side, so that a window is copied at once. A kernel of one tap
     has no such neighbours: pixel by pixel, each block's would be a stride away from the last one's.
 
-    A concat in front is unrolled by blocks, so that each block knows its part. Padding's loop over
+    Of a concat in front each block has its address. Padding's loop over
     x is cut where the image begins and ends: LLVM vectorises what is between (Zen 5, 3x224x224 to
     32, 3x3, stride 2: 300 us before, 230 after).
     """
@@ -238,6 +241,7 @@ def place_columns(
         f, x = steps.split_off(sch, f, conv.out_width)
     if config.ic_bn:
         sch.reorder(f, block, kh, kw)
+        # By address they would be written anew for each window.
         if parts > 1 and steps.loop_extent(sch, block) <= MAX_UNROLLED_BLOCKS:
             steps.unroll_all(sch, block)
         steps.vectorize_lanes(sch, ici, unit)
@@ -266,9 +270,8 @@ def _place_run(
         piece, f = steps.split_off(sch, f, largest_factor(pixels, most))
         sch.reorder(piece, block, f)
         steps.parallel_fused(sch, piece)
-    if parts > 1 and steps.loop_extent(sch, block) <= MAX_UNROLLED_BLOCKS:
-        steps.unroll_all(sch, block)
-        sch.annotate(f, ROLLED_KEY, 1)
+    if parts > 1 and steps.loop_extent(sch, block) <= MAX_BLOCKS:
+        copy_by_address(sch, block)
     steps.vectorize_lanes(sch, ici, unit)
 
 

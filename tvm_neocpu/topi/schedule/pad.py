@@ -9,12 +9,10 @@ from tvm.s_tir.schedule import LoopRV
 from tvm_neocpu.core.cpu import VectorUnit
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.prologue import has_parts, take_parts
-from tvm_neocpu.topi.tir.keep_rolled import ROLLED_KEY
+from tvm_neocpu.topi.tir.parts_by_address import MAX_BLOCKS, copy_by_address
 
 # (top, left, bottom, right).
 Padding = tuple[int, int, int, int]
-# More channel blocks than this would be a lot of code for one stage.
-MAX_UNROLLED_BLOCKS = 64
 # Of (N, C, H, W); blocked feature maps have a vector of channels behind that.
 PLAIN_RANK = 4
 # s_tir::attr::pragma_loop_partition_hint
@@ -88,9 +86,7 @@ def place_padding(sch: Schedule, name: str, chunk: LoopRV | None, unit: VectorUn
     """Pad the rows that a chunk reads just before it reads them, while they fit the cache.
 
     Where chunks also split the output channels each would pad the same rows again. Then, without a
-    ``chunk``, one pass pads all of them. A concat in front is unrolled by blocks, so that each
-    block knows its part. LLVM would write out the columns of each of them, which gains nothing, and
-    takes a third of DenseNet-121's code generation.
+    ``chunk``, one pass pads all of them. Of a concat in front each block has its address.
     """
     pad = steps.find_block(sch, name)
     if pad is None:
@@ -102,16 +98,18 @@ def place_padding(sch: Schedule, name: str, chunk: LoopRV | None, unit: VectorUn
     elif rank == PLAIN_RANK:
         steps.parallel_fused(sch, *sch.get_loops(pad)[:-1])
     else:
-        steps.parallel_and_vectorize(sch, pad, unit)
+        _, blocks, rows, *_ = steps.output_shape(sch, pad)
+        outer = steps.parallel_and_vectorize(sch, pad, unit)
+        if outer is not None and parts > 1 and blocks <= MAX_BLOCKS:
+            copy_by_address(sch, outer, rows)
         return
     *_, lanes = loops = sch.get_loops(pad)
     if rank == PLAIN_RANK:
         cut_at_borders(sch, lanes)
         return
     blocks = loops[1 - rank]
-    if parts > 1 and steps.loop_extent(sch, blocks) <= MAX_UNROLLED_BLOCKS:
-        steps.unroll_all(sch, blocks)
-        sch.annotate(loops[-2], ROLLED_KEY, 1)
+    if parts > 1 and steps.loop_extent(sch, blocks) <= MAX_BLOCKS:
+        copy_by_address(sch, blocks)
     steps.vectorize_lanes(sch, lanes, unit)
 
 

@@ -198,15 +198,17 @@ def is_long(sch: Schedule, block: SBlockRV) -> bool:
     return names_values(sch.get(block).body)
 
 
-def parallel_and_vectorize(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> None:
+def parallel_and_vectorize(sch: Schedule, block: SBlockRV, unit: VectorUnit) -> LoopRV | None:
     """The schedule of an elementwise or data-moving stage over a blocked layout.
+
+    Returns the outer loop; ``None`` where vectors are the only one.
 
     # for n, o, y, x, c  ->  parallel for n_o_y: for x: vectorised c
     """
     loops = sch.get_loops(block)
     if len(loops) == 1:
         vectorize_lanes(sch, loops[0], unit)
-        return
+        return None
     inner = 2 if len(loops) > 3 else 1
     vectorize_lanes(sch, loops[-1], unit)
-    parallel_fused(sch, *loops[:-inner])
+    return parallel_fused(sch, *loops[:-inner])

@@ -16,6 +16,7 @@ from tvm_neocpu.topi.tir.group_requests import group_requests
 from tvm_neocpu.topi.tir.keep_rolled import plant_fake_uses
 from tvm_neocpu.topi.tir.outline_chunks import outline_chunks, outline_parallel
 from tvm_neocpu.topi.tir.part_by_part import walk_parts
+from tvm_neocpu.topi.tir.parts_by_address import parts_by_address
 from tvm_neocpu.topi.tir.plant_bf16 import plant_bf16
 from tvm_neocpu.topi.tir.plant_dots import plant_dots
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
@@ -52,9 +53,11 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     round_and_saturate,
     # After the prefetches: it wraps finished loop bodies, and nothing may be added to a chunk then.
     outline_chunks,
-    # Last: it turns blocks into what no ``Schedule`` reads any more, and clears what the outlined
-    # parts allocate.
+    # It turns blocks into what no ``Schedule`` reads any more, and clears what the outlined parts
+    # allocate.
     forget_locals,
+    # Last: what it allocates need not be cleared, and TVM's passes before it see fewer statements.
+    parts_by_address,
 )
 
 # What the general rule scheduled: nothing is marked for prefetching, and serial loops are too short
@@ -75,6 +78,7 @@ MEMBER_REWRITES: tuple[Rewrite, ...] = (
     plant_fake_uses,
     outline_parallel,
     forget_locals,
+    parts_by_address,
 )
 
 # The first layer of a group, whose image and weights lie in memory.

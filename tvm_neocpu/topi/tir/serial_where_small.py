@@ -17,8 +17,10 @@ from tvm.ir import Call, Expr, TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.tirx import (
     AttrStmt,
+    Bind,
     BufferStore,
     BufferType,
+    DeclBuffer,
     Evaluate,
     For,
     ForKind,
@@ -131,6 +133,8 @@ def _instructions(stmt: Stmt, cpu: Cpu) -> int | None:
     if isinstance(stmt, SBlockRealize):
         init = stmt.block.init
         return _sum([inside(stmt.block.body), *([] if init is None else [inside(init)])])
+    if isinstance(stmt, Bind | DeclBuffer):  # names of addresses
+        return 0
     # The store is not counted: a sum's element stays in a register.
     return _operations(stmt.value) if isinstance(stmt, BufferStore | Evaluate) else None
 
