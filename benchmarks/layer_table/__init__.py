@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .around import layers_around
 from .convolutions import convolutions, grouped_convolutions, other_convolutions
 from .layer import Layer
 from .movement import data_movement, elementwise, resizes
@@ -26,6 +27,7 @@ def layers() -> Iterator[Layer]:
     yield from elementwise()
     yield from data_movement()
     yield from resizes()
+    yield from layers_around()
 
 
 __all__ = ["Layer", "layers"]

@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 
 Shape = tuple[int, ...]
 Array = NDArray[Any]
+Node = tuple[str, Sequence[str], Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,7 @@ class Layer:
     """One ONNX node; ``constants`` are its inputs behind the first ``inputs``.
 
     Inputs are named x0, x1..., constants c0, c1..., outputs y0, y1... ``nodes`` take the place of
-    the one node.
+    the one node. ``dtype`` is that of all inputs.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Layer:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     nodes: tuple[onnx.NodeProto, ...] = ()
     opset: int = 18
+    dtype: str = "float32"
 
     @property
     def file_name(self) -> str:
@@ -51,7 +53,7 @@ class Layer:
             list(self.nodes) or [node],
             "layer",
             [
-                helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+                helper.make_tensor_value_info(name, _element(self.dtype), shape)
                 for name, shape in zip(fed, self.inputs, strict=True)
             ],
             [helper.make_empty_tensor_value_info(name) for name in made],
@@ -66,6 +68,32 @@ class Layer:
             # GroupNormalization has no shape inference.
             value.type.CopyFrom(types.get(value.name, model.graph.input[0].type))
         return model
+
+
+def _element(dtype: str) -> int:
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+
+def chain(name: str, shape: Shape, nodes: Sequence[Node], *constants: Array, **more: Any) -> Layer:
+    """Nodes behind each other: operator, inputs, attributes.
+
+    ``""`` is what the node before made; the last node makes y0, others t0, t1...
+    """
+    made = [f"t{place}" for place in range(len(nodes) - 1)] + ["y0"]
+    before = ["x0", *made]
+    return Layer(
+        name,
+        "",
+        (shape,),
+        constants,
+        nodes=tuple(
+            helper.make_node(
+                operator, [given or before[place] for given in inputs], [made[place]], **attributes
+            )
+            for place, (operator, inputs, attributes) in enumerate(nodes)
+        ),
+        **more,
+    )
 
 
 def normal(*shape: int) -> Array:

@@ -131,3 +131,6 @@ def resizes() -> Iterator[Layer]:
     yield resize("linear", 4, 1, 3, 57, 57)
     yield resize("cubic", 0.5, 1, 3, 224, 224)
     yield resize("linear", 0.5, 1, 64, 56, 56, antialias=1)
+    yield resize("cubic", 2, 1, 3, 224, 224)
+    yield resize("cubic", 0.4375, 1, 3, 512, 512, antialias=1)
+    yield resize("linear", 0.4375, 1, 3, 512, 512, antialias=1)
