@@ -31,7 +31,6 @@ from tvm.script.ir_builder import tirx as T
 from tvm_neocpu.frontend.converters.compute import selected_members
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.open.known import Extent
 
 _INDEX = "int64"
 _LOW_HALF = 2**32 - 1
@@ -71,7 +70,7 @@ ORDERS: Mapping[str, Callable[[tirx.Expr], tirx.Expr]] = {
 
 
 @dataclass(frozen=True)
-class _Heap:
+class Heap:
     """A row's ``k`` best as integers, from ``start`` on, and workspace for the one that sinks.
 
     A better element is a larger integer. Of equal elements the first one is better, as ONNX Runtime
@@ -131,6 +130,11 @@ class _Heap:
             self.item[0] = self.members[self.start + parent]
             self.sink(parent, self.k)
 
+    def drop_root(self, size: tirx.Expr) -> None:
+        """Take the root out of a heap that has ``size`` members then."""
+        self.item[0] = self.members[self.start + size]
+        self.sink(0, size)
+
     def sort(self) -> None:
         """The root goes behind the heap, which the last member enters again; k - 1 times."""
         with T.serial(0, self.k - T.int64(1)) as taken:
@@ -138,6 +142,15 @@ class _Heap:
             self.item[0] = self.members[self.start + last]
             self.members[self.start + last] = self.members[self.start]
             self.sink(0, last)
+
+
+def heap_of_row(
+    members: T.Buffer, start: tirx.Expr, k: tirx.Expr, dtype: str, largest: bool
+) -> Heap:
+    """An empty one in the row of ``members`` that begins there."""
+    item = T.buffer_proxy(T.alloc_buffer((1,), _INDEX, scope="local"))
+    at = T.buffer_proxy(T.alloc_buffer((2,), _INDEX, scope="local"))
+    return Heap(members, start, k, item, at, dtype, largest)
 
 
 def best_of_rows(
@@ -163,9 +176,7 @@ def best_of_rows(
             def element(place: tirx.Expr) -> tirx.Expr:
                 return data[outside * T.int64(length * inner) + place * T.int64(inner) + inside]
 
-            item = T.buffer_proxy(T.alloc_buffer((1,), _INDEX, scope="local"))
-            at = T.buffer_proxy(T.alloc_buffer((2,), _INDEX, scope="local"))
-            heap = _Heap(members, start, T.int64(k), item, at, dtype, largest)
+            heap = heap_of_row(members, start, T.int64(k), dtype, largest)
             found = members
             if selects:
                 orders, spare = more
@@ -192,7 +203,7 @@ def best_of_rows(
 
 
 def _by_heap(
-    heap: _Heap,
+    heap: Heap,
     element: Callable[[tirx.Expr], tirx.Expr],
     root: T.Buffer,
     k: int,
@@ -212,29 +223,3 @@ def _by_heap(
             heap.sink(0, T.int64(k))
             root[0] = element(heap.place(0))
     heap.sort()
-
-
-def order_of_rows(
-    node: Node, values: relax.Expr, counts: relax.Expr, rows: Extent, length: Extent
-) -> relax.Var:
-    """The int64 places of the first ``counts[r]`` elements of each row, the largest one first.
-
-    ``values`` are float32 ``(rows, length)``, ``counts`` int32. What stands behind them is unknown.
-    TVM's argsort calls a library that the runtime alone does not have.
-    """
-
-    def body(values, counts, order, members) -> None:  # type: ignore[no-untyped-def]
-        with T.parallel(0, rows) as row:
-            item = T.buffer_proxy(T.alloc_buffer((1,), _INDEX, scope="local"))
-            at = T.buffer_proxy(T.alloc_buffer((2,), _INDEX, scope="local"))
-            start, count = row * length, tirx.Cast(_INDEX, counts[row])
-            heap = _Heap(members, start, count, item, at, "float32", largest=True)
-            with T.serial(0, count) as i:
-                members[start + i] = heap.member(values[start + i], i)
-            heap.build()
-            heap.sort()
-            with T.serial(0, count) as i:
-                order[start + i] = heap.place(i)
-
-    outputs = [((rows, length), _INDEX), ((rows, length), _INDEX)]
-    return emit_loops(node, "order_of_rows", [values, counts], outputs, body)[0]
