@@ -18,12 +18,7 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.types import FP32
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.fused_block.cost import (
-    apart_seconds,
-    best_block,
-    predict_seconds,
-    saved_share,
-)
+from tvm_neocpu.topi.fused_block.cost import priced_block
 from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.stack import MOST, is_stack
 from tvm_neocpu.tuning.pool_candidates import planned_pool_groups, pool_groups_of
@@ -139,13 +134,11 @@ def _priced(
     if None in configs:
         return None
     members = [Member(n.workload, c) for n, c in zip(nodes, configs, strict=True)]  # type: ignore[arg-type]
-    block = best_block(members, cpu, chain.taps_in(part))
-    if block is None:
+    priced = priced_block(members, cpu, chain.taps_in(part))
+    if priced is None:
         return None
-    apart = apart_seconds(block, cpu)
-    likely = apart - predict_seconds(block, cpu)
-    group = LayerGroup(tuple(node.id for node in nodes), *block.bands)
-    return saved_share(block, cpu) * apart, likely, group
+    group = LayerGroup(tuple(node.id for node in nodes), *priced.block.bands)
+    return priced.saved_share * priced.apart, priced.apart - priced.fused, group
 
 
 def _candidates(chain: _Chain, part: range, schemes: Schemes, cpu: Cpu) -> Iterator[GroupCandidate]:
@@ -153,13 +146,14 @@ def _candidates(chain: _Chain, part: range, schemes: Schemes, cpu: Cpu) -> Itera
     workloads = [chain.workloads[at] for at in part]
     for chosen in _fitting([schemes[at] for at in part]):
         members = [Member(w, c.config) for w, c in zip(workloads, chosen, strict=True)]
-        block = best_block(members, cpu, chain.taps_in(part))
-        if block is None:
+        priced = priced_block(members, cpu, chain.taps_in(part))
+        if priced is None:
             continue
-        gain = saved_share(block, cpu) * sum(candidate.seconds for candidate in chosen)
+        gain = priced.saved_share * sum(candidate.seconds for candidate in chosen)
         configs = dict(zip(part, (candidate.config for candidate in chosen), strict=True))
         everywhere = tuple(configs.get(at) for at in range(len(chain.nodes)))
-        yield GroupCandidate(everywhere, block.bands.rows, gain, block.bands.run)
+        bands = priced.block.bands
+        yield GroupCandidate(everywhere, bands.rows, gain, bands.run)
 
 
 def _fitting(schemes: Schemes) -> list[tuple[Candidate, ...]]:
