@@ -43,6 +43,13 @@ def test_no_two_layers_share_a_file(script: dict[str, Any]) -> None:
 def test_a_layer_that_does_not_build_is_named(
     script: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    layer = importlib.import_module("layer_table").unary("Softmax", 1, 10, axis=7)
+    layer = importlib.import_module("layer_table.layer").unary("Softmax", 1, 10, axis=7)
     assert not script["saved"](layer, tmp_path)
     assert capsys.readouterr().err.startswith("Softmax 1x10 axis=7: ")
+
+
+def test_a_layer_that_was_not_compiled_is_named(
+    script: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert script["main"](["--load", str(tmp_path), "--only", "GlobalMaxPool"]) == 1
+    assert capsys.readouterr().err == f"GlobalMaxPool 1x512x14x14: not in {tmp_path}\n"

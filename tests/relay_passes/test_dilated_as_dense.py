@@ -11,7 +11,7 @@ from onnx_net import Net, check
 from tvm_neocpu import relay
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.relay_passes import dilated_as_dense
-from tvm_neocpu.relay_passes.dilated_as_dense import dense, pays
+from tvm_neocpu.relay_passes.dilated_as_dense import MAY_GROW, chosen_of, dense, pays, swap_of
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
@@ -52,6 +52,21 @@ def test_what_pays() -> None:
     head = replace(late, height=33, width=33, padding=(12,) * 4, dilation=(12, 12))
     assert pays(late, CPU) and pays(head, CPU)
     assert not pays(replace(late, in_channels=8, out_channels=8), CPU)
+
+
+def test_weights_grow_within_bounds() -> None:
+    """By MAY_GROW or the network's own weights; what gains most for a byte goes first."""
+    late = ConvWorkload(1, 256, 28, 28, 256, (3, 3), (1, 1), (2, 2, 2, 2), (2, 2))
+    wide = replace(late, in_channels=512, out_channels=512)
+    swaps = {conv: swap for conv in (late, wide) if (swap := swap_of(conv, CPU))}
+    first = max(swaps.values(), key=lambda swap: swap.saved / swap.added).conv
+    assert swaps[late].added > 2 * late.weight_bytes
+    assert set(chosen_of({late: 4}, CPU)) == {late}
+    many = {conv: MAY_GROW // swap.added + 1 for conv, swap in swaps.items()}
+    many[first] -= 1
+    assert set(chosen_of(many, CPU)) == {first}
+    large = ConvWorkload(1, 4096, 7, 7, 4096, (3, 3), (1, 1), (1, 1, 1, 1))
+    assert set(chosen_of({**many, large: 1}, CPU)) == {late, wide}
 
 
 def test_neighbours_share_a_gap() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -61,6 +62,20 @@ def test_elements_are_counted_where_they_are_known() -> None:
     two = module_of((1, 3, 8, 8), build)
     two["other"] = two["main"].with_attr("global_symbol", "other")
     assert elementwise_seconds(two, TWO) == math.inf
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        lambda x: relax.op.nn.softmax(x, axis=-1),
+        lambda x: relax.op.image.resize2d(x, relax.ShapeExpr([48, 16]), layout="NCHW"),
+    ],
+    ids=["softmax of short rows", "resize"],
+)
+def test_what_is_no_vectors_wakes_threads(operation: Callable[[relax.Expr], relax.Call]) -> None:
+    """They were priced as vectors: some of 150 to 230 us ran on one core."""
+    mod = module_of((1, 64, 64, 12), lambda b, x: operation(x))
+    assert forks(lower(mod, TWO)) > 0
 
 
 def test_explain_says_so() -> None:

@@ -9,29 +9,41 @@ y = the rows and columns of t in turns, without what it has of the gaps
 Winograd's algorithm takes dense kernels only, and of 3x3 taps it leaves half of the products or
 fewer. Phases of few rows gain most: with a dilation of 12 on 33x33 pixels (DeepLab's head) two
 fifths of a dilated kernel's products are with padding, of which neighbours share a gap.
+
+Winograd's algorithm stores up to four times the weights. So a file may grow by as much as the
+network's convolutions have, or by MAY_GROW, and those layers go first that gain most for a byte.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import ceil
+from math import ceil, prod
 from typing import ClassVar
 
 import tvm
 from tvm import relax
 
-from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.types import FP32
+from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.cpu import MIB, Cpu
+from tvm_neocpu.core.types import FP32, item_bytes
+from tvm_neocpu.relay_passes.ir.exprs import static_shape4
+from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
 from tvm_neocpu.relay_passes.layouts.slices import cropped
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload, convolution
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.cost.moves import moving_seconds
 from tvm_neocpu.topi.cost.ranking import best_per_layout
+from tvm_neocpu.topi.table import implementation_of
 
 # Bytes of a map that a core moves in a cycle: out of blocks, to its place, into blocks.
 MOVED_BYTES_PER_CYCLE = 2.0
 # What the convolution must gain: its neighbours in the network lose their common layout.
 LEAST_GAIN = 1.2
+# Bytes that the file of a small network may grow by.
+MAY_GROW = 32 * MIB
 
 
 @dataclass(frozen=True)
@@ -39,21 +51,47 @@ class DilatedAsDense:
     """A dilated conv2d becomes a dense one over reordered pixels where that is predicted to pay.
 
     Needs: linear operations are folded, which read dilated convolutions too.
-    Leaves: dilated convolutions that have groups, a stride or one tap along an axis, and others
-    whose products cost less than moving their maps.
+    Leaves: dilated convolutions that have groups, a stride or one tap along an axis, others whose
+    products cost less than moving their maps, and those whose weights would grow the file too much.
     """
 
     name: ClassVar[str] = "dilated-as-dense"
     cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return rewrite_values(mod, self._rewrite)
+        chosen = chosen_of(_convolutions(mod), self.cpu)
 
-    def _rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
-        conv = conv_workload(value)
-        if conv is None or not _is_candidate(conv):
-            return None
-        return _as_dense(scope, value, conv) if pays(conv, self.cpu) else None
+        def rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
+            conv = conv_workload(value)
+            other = None if conv is None else chosen.get(conv)
+            return None if other is None else _as_dense(scope, value, conv, other)
+
+        return rewrite_values(mod, rewrite) if chosen else mod
+
+
+def _convolutions(mod: tvm.IRModule) -> Counter[ConvWorkload]:
+    values = (
+        getattr(binding, "value", None)
+        for _, function in relax_functions(mod)
+        for binding in bindings_of(function)
+    )
+    return Counter(conv for value in values if (conv := conv_workload(value)) is not None)
+
+
+def chosen_of(convs: Mapping[ConvWorkload, int], cpu: Cpu) -> dict[ConvWorkload, ConvWorkload]:
+    """The dilated convolutions of a network that become dense ones, and these.
+
+    ``convs``: how often the network has each of its convolutions.
+    """
+    swaps = [swap for conv in convs if (swap := swap_of(conv, cpu)) is not None]
+    weights = sum(conv.weight_bytes * count for conv, count in convs.items())
+    left, chosen = max(weights, MAY_GROW), {}
+    for swap in sorted(swaps, key=lambda swap: swap.saved / max(1, swap.added), reverse=True):
+        added = swap.added * convs[swap.conv]
+        if added <= left:
+            left -= max(0, added)
+            chosen[swap.conv] = swap.dense
+    return chosen
 
 
 def _is_candidate(conv: ConvWorkload) -> bool:
@@ -108,38 +146,66 @@ def dense(conv: ConvWorkload) -> ConvWorkload | None:
     )
 
 
-def pays(conv: ConvWorkload, cpu: Cpu) -> bool:
-    """Whether the dense convolution and the moves are predicted to take less time."""
-    other = dense(conv)
+@dataclass(frozen=True)
+class Swap:
+    """A dilated convolution, and the dense one that is predicted to take less time with the moves.
+
+    ``saved``: seconds; ``added``: bytes of packed weights.
+    """
+
+    conv: ConvWorkload
+    dense: ConvWorkload
+    saved: float
+    added: int
+
+
+def swap_of(conv: ConvWorkload, cpu: Cpu) -> Swap | None:
+    """``None`` where it does not pay."""
+    other = dense(conv) if _is_candidate(conv) else None
     if other is None:
-        return False
+        return None
     dilated, made = (best_per_layout(each, cpu) for each in (conv, other))
     if not dilated or not made:
-        return False
-    moved = (other.in_bytes + other.out_bytes) / MOVED_BYTES_PER_CYCLE / cpu.cores
-    return dilated[0].seconds > LEAST_GAIN * (made[0].seconds + moved / (cpu.ghz * 1e9))
+        return None
+    seconds = made[0].seconds + moving_seconds(other, MOVED_BYTES_PER_CYCLE, cpu)
+    if dilated[0].seconds <= LEAST_GAIN * seconds:
+        return None
+    added = _packed_bytes(other, made[0]) - _packed_bytes(conv, dilated[0])
+    return Swap(conv, other, dilated[0].seconds - seconds, added)
 
 
-def _as_dense(scope: Scope, call: relax.Call, conv: ConvWorkload) -> relax.Expr:
-    emit, other = scope.emit, dense(conv)
-    assert other is not None, "it pays"
+def pays(conv: ConvWorkload, cpu: Cpu) -> bool:
+    """Whether the dense convolution and the moves are predicted to take less time."""
+    return swap_of(conv, cpu) is not None
+
+
+def _packed_bytes(conv: ConvWorkload, candidate: Candidate) -> int:
+    packed_shape = implementation_of(candidate.config).packed_shape
+    assert packed_shape is not None, "a convolution has weights"
+    return prod(packed_shape(conv, candidate.config)) * item_bytes(conv.types.weight)
+
+
+def _as_dense(
+    scope: Scope, call: relax.Call, conv: ConvWorkload, other: ConvWorkload
+) -> relax.Expr:
     rows, columns = (_axis(conv, axis) for axis in (0, 1))
     widths = [0, 0, 0, 0]
     for axis, extent in ((rows, conv.height), (columns, conv.width)):
         widths += [axis.first, axis.extent - axis.first - extent]
-    data = emit(relax.op.nn.pad(call.args[0], widths)) if any(widths) else call.args[0]
-    outer = (conv.batch, conv.in_channels)
-    apart = (*outer, rows.period, rows.step, columns.period, columns.step)
-    data = emit(relax.op.reshape(data, apart))
-    data = emit(relax.op.permute_dims(data, [0, 1, 3, 2, 5, 4]))
-    data = emit(relax.op.reshape(data, (*outer, rows.extent, columns.extent)))
-    made = emit(convolution(data, call.args[1].value.numpy(), other, groups=1))
-    outer = (conv.batch, conv.out_channels)
-    apart = (*outer, rows.step, rows.period, columns.step, columns.period)
-    made = emit(relax.op.reshape(made, apart))
-    made = emit(relax.op.permute_dims(made, [0, 1, 3, 2, 5, 4]))
-    made = emit(relax.op.reshape(made, (*outer, rows.extent, columns.extent)))
+    data = scope.emit(relax.op.nn.pad(call.args[0], widths)) if any(widths) else call.args[0]
+    data = _turned(scope, data, (rows.period, rows.step, columns.period, columns.step))
+    made = scope.emit(convolution(data, call.args[1].value.numpy(), other, groups=1))
+    made = _turned(scope, made, (rows.step, rows.period, columns.step, columns.period))
     return cropped(made, (0, 0), (conv.out_height, conv.out_width))
 
 
-__all__ = ["DilatedAsDense", "dense", "pays"]
+def _turned(scope: Scope, image: relax.Expr, split: tuple[int, int, int, int]) -> relax.Expr:
+    """Rows as (a, b) in the order (b, a), columns as (c, d) likewise: phases apart, or in turns."""
+    emit, (a, b, c, d) = scope.emit, split
+    outer = static_shape4(image)[:2]
+    apart = emit(relax.op.reshape(image, (*outer, a, b, c, d)))
+    apart = emit(relax.op.permute_dims(apart, [0, 1, 3, 2, 5, 4]))
+    return emit(relax.op.reshape(apart, (*outer, a * b, c * d)))
+
+
+__all__ = ["DilatedAsDense", "Swap", "chosen_of", "dense", "pays", "swap_of"]

@@ -14,7 +14,7 @@ import tvm
 from tvm import relax, tirx
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.ir.exprs import static_shape
+from tvm_neocpu.relay_passes.ir.exprs import op_name, static_shape
 from tvm_neocpu.relay_passes.ir.regions import bindings_of, relax_functions
 
 # The PrimFunc attribute of what runs on one core.
@@ -23,8 +23,12 @@ ON_ONE_CORE = "neocpu_on_one_core"
 SAID = "runs on one core: all of them would save less than it takes to wake their threads"
 # A network that takes longer than so many wake-ups on all cores gains more than one.
 MANY_WAKE_UPS = 10
-# Instructions of an element in an operation that no plan prices, at most: an exponential function.
-ELEMENT_INSTRUCTIONS = 20
+# Instructions of a vector in an operation that no plan prices, at most: an exponential function.
+VECTOR_INSTRUCTIONS = 20
+# Operations that are no vectors: rows too short for one, places looked up. Instructions of each
+# element that they read or make (Zen 4: softmax over 21 classes 8, a linear resize 11).
+_BY_ELEMENT = ("relax.nn.softmax", "relax.nn.log_softmax", "relax.image.")
+ELEMENT_INSTRUCTIONS = 8
 # Instructions that a core completes in a cycle.
 A_CYCLE = 2
 
@@ -44,20 +48,24 @@ def gains_less_than_waking(mod: tvm.IRModule, together: float, alone: float, cpu
 
 
 def elementwise_seconds(mod: tvm.IRModule, cpu: Cpu) -> float:
-    """A bound on what one core takes for elementwise operations; infinite where loops repeat them
-    or a run alone knows how many elements there are.
+    """About what one core takes for operations that no plan prices, at most; infinite where loops
+    repeat them or a run alone knows how many elements there are.
     """
     functions = relax_functions(mod)
     if len(functions) != 1 or any(isinstance(f, tirx.PrimFunc) for f in mod.functions.values()):
         return math.inf
-    elements = 0
+    instructions = 0.0
     for binding in bindings_of(functions[0][1]):
-        shape = static_shape(binding.var)
-        if shape is None or isinstance(getattr(binding, "value", None), relax.If):
+        shape, value = static_shape(binding.var), getattr(binding, "value", None)
+        if shape is None or isinstance(value, relax.If):
             return math.inf
-        elements += math.prod(shape)
-    vectors = elements / cpu.lanes("float32")
-    return vectors * ELEMENT_INSTRUCTIONS / A_CYCLE / (cpu.ghz * 1e9)
+        elements = math.prod(shape)
+        if op_name(value).startswith(_BY_ELEMENT):
+            read = math.prod(static_shape(value.args[0]) or ())
+            instructions += max(elements, read) * ELEMENT_INSTRUCTIONS
+        else:
+            instructions += elements / cpu.lanes("float32") * VECTOR_INSTRUCTIONS
+    return instructions / A_CYCLE / (cpu.ghz * 1e9)
 
 
 def on_one_core(mod: tvm.IRModule) -> tvm.IRModule:

@@ -76,6 +76,23 @@ def test_long_rows_and_any_count(largest: int) -> None:
     )
 
 
+@pytest.mark.parametrize("largest", [0, 1])
+def test_many_of_a_row(largest: int) -> None:
+    """Found by the order of the last one: all counts of runs, equal elements at the end, axes."""
+    rows = np.random.default_rng(5).normal(size=(2, 600)).astype("float32")
+    check_together(
+        [
+            *(_case(rows, k, largest=largest) for k in (31, 33, 257, 599, 600)),
+            *(_case(_values(3, 200), k, largest=largest) for k in (50, 97)),
+            _case(_values(90, 3, 20), 40, axis=0, largest=largest),
+            *(_case(_values(3, 90, dtype=t) - 20, 70, largest=largest) for t in ("int8", "int32")),
+            _case(np.full((2, 100), 2**31 - 1, "int32"), 60, largest=largest),
+            _case(np.full((2, 100), -(2**31), "int32"), 60, largest=largest),
+        ],
+        opset=11,
+    )
+
+
 def test_the_older_opsets() -> None:
     check_together([Case("TopK", [_values(5, 6)], (), {"k": 3, "axis": 0}, 2)], opset=1)
     check_together([Case("TopK", [_values(5, 6)], [_k(3)], {}, 2)], opset=10)
@@ -114,12 +131,13 @@ def test_nan_is_above_all_as_numpy_sorts_it(largest: int) -> None:
     nan = np.nan
     rows = [[nan, 1, 3, 2, 5], [1, 3, nan, 2, 5], [1, 3, 2, 5, -nan], [nan, 2, nan, 1, nan]]
     data = np.array(rows, "float32")
-    for k in (2, 4):
+    data = np.concatenate([data, np.arange(60, dtype="float32") + np.zeros((4, 1), "f4")], axis=1)
+    for k in (2, 4, 60, 65):
         model = node_model("TopK", [data], [_k(k)], opset=11, outputs=2, largest=largest)
         values, places = ours(model, [data])
         order = np.argsort(data, axis=1, kind="stable")
         if largest:
             # Of equal elements the first one comes first here too.
-            order = 4 - np.argsort(data[:, ::-1], axis=1, kind="stable")[:, ::-1]
+            order = 64 - np.argsort(data[:, ::-1], axis=1, kind="stable")[:, ::-1]
         np.testing.assert_array_equal(places, order[:, :k])
         np.testing.assert_array_equal(values, np.take_along_axis(data, order[:, :k], 1))

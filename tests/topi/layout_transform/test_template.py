@@ -58,6 +58,15 @@ def test_pixels_and_channels_are_turned_in_tiles(before: int, after: int) -> Non
     np.testing.assert_array_equal(y.numpy(), LAYOUT_TRANSFORM.reference(move, x))
 
 
+@pytest.mark.parametrize(("before", "after"), [(0, 16), (16, 0)])
+def test_tiles_of_few_blocks_run_in_one_fork(before: int, after: int) -> None:
+    """A fork for each of the 3 blocks was judged too small, so that all ran on one core."""
+    move = replace(MOVE, height=56, width=56, before=before, after=after)
+    script = kernel(move, TransformConfig(), SKYLAKE).script()
+    loops = [line for line in script.splitlines() if line.lstrip().startswith("for ")]
+    assert "T.parallel(" in loops[0] and script.count("T.parallel(") == 1
+
+
 def test_a_statement_takes_so_many_registers_of_its_type() -> None:
     wide = TransformWorkload(1, 256, 1, 3, 0, 256)
     assert nest(wide, TransformConfig(), "layout_transform").endswith("unroll 2, vector 128")

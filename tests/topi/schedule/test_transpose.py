@@ -65,6 +65,14 @@ CASES: list[Case] = [
     ((1, 3, 120, 160), "float32", turned(0, 2, 3, 1)),
     ((1, 3, 9, 9), "float32", lambda x: op.nn.relu(op.permute_dims(x, [0, 2, 3, 1]))),
     ((4, 3, 3, 20), "float32", turned(0, 3, 2, 1)),
+    # One row becomes two or three.
+    ((2, 9, 21, 3), "float32", turned(0, 3, 1, 2)),
+    ((1, 5, 7, 2), "float32", turned(0, 3, 1, 2)),
+    ((1, 3, 2, 3), "float64", turned(0, 3, 1, 2)),
+    ((129, 3), "int32", turned(1, 0)),
+    ((1, 120, 160, 3), "float32", turned(0, 3, 1, 2)),
+    ((2, 2, 40, 3), "float32", turned(1, 0, 3, 2)),
+    ((1, 9, 9, 3), "float32", lambda x: op.permute_dims(op.nn.relu(x), [0, 3, 1, 2])),
     ((2, 12, 12), "int32", lambda x: op.astype(op.permute_dims(x, [0, 2, 1]), "float32")),
 ]
 
@@ -93,7 +101,13 @@ def test_tiles_are_shuffled_in_registers() -> None:
 def test_few_channels_interleave() -> None:
     text = scheduled((1, 3, 224, 224), turned(0, 2, 3, 1), Cpu("haswell", AVX2, cores=2))
     assert "T.Shuffle([x0[" in text
-    assert "for group in T.parallel(T.int64(49))" in text, "6272 vectors, 128 a chunk"
+    assert "in T.parallel(T.int64(49))" in text, "6272 vectors, 128 a chunk"
+
+
+def test_few_channels_are_separated() -> None:
+    text = scheduled((1, 224, 224, 3), turned(0, 3, 1, 2), Cpu("haswell", AVX2, cores=2))
+    assert "T.Shuffle([pixels" in text
+    assert "in T.parallel(T.int64(49))" in text, "6272 vectors, 128 a chunk"
 
 
 def test_an_element_that_is_read_twice_is_turned_too() -> None:
@@ -107,7 +121,7 @@ def test_a_7x7_image_is_a_row_of_49_pixels() -> None:
 
 def test_narrow_images_take_small_tiles() -> None:
     assert "T.let[T.float32x4]" in scheduled((6, 6), turned(1, 0))
-    assert "T.Shuffle(" not in scheduled((100, 3), turned(1, 0))
+    assert "T.Shuffle(" not in scheduled((100, 3), lambda x: op.nn.relu(turned(1, 0)(x)))
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ DTYPE = "float32"
 LOG2_E = 1.4426950408889634
 # ln 2 in two parts; the first has nine bits, so that multiples of it are exact.
 LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440054690583e-4
-# Added to a float32 they round it to an integer k; the low bits then hold k, or k + 127.
-ROUND, ROUND_BIASED, ROUND_BITS = 12582912.0, 12583039.0, 0x4B400000
+# Added to a float32 they round it to an integer k; the low bits then hold k, k + 127 or k + 254.
+ROUND, ROUND_BIASED, ROUND_TWICE_BIASED = 12582912.0, 12583039.0, 12583166.0
 # e^r = 1 + r + r^2 q(r) on |r| <= ln(2) / 2: relative error 3e-9.
 EXP = (0.49999994, 0.166665196, 0.0416683964, 0.00836878549, 0.00138144556)
 # e^-r = 1 + r q(r) for the denominator 1 + e^-x: relative error 9.2e-8.
@@ -89,15 +89,20 @@ class _Lets:
 
 
 def exp(x: Expr) -> Expr:
-    """e^x within 2 ulp; overflow is inf, underflow is gradual down to 0."""
+    """e^x within 2 ulp; overflow is inf, underflow is gradual down to 0.
+
+    2^k as two factors, because k + 127 may lie outside of what an exponent holds. The low bits of
+    ``rounded`` are k + 254; half of them are the exponent of one factor, the rest is that of the
+    other. ROUND's own bits are even, and shifted out.
+    """
     let = _Lets()
     x = _clamped(let, x, -104.0, 89.0)
-    rounded = let(_multiply_add(x, _float(LOG2_E), _float(ROUND)))
-    value = _exp_near_zero(let, _remainder(let, x, rounded - _float(ROUND)))
-    # 2^k in two factors: k + 127 may lie outside of what an exponent holds.
-    k = let(tirx.reinterpret("int32", rounded) - _int(ROUND_BITS))
-    half = let(k >> _int(1))
-    return let.around(value * _power_of_two(half) * _power_of_two(k - half))
+    rounded = let(_multiply_add(x, _float(LOG2_E), _float(ROUND_TWICE_BIASED)))
+    r = _remainder(let, x, rounded - _float(ROUND_TWICE_BIASED))
+    bits = let(tirx.reinterpret("int32", rounded))
+    half = let(bits >> _int(1))
+    near_zero = _horner(r, (1.0, 1.0, *EXP))
+    return let.around(near_zero * _from_low_bits(half) * _from_low_bits(bits - half))
 
 
 def exp_of_negative(x: Expr) -> Expr:
@@ -275,17 +280,18 @@ def _twice_atanh(let: _Lets, s: Expr, coefficients: Sequence[float]) -> Expr:
 
 def _biased_power_of_two(biased: Expr) -> Expr:
     """2^k of k + ROUND_BIASED: what is above the low nine bits is shifted out."""
-    return tirx.reinterpret(DTYPE, tirx.reinterpret("int32", biased) << _int(23))
+    return _from_low_bits(tirx.reinterpret("int32", biased))
+
+
+def _from_low_bits(bits: Expr) -> Expr:
+    """2^(e - 127) of an integer whose low nine bits are e."""
+    return tirx.reinterpret(DTYPE, bits << _int(23))
 
 
 def _multiply_add(a: Expr, b: Expr, c: Expr) -> Expr:
     """a b + c."""
     _define_multiply_add()
     return tirx.call_intrin(DTYPE, MULTIPLY_ADD, a, b, c)
-
-
-def _power_of_two(k: Expr) -> Expr:
-    return tirx.reinterpret(DTYPE, (k + _int(127)) << _int(23))
 
 
 def _clamped(let: _Lets, x: Expr, low: float, high: float) -> Expr:

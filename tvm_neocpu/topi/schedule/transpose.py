@@ -23,6 +23,7 @@ from tvm_neocpu.topi.tir.affine import contains
 from tvm_neocpu.topi.tir.transpose_tiles import (
     INTERLEAVE_KEY,
     PARALLEL_KEY,
+    SEPARATE_KEY,
     TILE_KEY,
     strided_load,
 )
@@ -31,14 +32,15 @@ from tvm_neocpu.topi.tir.transpose_tiles import (
 MAX_SIDE, MIN_SIDE = 16, 4
 # Bytes of the elements that tiles are made for.
 ELEMENT_BYTES = (4, 8)
-# With as many iterations outside as this, those run in parallel, else the tiles.
+# With as many iterations outside as this, those run in parallel, else they and the tiles.
 MIN_PARALLEL_OUTSIDE = 16
 
 
 def tile_transpose(sch: Schedule, block: SBlockRV, unit: VectorUnit, parallel: bool) -> bool:
     """Mark a stage y[.., i, .., j] = f(x[.., j, .., i]); ``parallel``: over whatever is outside.
 
-    Two or three rows that become one (an image to NHWC) are interleaved. Returns False, with
+    Two or three rows that become one (an image to NHWC) are interleaved, and separated on the way
+    back. Returns False, with
     nothing changed, for any other stage and for axes shorter than a tile.
     """
     found = sch.get(block)
@@ -68,12 +70,13 @@ def tile_transpose(sch: Schedule, block: SBlockRV, unit: VectorUnit, parallel: b
     dtype = str(store.buffer.dtype)
     side = side_of(min(sides), dtype, unit)
     # Few channels of neighbouring pixels: all of a row of pixels lies side by side.
-    neighbours = [*i_run, *j_run] == [*range(i_run[0], last + 1)]
-    few = side is None and pure and neighbours and not steps.is_allocated(sch, store.buffer)
-    if few and 1 < sides[1] < MIN_SIDE:
+    few, key = side is None and pure and 1 < min(sides) < MIN_SIDE, TILE_KEY
+    is_joined = [*i_run, *j_run] == [*range(i_run[0], last + 1)]
+    is_apart = order[-len(i_run) - len(j_run) :] == [*j_run, *i_run]
+    if few and is_joined and sides[1] < sides[0] and not steps.is_allocated(sch, store.buffer):
         side, key = side_of(sides[0], dtype, unit), INTERLEAVE_KEY
-    else:
-        key = TILE_KEY
+    elif few and is_apart and sides[0] < sides[1] and not steps.is_allocated(sch, load.source):
+        side, key = side_of(sides[1], dtype, unit), SEPARATE_KEY
     if side is None:
         return False
     outside = [loop for at, loop in enumerate(loops) if at not in (*i_run, *j_run)]
@@ -101,7 +104,7 @@ def mark(
 ) -> None:
     """Note that the nest of ``i`` and the loop inside it becomes tiles, or rows that interleave.
 
-    ``parallel``: the loops outside, or the tiles where those are few.
+    ``parallel``: the loops outside, with the tiles where those are few.
     """
     sch.annotate(i, key, side)
     if not parallel:
@@ -109,7 +112,7 @@ def mark(
     if prod(steps.loop_extent(sch, loop) for loop in outside) >= MIN_PARALLEL_OUTSIDE:
         steps.parallel_fused(sch, *outside)
     else:
-        sch.annotate(i, PARALLEL_KEY, 1)
+        sch.annotate(_fused(sch, outside) if outside else i, PARALLEL_KEY, 1)
 
 
 def _read_along(store: BufferStore, axes: Sequence[tirx.Var]) -> tirx.Var | None:

@@ -14,12 +14,15 @@ same elements again. So no element is copied alone.
 Two or three rows (an image to NHWC) are narrower than a tile, and their columns lie side by side:
 
     for i, j: y[i, j] = x[j, i]   ->   y[i0:i0 + 8, 0:3] = x[0, i0:i0 + 8] and two more, interleaved
+
+From NHWC the elements of 8 pixels are loaded together, and each row picks its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import tvm_ffi
 from tvm import tirx
@@ -32,27 +35,71 @@ from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.tir.affine import replaced, store_of, stride
 from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque, rewrite_loops, with_body
 
-# Notes on the loop over ``i``: the side of a tile; whether the tiles run in parallel.
+# A note on the loop over ``i``: the side of a tile. One on the loop around it, or on that of ``i``
+# itself where there is none: the tiles run in parallel, all of them in one fork.
 TILE_KEY, PARALLEL_KEY = "neocpu.transpose_tile", "neocpu.transpose_parallel"
-# The lanes of rows that interleave; vectors of them that a parallel chunk stores.
-INTERLEAVE_KEY, JOINED_TILES = "neocpu.interleave", 128
+# The lanes of rows that interleave, or are separated; vectors of them in a parallel chunk.
+INTERLEAVE_KEY, SEPARATE_KEY, JOINED_TILES = "neocpu.interleave", "neocpu.separate", 128
 # Tiles along ``i`` that share their rows of ``x``: 16 rows of 1 KiB stay in L1.
 TILES_IN_A_ROW = 16
+# Pieces of parallel work for a core, where rows of fewer tiles can make so many.
+PIECES_A_CORE = 4
 # Bytes between which x86 interleaves two registers without a table; a register of NEON.
 LANE_BYTES = 16
+_AT_0 = tirx.const(0, "int64")
 
 
 def transpose_tiles(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """Rewrite the marked nests, each of two loops around one block."""
 
-    def rule(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
+    def rewritten(loop: For, body: Stmt, outer: tuple[For, ...], pieces: int) -> tuple[str, For]:
+        """A marked nest's name and its loop over groups, of which there should be ``pieces``."""
         if TILE_KEY in loop.annotations:
-            return opaque("transposed", _tiled(loop, body, outer))
-        if INTERLEAVE_KEY in loop.annotations:
-            return opaque("joined", _joined_rows(loop, body, outer))
+            return "transposed", _tiled(loop, body, outer, pieces)
+        if SEPARATE_KEY in loop.annotations:
+            return "separated", _separated_rows(loop, body, outer)
+        return "joined", _joined_rows(loop, body, outer)
+
+    def rule(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
+        pieces = PIECES_A_CORE * cpu.cores if cpu.cores > 1 else 1
+        if _is_marked(loop):
+            parallel = PARALLEL_KEY in loop.annotations
+            name, groups = rewritten(loop, body, outer, pieces if parallel else 1)
+            return opaque(name, _parallel(groups) if parallel else groups)
+        if PARALLEL_KEY in loop.annotations:
+            inner = loop.body
+            wanted = ceil(pieces / int(loop.extent))
+            name, groups = rewritten(inner, inner.body, (*outer, loop), wanted)
+            return opaque(name, _parallel(_one_loop(loop, groups)))
         return with_body(loop, body)
 
     return rewrite_loops(func, rule)
+
+
+def _is_marked(loop: For) -> bool:
+    return any(key in loop.annotations for key in (TILE_KEY, INTERLEAVE_KEY, SEPARATE_KEY))
+
+
+def _parallel(loop: For) -> For:
+    return For(loop.loop_var, loop.min, loop.extent, ForKind.PARALLEL, loop.body)
+
+
+def _one_loop(outer: For, inner: For) -> For:
+    """# for o in 12: for g in 3: f(o, g)  ->  for p in 36: f(p // 3, p % 3)
+
+    In turn by the outer loop: what follows often gives a core the same part of it.
+    """
+    piece, count = tirx.Var("piece", "int64"), int(inner.extent)
+    if int(outer.extent) == 1 or count == 1:
+        loop, fixed = (inner, outer) if count > 1 else (outer, inner)
+        return counted_loop(
+            loop.loop_var, int(loop.extent), replaced(inner.body, {fixed.loop_var: _AT_0})
+        )
+    at = {
+        outer.loop_var: tirx.indexdiv(piece, tirx.const(count, "int64")),
+        inner.loop_var: tirx.indexmod(piece, tirx.const(count, "int64")),
+    }
+    return counted_loop(piece, int(outer.extent) * count, replaced(inner.body, at))
 
 
 @dataclass(frozen=True)
@@ -70,54 +117,106 @@ class _Nest:
         return replaced(expr, values)
 
 
-def _nest_of(i_loop: For, j_loop: For, outer: Sequence[For]) -> tuple[_Nest, ForKind]:
-    """The nest, and the kind of its outermost loop."""
-    kind = ForKind.PARALLEL if PARALLEL_KEY in i_loop.annotations else ForKind.SERIAL
+def _nest_of(i_loop: For, j_loop: For, outer: Sequence[For]) -> _Nest:
     store = store_of(j_loop.body)
     extents = {loop.loop_var: int(loop.extent) for loop in (*outer, i_loop, j_loop)}
     load = strided_load(store, i_loop.loop_var, j_loop.loop_var, extents)
     assert load is not None
-    return _Nest(i_loop, j_loop, store, load), kind
+    return _Nest(i_loop, j_loop, store, load)
 
 
-def _joined_rows(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt:
+def _joined_rows(i_loop: For, j_loop: For, outer: Sequence[For]) -> For:
     """All of j for ``lanes`` of i as one vector."""
     lanes, count = int(i_loop.annotations[INTERLEAVE_KEY]), int(j_loop.extent)
-    nest, kind = _nest_of(i_loop, j_loop, outer)
-    tiles = -(-int(i_loop.extent) // lanes)
-    groups = -(-tiles // JOINED_TILES)
-    in_group = -(-tiles // groups)
+    nest = _nest_of(i_loop, j_loop, outer)
+
+    def joined(i: Expr) -> Stmt:
+        rows = [_row_of(nest, i, row, lanes) for row in range(count)]
+        order = [row * lanes + at for at in range(lanes) for row in range(count)]
+        *outer_at, last = (
+            nest.at(index, i, tirx.const(0, "int64")) for index in nest.store.indices
+        )
+        place = [*outer_at, _ramp(last, lanes * count)]
+        return BufferStore(nest.store.buffer, Shuffle(rows, _lanes(order)), place)
+
+    return _in_groups(int(i_loop.extent), lanes, joined)
+
+
+def _separated_rows(i_loop: For, j_loop: For, outer: Sequence[For]) -> For:
+    """``lanes`` of j for each i, of vectors that hold all of these."""
+    lanes, count = int(i_loop.annotations[SEPARATE_KEY]), int(i_loop.extent)
+    nest = _nest_of(i_loop, j_loop, outer)
+
+    def separated(j: Expr) -> Stmt:
+        *outer_at, last = (nest.at(index, _AT_0, j) for index in nest.load.indices)
+        places = [(*outer_at, _ramp(last + part * lanes, lanes)) for part in range(count)]
+        parts = [nest.load.source[place] for place in places]
+        names = [tirx.Var("pixels", part.ty) for part in parts]
+        stmts: list[Stmt] = [Bind(name, part) for name, part in zip(names, parts, strict=True)]
+        for row in range(count):
+            place = _along(nest, nest.store.indices, (tirx.const(row, "int64"), j), lanes)
+            picked = Shuffle(names, _lanes([at * count + row for at in range(lanes)]))
+            stmts.append(BufferStore(nest.store.buffer, picked, place))
+        return SeqStmt(stmts)
+
+    return _in_groups(int(j_loop.extent), lanes, separated)
+
+
+def _in_groups(extent: int, lanes: int, at: Callable[[Expr], Stmt]) -> For:
+    """# for g: for t: at(start of tile t of group g)."""
+    tiles = ceil(extent / lanes)
+    groups = ceil(tiles / JOINED_TILES)
+    in_group = ceil(tiles / groups)
     group, tile = (tirx.Var(name, "int64") for name in ("group", "tile"))
-    zero = tirx.const(0, "int64")
-    i = _start(group * in_group + tile, groups * in_group, lanes, int(i_loop.extent))
-    rows = []
-    for row in range(count):
-        *outer_at, last = (nest.at(index, i, zero + row) for index in nest.load.indices)
-        place = (*outer_at, _ramp(last, lanes))
-        rows.append(nest.load.source[place])
-    order = [tirx.const(row * lanes + at, "int32") for at in range(lanes) for row in range(count)]
-    *outer_at, last = (nest.at(index, i, zero) for index in nest.store.indices)
-    row_of_all = BufferStore(
-        nest.store.buffer, Shuffle(rows, order), [*outer_at, _ramp(last, lanes * count)]
-    )
-    body = counted_loop(tile, in_group, row_of_all)
-    return counted_loop(group, groups, body, kind)
+    start = _start(group * in_group + tile, groups * in_group, lanes, extent)
+    return counted_loop(group, groups, counted_loop(tile, in_group, at(start)))
 
 
-def _tiled(i_loop: For, j_loop: For, outer: Sequence[For]) -> Stmt:
+def _row_of(nest: _Nest, i: Expr, j: int, lanes: int) -> Expr:
+    place = _along(nest, nest.load.indices, (i, tirx.const(j, "int64")), lanes)
+    return nest.load.source[tuple(place)]
+
+
+def _along(nest: _Nest, indices: Sequence[Expr], at: tuple[Expr, Expr], lanes: int) -> list[Expr]:
+    """``lanes`` elements from where the indices are at (i, j)."""
+    *outer, last = (nest.at(index, *at) for index in indices)
+    return [*outer, _ramp(last, lanes)]
+
+
+def _lanes(order: Sequence[int]) -> list[Expr]:
+    return [tirx.const(lane, "int32") for lane in order]
+
+
+def _tiled(i_loop: For, j_loop: For, outer: Sequence[For], pieces: int) -> For:
+    """``pieces``: groups of tiles there should be, if there are so many tiles."""
     side = int(i_loop.annotations[TILE_KEY])
-    nest, kind = _nest_of(i_loop, j_loop, outer)
-    tiles = -(-int(i_loop.extent) // side)
-    groups = -(-tiles // TILES_IN_A_ROW)
-    in_group = -(-tiles // groups)
-    group, tile, column = (tirx.Var(name, "int64") for name in ("group", "tile", "column"))
-    columns = -(-int(j_loop.extent) // side)
+    nest = _nest_of(i_loop, j_loop, outer)
+    wanted = max(pieces, ceil(int(i_loop.extent) / side / TILES_IN_A_ROW))
+    groups, in_group = _shared(int(i_loop.extent), side, wanted)
+    parts, in_part = _shared(int(j_loop.extent), side, ceil(pieces / groups))
+    group, part, tile, column = (
+        tirx.Var(name, "int64") for name in ("group", "part", "tile", "column")
+    )
     i = _start(group * in_group + tile, groups * in_group, side, int(i_loop.extent))
-    j = _start(column, columns, side, int(j_loop.extent))
+    j = _start(part * in_part + column, parts * in_part, side, int(j_loop.extent))
     body: Stmt = SeqStmt([*_turned(nest, i, j, side), *_finished(nest, i, j, side)])
     body = counted_loop(tile, in_group, body)
-    body = counted_loop(column, columns, body)
-    return counted_loop(group, groups, body, kind)
+    body = counted_loop(column, in_part, body)
+    whole = counted_loop(group, groups, counted_loop(part, parts, body))
+    return _one_loop(whole, whole.body)
+
+
+def _shared(extent: int, side: int, wanted: int) -> tuple[int, int]:
+    """About so many groups of tiles, and the tiles of one.
+
+    The last tile and the one that it overlaps are of one group: two cores would finish the elements
+    that they share twice (:func:`_finished`).
+    """
+    tiles = ceil(extent / side)
+    in_group = ceil(tiles / max(1, wanted))
+    while extent % side and tiles > 1 and (tiles - 1) % in_group == 0:
+        in_group += 1
+    return ceil(tiles / in_group), in_group
 
 
 def _start(tile: Expr, tiles: int, side: int, extent: int) -> Expr:
@@ -228,7 +327,7 @@ def _exchanged(rows: Sequence[Expr], step: int) -> list[Expr]:
 
 
 def _shuffle(a: Expr, b: Expr, lanes: Sequence[int]) -> Expr:
-    return Shuffle([a, b], [tirx.const(lane, "int32") for lane in lanes])
+    return Shuffle([a, b], _lanes(lanes))
 
 
 def _ramp(start: Expr, lanes: int) -> Expr:

@@ -1,11 +1,19 @@
-"""The best ``k`` elements of each row, in order: a heap of ``k`` whose root is the worst of them.
+"""The best ``k`` elements of each row, in order.
+
+A few of many, by a heap of ``k`` whose root is the worst of them:
 
     heap = the first k                           # the root is the worst
     for each element behind them:
         if it beats the root: it takes the root's place and sinks
     while the heap shrinks: its root goes to its end
 
-Nearly all elements of a long row cost one comparison, with the root. A member of the heap is one
+More, by the order of the k-th best:
+
+    least = the largest t for which at least k elements are t or better       # halving, vectors
+    members = the elements better than least, then the first ones that equal it
+    runs of the members are sorted by counting the better ones, then merged
+
+Nearly all elements of a long row cost one comparison, with the root of a heap. A member is one
 integer: the value's order in the upper half, the place in the lower one. So no two are equal, and
 sinking has one comparison and no branch for the choice of a child, which would be mispredicted
 every other time (Zen 3, 300 of 1000: 41 us a row with branches, 31 without, of values and places).
@@ -20,14 +28,16 @@ from math import prod
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
+from tvm_neocpu.frontend.converters.compute import selected_members
 from tvm_neocpu.frontend.converters.compute.hand_loops import emit_loops
 from tvm_neocpu.frontend.converters.node import Node
-from tvm_neocpu.frontend.converters.open.known import Extent
 
 _INDEX = "int64"
 _LOW_HALF = 2**32 - 1
 # With fewer elements in all a fork costs more than the other cores save.
 _MIN_PARALLEL = 8192
+# As many elements cost as much as sorting one.
+_SORTED = 8
 
 
 def _order_of_float(value: tirx.Expr) -> tirx.Expr:
@@ -42,6 +52,16 @@ def _order_of_integer(value: tirx.Expr) -> tirx.Expr:
     return tirx.Cast("int32", value)
 
 
+def member_of(order: tirx.Expr, place: tirx.Expr) -> tirx.Expr:
+    """Of equal orders the first place is the larger one."""
+    return (tirx.Cast(_INDEX, order) << 32) + (T.int64(_LOW_HALF) - place)
+
+
+def place_of(member: tirx.Expr) -> tirx.Expr:
+    """Where in its row a member was."""
+    return T.int64(_LOW_HALF) - tirx.bitwise_and(member, T.int64(_LOW_HALF))
+
+
 # Element types whose order fits half of an int64.
 ORDERS: Mapping[str, Callable[[tirx.Expr], tirx.Expr]] = {
     "float32": _order_of_float,
@@ -50,7 +70,7 @@ ORDERS: Mapping[str, Callable[[tirx.Expr], tirx.Expr]] = {
 
 
 @dataclass(frozen=True)
-class _Heap:
+class Heap:
     """A row's ``k`` best as integers, from ``start`` on, and workspace for the one that sinks.
 
     A better element is a larger integer. Of equal elements the first one is better, as ONNX Runtime
@@ -65,15 +85,17 @@ class _Heap:
     dtype: str
     largest: bool
 
-    def member(self, value: tirx.Expr, place: tirx.Expr) -> tirx.Expr:
+    def order(self, value: tirx.Expr) -> tirx.Expr:
+        """An int32 that is larger for a better value."""
         order = ORDERS[self.dtype](value)
-        order = tirx.Cast(_INDEX, order if self.largest else tirx.bitwise_not(order))
-        return (order << 32) + (T.int64(_LOW_HALF) - place)
+        return order if self.largest else tirx.bitwise_not(order)
+
+    def member(self, value: tirx.Expr, place: tirx.Expr) -> tirx.Expr:
+        return member_of(self.order(value), place)
 
     def place(self, number: tirx.Expr | int) -> tirx.Expr:
         """Where in its row a member was."""
-        low = tirx.bitwise_and(self.members[self.start + number], T.int64(_LOW_HALF))
-        return T.int64(_LOW_HALF) - low
+        return place_of(self.members[self.start + number])
 
     def may_beat(self, one: tirx.Expr, other: tirx.Expr) -> tirx.Expr:
         """Whether a value is better than another one; true where either is NaN."""
@@ -108,6 +130,11 @@ class _Heap:
             self.item[0] = self.members[self.start + parent]
             self.sink(parent, self.k)
 
+    def drop_root(self, size: tirx.Expr) -> None:
+        """Take the root out of a heap that has ``size`` members then."""
+        self.item[0] = self.members[self.start + size]
+        self.sink(0, size)
+
     def sort(self) -> None:
         """The root goes behind the heap, which the last member enters again; k - 1 times."""
         with T.serial(0, self.k - T.int64(1)) as taken:
@@ -115,6 +142,15 @@ class _Heap:
             self.item[0] = self.members[self.start + last]
             self.members[self.start + last] = self.members[self.start]
             self.sink(0, last)
+
+
+def heap_of_row(
+    members: T.Buffer, start: tirx.Expr, k: tirx.Expr, dtype: str, largest: bool
+) -> Heap:
+    """An empty one in the row of ``members`` that begins there."""
+    item = T.buffer_proxy(T.alloc_buffer((1,), _INDEX, scope="local"))
+    at = T.buffer_proxy(T.alloc_buffer((2,), _INDEX, scope="local"))
+    return Heap(members, start, k, item, at, dtype, largest)
 
 
 def best_of_rows(
@@ -127,65 +163,63 @@ def best_of_rows(
     shape, dtype = tuple(int(extent) for extent in data.ty.shape.values), str(data.ty.dtype)
     length, inner = shape[axis], prod(shape[axis + 1 :])
     rows = prod(shape) // length
+    selects = selected_members.pays(length, k)
+    kept = selected_members.padded(k) if selects else k
+    work = prod(shape) + selects * rows * k * _SORTED
 
-    def body(data, values, places, members) -> None:  # type: ignore[no-untyped-def]
-        loop = T.parallel if rows > 1 and prod(shape) >= _MIN_PARALLEL else T.serial
+    def body(data, values, places, members, *more) -> None:  # type: ignore[no-untyped-def]
+        loop = T.parallel if rows > 1 and work >= _MIN_PARALLEL else T.serial
         with loop(0, T.int64(rows)) as row:
-            item = T.buffer_proxy(T.alloc_buffer((1,), _INDEX, scope="local"))
-            root = T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
-            at = T.buffer_proxy(T.alloc_buffer((2,), _INDEX, scope="local"))
-            heap = _Heap(members, row * T.int64(k), T.int64(k), item, at, dtype, largest)
+            start = row * T.int64(kept)
             outside, inside = tirx.indexdiv(row, T.int64(inner)), tirx.indexmod(row, T.int64(inner))
 
             def element(place: tirx.Expr) -> tirx.Expr:
                 return data[outside * T.int64(length * inner) + place * T.int64(inner) + inside]
 
-            with T.serial(0, T.int64(k)) as i:
-                members[heap.start + i] = heap.member(element(i), i)
-            heap.build()
-            root[0] = element(heap.place(0))
-            with (
-                T.serial(T.int64(k), T.int64(length)) as i,
-                T.If(heap.may_beat(element(i), root[0])),
-                T.Then(),
-            ):
-                item[0] = heap.member(element(i), i)
-                with T.If(item[0] > members[heap.start]), T.Then():
-                    heap.sink(0, T.int64(k))
-                    root[0] = element(heap.place(0))
-            heap.sort()
+            heap = heap_of_row(members, start, T.int64(k), dtype, largest)
+            found = members
+            if selects:
+                orders, spare = more
+                begin = row * T.int64(length)
+                with T.serial(0, T.int64(length)) as i:
+                    orders[begin + i] = heap.order(element(i))
+                starts, sizes = (begin, start), (length, k)
+                selected_members.select(orders, members, starts, sizes, member_of)
+                found = selected_members.sort(members, spare, start, k)
+            else:
+                root = T.buffer_proxy(T.alloc_buffer((1,), dtype, scope="local"))
+                _by_heap(heap, element, root, k, length)
             with T.serial(0, T.int64(k)) as i:
                 to = outside * T.int64(k * inner) + i * T.int64(inner) + inside
-                values[to] = element(heap.place(i))
-                places[to] = heap.place(i)
+                values[to] = element(place_of(found[start + i]))
+                places[to] = place_of(found[start + i])
 
     out = (*shape[:axis], k, *shape[axis + 1 :])
-    outputs = [(out, dtype), (out, _INDEX), ((rows, k), _INDEX)]
-    values, places, _ = emit_loops(node, "best_of_rows", [data], outputs, body)
+    outputs = [(out, dtype), (out, _INDEX), ((rows, kept), _INDEX)]
+    if selects:
+        outputs += [((rows, length), "int32"), ((rows, kept), _INDEX)]
+    values, places, *_ = emit_loops(node, "best_of_rows", [data], outputs, body)
     return values, places
 
 
-def order_of_rows(
-    node: Node, values: relax.Expr, counts: relax.Expr, rows: Extent, length: Extent
-) -> relax.Var:
-    """The int64 places of the first ``counts[r]`` elements of each row, the largest one first.
-
-    ``values`` are float32 ``(rows, length)``, ``counts`` int32. What stands behind them is unknown.
-    TVM's argsort calls a library that the runtime alone does not have.
-    """
-
-    def body(values, counts, order, members) -> None:  # type: ignore[no-untyped-def]
-        with T.parallel(0, rows) as row:
-            item = T.buffer_proxy(T.alloc_buffer((1,), _INDEX, scope="local"))
-            at = T.buffer_proxy(T.alloc_buffer((2,), _INDEX, scope="local"))
-            start, count = row * length, tirx.Cast(_INDEX, counts[row])
-            heap = _Heap(members, start, count, item, at, "float32", largest=True)
-            with T.serial(0, count) as i:
-                members[start + i] = heap.member(values[start + i], i)
-            heap.build()
-            heap.sort()
-            with T.serial(0, count) as i:
-                order[start + i] = heap.place(i)
-
-    outputs = [((rows, length), _INDEX), ((rows, length), _INDEX)]
-    return emit_loops(node, "order_of_rows", [values, counts], outputs, body)[0]
+def _by_heap(
+    heap: Heap,
+    element: Callable[[tirx.Expr], tirx.Expr],
+    root: T.Buffer,
+    k: int,
+    length: int,
+) -> None:
+    with T.serial(0, T.int64(k)) as i:
+        heap.members[heap.start + i] = heap.member(element(i), i)
+    heap.build()
+    root[0] = element(heap.place(0))
+    with (
+        T.serial(T.int64(k), T.int64(length)) as i,
+        T.If(heap.may_beat(element(i), root[0])),
+        T.Then(),
+    ):
+        heap.item[0] = heap.member(element(i), i)
+        with T.If(heap.item[0] > heap.members[heap.start]), T.Then():
+            heap.sink(0, T.int64(k))
+            root[0] = element(heap.place(0))
+    heap.sort()
