@@ -53,11 +53,11 @@ def explain_network(
 ) -> ExplainedNetwork:
     """The choices that a build would make now from what ``history`` knows; nothing is built."""
     candidates, *prices = known_costs(graph, cpu, history)
-    groups = groups_of(graph, candidates, cpu)
+    logged = usable_plan(history.plan(graph), graph, cpu)
+    groups = groups_of(graph, candidates, cpu, logged)
     layout_graph = build_layout_graph(graph, candidates, *prices, groups=groups)
     solution = solve(layout_graph.problem)
     origin = f"a search over what is known ({solution.method}){_other_plans(graph, history)}"
-    logged = usable_plan(history.plan(graph), graph, cpu)
     if logged is not None:
         try:
             planned = solution_of(layout_graph, logged, solution)
