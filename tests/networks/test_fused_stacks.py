@@ -88,7 +88,7 @@ class Stack:
 
 
 def always_gains(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(cost, "may_gain", lambda members, cpu, worth: True)
+    patch.setattr(cost, "may_gain", lambda members, cpu: True)
     patch.setattr(cost, "apart_seconds", lambda block, cpu: float("inf"))
 
 

@@ -16,8 +16,6 @@ from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode, LayerGroup
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.fused_block.cost import (
-    WORTH_A_LOOK,
-    WORTH_A_TRY,
     apart_seconds,
     best_block,
     predict_seconds,
@@ -72,7 +70,7 @@ def with_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
     """The plan with groups where it says nothing of any: those that the cost model finds faster."""
     if plan.groups is not None:
         return plan
-    groups = [group for gain, group in _best_groups(plan, graph, cpu, WORTH_A_LOOK) if gain > 0]
+    groups = [group for gain, group in _best_groups(plan, graph, cpu) if gain > 0]
     taken = {member for group in groups for member in group.members}
     pools = planned_pool_groups(graph, plan.configs, cpu, taken)
     return replace(plan, groups=(*groups, *pools))
@@ -82,7 +80,7 @@ def with_doubtful_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
     """The plan with groups too that only a measurement can prove faster: the tuner tries them."""
     groups = plan.groups or ()
     taken = {member for group in groups for member in group.members}
-    doubtful = [group for _, group in _best_groups(plan, graph, cpu, WORTH_A_TRY)]
+    doubtful = [group for _, group in _best_groups(plan, graph, cpu, measured=True)]
     chains = [group for group in doubtful if taken.isdisjoint(group.members)]
     taken |= {member for group in chains for member in group.members}
     pools = planned_pool_groups(graph, plan.configs, cpu, taken, doubtful=True)
@@ -90,14 +88,14 @@ def with_doubtful_groups(plan: Plan, graph: ConvGraph, cpu: Cpu) -> Plan:
 
 
 def _best_groups(
-    plan: Plan, graph: ConvGraph, cpu: Cpu, worth: float
+    plan: Plan, graph: ConvGraph, cpu: Cpu, measured: bool = False
 ) -> Iterator[tuple[float, LayerGroup]]:
     """The group of every chain that gains most under the plan's configs, and its sure gain.
 
-    Where no gain is sure, the group that is predicted to gain most. ``worth``: as of `best_block`.
+    Where no gain is sure, the group that is predicted to gain most. ``measured``: see `best_block`.
     """
     for chain in chains_of(graph):
-        priced = [_priced(chain, part, plan, cpu, worth) for part in chain.parts]
+        priced = [_priced(chain, part, plan, cpu, measured) for part in chain.parts]
         offered = [found for found in priced if found is not None]
         if offered:
             sure, _, group = max(offered, key=lambda found: (max(found[0], 0.0), found[1]))
@@ -105,7 +103,7 @@ def _best_groups(
 
 
 def _priced(
-    chain: LayerChain, part: range, plan: Plan, cpu: Cpu, worth: float
+    chain: LayerChain, part: range, plan: Plan, cpu: Cpu, measured: bool
 ) -> tuple[float, float, LayerGroup] | None:
     """Seconds that a group of a chain's layers gains under the plan's configs: surely, likely."""
     nodes = [chain.nodes[at] for at in part]
@@ -113,7 +111,7 @@ def _priced(
     if None in configs:
         return None
     members = [Member(n.workload, c) for n, c in zip(nodes, configs, strict=True)]  # type: ignore[arg-type]
-    block = best_block(members, cpu, chain.taps_in(part), worth)
+    block = best_block(members, cpu, chain.taps_in(part), measured)
     if block is None:
         return None
     apart = apart_seconds(block, cpu)
