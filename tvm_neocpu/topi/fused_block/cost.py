@@ -37,6 +37,9 @@ FOREIGN_L2_CYCLES, FOREIGN_L3_CYCLES = 40.0, 10.0
 # thread, six blocks of MobileNet-v2 in bands of one and two rows: 150, as of a chunk, would be 3 %
 # of a block too much.
 TILE_CYCLES = 50.0
+# Seconds of a layer's call where nothing forks. Zen 4, one thread, RandWire: groups whose maps L2
+# holds anyway took 1 to 2 us less than their two layers.
+CALL = 1e-6
 # By how much of the time of its layers one by one the model errs in what a group gains. Zen 3, one
 # thread, MobileNet-v2 and v3, each group in its network: those that were predicted to gain less
 # than 2 % took 0.99 and 1.04 times as long as their layers in two runs (v3, one run: 1.01).
@@ -133,6 +136,9 @@ def apart_seconds(block: FusedBlock, cpu: Cpu) -> float:
     Dense layers split their rows alike, and find those of their own core.
     """
     seconds = sum(member_seconds(m.workload, m.config, cpu) for m in block.members)
+    if cpu.cores == 1:
+        # The model of a layer counts a fork on one core, too. A group would seem to spare it.
+        seconds -= (len(block.members) - 1) * max(0.0, cpu.fork_join - CALL)
     if block.is_stack:
         cycles = sum(_transform_cycles(reader, cpu) for reader in block.members[1:])
         return seconds + cycles / (cpu.ghz * 1e9)
