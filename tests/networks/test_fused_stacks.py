@@ -172,7 +172,7 @@ def test_a_tuned_plans_stack_is_built_explained_and_profiled(
     assert explain.main([path, "--json", str(report)]) == 0
     assert "the log's plan" in capsys.readouterr().out
     (group,) = json.loads(report.read_text())["groups"]
-    assert group["gain_seconds"] < 0
+    assert len(group["nodes"]) == 2
     assert profile.main([path, "--runs", "3", "--json", str(report)]) == 0
     rows = json.loads(report.read_text())["operations"]
     assert [row["what"] for row in rows if row["algorithm"] == GROUP] == [f"{layer} -> {layer}"]

@@ -230,7 +230,7 @@ def test_the_tuner_tries_stacks_at_which_the_search_does_not_look() -> None:
     (offered,) = groups_of(pair, schemes, ZEN4, tried)
     (candidate,) = offered.candidates
     assert LayerGroup(offered.members, candidate.rows, candidate.run) in (tried.groups or ())
-    assert candidate.gain < 0
+    assert 0 < candidate.gain < 0.05 * 2e-3  # of what two layers take; the margin is out
     other = Candidate(WinogradConfig(16, 32, tile=6, reg_n=13), 1e-3)
     forgotten = {**schemes, pair.convs[0].workload: (other,)}
     assert groups_of(pair, forgotten, ZEN4, tried) == ()

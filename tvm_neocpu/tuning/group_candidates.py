@@ -43,7 +43,8 @@ def groups_of(
     """The groups for the layout problem, under those schemes with which they may gain.
 
     Those within the model's error cost time there: the search does not take them, but a tuned plan
-    may have them. The groups of ``plan`` are offered, whatever the model says of them.
+    may have them. The groups of ``plan`` are offered, whatever the model says of them: without its
+    margin where that has kept the search from them.
     """
     known: dict[tuple[object, ...], tuple[GroupCandidate, ...]] = {}
     found = []
@@ -59,7 +60,8 @@ def groups_of(
                 for offered in _candidates(chain, part, schemes, cpu)
             )
         planned = () if plan is None else tuple(_planned(chain, plan, candidates, cpu))
-        offered = (*known[key], *(group for group in planned if not _is_among(group, known[key])))
+        sure = [group for group in known[key] if group.gain > 0 or not _is_among(group, planned)]
+        offered = (*sure, *(group for group in planned if not _is_among(group, sure)))
         if offered:
             found.append(GroupNode(chain.members, offered))
     taken = {member for group in found for member in group.members}
@@ -130,7 +132,7 @@ def _candidates(
         block = best_block(members, cpu, chain.taps_in(part))
         if block is None:
             continue
-        yield _offer(chain, part, chosen, block, cpu)
+        yield _offer(chain, part, chosen, block, saved_share(block, cpu))
 
 
 def _planned(
@@ -147,13 +149,14 @@ def _planned(
             continue
         for block in blocks_of(members, cpu.cores, chain.taps_in(part)):
             if block.bands == bands[ids]:
-                yield _offer(chain, part, chosen, block, cpu)
+                likely = 1 - predict_seconds(block, cpu) / apart_seconds(block, cpu)
+                yield _offer(chain, part, chosen, block, likely)
 
 
 def _offer(
-    chain: LayerChain, part: range, chosen: Sequence[Candidate], block: FusedBlock, cpu: Cpu
+    chain: LayerChain, part: range, chosen: Sequence[Candidate], block: FusedBlock, share: float
 ) -> GroupCandidate:
-    gain = saved_share(block, cpu) * sum(candidate.seconds for candidate in chosen)
+    gain = share * sum(candidate.seconds for candidate in chosen)
     configs = dict(zip(part, (candidate.config for candidate in chosen), strict=True))
     everywhere = tuple(configs.get(at) for at in range(len(chain.nodes)))
     return GroupCandidate(everywhere, block.bands.rows, gain, block.bands.run)
