@@ -7,17 +7,26 @@
 Without names: the whole zoo. Each network is tuned from an empty database of its own (`tune
 --time-budget`), then built without records and with that log. PAIRS times both builds start in
 fresh processes and run in turns; the ratio of a pair is the untuned median over the tuned one, so
-that above 1 tuning helped. The result is written after every network: one that is interrupted keeps
+that above 1 tuning helped. Builds that are equal byte for byte are not run: their ratio is 1. The
+result is written after every network: one that is interrupted keeps
 what it has, and goes on where it stopped with the same file. `--minutes` ends the run in time: no
 network is begun that would take longer, by what the last one took. A network that fails is written
 down with the reason, and tried again by the next run. The exit code is 1 if a network failed or is
 below LIMIT, 130 after Ctrl-C. `--target "llvm -mcpu=NAME"` tunes and runs for another CPU
 of this instruction set.
+
+On a machine that is idle for minutes only, sessions may run beside other work and the builds later:
+
+    python benchmarks/tuned_networks.py resnet50 --folder kept --later --output F   tunes, builds
+    python benchmarks/tuned_networks.py resnet50 --folder kept --output F           runs both builds
+
+`--folder` keeps logs and builds, of one thread count and one target; what is there is taken again.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -25,7 +34,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -40,7 +49,7 @@ from tvm_neocpu.contrib.peers.compare import compare
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
-from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.contrib.provenance import commit, provenance
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import NeoCpuError, first_line
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
@@ -59,38 +68,50 @@ Row = dict[str, Any]
 
 
 def tune(name: str, target: str, threads: int, budget: float, log: Path) -> Row:
-    """The report of `tune` from an empty database, with its seconds."""
+    """The report of `tune` from an empty database, with its seconds and the load before it."""
     report = log.with_suffix(".json")
     command = [sys.executable, "-m", "tvm_neocpu.tune", name, "--target", target]
     command += ["--threads", str(threads), "--time-budget", str(budget)]
     command += ["--log", str(log), "--json", str(report)]
-    environment = {**os.environ, "TVM_NEOCPU_DATA": str(log.parent / "data")}
+    environment = {**os.environ, "TVM_NEOCPU_DATA": str(log.with_suffix(".data"))}
     environment["TVM_NUM_THREADS"] = str(threads)
-    start = time.monotonic()
+    load, start = os.getloadavg()[0], time.monotonic()
     done = subprocess.run(command, env=environment, check=False)
     if done.returncode:
         raise NeoCpuError(f"tune ended with code {done.returncode}")
     (found,) = json.loads(report.read_text())["networks"]
-    return {**found, "wall_seconds": time.monotonic() - start}
+    return {**found, "wall_seconds": time.monotonic() - start, "load": load, "commit": commit()}
 
 
-def export(name: str, target: str, log: Path) -> dict[str, Path]:
-    """The libraries of both builds, beside the log."""
+def libraries_of(log: Path) -> dict[str, Path]:
+    """Where the builds of a network are, beside its log."""
+    return {label: log.with_suffix(f".{label}.so") for label in LABELS}
+
+
+def export(name: str, target: str, log: Path) -> None:
+    """Write the libraries of both builds."""
     model = model_zoo.build(name)
     mod, _ = relay.frontend.from_onnx(model, resolve_shapes(model.graph, {}))
     chosen = parse_target(target)
     with apply_history_best(log):
         known = {"tuned": current_history(chosen.cpu)}
     known["untuned"] = History(chosen.cpu.name, chosen.cpu.cores)
-    paths = {label: log.with_name(f"{label}.so") for label in LABELS}
-    for label, path in paths.items():
+    for label, path in libraries_of(log).items():
         build_networks({"main": mod}, chosen, history=known[label]).export_library(path)
-    return paths
 
 
-def pair(network: Network, libraries: dict[str, Path], runs: int) -> Row:
-    """Both builds in fresh processes, in turns: medians in ms, their ratio, the outputs' error."""
-    order = list(LABELS)
+def same(libraries: dict[str, Path]) -> bool:
+    """Whether both builds are one, byte for byte: `tune` kept what was there."""
+    first, second = (path.read_bytes() for path in libraries.values())
+    return first == second
+
+
+def pair(network: Network, libraries: dict[str, Path], runs: int, reverse: bool) -> Row:
+    """Both builds in fresh processes, in turns: medians in ms, their ratio, the outputs' error.
+
+    In every other pair the tuned one comes first.
+    """
+    order = LABELS[::-1] if reverse else LABELS
     with (
         IsolatedRunner(partial(OurRunner, network, libraries[order[0]])) as first,
         IsolatedRunner(partial(OurRunner, network, libraries[order[1]])) as second,
@@ -119,18 +140,40 @@ def row_of(name: str, tuned: Row, pairs: Sequence[Row]) -> Row:
 
 
 def measure(name: str, options: argparse.Namespace) -> Row:
-    """Tune one network, and time it."""
+    """Tune one network, and time it; with ``later`` what `tune` said alone."""
     target = f"{options.target} -num-cores={options.threads}"
     start = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="tuned-") as folder:
-        log = Path(folder) / f"{name}.log"
-        tuned = tune(name, target, options.threads, options.time_budget, log)
-        libraries = export(name, target, log)
+    with kept_in(options.folder) as folder:
+        log = folder / f"{name}.log"
+        said = log.with_suffix(".said.json")  # written last
+        if not said.exists():
+            log.unlink(missing_ok=True)
+            tuned = tune(name, target, options.threads, options.time_budget, log)
+            export(name, target, log)
+            with draft_of(said) as draft:
+                draft.write_text(json.dumps(tuned))
+        tuned = json.loads(said.read_text())
+        if options.later:
+            return {"network": name, "tune": tuned}
         model = model_zoo.build(name)
         shapes = resolve_shapes(model.graph, {})
         network = Network(name, model, shapes, options.threads, target)
-        pairs = [pair(network, libraries, options.runs) for _ in range(options.pairs)]
+        libraries = libraries_of(log)
+        if same(libraries):
+            return {"network": name, "same": True, "ratio": 1.0, "tune": tuned}
+        pairs = [pair(network, libraries, options.runs, n % 2) for n in range(options.pairs)]
     return {**row_of(name, tuned, pairs), "wall_seconds": time.monotonic() - start}
+
+
+@contextlib.contextmanager
+def kept_in(folder: Path | None) -> Iterator[Path]:
+    """The folder, made if it is not there; ``None``: one that is removed at the end."""
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="tuned-") as found:
+            yield Path(found)
+    else:
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
 
 
 def tried(name: str, options: argparse.Namespace) -> Row:
@@ -146,6 +189,10 @@ def line(row: Row) -> str:
     """For the terminal."""
     if "failed" in row:
         return f"{row['network']}: {row['failed']}"
+    if "ratio" not in row:
+        return f"{row['network']}: tune said: {row['tune'].get('verdict', '-')}"
+    if row.get("same"):
+        return f"{row['network']}: the same build; tune said: {row['tune'].get('verdict', '-')}"
     below = "" if row["ratio"] >= LIMIT else f", below {LIMIT}"
     return (
         f"{row['network']}: {row['ratio']:.3f} ({row['lowest']:.3f}-{row['highest']:.3f}){below}; "
@@ -174,6 +221,8 @@ def load_report(options: argparse.Namespace) -> Row:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(argv)
+    if options.later and options.folder is None:
+        parser.error("--later needs a --folder")
     our_threads.use_threads(options.threads)
     try:
         cpu = parse_target(f"{options.target} -num-cores={options.threads}").cpu
@@ -198,6 +247,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return INTERRUPTED
         print(line(row), flush=True)
         took = time.monotonic() - begun
+        if options.later and "failed" not in row:
+            continue
         about = provenance(cpu.name, options.threads, PACKAGES)
         when = {"load": about["machine"]["load"], "commit": about["commit"], "time": about["time"]}
         rows[name] = {**row, **when}
@@ -220,6 +271,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--pairs", type=int, default=PAIRS, help="of fresh processes")
     parser.add_argument("--runs", type=int, default=RUNS, help="of each build in a pair")
+    parser.add_argument("--folder", type=Path, help="keep logs and builds there, or take them")
+    parser.add_argument("--later", action="store_true", help="tune and build; run nothing yet")
     parser.add_argument("--output", type=Path, required=True, metavar="F")
     return parser
 

@@ -6,6 +6,7 @@ import logging
 import os
 from pathlib import Path
 
+import platformdirs
 import pytest
 
 from tvm_neocpu import cache_folder
@@ -19,7 +20,7 @@ def nothing_said_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_which_folder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache_folder.platformdirs, "user_cache_dir", lambda name: f"/users/{name}")
+    monkeypatch.setattr(platformdirs, "user_cache_dir", lambda name: f"/users/{name}")
     assert cache_folder.cache_folder({}) == Path("/users/tvm_neocpu/compiled")
     assert cache_folder.cache_folder({"TVM_NEOCPU_CACHE": "/elsewhere"}) == Path("/elsewhere")
     assert cache_folder.cache_folder({"TVM_NEOCPU_CACHE": "Off"}) is None

@@ -7,15 +7,11 @@ without it.
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
-
-import platformdirs
-from filelock import FileLock, Timeout
 
 from tvm_neocpu.core.errors import ModuleFileError, NeoCpuError, first_line
 
@@ -30,7 +26,6 @@ MIN_FREE = 1 << 30
 # Another process builds the same; after so long this one does it, too.
 PATIENCE_SECONDS = 120.0
 
-_LOG = logging.getLogger("tvm_neocpu")
 _said: set[str] = set()
 
 Found = TypeVar("Found")
@@ -43,6 +38,8 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path | None:
         return None
     if text:
         return Path(text).expanduser()
+    import platformdirs
+
     return Path(platformdirs.user_cache_dir("tvm_neocpu")) / "compiled"
 
 
@@ -66,7 +63,7 @@ class CacheFolder:
         try:
             found = load(path)
         except NeoCpuError as error:
-            _LOG.warning("the cache's %s is built again: %s", path.name, error)
+            _warn("the cache's %s is built again: %s", path.name, error)
             with contextlib.suppress(OSError):
                 path.unlink()
             return None
@@ -95,6 +92,9 @@ class CacheFolder:
 
         Without ``wait``, whether this is so: ``False`` means that somebody else makes it.
         """
+        # With asyncio, sockets and more; what is in the cache needs none of it.
+        from filelock import FileLock, Timeout
+
         lock, alone = None, True
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -134,10 +134,16 @@ class CacheFolder:
         text = getattr(error, "strerror", None) or first_line(error)
         if str(self.folder) not in _said:
             _said.add(str(self.folder))
-            _LOG.warning(
+            _warn(
                 "the cache %s is not used: %s; %s names another folder, or is %s",
                 self.folder,
                 text,
                 VARIABLE,
                 OFF,
             )
+
+
+def _warn(text: str, *about: object) -> None:
+    from logging import getLogger  # 5 ms that few processes need
+
+    getLogger("tvm_neocpu").warning(text, *about)

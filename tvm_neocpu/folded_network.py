@@ -35,6 +35,7 @@ from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.lowering.find_sweeps import SweepFinder
 from tvm_neocpu.relay_passes.lowering.lowered_before import LoweredBefore
+from tvm_neocpu.relay_passes.lowering.rounded_maps import as_planned
 from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.table import add_form, added_forms, forms
 from tvm_neocpu.relay_passes.view_transforms import ViewTransforms
@@ -141,6 +142,6 @@ def _scheme_of(name: str, func: tirx.PrimFunc, sweeps: SweepFinder) -> Scheme | 
     except ScheduleError:  # loops written by hand have no root block
         return None
     if anchor is not None:
-        return anchor.workload, anchor.config
+        return as_planned(anchor.workload), anchor.config
     sweep = sweeps.find(name, func)
     return None if sweep is None else (sweep, SweepConfig())

@@ -105,7 +105,7 @@ def _compiled(
     target: TargetLike,
     cache: bool,
     request: Request | None,
-) -> BuiltModule:
+) -> Runnable:
     """Compile an ONNX model, if the cache has it not; only then is the compiler imported.
 
     A deployed package has neither cache nor compiler.
@@ -154,7 +154,7 @@ def _compiled(
         "target": str(target),
         "precision": request.key if request else [],
     }
-    return cached(content, options, build)
+    return cached(content, options, build, runnable_file)
 
 
 def _content(model: str | PathLike[str] | onnx.ModelProto) -> bytes | None:

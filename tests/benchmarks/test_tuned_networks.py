@@ -114,12 +114,69 @@ def test_the_run_ends_in_time(
     assert done == ["lenet", "alexnet", "resnet18"]
 
 
+def test_sessions_may_run_first_and_the_comparison_later(
+    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    told: list[str] = []
+
+    def tune(name: str, target: str, threads: int, budget: float, log: Path) -> dict[str, object]:
+        assert not log.exists()
+        log.write_text("a session")
+        told.append(f"tune {name}")
+        return {"verdict": "1.02x faster", "load": 9.0}
+
+    def export(name: str, target: str, log: Path) -> None:
+        told.append(f"build {name}")
+        for label, path in bench.libraries_of(log).items():
+            path.write_text(label)
+
+    def pair(
+        network: object, libraries: dict[str, Path], runs: int, reverse: bool
+    ) -> dict[str, float]:
+        told.append(libraries["tuned"].name)
+        return pairs(1.02)[0]
+
+    for each in (tune, export, pair):
+        monkeypatch.setattr(bench, each.__name__, each)
+    folder, output = tmp_path / "kept", tmp_path / "found.json"
+    command = ["lenet", "--folder", str(folder), "--output", str(output), "--pairs", "1"]
+    folder.mkdir()
+    (folder / "lenet.log").write_text("of a session that was killed")
+    assert bench.main([*command, "--later"]) == 0
+    assert not output.exists()
+    assert "lenet: tune said: 1.02x faster" in capsys.readouterr().out
+    assert bench.main([*command, "--later"]) == 0
+    assert bench.main(command) == 0
+    assert told == ["tune lenet", "build lenet", "lenet.tuned.so"]
+    (row,) = json.loads(output.read_text())["networks"]
+    assert row["ratio"] == 1.02
+    assert row["tune"] == {"verdict": "1.02x faster", "load": 9.0}
+
+
+def test_equal_builds_are_not_run(
+    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setattr(bench, "tune", lambda *_: {"verdict": "already at its best"})
+
+    def export(name: str, target: str, log: Path) -> None:
+        for path in bench.libraries_of(log).values():
+            path.write_text("code")
+
+    monkeypatch.setattr(bench, "export", export)
+    output = tmp_path / "found.json"
+    assert bench.main(["lenet", "--output", str(output)]) == 0
+    assert "lenet: the same build; tune said: already at its best" in capsys.readouterr().out
+    (row,) = json.loads(output.read_text())["networks"]
+    assert (row["same"], row["ratio"]) == (True, 1.0)
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [
         (["--threads", "2"], "is of 1 threads: name another file"),
         (["--target", "llvm -mcpu=haswell"], "is of llvm: name another file"),
         (["nonet"], "no network is called 'nonet'"),
+        (["--later"], "--later needs a --folder"),
     ],
 )
 def test_another_comparison_is_refused(

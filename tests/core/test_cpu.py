@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tvm_neocpu.core.cpu import (
     AVX2,
     AVX512,
-    KIB,
-    MIB,
     NEON,
     SSE,
     Cpu,
     Isa,
     VectorUnit,
-    cache_sizes,
     isa_of,
 )
 
@@ -85,36 +80,6 @@ def test_the_widest_tile_of_one_vector_just_fits(isa: Isa) -> None:
 )
 def test_widest_isa_of_the_features(features: set[str], isa: Isa) -> None:
     assert isa_of(frozenset(features)) is isa
-
-
-def write_caches(root: Path, *entries: tuple[str, str, str]) -> Path:
-    for index, (level, kind, size) in enumerate(entries):
-        folder = root / f"index{index}"
-        folder.mkdir()
-        (folder / "level").write_text(level + "\n")
-        (folder / "type").write_text(kind + "\n")
-        (folder / "size").write_text(size + "\n")
-    return root
-
-
-def test_cache_sizes_are_those_of_data(tmp_path: Path) -> None:
-    root = write_caches(
-        tmp_path,
-        ("1", "Data", "48K"),
-        ("1", "Instruction", "32K"),
-        ("2", "Unified", "2M"),
-        ("3", "Unified", "34603008"),
-    )
-    assert cache_sizes(root) == {1: 48 * KIB, 2: 2 * MIB, 3: 33 * MIB}
-
-
-def test_cache_entries_that_cannot_be_read_are_skipped(tmp_path: Path) -> None:
-    root = write_caches(
-        tmp_path, ("x", "Data", "48K"), ("2", "Unified", ""), ("3", "Unified", "8M")
-    )
-    (tmp_path / "index9").mkdir()
-    assert cache_sizes(root) == {3: 8 * MIB}
-    assert cache_sizes(tmp_path / "nowhere") == {}
 
 
 def test_vectors_of_half_the_width_may_issue_in_half_the_time() -> None:

@@ -96,7 +96,7 @@ def test_a_fork_waits_for_a_call_to_end(files: tuple[str, str]) -> None:
     """A child would find TVM's allocator locked for ever."""
     run(
         "from tvm_neocpu.runtime import forking\n"
-        "guard, inside, ended = forking.ForkLock(), threading.Event(), []\n"
+        "guard, inside, ended = forking.fork_lock(), threading.Event(), []\n"
         "def busy():\n"
         "    inside.set(); time.sleep(1); ended.append(True)\n"
         "thread = threading.Thread(target=forking.call, args=(guard, busy)); thread.start()\n"

@@ -111,18 +111,35 @@ ROWS = st.builds(
     st.tuples(st.integers(1, 2), st.integers(1, 3)),
     st.tuples(*[st.integers(0, 2)] * 4),
 )
-SPLIT_CONVS = st.builds(
-    lambda batch, channels, sides, kernel, stride, padding, zero: ConvWorkload(
+
+
+def quantised_conv(
+    batch: int,
+    channels: tuple[int, int],
+    sides: tuple[int, int],
+    kernel: tuple[int, int],
+    stride: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    zero: int,
+) -> ConvWorkload:
+    """Of codes, ``zero`` outside; the image is at least as large as the kernel."""
+    height, width = (max(side, taps) for side, taps in zip(sides, kernel, strict=True))
+    return ConvWorkload(
         batch,
         channels[0],
-        *(max(side, taps) for side, taps in zip(sides, kernel, strict=True)),
+        height,
+        width,
         channels[1],
         kernel,
         stride,
         padding,
         types=U8S8,
         pad_value=zero,
-    ),
+    )
+
+
+SPLIT_CONVS = st.builds(
+    quantised_conv,
     st.integers(1, 2),
     st.tuples(st.sampled_from([8, 16, 24, 32, 40, 64]), CHANNELS),
     st.tuples(st.integers(1, 15), st.integers(1, 15)),
@@ -133,17 +150,7 @@ SPLIT_CONVS = st.builds(
 )
 # First convolutions, whose rows of 1 to 7 columns take fewer words than their columns, or as many.
 IMAGES = st.builds(
-    lambda batch, channels, sides, kernel, stride, padding, zero: ConvWorkload(
-        batch,
-        channels[0],
-        *(max(side, taps) for side, taps in zip(sides, kernel, strict=True)),
-        channels[1],
-        kernel,
-        stride,
-        padding,
-        types=U8S8,
-        pad_value=zero,
-    ),
+    quantised_conv,
     st.integers(1, 2),
     st.tuples(st.integers(1, 3), CHANNELS),
     st.tuples(st.integers(5, 24), st.integers(5, 24)),

@@ -12,12 +12,15 @@ from tvm_neocpu.core.candidate import Candidate, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import AVX512, Cpu
+from tvm_neocpu.core.dot import VDPBF16PS
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.global_search.network.choose import choose_layouts
 from tvm_neocpu.pipeline import choose_plan, search_plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
@@ -50,6 +53,18 @@ def failed(config: Config) -> Record:
 
 def schemes(*records: Record) -> tuple[Candidate, ...]:
     return candidates_of(GRAPH, CPU, {CONV: records})[CONV]
+
+
+def test_only_kernels_that_could_read_bf16_spend_time_on_rounding() -> None:
+    cpu = replace(CPU, dots=(VDPBF16PS,))
+    conv = replace(CONV, types=BF16_WEIGHTS)
+    graph = ConvGraph((GraphNode("a", NodeKind.CONV, "a", conv.out_shape, conv),), ())
+    (found,) = candidates_of(graph, cpu, {}).values()
+    for scheme in found:
+        reads_blocks = isinstance(scheme.config, Bf16Config) and scheme.reads.is_blocked
+        assert (0 < scheme.rounding < 0.5 * scheme.seconds) == reads_blocks
+    assert any(scheme.rounding for scheme in found)
+    assert not any(scheme.rounding for scheme in schemes())
 
 
 def test_what_nobody_measured_is_scaled_by_the_median_ratio() -> None:

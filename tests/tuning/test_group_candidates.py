@@ -17,14 +17,16 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.fused_block import cost
 from tvm_neocpu.topi.fused_block.cost import (
     MARGIN,
+    PricedBlock,
     apart_seconds,
     best_block,
     predict_seconds,
 )
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock
 from tvm_neocpu.topi.fused_block.member import Member
-from tvm_neocpu.tuning import group_candidates
 from tvm_neocpu.tuning.group_candidates import groups_of, with_doubtful_groups, with_groups
 
 ZEN3 = Cpu("znver3", AVX2, cores=2, l2=512 * KIB, l3=32 * 1024 * KIB, ghz=3.2)
@@ -189,10 +191,29 @@ def test_a_silent_plan_gets_the_group_that_gains_most() -> None:
 def test_a_gain_within_the_models_error_is_for_the_tuner(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = Plan(graph().hash, {"deep": WIDE, "flat": READS_WIDE})
     (sure,) = with_groups(silent, graph(), ZEN3).groups or ()
-    monkeypatch.setattr(group_candidates, "saved_share", lambda block, cpu: -0.001)
+    monkeypatch.setattr(PricedBlock, "saved_share", -0.001)
     plan = with_groups(silent, graph(), ZEN3)
     assert plan.groups == ()
     assert with_doubtful_groups(plan, graph(), ZEN3).groups == (sure,)
+
+
+def test_no_group_is_predicted_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither for the layout problem nor for a plan."""
+    asked: list[FusedBlock] = []
+
+    def predicted(block: FusedBlock, cpu: Cpu) -> float:
+        asked.append(block)
+        return predict_seconds(block, cpu)
+
+    monkeypatch.setattr(cost, "predict_seconds", predicted)
+    silent = Plan(graph().hash, {"deep": WIDE, "flat": READS_WIDE})
+    for look in (
+        lambda: with_groups(silent, graph(), ZEN3).groups,
+        lambda: groups_of(graph(), SCHEMES, ZEN3),
+    ):
+        asked.clear()
+        assert look()
+        assert len(asked) == len(set(asked)) > 0
 
 
 def test_the_tuner_tries_what_is_predicted_to_gain_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +222,7 @@ def test_the_tuner_tries_what_is_predicted_to_gain_most(monkeypatch: pytest.Monk
     silent = Plan(graph_.hash, {"e": EXPANDS, "d": DEEPENS, "p": NARROWS})
     (best,) = with_groups(silent, graph_, ONE).groups or ()
     assert len(best.members) == 3
-    monkeypatch.setattr(group_candidates, "saved_share", lambda block, cpu: -0.5)
+    monkeypatch.setattr(PricedBlock, "saved_share", -0.5)
     apart = replace(silent, groups=())
     assert with_doubtful_groups(apart, graph_, ONE).groups == (best,)
 

@@ -135,8 +135,30 @@ def test_an_interrupt_keeps_what_was_measured(network, tmp_path: Path, monkeypat
     assert not contents.plans
 
 
-def test_no_time_means_the_plan_stays(network, tmp_path: Path) -> None:
-    outcome = session(network, tmp_path / "tiny.log", seconds=0.01).run()
+def test_a_session_ends_with_its_time_though_the_network_is_not_built(
+    network, tmp_path: Path
+) -> None:
+    log = tmp_path / "tiny.log"
+    outcome = session(network, log, seconds=0.01).run()
+    assert (outcome.measured, outcome.plan, outcome.started) == (0, None, False)
+    assert "nothing was measured: the network was not built within" in str(outcome)
+    contents = TuningLog(log).load()
+    assert not (contents.records or contents.plans or contents.verdicts)
+
+
+def test_no_time_behind_the_start_means_the_plan_stays(
+    network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    current = session(network, tmp_path / "tiny.log", seconds=1000.0)
+    start_up = TuningSession._start_up
+
+    def slow(self: TuningSession, workers: crew.Crew) -> bool:
+        started = start_up(self, workers)
+        self.seconds = 0.01
+        return started
+
+    monkeypatch.setattr(TuningSession, "_start_up", slow)
+    outcome = current.run()
     assert outcome.measured == 0
     assert "no faster plan found" in str(outcome)
 

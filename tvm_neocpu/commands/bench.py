@@ -27,14 +27,14 @@ from tvm_neocpu.contrib.peers.compare import (
     excuse_saturation,
 )
 from tvm_neocpu.contrib.peers.isolated import EngineError
-from tvm_neocpu.contrib.peers.quantised import expected_outputs, sums_saturate
+from tvm_neocpu.contrib.peers.quantised import expected_outputs, sums_saturate_here
 from tvm_neocpu.contrib.peers.report import Absence, Comparison, as_json, show
 from tvm_neocpu.contrib.peers.runner import Network, Runner
-from tvm_neocpu.contrib.peers.table import ENGINES_IN, ONNX_RUNTIME, OURS, Engine
+from tvm_neocpu.contrib.peers.table import ENGINES_IN, ONNX_RUNTIME, OURS, Engine, is_ours
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.precision import BF16, FP32
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
-from tvm_neocpu.runtime import host, threads
+from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.session import HINTS
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.log import load_log
@@ -133,21 +133,21 @@ def _compare(network: Network, settings: _Settings) -> Comparison:
                 runner = processes.enter_context(engine.isolate(network))
                 runner.burst(0)  # one run finds what loading does not
             except EngineError as error:
-                if engine.name.startswith(OURS):
+                if is_ours(engine.name):
                     raise
                 absent[engine.name] = Absence(error.state, str(error))
                 print(f"warning: {engine.name} cannot run {name}: {error}", file=sys.stderr)
             else:
                 runners[engine.name] = runner
         # ONNX Runtime, the first peer, is the reference wherever it runs the network.
-        peers = (engine for engine in runners if not engine.startswith(OURS))
+        peers = (engine for engine in runners if not is_ours(engine))
         reference = next(peers, OURS)
         # It alone says what a quantised network may compute.
         answers = reference == ONNX_RUNTIME
         expected = expected_outputs(network.model, network.inputs) if answers else None
         tolerance = TOLERANCE if settings.precision == FP32 else BF16_TOLERANCE
         timings = compare(runners, settings.runs, reference, expected, tolerance)
-        if expected is not None and sums_saturate(host.arch(), host.executable_features()):
+        if expected is not None and sums_saturate_here():
             timings = excuse_saturation(timings, reference, OURS)
         return Comparison(name, timings, absent, reference)
 

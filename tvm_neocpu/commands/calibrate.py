@@ -15,9 +15,11 @@ from rich.console import Console
 from rich.table import Table
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.busy_machine import warn_of_others
 from tvm_neocpu.contrib.kernels import measure_machine
 from tvm_neocpu.contrib.provenance import provenance
-from tvm_neocpu.core.cpu import MIB, Cpu, cache_sizes
+from tvm_neocpu.core.cache_sizes import cache_sizes
+from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.core.errors import CalibrationError, TargetError
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.runtime import threads
@@ -68,7 +70,8 @@ def _calibrate(argv: list[str]) -> int:
     if path is None:
         raise CalibrationError(f"{VARIABLE}=off: name a file with --output")
     _check_file(path)
-    _warn_of_others(target.cpu.cores)
+    load = load_of_others(target.cpu.cores)
+    warn_of_others(load, "bandwidths will come out too low", "calibrate")
     buffers = measure_machine.buffers_of(target.cpu)
     rounds = measure_machine.measure(measure_machine.probes(target, buffers))
     measured = measure_machine.parameters(rounds, buffers, target.cpu)
@@ -107,17 +110,6 @@ def _check_folder(path: Path) -> None:
             return
     except OSError as error:
         raise CalibrationError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _warn_of_others(count: int) -> None:
-    """Warn if other processes leave fewer than ``count`` cores idle: they read memory, too."""
-    load = load_of_others(count)
-    if load is not None:
-        print(
-            f"warning: other processes are at work (load {load:.1f}): bandwidths will come out "
-            "too low; calibrate again when the machine is idle",
-            file=sys.stderr,
-        )
 
 
 def _say_unsteady(probes: Sequence[str]) -> None:

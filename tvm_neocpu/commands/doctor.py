@@ -18,8 +18,8 @@ import numpy as np
 
 from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.provenance import provenance
+from tvm_neocpu.core.cache_sizes import cache_sizes
 from tvm_neocpu.core.cores import allowed_cpus, physical_cores
-from tvm_neocpu.core.cpu import cache_sizes
 from tvm_neocpu.core.errors import first_line
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.linker import c_compiler

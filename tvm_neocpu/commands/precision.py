@@ -1,4 +1,4 @@
-"""Options for precision, which `compile`, `tune` and `explain` share."""
+"""Options for precision, which `compile`, `tune`, `explain` and `profile` share."""
 
 from __future__ import annotations
 

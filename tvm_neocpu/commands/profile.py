@@ -19,6 +19,7 @@ from pathlib import Path
 from rich.table import Table
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, read_bandwidth
 from tvm_neocpu.contrib.peers.runner import Network
@@ -64,6 +65,7 @@ def _profile(argv: list[str]) -> int:
         cli.check_writable(path)
     name, model = cli.load_network(options.models[0])
     shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))
+    model, _ = in_precision(name, model, shapes, options, flags)
     network = Network(name, model, shapes, count, text)
     with cli.logs_of(options):
         bandwidth = read_bandwidth(target, DTYPE)
@@ -144,6 +146,7 @@ def _show(profile: Profile, top: int) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = cli.Parser(prog="python -m tvm_neocpu profile", description=__doc__)
     cli.add_common_options(parser)
+    add_precision_options(parser)
     parser.add_argument("--runs", type=cli.positive, default=30, help="timed runs (default: 30)")
     parser.add_argument(
         "--top", type=cli.positive, default=40, help="operations to print (default: 40)"

@@ -8,7 +8,6 @@ the same command goes on where it stopped; on a network that is tuned it ends at
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import onnx
 
 from tvm_neocpu.commands import cli
+from tvm_neocpu.commands.busy_machine import warn_of_others
 from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.commands.tune_fleet import add_fleet_options, check_target, open_fleet
@@ -132,12 +132,8 @@ def _tune_network(
     if verdict is not None and _is_enough(verdict, options.time_budget):
         print(f"{name}: {_old_news(verdict)}", flush=True)
         return {"network": name, "tuned_before": True, "ratio": verdict.ratio}
-    if request.load is not None:
-        print(
-            f"warning: other processes are at work (load {request.load:.1f}): fewer candidates are "
-            "measured, and a small gain cannot be proven; tune again when the machine is idle",
-            file=sys.stderr,
-        )
+    harm = "starting takes longer, fewer candidates are measured, a small gain cannot be proven"
+    warn_of_others(request.load, harm, "tune")
     session = network_session(
         open_network,
         network,

@@ -15,12 +15,14 @@ class Candidate:
     """A scheme: the fastest known config with its layouts, and its seconds, measured or predicted.
 
     A config without ``ic_bn`` (dense layers) reads and writes plain tensors. ``types`` are given
-    where the scheme computes in another precision than its node's workload says.
+    where the scheme computes in another precision than its node's workload says. ``rounding`` are
+    those of the seconds in which it rounds data that are not stored as it multiplies them.
     """
 
     config: Config
     seconds: float
     types: Types | None = None
+    rounding: float = 0.0
 
     @property
     def reads(self) -> Layout:

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 from tvm_neocpu.core.dot import (
     ANY_WEIGHTS,
@@ -17,7 +16,7 @@ from tvm_neocpu.core.dot import (
     DotProduct,
 )
 from tvm_neocpu.core.half import HALVES
-from tvm_neocpu.core.types import BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes
+from tvm_neocpu.core.types import BF16_PRODUCTS, BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -116,10 +115,9 @@ class Cpu:
     :func:`feature_hash` of what LLVM may use, empty if unknown. ``line`` is a cache line.
     ``fma_per_cycle`` counts vector FMA instructions, ``load_per_cycle`` vector loads. ``narrow``:
     how many of half the width issue in the time of a whole one: 2 where a whole vector takes both
-    halves of a unit. Bandwidths
-    are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is what all cores together get from
-    memory. ``fork_join``: seconds that a parallel region takes to begin and end; ``wake_up``:
-    seconds until threads that sleep have joined in. ``dots``: the
+    halves of a unit. Bandwidths are bytes per cycle and core; ``dram_total_bytes_per_cycle`` is
+    what all cores together get from memory. ``fork_join``: seconds that a parallel region takes to
+    begin and end; ``wake_up``: seconds until threads that sleep have joined in. ``dots``: the
     instructions that multiply integers or bf16, the fastest first. ``spare_registers``: vector
     registers that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it
     spills accumulators where it has none. ``halves``: the types of half precision whose vectors it
@@ -201,7 +199,7 @@ class Cpu:
         issued = float(self.lanes(types.accumulator) * self.fma_per_cycle)
         if types in INTEGER_PRODUCTS:
             return issued * self.dot(types).products
-        if types == BF16_WEIGHTS and self.bf16 is not None:
+        if types in BF16_PRODUCTS and self.bf16 is not None:
             # Weights may be widened for multiply-adds, too.
             return issued * max(1.0, self.bf16.products)
         return issued
@@ -233,20 +231,3 @@ def isa_of(features: frozenset[str]) -> Isa:
     if "neon" in features:
         return NEON
     return SSE
-
-
-def cache_sizes(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[int, int]:
-    """Data-cache bytes by level as Linux reports them; empty where it does not."""
-    sizes: dict[int, int] = {}
-    for index in sorted(root.glob("index*")):
-        try:
-            kind = (index / "type").read_text().strip()
-            level = int((index / "level").read_text())
-            text = (index / "size").read_text().strip()
-        except (OSError, ValueError):
-            continue
-        if kind == "Instruction" or not text:
-            continue
-        unit = {"K": KIB, "M": MIB}.get(text[-1])
-        sizes[level] = int(text[:-1]) * unit if unit else int(text)
-    return sizes

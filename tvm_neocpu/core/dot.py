@@ -107,6 +107,9 @@ SMLAL = DotProduct("smlal", 2, "int16", "int16", 0.5, 2, (128,))
 VDPBF16PS = DotProduct(
     "vdpbf16ps", 2, "bfloat16", "bfloat16", 1.0, 0, (128, 256, 512), accumulator="float32"
 )
+# NEON's (Armv8.6, Armv9): as many a cycle as multiply-adds on Neoverse N2 and V2 (Arm's guides). It
+# needs as many registers beside its tile as other products of broadcast words.
+BFDOT = DotProduct("bfdot", 2, "bfloat16", "bfloat16", 1.0, 2, (128,), accumulator="float32")
 
 # LLVM's feature, and what it brings; a CPU uses the first that multiplies a workload's types.
 BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
@@ -127,6 +130,7 @@ BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("dotprod", SDOT),
     ("neon", SMLAL),
     ("avx512bf16", VDPBF16PS),
+    ("bf16", BFDOT),
 )
 
 

@@ -80,6 +80,9 @@ INTEGER_PRODUCTS = (U8S8, U8S16)
 FP16_WEIGHTS = Types("float32", "float16", "float32", "float32")
 BF16_WEIGHTS = Types("float32", "bfloat16", "float32", "float32")
 HALF_WEIGHTS = (FP16_WEIGHTS, BF16_WEIGHTS)
+# The same products of data that were stored as the instruction takes them.
+BF16_MAPS = Types("bfloat16", "bfloat16", "float32", "float32")
+BF16_PRODUCTS = (BF16_WEIGHTS, BF16_MAPS)
 
 _MIXTURES = (*INTEGER_PRODUCTS, *HALF_WEIGHTS)
 

@@ -31,6 +31,8 @@ from tvm_neocpu.relay_passes.lowering.lowered_before import (
     is_static,
 )
 from tvm_neocpu.relay_passes.lowering.read_prologue import Prologue, read_prologue
+from tvm_neocpu.relay_passes.lowering.rounded_maps import over_stored, rounded_maps, stored_as_bf16
+from tvm_neocpu.relay_passes.operators.call_form import CallForm
 from tvm_neocpu.relay_passes.operators.recurrence import OP as RECURRENCE
 from tvm_neocpu.relay_passes.operators.recurrence import lower_recurrence
 from tvm_neocpu.relay_passes.operators.table import forms, read_call
@@ -69,7 +71,9 @@ class LowerToTemplates:
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         known = KnownFunctions() if self.before is None else self.before.functions
-        lower = partial(self._lower, count_module_uses(mod), known)
+        # A layer that is timed by itself reads what any other one may store.
+        rounded = rounded_maps(mod, self._implementation) if self.before is None else frozenset()
+        lower = partial(self._lower, count_module_uses(mod), known, rounded)
         legalize = {form.op: lower for form in forms()}
         legalize[RECURRENCE] = partial(lower_recurrence, self.cpu)
         lowered = relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)
@@ -79,6 +83,7 @@ class LowerToTemplates:
         self,
         uses: Mapping[relax.Var, int],
         known: KnownFunctions,
+        rounded: frozenset[relax.Var],
         builder: relax.BlockBuilder,
         call: relax.Call,
     ) -> relax.Expr:
@@ -86,12 +91,13 @@ class LowerToTemplates:
         if found is None:
             return call
         form, workload = found
-        key = (workload, *form.layouts(call))
-        config = self.configs.get(key) or best_config(*key, self.cpu)
+        config = self._config(call, form, workload)
         if config is None:
             return call
         entry = implementation_of(config)
         data, *others = form.tensors(call)
+        if data in rounded:
+            data, workload = stored_as_bf16(builder, data), over_stored(workload)
         read = read_prologue(data, builder.lookup_binding, uses) if entry.takes_prologue else None
         prologue = read or Prologue((data,), ())
         arguments = [
@@ -119,6 +125,17 @@ class LowerToTemplates:
                 primfunc_attrs={"op_pattern": form.pattern},
             )
         return _with_operands(lowered, dict(zip(named, arguments, strict=True)))
+
+    def _config(self, call: relax.Call, form: CallForm, workload: Workload) -> Config | None:
+        """``None`` where no template takes the call."""
+        key = (workload, *form.layouts(call))
+        return self.configs.get(key) or best_config(*key, self.cpu)
+
+    def _implementation(
+        self, call: relax.Call, form: CallForm, workload: Workload
+    ) -> Implementation | None:
+        config = self._config(call, form, workload)
+        return None if config is None else implementation_of(config)
 
     def _argument(
         self,

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import SessionError, ShapeError
 from tvm_neocpu.runtime.arrays import aligned_zeros, is_shareable
-from tvm_neocpu.runtime.feed import as_input
+from tvm_neocpu.runtime.feed import Bound, as_input
 from tvm_neocpu.runtime.inputs import Key, check, find, not_shareable
 from tvm_neocpu.runtime.module_info import OPEN, ModuleInfo, TensorInfo
-from tvm_neocpu.runtime.output_targets import Target, Targets, target_of
+from tvm_neocpu.runtime.output_targets import Target, target_of
 from tvm_neocpu.runtime.ways import Way
 
 Array = NDArray[Any]
@@ -30,7 +30,7 @@ class IOBinding:
     def __init__(
         self,
         info: ModuleInfo,
-        run: Callable[[Sequence[Array], Targets, Sequence[Any | None]], list[Array]],
+        run: Callable[[Bound], list[Array]],
         way: Way,
         streams: object,
     ) -> None:
@@ -41,6 +41,7 @@ class IOBinding:
         self._way = way
         self._inputs: list[tuple[Array, Any | None] | None] = [None] * len(info.inputs)
         self._targets: dict[int, Target] = {}
+        self._bound: Bound | None = None
         self._outputs: list[Array] = []
 
     def bind_input(self, key: Key, value: Any, *, copy: bool | None = None) -> None:
@@ -59,6 +60,7 @@ class IOBinding:
             raise not_shareable(info)
         own = _aligned_copy(array) if copy else array.view()  # whose shape nobody else changes
         self._inputs[index] = own, self._way.tensor_over(own)
+        self._bound = None
 
     def bind_output(self, key: Key, out: Any = None, *, copy: bool | None = None) -> None:
         """Have every run write an output into ``out``; a new array without one.
@@ -72,6 +74,7 @@ class IOBinding:
         """
         index = find(key, self._info.outputs, "output")
         _check_copy(copy)
+        self._bound = None
         if out is None:
             self._targets.pop(index, None)
             return
@@ -99,17 +102,23 @@ class IOBinding:
 
     def run(self) -> None:
         """Run once. Raises SessionError for an input that was never bound."""
-        values, tensors = [], []
-        for info, bound in zip(self._info.inputs, self._inputs, strict=True):
-            if bound is None:
-                raise SessionError(f"no value is bound to input {info.name!r}: call bind_input()")
-            values.append(bound[0])
-            tensors.append(bound[1])
-        found = self._run(values, dict(self._targets), tensors)
+        found = self._run(self._all_bound())
         self._outputs = [
             _written(info.name, array, self._targets.get(number))
             for number, (info, array) in enumerate(zip(self._info.outputs, found, strict=True))
         ]
+
+    def _all_bound(self) -> Bound:
+        if self._bound is None:
+            for info, bound in zip(self._info.inputs, self._inputs, strict=True):
+                if bound is None:
+                    raise SessionError(
+                        f"no value is bound to input {info.name!r}: call bind_input()"
+                    )
+            pairs = [bound for bound in self._inputs if bound is not None]
+            values, tensors = [one for one, _ in pairs], [other for _, other in pairs]
+            self._bound = Bound(values, tensors, dict(self._targets))
+        return self._bound
 
     def outputs(self) -> dict[str, Array]:
         """The last run's outputs by name: the bound arrays, new ones for the others."""

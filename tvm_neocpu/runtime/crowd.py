@@ -7,13 +7,17 @@ computes there, and Linux leaves both there for seconds while another core is id
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from tvm_neocpu.runtime.cores import core_here, leave_core
 
 # A thread that got less of its call's time shared its core: two that share one get half each. A
 # system's daemon takes less, and to leave for its sake may mean to meet the neighbour.
 ALONE = 0.75
+
+Result = TypeVar("Result")
 
 
 class Crowd:
@@ -22,6 +26,15 @@ class Crowd:
     def __init__(self) -> None:
         self._began: int | None = None
         self._crowded: int | None = None
+
+    def away(self, cpus: Sequence[int], run: Callable[[], Result]) -> tuple[Result, float]:
+        """A call on a core that the last one did not share, and its seconds."""
+        self.avoid(cpus)
+        start, computed = time.perf_counter(), time.thread_time()
+        result = run()
+        seconds, computed = time.perf_counter() - start, time.thread_time() - computed
+        self.note(seconds, computed)
+        return result, seconds
 
     def avoid(self, cpus: Sequence[int]) -> None:
         """Before a call: leave the core if the last call met another process on it."""

@@ -21,8 +21,9 @@ import atexit
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol, TypeVar
-from weakref import WeakSet
+from itertools import count
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary, WeakSet
 
 from tvm_neocpu.runtime.threads import thread_count
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor  # 3 ms that only a forked child needs
 
 T = TypeVar("T")
+RLock: TypeAlias = "threading._RLock"
 
 
 class Forkable(Protocol):
@@ -48,31 +50,25 @@ class _ThisThread(threading.local):
 _this_thread = _ThisThread()
 _stand_in: ThreadPoolExecutor | None = None
 _forkables: WeakSet[Forkable] = WeakSet()
-_fork_locks: WeakSet[ForkLock] = WeakSet()
+_fork_locks: WeakKeyDictionary[RLock, int] = WeakKeyDictionary()
+_ages = count()
 _registering = threading.RLock()  # held from before a fork until after it
-_held: list[ForkLock] = []
+_held: list[RLock] = []
 
 
-class ForkLock:
+def fork_lock() -> RLock:
     """A lock that ``fork`` waits for: no child inherits a half-done state of what it guards.
 
     Guard only work that ends by itself, never a wait for another thread: that thread may be the one
-    that forks. The same thread may lock it twice.
+    that forks. Who holds it may lock older ones. The same thread may lock it twice.
     """
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        with _registering:
-            _fork_locks.add(self)
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
+    lock = threading.RLock()
+    with _registering:
+        _fork_locks[lock] = next(_ages)
+    return lock
 
 
-def call(lock: ForkLock, function: Callable[..., T], *args: object) -> T:
+def call(lock: RLock, function: Callable[..., T], *args: object) -> T:
     """Call a function that runs parallel loops of TVM, on a thread whose pool has workers.
 
     ``fork`` waits until the call ends.
@@ -117,15 +113,22 @@ def _warn_of_the_end() -> None:
 
 
 def _before_fork() -> None:
-    _registering.acquire()
-    _held.extend(_fork_locks)
-    for lock in _held:
-        lock.__enter__()
+    while True:
+        with _registering:
+            ages = dict(_fork_locks)
+        # A session's call may lock its library, which is older: in the other order each would wait.
+        for lock in sorted(ages, key=ages.__getitem__, reverse=True):
+            lock.acquire()
+            _held.append(lock)
+        _registering.acquire()
+        if len(ages) == len({**ages, **_fork_locks}):
+            return
+        _after_fork()  # a call that has ended by now has made another lock
 
 
 def _after_fork() -> None:
     for lock in _held:
-        lock.__exit__()
+        lock.release()
     _held.clear()
     _registering.release()
 

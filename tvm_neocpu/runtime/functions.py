@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvm_neocpu.core.errors import RunError, ShapeError
-from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
+from tvm_neocpu.runtime.forking import fork_lock, renew_after_fork
 from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import Entry, TensorInfo
 from tvm_neocpu.runtime.ways import Way, whole
@@ -37,15 +37,18 @@ class Library:
         on_demand: OnDemand | None = None,
         weights: Mapping[str, Sequence[tvm_ffi.Tensor]] | None = None,
         way: Way | None = None,
+        is_serial: bool = False,
     ) -> None:
         """``weights`` are what the module's functions take after their inputs, by function.
 
-        ``way`` is the one that the module came by; without it, `tvm_ffi`.
+        ``way`` is the one that the module came by; without it, `tvm_ffi`. Code that ``is_serial``
+        is known to have no parallel loops.
         """
+        self.is_serial = is_serial
         self.way = way or whole()
         self.weights = weights or {}
-        self.lock = ForkLock()  # TVM's executable changes as a VM is made of it, or as it is saved
-        self._compiling = threading.RLock()  # no ForkLock: compiling waits for other builds
+        self.lock = fork_lock()  # TVM's executable changes as a VM is made of it, or as it is saved
+        self._compiling = threading.RLock()  # no fork_lock: compiling waits for other builds
         self._parts = [(module, tuple(entries))]
         self._on_demand = on_demand
         renew_after_fork(self)
@@ -103,7 +106,8 @@ class Function(NamedTuple):
     """A function of the library: its machine, its description, and itself.
 
     ``outputs`` are those for the shapes that it was found by. ``into`` takes tensors for the
-    outputs ``entry.written`` behind the inputs; ``None`` where the library has no such function.
+    outputs ``entry.written`` behind the inputs, and ``weights`` behind these; ``None`` where the
+    library has no such function.
     """
 
     machine: Machine
@@ -111,6 +115,7 @@ class Function(NamedTuple):
     run: Callable[..., Any]
     outputs: Sequence[TensorInfo]
     into: Callable[..., Any] | None = None
+    weights: Sequence[Any] = ()
 
 
 class Functions:
@@ -129,13 +134,18 @@ class Functions:
             machine = self._machine(module)
             if len(self._found) >= _REMEMBERED:
                 self._found.clear()
-            into = None
+            into, weights = None, self._library.weights_of(module, entry.into)
             if entry.into:
                 into = self._bound(machine, module, entry.into)
             run = self._bound(machine, module, entry.function)
             outputs = entry.outputs_of(entry.completed(shapes))
-            self._found[shapes] = Function(machine, entry, run, outputs, into)
+            self._found[shapes] = Function(machine, entry, run, outputs, into, weights)
         return self._found[shapes]
+
+    def over(self, function: Function, tensors: Sequence[Any]) -> Callable[[], None]:
+        """The call that has ``function.into`` read and write these, time and again."""
+        run = function.machine[function.entry.into]
+        return _checked(self.way.over(run, [*tensors, *function.weights]))
 
     def _bound(self, machine: Machine, module: tvm_ffi.Module, name: str) -> Callable[..., Any]:
         """The function of its inputs alone."""

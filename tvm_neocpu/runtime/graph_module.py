@@ -48,7 +48,7 @@ class GraphModule:
         self.info = info
         self.lock = threading.RLock()
         self._functions = functions
-        self._running = forking.ForkLock()
+        self._running = forking.fork_lock()
         self._inputs = self._new_inputs()
         functions.find(self._inputs.given)  # what takes time happens here, not at the first run
         self._outputs: list[Any] = []

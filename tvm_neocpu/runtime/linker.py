@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 
 from tvm_neocpu.core.errors import ModuleFileError
@@ -45,6 +44,8 @@ def check_compiler(purpose: str) -> None:
 
 def link(library: str, objects: Sequence[str], purpose: str) -> None:
     """Make a shared library of objects. Raises ModuleFileError with the compiler's complaint."""
+    import subprocess  # 6 ms that a look for a compiler does not need
+
     check_compiler(purpose)
     command = [str(c_compiler()), "-shared", "-fPIC", "-o", library, *objects]
     try:

@@ -6,6 +6,7 @@ function of a second executable returns.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -33,7 +34,8 @@ SUFFIXES = (*LINKED, ".tar")
 class LoadedFile(NamedTuple):
     """Code, description, and weights that functions take after their inputs: ``taken`` says which.
 
-    ``weights`` is empty where they are constants of the code.
+    ``weights`` is empty where they are constants of the code. Code that ``is_serial`` is known to
+    have no parallel loops.
     """
 
     module: Any
@@ -41,6 +43,7 @@ class LoadedFile(NamedTuple):
     weights: Sequence[Any] = ()
     taken: Mapping[str, tuple[int, ...]] = MappingProxyType({})
     way: Way | None = None
+    is_serial: bool = False
 
     @property
     def weights_by_function(self) -> dict[str, list[Any]]:
@@ -102,7 +105,12 @@ def _with_tail(path: StrPath, tail: Tail, way: Way) -> LoadedFile:
     weights = [way.tensor_over(array) for array in map_weights(path, tail)]
     if any(weight is None for weight in weights):
         raise ModuleFileError(f"cannot load {path}: its weights do not lie as code needs them")
-    return LoadedFile(module, tail.info, weights, tail.taken, way)
+    return LoadedFile(module, tail.info, weights, tail.taken, way, not _has_parallel_loops(path))
+
+
+def _has_parallel_loops(path: StrPath) -> bool:
+    """Whether TVM wrote the place where such code keeps the address of its pool's function."""
+    return hasattr(ctypes.CDLL(os.path.realpath(path)), "__TVMBackendParallelLaunch")
 
 
 def _load_linked(library: StrPath, shown: StrPath, way: Way) -> Any:

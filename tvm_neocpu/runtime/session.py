@@ -20,7 +20,8 @@ from tvm_neocpu.runtime.functions import Functions, Library
 from tvm_neocpu.runtime.inputs import Key, find
 from tvm_neocpu.runtime.module_file import read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
-from tvm_neocpu.runtime.streams import Streams
+from tvm_neocpu.runtime.places import as_it_is, can_run_serially, with_serial_loops
+from tvm_neocpu.runtime.streams import Here, Streams
 from tvm_neocpu.runtime.ways import light
 
 if TYPE_CHECKING:
@@ -57,7 +58,11 @@ def runnable_file(path: StrPath) -> FromFile:
     """
     found = read_module(path, way=light)
     functions = Library(
-        found.module, found.info.entries, weights=found.weights_by_function, way=found.way
+        found.module,
+        found.info.entries,
+        weights=found.weights_by_function,
+        way=found.way,
+        is_serial=found.is_serial,
     )
     return FromFile(found.info, functions)
 
@@ -71,6 +76,10 @@ class CompiledSession:
     more streams of fewer threads answer more calls a second (``"throughput"``: the split is chosen
     by measuring for some tenths of a second; ``streams`` says it). Sessions take the cores that
     fewest others use; ``cores`` names CPUs instead.
+
+    A call that computes on one thread is made in its caller's own, wherever that runs, while a
+    stream is idle: streams of one thread, and networks too small for several. Ctrl-C is heard when
+    it is done. Not so where ``cores`` says where to compute.
 
     A forked child may use the session; it gets threads of its own. Raises SessionError for wrong
     options, TargetError where this machine cannot execute the code.
@@ -92,6 +101,7 @@ class CompiledSession:
             raise TargetError(f"built for {library.info.cpu}, but this machine lacks {lacks}")
         self._library = library
         self.hint = hint
+        self._bound = cores is not None
         groups = self._groups(threads, hint, streams, cores)
         self._streams = self._start(groups)
         self._release = finalize(self, claim_cores(groups))
@@ -152,7 +162,7 @@ class CompiledSession:
 
         return IOBinding(
             self.info,
-            lambda *given: self._streams.call(lambda feed: feed.run(*given)),
+            lambda bound: self._streams.call(lambda feed: feed.run_bound(bound)),
             self._library.library.way,
             self._streams,
         )
@@ -209,8 +219,17 @@ class CompiledSession:
         return [find(name, self.outputs, "output") for name in names or range(len(self.outputs))]
 
     def _start(self, groups: Sequence[Sequence[int]]) -> Streams[Feed]:
-        library, inputs = self._library, self.info.inputs
-        return Streams(groups, lambda cpus: Feed(Functions(library.library), inputs, cpus))
+        library, inputs = self._library.library, self.info.inputs
+
+        def feed(cpus: Sequence[int]) -> Feed:
+            return Feed(Functions(library), inputs, cpus[:1] if library.is_serial else cpus)
+
+        here: Here | None = None
+        if not self._bound and library.is_serial:
+            here = as_it_is
+        elif not self._bound and all(len(cpus) == 1 for cpus in groups) and can_run_serially():
+            here = with_serial_loops
+        return Streams(groups, feed, here)
 
     def _groups(
         self,

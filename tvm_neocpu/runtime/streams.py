@@ -1,6 +1,7 @@
 """Threads that run networks: each has its cores, its machine and its buffers, all share weights.
 
-Callers, any number of them, put calls into one queue; whichever stream is free takes the next.
+Callers, any number of them, put calls into one queue; whichever stream is free takes the next. A
+call that needs no more than one thread is computed in its caller's, while a stream is idle.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from weakref import finalize
 
 from tvm_neocpu.core.errors import SessionError
 from tvm_neocpu.runtime.cores import run_here_on
-from tvm_neocpu.runtime.forking import ForkLock, renew_after_fork
+from tvm_neocpu.runtime.forking import renew_after_fork
+from tvm_neocpu.runtime.places import Place, Work, run_on_idle, run_on_own
 
 if TYPE_CHECKING:
     from concurrent.futures import Future  # 3 ms that calls of `run` alone do not need
 
 State = TypeVar("State")
 Result = TypeVar("Result")
+# Makes of a work what does it in any thread.
+Here = Callable[["Work[Any, Any]"], "Work[Any, Any]"]
 Queue = SimpleQueue["_Call[Any] | None"]
 
 _PATIENCE_SECONDS = 5.0
@@ -42,15 +46,21 @@ class _Call(Generic[State]):
 class Streams(Generic[State]):
     """Some threads, one for each group of CPUs, that do work with a state of their own.
 
-    ``make_state`` is called on each thread, with its CPUs. A forked child gets threads of its own,
-    at its first call; `fork` waits for work that has begun.
+    ``make_state`` is called once for each group, with its CPUs. With ``here``, `call` does
+    ``here(work)`` in the calling thread while a stream is idle and nobody waits. A forked child
+    gets threads and states of its own, at its first call; `fork` waits for work that has begun.
     """
 
     def __init__(
-        self, groups: Sequence[Sequence[int]], make_state: Callable[[list[int]], State]
+        self,
+        groups: Sequence[Sequence[int]],
+        make_state: Callable[[list[int]], State],
+        here: Here | None = None,
     ) -> None:
         self.groups = [list(group) for group in groups]
         self._make_state = make_state
+        self._here = here
+        self._places = self._new_places()
         self._starting = threading.Lock()
         self._queue: Queue | None = None
         self._stop: finalize | None = None
@@ -60,8 +70,13 @@ class Streams(Generic[State]):
     def call(self, work: Callable[[State], Result]) -> Result:
         """Have a stream do it, and wait. Raises what ``work`` raises, SessionError once closed.
 
-        Ctrl-C ends the wait. The stream goes on until its work is done; later calls get others.
+        Ctrl-C ends the wait. The stream goes on until its work is done; later calls get others. In
+        the calling thread the work is done before Ctrl-C is heard.
         """
+        if self._here is not None:
+            done_here = self._done_here(self._here(work))
+            if done_here:
+                return done_here[0]
         ended = threading.Lock()
         ended.acquire()
         found: list[Any] = []
@@ -121,9 +136,27 @@ class Streams(Generic[State]):
     def after_fork_in_child(self) -> None:
         """The threads do not exist here, and a lock may be held by one of them."""
         self._starting = threading.Lock()
+        self._places = self._new_places()
         if self._stop is not None:
             self._stop.detach()
         self._queue = self._stop = None
+
+    def _done_here(self, work: Work[State, Result]) -> list[Result]:
+        """The result in a list; an empty list where a stream's thread has to do it."""
+        if self._is_closed:
+            raise SessionError("the session is closed")
+        places = self._places
+        if self._queue is None or self._queue.empty():  # else others were first
+            found = run_on_idle(places, work)
+            if found:
+                return found
+        me = threading.get_ident()
+        if any(place.user == me for place in places):  # a signal's handler: its call waits for us
+            return [self._new_places()[0].run(work)]
+        return []
+
+    def _new_places(self) -> list[Place[State]]:
+        return [Place(group, self._make_state) for group in self.groups]
 
     def _put(self, call: _Call[State]) -> Queue:
         """The queue that has it now. The lock is held, for what comes behind a queue's end waits
@@ -140,7 +173,7 @@ class Streams(Generic[State]):
         threads = [
             threading.Thread(
                 target=_serve,
-                args=(queue, group, self._make_state),
+                args=(queue, self._places, number, group),
                 name=f"neocpu-stream-{number}",
                 daemon=True,
             )
@@ -164,31 +197,30 @@ class Streams(Generic[State]):
                 return
             self._stop.detach()
             self._queue = self._stop = None
+            self._places = self._new_places()
         for _ in self.groups:
             queue.put(None)
 
 
-def _serve(queue: Queue, cpus: list[int], make_state: Callable[[list[int]], Any]) -> None:
+def _serve(queue: Queue, places: list[Place[Any]], number: int, cpus: list[int]) -> None:
     """A stream's thread. An error while it starts is the answer to every call."""
-    lock = ForkLock()
-    state: Any = None
     failure: BaseException | None = None
     try:
         run_here_on(cpus)
-        state = make_state(cpus)
     except BaseException as error:
         failure = error
     while (call := queue.get()) is not None:
-        _answer(call, state, failure, lock)
+        _answer(call, places, number, failure)
         del call  # what it holds may be large, and the next may be long in coming
 
 
-def _answer(call: _Call[Any], state: Any, failure: BaseException | None, lock: ForkLock) -> None:
+def _answer(
+    call: _Call[Any], places: list[Place[Any]], number: int, failure: BaseException | None
+) -> None:
     result, error = None, failure
     if failure is None:
         try:
-            with lock:
-                result = call.work(state)
+            result = run_on_own(places, number, call.work)
         except BaseException as raised:
             error = raised
     call.finish(result, error)

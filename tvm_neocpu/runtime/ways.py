@@ -22,13 +22,14 @@ class Way(NamedTuple):
 
     ``tensor_over`` gives ``None`` for an array that generated code cannot read where it is.
     ``followed_by`` makes of a function, and of tensors that are its last arguments, the function
-    of its first.
+    of its first. ``over`` makes of a function, and of all its arguments, one that drops its result.
     """
 
     load_module: Callable[[str], Any]
     tensor_over: Callable[[NDArray[Any]], Any | None]
     array_of: Callable[[Any], NDArray[Any]]
     followed_by: Callable[[Any, Sequence[Any]], Callable[..., Any]]
+    over: Callable[[Any, Sequence[Any]], Callable[[], None]]
 
 
 @cache
@@ -44,8 +45,18 @@ def whole() -> Way:
     def followed_by(run: Callable[..., Any], last: Sequence[Any]) -> Callable[..., Any]:
         return lambda *first: run(*first, *last)
 
+    def over(run: Callable[..., Any], arguments: Sequence[Any]) -> Callable[[], None]:
+        def call() -> None:
+            run(*arguments)
+
+        return call
+
     return Way(
-        lambda path: tvm_ffi.load_module(path), tensors.tensor_over, tensors.as_array, followed_by
+        lambda path: tvm_ffi.load_module(path),
+        tensors.tensor_over,
+        tensors.as_array,
+        followed_by,
+        over,
     )
 
 
@@ -61,4 +72,5 @@ def light() -> Way:
         objects.tensor_over,
         objects.Tensor.array,
         objects.Function.followed_by,
+        objects.Function.over,
     )

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from tvm.target import Target
 
-from tvm_neocpu.core.cpu import Cpu, cache_sizes, feature_hash, isa_of
+from tvm_neocpu.core.cache_sizes import cache_sizes
+from tvm_neocpu.core.cpu import Cpu, feature_hash, isa_of
 from tvm_neocpu.core.dot import dots_of
 from tvm_neocpu.core.half import halves_of
 from tvm_neocpu.runtime import host as host_cpu

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from statistics import median
 from typing import TypeAlias
@@ -20,9 +20,10 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout, predict_seconds
-from tvm_neocpu.topi.table import fits, refusal
+from tvm_neocpu.topi.table import fits, implementation_of, refusal
 from tvm_neocpu.tuning.database.log import TuningLogWarning
 from tvm_neocpu.tuning.sweep_costs import SweepCosts
 from tvm_neocpu.tuning.transform_costs import TransformCosts
@@ -62,8 +63,24 @@ def candidates_of(
     for workload in graph.workloads:
         usable = _usable(workload, cpu, records.get(workload, ()))
         saved = _Savings(around[workload], prices, sweeps)
-        found[workload] = _worth_keeping(_schemes(workload, cpu, usable), saved)
+        kept = _worth_keeping(_schemes(workload, cpu, usable), saved)
+        found[workload] = tuple(_with_rounding(workload, scheme, cpu) for scheme in kept)
     return found
+
+
+def _with_rounding(workload: Workload, scheme: Candidate, cpu: Cpu) -> Candidate:
+    """The scheme, and what it spends on rounding its data if another one could do that."""
+    entry = implementation_of(scheme.config)
+    if (
+        workload.types != BF16_WEIGHTS
+        or BF16_MAPS not in entry.types
+        or not scheme.reads.is_blocked
+    ):
+        return scheme
+    stored: Workload = replace(workload, types=BF16_MAPS)  # type: ignore[type-var]
+    before, after = (predict_seconds(each, scheme.config, cpu) for each in (workload, stored))
+    share = max(0.0, 1 - after / before)
+    return replace(scheme, rounding=share * scheme.seconds)
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,8 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.fused_block.cost import (
     apart_seconds,
-    best_block,
     predict_seconds,
-    saved_share,
+    priced_block,
 )
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, misfit
 from tvm_neocpu.topi.fused_block.geometry import candidates as blocks_of
@@ -113,13 +112,11 @@ def _priced(
     if None in configs:
         return None
     members = [Member(n.workload, c) for n, c in zip(nodes, configs, strict=True)]  # type: ignore[arg-type]
-    block = best_block(members, cpu, chain.taps_in(part), measured)
-    if block is None:
+    priced = priced_block(members, cpu, chain.taps_in(part), measured)
+    if priced is None:
         return None
-    apart = apart_seconds(block, cpu)
-    likely = apart - predict_seconds(block, cpu)
-    group = LayerGroup(tuple(node.id for node in nodes), *block.bands)
-    return saved_share(block, cpu) * apart, likely, group
+    group = LayerGroup(tuple(node.id for node in nodes), *priced.block.bands)
+    return priced.saved_share * priced.apart, priced.apart - priced.fused, group
 
 
 def _candidates(
@@ -129,10 +126,10 @@ def _candidates(
     workloads = [chain.workloads[at] for at in part]
     for chosen in _fitting([schemes[at] for at in part]):
         members = [Member(w, c.config) for w, c in zip(workloads, chosen, strict=True)]
-        block = best_block(members, cpu, chain.taps_in(part))
-        if block is None:
+        priced = priced_block(members, cpu, chain.taps_in(part))
+        if priced is None:
             continue
-        yield _offer(chain, part, chosen, block, saved_share(block, cpu))
+        yield _offer(chain, part, chosen, priced.block, priced.saved_share)
 
 
 def _planned(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 
 from tvm_neocpu.core.config import Config
@@ -101,7 +101,9 @@ class TuningSession:
         with self.site.crew(self._open, self.cpu.cores) as crew:
             workers = ClockedCrew(crew, self._spent)
             with self._spent.on(START):
-                self._start_up(workers)
+                started = self._start_up(workers)
+            if not started:
+                return self._outcome(None, None, started=False)
             with self._spent.on(SEARCH):
                 found = self._contenders(workers)
         with self._spent.on(PROOF):
@@ -113,8 +115,12 @@ class TuningSession:
             self.log.append_verdict(verdict)
         return self._outcome(plan, proof)
 
-    def _start_up(self, workers: Crew) -> None:
-        """The network as it is, compiled and timed in every process; a seat for each layer."""
+    def _start_up(self, workers: Crew) -> bool:
+        """The network as it is, compiled and timed in every process; a seat for each layer.
+
+        False if the session's time is over before it is compiled: what LLVM wrote until then is
+        kept on disk.
+        """
         self.progress.say("building the network as it is")
         tasks = [task for task in tasks_of(self.graph, self.cpu) if task.space]
         pool = ThreadPoolExecutor(1)
@@ -125,6 +131,10 @@ class TuningSession:
             tuners = make_tuners(searched, self.choices, self.known, self.cpu)
             for tuner in tuners.values():
                 tuner.promise()  # which sorts its candidates: seconds for 70,000
+            left = self._left()
+            wait([starting], None if left == math.inf else max(0.0, left))
+            if not starting.done():
+                return False
             starting.result()
         finally:
             pool.shutdown(wait=False)  # after Ctrl-C the crew's end stops it, not the built network
@@ -144,6 +154,7 @@ class TuningSession:
             self._record,
         )
         self._keep_incumbents()
+        return True
 
     def _contenders(self, workers: Crew) -> list[tuple[Ratio, Plan]]:
         """Play rounds while there is time; then the plans that ran faster than the incumbent."""
@@ -240,7 +251,11 @@ class TuningSession:
         )
 
     def _outcome(
-        self, plan: Plan | None, proof: Proof | None, interrupted: bool = False
+        self,
+        plan: Plan | None,
+        proof: Proof | None,
+        interrupted: bool = False,
+        started: bool = True,
     ) -> Outcome:
         board = self._board
         settled = bool(board.seats) and board.settled_for_good
@@ -253,6 +268,7 @@ class TuningSession:
             settled,
             interrupted,
             self._spent.seconds,
+            started,
         )
 
     def _state(self) -> State:

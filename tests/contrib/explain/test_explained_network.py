@@ -80,8 +80,6 @@ def test_records_newer_than_the_plan_do_not_change_what_is_explained(plan: Plan)
     assert choose_plan(GRAPH, CPU, known).configs["square"] == config
 
 
-
-
 def test_a_plan_that_a_build_refuses_is_not_explained(
     plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -75,7 +75,7 @@ def test_integer_kernels_are_one_of_the_ways_where_they_do_not_saturate(
         return lambda inputs: [np.array([1.0 if exact else 0.75, 0.5], "float32")]
 
     monkeypatch.setattr(quantised, "runner", runs)
-    monkeypatch.setattr(quantised, "sums_saturate", lambda *_: saturate)
+    monkeypatch.setattr(quantised, "sums_saturate_here", lambda: saturate)
     found = expected_outputs(quantized(PLAIN), {})
     assert found is not None and found.tolerance == pytest.approx(tolerance)
 

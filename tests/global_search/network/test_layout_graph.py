@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -119,6 +120,24 @@ def test_what_runs_beside_a_node_costs_by_its_layouts_and_config() -> None:
     for a, b in itertools.product((0, 1), repeat=2):
         extra = (5.0, 0.5)[a]
         assert cost(found, a=a, b=b) == pytest.approx(cost(plain, a=a, b=b) + extra)
+
+
+def test_rounding_is_paid_where_a_tensor_is_not_stored_so() -> None:
+    """Between two convolutions in one layout: not in another one, nor what comes from outside."""
+    found = dict(CHAIN_SCHEMES)
+    found[workload("a")] = tuple(replace(c, rounding=0.25) for c in found[workload("a")])
+    found[workload("b")] = tuple(replace(c, rounding=0.5) for c in found[workload("b")])
+    before, after = (build_layout_graph(CHAIN, each, price) for each in (CHAIN_SCHEMES, found))
+    for a, b in itertools.product((0, 1), repeat=2):
+        saved = 0.5 if a == b else 0.0
+        assert cost(after, a=a, b=b) == pytest.approx(cost(before, a=a, b=b) - saved)
+
+
+def test_a_tensor_of_two_readers_is_not_stored_rounded() -> None:
+    found = {workload(name): schemes((16, 16)) for name in "abc"}
+    rounding = {key: tuple(replace(c, rounding=0.5) for c in own) for key, own in found.items()}
+    before, after = (build_layout_graph(FORK, each, price) for each in (found, rounding))
+    assert cost(before) == cost(after)
 
 
 FORK = ConvGraph(

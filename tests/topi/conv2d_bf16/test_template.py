@@ -11,7 +11,7 @@ import tvm
 from samples import HOST, assert_close, run, sample
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import PORTABLE_BF16, VDPBF16PS
+from tvm_neocpu.core.dot import BFDOT, PORTABLE_BF16, VDPBF16PS
 from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved
@@ -77,8 +77,24 @@ def test_the_instruction_is_in_the_code(mcpu: str, conv: ConvWorkload) -> None:
     found = re.findall(r"vdpbf16ps\s.*%zmm\d+$", assembly, re.MULTILINE)
     pixels = config.reg_n * config.reg_m
     assert len(found) >= pixels * max(config.tile_channels // 16, 1)
-    assert "neocpu_dpbf16ps" not in assembly and "vfmadd" not in assembly
+    assert "neocpu_vdpbf16ps" not in assembly and "vfmadd" not in assembly
     assert not [line for line in found if "(%rsp)" in line]
+
+
+@pytest.mark.parametrize("mcpu", ["cortex-a710", "neoverse-n2", "neoverse-v2"])
+@pytest.mark.parametrize("conv", CONVS.values(), ids=CONVS)
+def test_the_instruction_of_arm_is_in_the_code(mcpu: str, conv: ConvWorkload) -> None:
+    target = parse_target(f"llvm -mtriple=aarch64-linux-gnu -mcpu={mcpu}")
+    assert target.cpu.bf16 == BFDOT
+    config = best(conv, target.cpu)
+    built = tvm.compile(kernel(conv, config, target.cpu), target=target.target)
+    assembly = built.mod.inspect_source("asm")
+    found = re.findall(r"bfdot\s.*$", assembly, re.MULTILINE)
+    pixels = config.reg_n * config.reg_m
+    assert len(found) >= pixels * max(config.tile_channels // 4, 1)
+    assert "neocpu_bfdot" not in assembly and "fmla" not in assembly
+    # Planes of an image are rounded by arithmetic: their words are not whole vectors.
+    assert "bfcvtn" in assembly or conv.reads_plain
 
 
 @pytest.mark.skipif("avx512bf16" not in HOST.features, reason="this CPU has no AVX512_BF16")

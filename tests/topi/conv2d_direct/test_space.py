@@ -69,10 +69,13 @@ def test_only_a_first_convolution_reads_plain_nchw() -> None:
     assert 0 not in knob(replace(STEM, groups=3, out_channels=63), SKYLAKE, "ic_bn")
 
 
-def test_blocks_stay_within_a_group() -> None:
+def test_blocks_hold_part_of_a_group_or_several_groups() -> None:
     grouped = replace(CONV, groups=4)
-    assert knob(grouped, SKYLAKE, "ic_bn") == {16, 8, 4, 2, 1}
-    assert knob(grouped, SKYLAKE, "oc_bn") == {16, 8, 4, 2, 1}
+    assert knob(grouped, SKYLAKE, "ic_bn") == {64, 32, 16, 8, 4, 2, 1}
+    assert knob(grouped, SKYLAKE, "oc_bn") == {64, 32, 16, 8, 4, 2, 1}
+    assert all(config.oc_lanes == 16 for config in space(grouped, SKYLAKE) if config.oc_bn > 16)
+    # Groups of 4 channels, half of a vector: WidenGroups or PadChannels leaves none.
+    assert knob(replace(CONV, groups=16), SKYLAKE, "oc_bn") == {4, 2, 1}
 
 
 def test_prime_channels_have_a_space() -> None:

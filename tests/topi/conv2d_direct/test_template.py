@@ -6,12 +6,15 @@ from dataclasses import replace
 
 import pytest
 from nests import SKYLAKE, nest
+from samples import HOST, check
+from template_workloads import epilogues
 from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_direct.template import PAD
 from tvm_neocpu.topi.kernel import unscheduled
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule_function import schedule_blocks
@@ -88,3 +91,31 @@ def test_an_odd_block_runs_in_the_vectors_that_its_type_allows() -> None:
     assert nest(conv, config, PRODUCT, narrow).endswith("unroll 7, vector 32")
     doubles = replace(conv, types=uniform("float64"))
     assert nest(doubles, replace(config, oc_lanes=0), PRODUCT).endswith("unroll 3, vector 8")
+
+
+GROUPS = ConvWorkload(1, 48, 9, 7, 96, (3, 3), (2, 1), (1, 1, 1, 1), groups=3)
+NARROW = ConvWorkload(2, 32, 5, 6, 32, (1, 1), groups=4)
+
+
+@pytest.mark.parametrize("epilogue", ["none", "residual", "gate"])
+@pytest.mark.parametrize(
+    ("conv", "config"),
+    [
+        (GROUPS, ConvConfig(48, 96, 7, unroll_ker=False, oh_bn=5, oc_lanes=32)),
+        (GROUPS, ConvConfig(48, 16, 7, parallel_oc=True)),
+        (GROUPS, ConvConfig(8, 96, 7, reg_m=1, oh_bn=5, parallel_oc=True, oc_lanes=32)),
+        # Tiles of 4 and 3 columns; one pixel a tile; no padding.
+        (GROUPS, ConvConfig(48, 96, 4, oc_lanes=32)),
+        (NARROW, ConvConfig(16, 32, 6, oc_lanes=8)),
+        (NARROW, ConvConfig(32, 16, 1, parallel_oc=True, oc_lanes=8)),
+    ],
+)
+def test_blocks_of_several_groups(conv: ConvWorkload, config: ConvConfig, epilogue: str) -> None:
+    check(conv, config, HOST.cpu, epilogues(conv)[epilogue])
+
+
+def test_tiles_write_their_group_into_a_wider_block() -> None:
+    config = ConvConfig(48, 96, 7, unroll_ker=False, oh_bn=5, oc_lanes=32)
+    assert nest(GROUPS, config, PRODUCT) == "3, 5, 3, 3, 16, unroll 7, vector 32"
+    assert nest(GROUPS, config, "T_relu") == "3, 5, unroll 7, vector 32"
+    assert nest(GROUPS, config, PAD) == "3, 11, 9, vector 16"

@@ -65,5 +65,5 @@ def test_the_instruction_is_in_the_code(mcpu: str, dense: DenseWorkload) -> None
     assembly = built.mod.inspect_source("asm")
     found = re.findall(r"vdpbf16ps\s.*%zmm\d+$", assembly, re.MULTILINE)
     assert len(found) >= config.reg_n * config.oc_bn // 16
-    assert "neocpu_dpbf16ps" not in assembly and "vfmadd" not in assembly
+    assert "neocpu_vdpbf16ps" not in assembly and "vfmadd" not in assembly
     assert not [line for line in found if "(%rsp)" in line]

@@ -18,7 +18,7 @@ def test_without_a_budget_all_is_kept_and_nothing_said() -> None:
 def test_a_quick_start_leaves_all_that_the_end_needs() -> None:
     reserve = Reserve.fitting(5.0, 140.0)
     assert reserve.share == 1.0
-    assert reserve.seconds == pytest.approx(5.0 * 1.6 + 8.0)
+    assert reserve.seconds == pytest.approx(5.0 * 3.8 + 16.0)
     assert about_the_start(reserve, 140.0) == ""
 
 
@@ -26,7 +26,7 @@ def test_a_quick_start_leaves_all_that_the_end_needs() -> None:
 def test_half_of_the_time_is_measured_however_long_the_start_was(left: float) -> None:
     reserve = Reserve.fitting(60.0, left)
     assert reserve.seconds == pytest.approx(left / 2)
-    assert reserve.late == pytest.approx(60.0 * 1.6 + 8.0 - left / 2)
+    assert reserve.late == pytest.approx(60.0 * 3.8 + 16.0 - left / 2)
     assert f"up to {reserve.late:.0f} s after the budget" in about_the_start(reserve, left)
 
 

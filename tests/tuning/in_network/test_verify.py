@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +14,14 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.tuning.in_network.ratios import Ratio
-from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, find_wrong_groups, is_clear
+from tvm_neocpu.tuning.in_network.verify import (
+    Pair,
+    Proof,
+    find_wrong,
+    find_wrong_groups,
+    is_clear,
+    prove,
+)
 
 WORKLOADS = [ConvWorkload(1, 8 * n, 14, 14, 64, (1, 1)) for n in range(1, 8)]
 NODES = tuple(
@@ -66,6 +74,43 @@ def test_wrong_is_never_faster() -> None:
     assert not Proof(fast, 0.1, 1.0, 0.8).faster
     assert not Proof(fast, float("inf"), 1.0, 0.8).faster
     assert not Proof(Ratio(-0.01, 0.01), 0.0, 1.0, 0.99).faster
+
+
+class Steady:
+    """Takes the same time in each run, and is right."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def outputs(self) -> list[np.ndarray]:
+        return [np.ones(4)]
+
+    def burst(self, count: int) -> list[float]:
+        return [self.seconds] * count
+
+
+@pytest.mark.parametrize(
+    ("ratios", "opened", "faster"),
+    [
+        ((0.97, 0.975, 0.97), 3, True),
+        ((0.98, 0.99, 0.96), 3, False),  # processes differ by as much
+        ((0.97, 1.01), 2, False),
+        ((1.0,), 1, False),
+        ((1.02,), 1, False),
+    ],
+)
+def test_what_one_pair_shows_others_confirm(
+    ratios: tuple[float, ...], opened: int, faster: bool
+) -> None:
+    left = list(ratios)
+
+    def open_pair() -> AbstractContextManager[Pair]:
+        return nullcontext((Steady(0.1), Steady(0.1 * left.pop(0))))
+
+    proof = prove(open_pair, seconds=0.0)
+    assert len(ratios) - len(left) == opened
+    assert proof.faster == faster
+    assert min(ratios) <= proof.ratio.value <= max(ratios) + 1e-9
 
 
 GROUPS = tuple(LayerGroup((str(n), str(n + 1)), 2) for n in (0, 2, 4))

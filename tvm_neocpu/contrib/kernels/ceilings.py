@@ -16,7 +16,7 @@ from tvm.s_tir.schedule import SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import ANY_WEIGHTS, DotProduct
-from tvm_neocpu.core.types import BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes, uniform
+from tvm_neocpu.core.types import BF16_PRODUCTS, INTEGER_PRODUCTS, Types, item_bytes, uniform
 from tvm_neocpu.targets import CompileTarget
 from tvm_neocpu.topi.math.bf16_products import bf16_dot
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE, dot, word
@@ -91,7 +91,7 @@ class PeakKernel:
         tile = rows * VECTORS
         self.flops = 2.0 * threads * tile * lanes * STEPS
         self.flops *= _products_of_lane(target.cpu, types, weight_bits)
-        values = HALVES if types == BF16_WEIGHTS else {}
+        values = HALVES if types in BF16_PRODUCTS else {}
         self.arguments = [
             tvm.runtime.tensor(
                 np.full(
@@ -115,7 +115,7 @@ def _operands(
 ) -> tuple[te.Tensor, te.Tensor, Callable[..., tirx.Expr]]:
     """x, y, and the product of an element of each: of numbers, or of words."""
     lanes = cpu.lanes(types.accumulator)
-    if types == BF16_WEIGHTS and cpu.bf16 is not None:
+    if types in BF16_PRODUCTS and cpu.bf16 is not None:
         return _bf16_operands(cpu.bf16, lanes, rows, k)
     if types not in INTEGER_PRODUCTS:
         x = te.placeholder((OPERANDS, VECTORS, lanes), types.data, name="x")
@@ -151,7 +151,7 @@ def _bf16_operands(
 
 def _products_of_lane(cpu: Cpu, types: Types, weight_bits: int) -> int:
     """Multiply-adds of a lane in one step."""
-    if types == BF16_WEIGHTS and cpu.bf16 is not None:
+    if types in BF16_PRODUCTS and cpu.bf16 is not None:
         return cpu.bf16.elements
     if types not in INTEGER_PRODUCTS:
         return 1

@@ -46,6 +46,11 @@ def sums_saturate(arch: str, features: Collection[str] | None) -> bool:
     return arch == "x86_64" and features is not None and not _VNNI & set(features)
 
 
+def sums_saturate_here() -> bool:
+    """Whether they saturate on this machine."""
+    return sums_saturate(host.arch(), host.executable_features())
+
+
 def is_quantised(model: onnx.ModelProto) -> bool:
     """Whether any operation makes or reads codes."""
     return any(node.op_type.startswith(_OPERATORS) for node in model.graph.node)
@@ -60,7 +65,7 @@ def expected_outputs(model: onnx.ModelProto, inputs: Mapping[str, NDArray[Any]])
         return None
     outputs = runner(model, optimised=False)(inputs)
     ways = [runner(model)]
-    if not sums_saturate(host.arch(), host.executable_features()):
+    if not sums_saturate_here():
         ways.append(runner(model, exact=False))
     spread = max(largest_error(way(inputs), outputs) for way in ways)
     return Expected(outputs, max(2 * spread, LEAST_TOLERANCE))

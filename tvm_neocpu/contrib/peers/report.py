@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tvm_neocpu.contrib.peers.compare import Timing
-from tvm_neocpu.contrib.peers.table import ENGINES_IN, OURS, Engine
+from tvm_neocpu.contrib.peers.table import ENGINES_IN, OURS, Engine, is_ours
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.precision import BF16, FP32
@@ -52,7 +52,7 @@ class Comparison:
         peers = {
             name: timing.median
             for name, timing in self.timings.items()
-            if not name.startswith(OURS) and name not in self.differing
+            if not is_ours(name) and name not in self.differing
         }
         return min(peers, key=peers.__getitem__) if peers else None
 

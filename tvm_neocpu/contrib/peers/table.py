@@ -14,6 +14,11 @@ from tvm_neocpu.core.precision import BF16, FP32
 OURS, ONNX_RUNTIME = "tvm_neocpu", "ONNX Runtime"
 
 
+def is_ours(engine: str) -> bool:
+    """Whether an engine of this name is ours, in whatever precision."""
+    return engine.startswith(OURS)
+
+
 @dataclass(frozen=True)
 class Engine:
     """An engine's name, the packages that it needs, where its runner is, what it computes in."""

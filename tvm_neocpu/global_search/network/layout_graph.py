@@ -11,6 +11,10 @@ that a consumer may read gets a node of its own with two candidates, "not made" 
 
     source - [tensor as NCHW16c] - consumer 1    "made": the source pays for the transform
                                  - consumer 2    "not made": forbidden if a consumer reads NCHW16c
+
+A tensor between two convolutions has a type, too: where its one consumer rounds it to bf16, and
+reads it as its source writes it, it is stored so. That is never slower, so that an edge has the
+cheaper one of its two types, and the consumer's rounding is paid by the edges that are not so.
 """
 
 from __future__ import annotations
@@ -53,6 +57,7 @@ class Option:
 
     ``sweeps`` are the seconds of the node's sweeps under these layouts, beside its own ``seconds``.
     ``types`` are given where it computes in another precision than the node's workload says.
+    ``rounding`` are further seconds, paid where the tensor that it reads is not stored rounded.
     """
 
     reads: Layout
@@ -61,6 +66,7 @@ class Option:
     config: Config | None = None
     sweeps: float = 0.0
     types: Types | None = None
+    rounding: float = 0.0
 
     @property
     def total(self) -> float:
@@ -191,15 +197,21 @@ def _all_options(
         seconds: float = 0.0,
         config: Config | None = None,
         types: Types | None = None,
+        rounding: float = 0.0,
     ) -> Option:
         sweeps = sweep_seconds(node, reads, writes, config)
-        return Option(reads, writes, seconds, config, sweeps, types)
+        return Option(reads, writes, seconds, config, sweeps, types, rounding)
 
+    alone = _read_alone(graph)
     for node in graph.nodes:
         if node.kind is NodeKind.CONV:
             assert node.workload is not None
+            apart = float(node.id in alone)
             chosen[node.id] = tuple(
-                option(node, c.reads, c.writes, c.seconds, c.config, c.types)
+                option(
+                    *(node, c.reads, c.writes, c.seconds - apart * c.rounding, c.config, c.types),
+                    apart * c.rounding,
+                )
                 for c in (*candidates[node.workload], *others.get(node.id, ()))
             )
         elif node.kind is NodeKind.BOUNDARY:
@@ -209,6 +221,18 @@ def _all_options(
             layouts = _join_layouts(graph, node, chosen)
             chosen[node.id] = tuple(option(node, layout, layout) for layout in layouts)
     return tuple(chosen[node.id] for node in graph.nodes)
+
+
+def _read_alone(graph: ConvGraph) -> frozenset[str]:
+    """The convolutions that read what another one writes, and that nothing else reads."""
+    found = set()
+    for edges in edges_by_tensor(graph).values():
+        source, target = graph.by_id[edges[0].src], graph.by_id[edges[0].dst]
+        ends = source.kind is NodeKind.CONV and target.kind is NodeKind.CONV
+        swept = source.sweeps or target.read_sweeps
+        if len(edges) == 1 and ends and not swept and edges[0].dtype == FLOAT:
+            found.add(target.id)
+    return frozenset(found)
 
 
 def _join_layouts(
@@ -257,7 +281,12 @@ def _transform_matrix(
     wanted = [(t.reads, t.elements(edge)) for t in target]
     moves = {(s.writes, reads, kind) for s in source for reads, kind in wanted}
     cost = {move: price(edge.shape, *move) for move in moves}
-    return np.array([[cost[s.writes, reads, kind] for reads, kind in wanted] for s in source])
+    costs = np.array([[cost[s.writes, reads, kind] for reads, kind in wanted] for s in source])
+    if not any(t.rounding for t in target):
+        return costs
+    unlike = np.array([[s.writes != t.reads for t in target] for s in source])
+    rounded: Costs = costs + unlike * np.array([t.rounding for t in target])
+    return rounded
 
 
 def _wanted(

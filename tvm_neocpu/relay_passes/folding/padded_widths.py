@@ -63,13 +63,12 @@ def _cycles_of_tile(vectors: int, cpu: Cpu, unit: VectorUnit) -> float:
 
 
 def lone_vector(channels: int, lanes: int) -> int:
-    """Fewer channels than lanes, filled up to a vector for a depthwise layer, where that pays.
+    """Fewer channels than lanes, filled up to a vector for a depthwise layer.
 
     A dense layer fills its register tile; a depthwise one reads 11 channels one by one, or 16.
     """
-    vector = min(n for n in (1 << bit for bit in range(16)) if n >= channels)
-    pays = vector * channels >= 2 * (channels & -channels) * vector
-    return vector if vector <= lanes and pays else channels
+    vector = 1 << (channels - 1).bit_length()
+    return vector if vector <= lanes else channels
 
 
 def padded_output(conv: ConvWorkload, cpu: Cpu, by_lanes: bool) -> int:

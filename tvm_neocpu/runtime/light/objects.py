@@ -102,6 +102,20 @@ class Function(Held):
 
         return call
 
+    def over(self, tensors: Sequence[Tensor]) -> Callable[[], None]:
+        """The function of no arguments that calls this one with these, and drops its result.
+
+        It keeps them alive. One call of it has to be over before the next.
+        """
+        prepared = c_abi.PreparedCall(self.handle, _packed(tensors)[0])
+
+        def call(alive: Any = (self, tensors)) -> None:
+            kind, _, content = prepared.run(())
+            if kind >= c_abi.OBJECTS:
+                c_abi.release(content)
+
+        return call
+
 
 class Module(Held):
     """A module: ``module["main"]`` is a function of it."""

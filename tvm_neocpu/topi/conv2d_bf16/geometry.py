@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.types import BF16_MAPS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct import geometry as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -43,8 +44,16 @@ class Bf16Geometry(IntegerGeometry):
 
     @property
     def is_padded(self) -> bool:
-        """The template always reads a copy of its input: the rounded one."""
-        return True
+        """Whether the template reads a copy of its input: rounded, padded, or filled up.
+
+        Data that were rounded where they were made are read as they are, if nothing is missing.
+        """
+        is_filled = self.words * self.config.dot != self.ic_bn
+        return not self.reads_bf16 or any(self.conv.padding) or is_filled
+
+    @property
+    def reads_bf16(self) -> bool:
+        return self.conv.types == BF16_MAPS
 
     def dot(self, cpu: Cpu) -> DotProduct | None:
         return cpu.bf16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tvm_neocpu.core.types import BF16_WEIGHTS
+from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.topi.conv2d_bf16 import cost, geometry, space, template
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.math.dot_products import WORD_TYPE
@@ -22,7 +22,7 @@ BF16_DIRECT = Implementation(
     blocks=space.blocks,
     part_of_space=space.part_of_space,
     misfit=geometry.misfit,
-    types=(BF16_WEIGHTS,),
+    types=(BF16_WEIGHTS, BF16_MAPS),
     rounds_data=True,
     packed_types={"bfloat16": WORD_TYPE},
     label=lambda conv, config: "bf16",

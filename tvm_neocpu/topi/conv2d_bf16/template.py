@@ -1,8 +1,8 @@
 """Convolution in bf16 in NCHW[x]c: the direct template's loops over words of two channels.
 
-A chunk's rows are copied first: rounded to bf16, padded, filled up to whole words. Each step of the
-reduction loads ``oc_bn`` words of weights once and multiplies them with broadcast words of pixels;
-sums are fp32.
+A chunk's rows are copied first: rounded to bf16, padded, filled up to whole words; data that are
+bf16 already and need no padding are read as they are. Each step of the reduction loads ``oc_bn``
+words of weights once and multiplies them with broadcast words of pixels; sums are fp32.
 """
 
 from __future__ import annotations
@@ -28,12 +28,14 @@ def compute(
 ) -> te.Tensor:
     """The convolution over blocked tensors.
 
-    ``data``: fp32 (N, C/ic_bn, H, W, ic_bn), or (N, C, H, W) when ``ic_bn == 0``.
+    ``data``: fp32 or the bits of bf16 (N, C/ic_bn, H, W, ic_bn), or fp32 (N, C, H, W) when
+    ``ic_bn == 0``.
     ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, words, tile_channels) of :func:`pack_weight`.
     Returns fp32 (N, K/oc_bn, OH, OW, oc_bn).
     """
     geometry = Bf16Geometry(conv, config)
-    image = copied_in_words(data, geometry, rounded_bits, outside=0)
+    element = (lambda bits: bits) if geometry.reads_bf16 else rounded_bits
+    image = copied_in_words(data, geometry, element, outside=0) if geometry.is_padded else data
 
     def product(pixel, filters):
         *place, q = pixel

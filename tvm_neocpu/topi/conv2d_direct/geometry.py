@@ -30,7 +30,8 @@ class ConvConfig:
     ``oh_bn`` rows of tiles that one parallel chunk covers; ``parallel_oc`` whether chunks are also
     split over the output's channel blocks; ``oc_lanes`` the channels that a block is computed with
     where no vector divides ``oc_bn`` (0: just those), so that 13 or 59 or 126 channels run in whole
-    vectors.
+    vectors. Of a convolution with groups a block may hold several whole groups, so that neighbours
+    with wider blocks need no transform: then ``oc_lanes`` is the channels of one group.
     """
 
     template: ClassVar[str] = "conv2d_NCHWc"
@@ -46,7 +47,7 @@ class ConvConfig:
 
     @property
     def tile_channels(self) -> int:
-        """Channels of a register tile: ``oc_bn`` and what fills its last vector."""
+        """Channels of a register tile: ``oc_bn`` and what fills its last vector, or a group's."""
         return self.oc_lanes or self.oc_bn
 
 
@@ -59,8 +60,27 @@ class DirectGeometry:
 
     @property
     def ic_bn(self) -> int:
-        """Channels of an input block; all of them where the data is plain."""
-        return self.config.ic_bn or self.conv.in_channels
+        """Input channels that are read together: a block, or a group's part of a wider one."""
+        return min(self.config.ic_bn, self._group_reads) or self.conv.in_channels
+
+    @property
+    def _group_reads(self) -> int:
+        return self.conv.in_channels // self.conv.groups
+
+    @property
+    def groups_read(self) -> int:
+        """Groups of which a block of the input holds the channels; 1 where it is part of one."""
+        return max(1, self.config.ic_bn // self._group_reads)
+
+    @property
+    def oc_bn(self) -> int:
+        """Output channels that a register tile computes: a block, or a group's part of it."""
+        return min(self.config.oc_bn, self.conv.out_channels // self.conv.groups)
+
+    @property
+    def groups_written(self) -> int:
+        """Groups of which a block of the output holds the channels; 1 where it is part of one."""
+        return self.config.oc_bn // self.oc_bn
 
     @property
     def inner_steps(self) -> int:
@@ -104,11 +124,12 @@ class DirectGeometry:
     @property
     def in_blocks(self) -> int:
         """Input blocks that one output value reads: those of its group."""
-        return self.conv.in_channels // self.conv.groups // self.ic_bn
+        return self._group_reads // self.ic_bn
 
     @property
     def out_blocks(self) -> int:
-        return self.conv.out_channels // self.config.oc_bn
+        """Blocks of output channels that register tiles compute."""
+        return self.conv.out_channels // self.oc_bn
 
     @cached_property
     def tiles(self) -> tuple[int, int]:
@@ -139,10 +160,10 @@ class DirectGeometry:
 
     @cached_property
     def is_padded(self) -> bool:
-        """Whether the template reads a padded copy of its input."""
+        """Whether the template reads a copy of its input: padded, or of a group's channels."""
         computed = self.rows, self.columns
         wanted = self.conv.out_height, self.conv.out_width
-        return any(self.conv.padding) or computed != wanted
+        return any(self.conv.padding) or computed != wanted or self.groups_read > 1
 
     @property
     def readers(self) -> int:
@@ -221,9 +242,20 @@ def misfit(conv: ConvWorkload, config: ConvConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
     if config.ic_bn == 0 and conv.groups > 1:
         return "it reads plain NCHW, which no grouped convolution does"
-    return misfit_of_blocks(conv, config.ic_bn, config.oc_bn, config.oc_lanes) or (
-        "its tiles are empty" if min(config.reg_n, config.reg_m, config.oh_bn) < 1 else None
-    )
+    if min(config.reg_n, config.reg_m, config.oh_bn) < 1:
+        return "its tiles are empty"
+    ic_bn, oc_bn, oc_lanes = config.ic_bn, config.oc_bn, config.oc_lanes
+    reads, writes = conv.in_channels // conv.groups, conv.out_channels // conv.groups
+    if _holds_groups(ic_bn, reads, conv.in_channels):
+        ic_bn = reads
+    if oc_lanes == writes and _holds_groups(oc_bn, writes, conv.out_channels):
+        oc_bn = writes
+    return misfit_of_blocks(conv, ic_bn, oc_bn, oc_lanes)
+
+
+def _holds_groups(block: int, group: int, channels: int) -> bool:
+    """Whether a block holds several whole groups, and blocks all channels."""
+    return block > group and block % group == 0 and channels % block == 0
 
 
 def misfit_of_blocks(conv: ConvWorkload, ic_bn: int, oc_bn: int, oc_lanes: int) -> str | None:

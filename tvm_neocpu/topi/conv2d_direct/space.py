@@ -28,23 +28,28 @@ def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
 
 def space(conv: ConvWorkload, cpu: Cpu) -> tuple[ConvConfig, ...]:
     """All combinations of channel factors, tile sizes, unrolling and parallel axes that fit."""
-    unit = cpu.unit(conv.types.accumulator)
-    return tuple(schedules(conv, cpu, in_blocks(conv), unit.holds_tile, ConvConfig))
+    unit, written = cpu.unit(conv.types.accumulator), _written(conv, cpu)
+    return tuple(schedules(conv, cpu, _read(conv, cpu), unit.holds_tile, ConvConfig, written))
 
 
 def blocks(conv: ConvWorkload, cpu: Cpu) -> Blocks:
     """The blocks of channels (read, written) of the space, which has all pairs of them."""
-    return blocks_of(conv, cpu, in_blocks(conv), cpu.unit(conv.types.accumulator).holds_tile)
+    holds = cpu.unit(conv.types.accumulator).holds_tile
+    return blocks_of(conv, cpu, _read(conv, cpu), holds, _written(conv, cpu))
 
 
 def blocks_of(
-    conv: ConvWorkload, cpu: Cpu, reads: Sequence[int], holds: Callable[[int, int], bool]
+    conv: ConvWorkload,
+    cpu: Cpu,
+    reads: Sequence[int],
+    holds: Callable[[int, int], bool],
+    writes: Sequence[tuple[int, int]] | None = None,
 ) -> Blocks:
     """The same of what :func:`schedules` makes of such blocks and tiles."""
     unit, tiles = cpu.unit(conv.types.accumulator), register_tiles(conv, cpu)
     written = {
         oc_bn
-        for oc_bn, oc_lanes in out_blocks(conv, cpu)
+        for oc_bn, oc_lanes in (out_blocks(conv, cpu) if writes is None else writes)
         if any(holds(m * n, unit.registers_of(oc_lanes or oc_bn)) for m, n in tiles)
     }
     return Blocks(frozenset(reads) if written else frozenset(), frozenset(written))
@@ -53,7 +58,8 @@ def blocks_of(
 def part_of_space(conv: ConvWorkload, cpu: Cpu, wanted: Blocks) -> tuple[ConvConfig, ...]:
     """The configs of the space whose blocks are among those wanted, in its order."""
     unit = cpu.unit(conv.types.accumulator)
-    return tuple(part_of_schedules(conv, cpu, in_blocks(conv), unit.holds_tile, ConvConfig, wanted))
+    blocks = _read(conv, cpu), unit.holds_tile, ConvConfig
+    return tuple(part_of_schedules(conv, cpu, *blocks, wanted, _written(conv, cpu)))
 
 
 def part_of_schedules(
@@ -63,10 +69,12 @@ def part_of_schedules(
     holds: Callable[[int, int], bool],
     make: Callable[..., Made],
     wanted: Blocks,
+    written: Sequence[tuple[int, int]] | None = None,
 ) -> Iterator[Made]:
     """The part of :func:`schedules` whose blocks are among those wanted."""
     kept = [block for block in reads if block in wanted.read]
-    writes = [pair for pair in out_blocks(conv, cpu) if pair[0] in wanted.written]
+    offered = out_blocks(conv, cpu) if written is None else written
+    writes = [pair for pair in offered if pair[0] in wanted.written]
     return schedules(conv, cpu, kept, holds, make, writes)
 
 
@@ -124,6 +132,30 @@ def out_blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
     if dense or any(f % lanes == 0 for f, _ in plain):
         return (*plain, *dense)
     return (*plain, *[(f, wide) for f, wide in filled if wide <= widest][-1:])
+
+
+def _read(conv: ConvWorkload, cpu: Cpu) -> tuple[int, ...]:
+    """Blocks of input channels: :func:`in_blocks`, and those of several whole groups."""
+    return (*in_blocks(conv), *_several_groups(conv.in_channels, conv.groups, conv, cpu))
+
+
+def _written(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
+    """(oc_bn, oc_lanes): :func:`out_blocks`, and blocks of several whole groups."""
+    group = conv.out_channels // conv.groups
+    wide = _several_groups(conv.out_channels, conv.groups, conv, cpu)
+    return (*out_blocks(conv, cpu), *((block, group) for block in wide))
+
+
+def _several_groups(channels: int, groups: int, conv: ConvWorkload, cpu: Cpu) -> tuple[int, ...]:
+    """Blocks of at most 64 channels that hold several groups, each of them whole vectors.
+
+    Layers around a grouped convolution want blocks wider than its groups. Between them lay a pass
+    over the tensor; the copy that pads a group can read the wider block, a tile's store write it.
+    """
+    group, unit = channels // groups, cpu.unit(conv.types.accumulator)
+    if groups == 1 or group % unit.full_rate_lanes:
+        return ()
+    return tuple(group * f for f in factors(groups)[1:] if group * f <= 64)
 
 
 def register_tiles(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:

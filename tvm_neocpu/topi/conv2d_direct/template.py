@@ -42,7 +42,8 @@ def compute(
     Returns (N, K/oc_bn, OH, OW, oc_bn).
     """
     geometry = DirectGeometry(conv, config)
-    padded = pad_spatial(data, conv.padding, geometry.padded_extent, PAD)
+    parts = geometry.groups_read
+    padded = pad_spatial(data, conv.padding, geometry.padded_extent, PAD, parts=parts)
 
     def product(pixel, filters):
         n, _, row, col, channel = pixel
@@ -84,11 +85,16 @@ def summed(
         attrs=anchor_attrs(conv, config),
     )
 
+    parts = geometry.groups_written
+
     def stored(n, o, y, x, c):
+        if parts > 1:  # of a block of several groups
+            o, c = o * parts + c // geometry.oc_bn, c % geometry.oc_bn
         value = acc(n, o, y, x, c) if correction is None else acc(n, o, y, x, c) + correction(o, c)
         return value.astype(conv.types.output)
 
-    out_shape = (*acc.shape[:2], conv.out_height, conv.out_width, config.oc_bn)
+    out_blocks = geometry.out_blocks // parts
+    out_shape = (conv.batch, out_blocks, conv.out_height, conv.out_width, config.oc_bn)
     return te.compute(out_shape, stored, name=STORE)
 
 
@@ -201,11 +207,11 @@ def pack_weight(weight: np.ndarray, conv: ConvWorkload, config: ConvConfig) -> n
     """
     geometry = DirectGeometry(conv, config)
     ic_bn, (height, width) = geometry.ic_bn, conv.kernel
-    blocks = geometry.out_blocks, config.oc_bn, geometry.in_blocks, ic_bn
+    blocks = geometry.out_blocks, geometry.oc_bn, geometry.in_blocks, ic_bn
     stored = as_packed(weight)
     packed = np.zeros(packed_shape(conv, config), stored.dtype)
     blocked = stored.reshape(*blocks, height, width)
-    packed[..., : config.oc_bn] = blocked.transpose(0, 2, 4, 5, 3, 1)
+    packed[..., : geometry.oc_bn] = blocked.transpose(0, 2, 4, 5, 3, 1)
     return packed
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from types import ModuleType
+from typing import Any
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import FP32, item_bytes
 from tvm_neocpu.topi.conv2d_depthwise import cost as depthwise
+from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_direct import cost as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.conv2d_winograd import cost as winograd
@@ -28,6 +31,12 @@ from tvm_neocpu.topi.fused_block.member import Member, packed_bytes
 from tvm_neocpu.topi.fused_block.stack import is_stack
 
 DTYPE = FP32.output
+# The cost model of a member, by the template of its config.
+MODELS: dict[type[Any], ModuleType] = {
+    ConvConfig: direct,
+    DepthwiseConfig: depthwise,
+    WinogradConfig: winograd,
+}
 # Cycles that a core waits for a line which another core has written and still holds in its L2. Zen
 # 3, two cores, MobileNet-v2: the 1x1 layers at 14x14 wait 40 to 130, depending on the machine's
 # mood; lines that have left for L3 cost 10. So do those of a depthwise layer, which reads row after
@@ -53,13 +62,32 @@ STACK_MARGIN = 0.3
 WORTH_A_LOOK = 0.03
 
 
-def best_block(
+@dataclass(frozen=True)
+class PricedBlock:
+    """A group with seconds of one run: its own, and those of its layers one by one."""
+
+    block: FusedBlock
+    fused: float
+    apart: float
+
+    @property
+    def saved_share(self) -> float:
+        """What the group surely saves, as a share of the time of its layers one by one.
+
+        This is what the model predicts, less its error (:data:`MARGIN`, :data:`STACK_MARGIN`):
+        negative where only a measurement can tell whether the group is faster.
+        """
+        margin = STACK_MARGIN if self.block.is_stack else MARGIN
+        return 1 - margin - self.fused / self.apart
+
+
+def priced_block(
     members: Sequence[Member], cpu: Cpu, taps: tuple[int, ...] = (), measured: bool = False
-) -> FusedBlock | None:
+) -> PricedBlock | None:
     """The cheapest group of layers, whose rows between them fit L2; ``taps`` as the block has them.
 
     ``None`` where they do not fit together, where a stack has nothing to gain, and where they are
-    predicted to be faster one by one. Whether it is worth taking unmeasured, :func:`saved_share`
+    predicted to be faster one by one. Whether it is worth taking unmeasured, its ``saved_share``
     says; more stacks are worth a look where it will be ``measured``.
     """
     if misfit(members) is not None:
@@ -68,20 +96,26 @@ def best_block(
         return None
     offered = candidates(members, cpu.cores, taps)
     fitting = [block for block in offered if block.working_bytes <= L2_SHARE * cpu.l2]
-    best = min(fitting, key=lambda block: predict_seconds(block, cpu), default=None)
-    if best is None or predict_seconds(best, cpu) >= apart_seconds(best, cpu):
+    seconds = [predict_seconds(block, cpu) for block in fitting]
+    if not seconds:
         return None
-    return best
+    least = min(seconds)
+    best = fitting[seconds.index(least)]
+    apart = apart_seconds(best, cpu)
+    return None if least >= apart else PricedBlock(best, least, apart)
+
+
+def best_block(
+    members: Sequence[Member], cpu: Cpu, taps: tuple[int, ...] = ()
+) -> FusedBlock | None:
+    """As :func:`priced_block`, without the seconds."""
+    priced = priced_block(members, cpu, taps)
+    return None if priced is None else priced.block
 
 
 def saved_share(block: FusedBlock, cpu: Cpu) -> float:
-    """What the group surely saves, as a share of the time of its layers one by one.
-
-    This is what the model predicts, less its error (:data:`MARGIN`, :data:`STACK_MARGIN`): negative
-    where only a measurement can tell whether the group is faster.
-    """
-    margin = STACK_MARGIN if block.is_stack else MARGIN
-    return 1 - margin - predict_seconds(block, cpu) / apart_seconds(block, cpu)
+    """What any group surely saves, as :attr:`PricedBlock.saved_share`."""
+    return PricedBlock(block, predict_seconds(block, cpu), apart_seconds(block, cpu)).saved_share
 
 
 def may_gain(members: Sequence[Member], cpu: Cpu) -> bool:
@@ -185,10 +219,9 @@ def _foreign_cycles(writer: Member, reader: Member, cpu: Cpu) -> float:
 
 @lru_cache(maxsize=4096)
 def _step_seconds(member: Member, near: Near, core: Cpu) -> float:
-    module: ModuleType = depthwise if member.workload.is_depthwise else direct
-    if isinstance(member.config, WinogradConfig):
-        module = winograd
-    seconds: float = module.predict_seconds(member.workload, member.config, core, near)
+    seconds: float = MODELS[type(member.config)].predict_seconds(
+        member.workload, member.config, core, near
+    )
     return seconds
 
 

@@ -41,11 +41,11 @@ def converted_bits(value: Expr, by: DotProduct) -> Expr:
     """
     if not by.widths:
         return rounded_bits(value)
-    define(_CONVERSION, by, _converted)
+    define(_CONVERSION, None, _converted)
     return tirx.call_intrin(BITS, _CONVERSION, value)
 
 
-def _converted(call: Call, by: DotProduct) -> Expr:
+def _converted(call: Call, by: None) -> Expr:
     (value,), lanes = call.args, lanes_of(call)
     if lanes not in _CONVERTED_LANES:
         return _nearest_bits(value)
@@ -101,20 +101,24 @@ def _lowered(call: Call, by: DotProduct) -> Expr:
     bits = lanes * WORD_BITS
     if bits not in by.widths:
         return _arithmetic(total, data, weights, lanes)
-    name = _SHIM.format(bits=bits)
+    name = _SHIM.format(name=by.name, bits=bits)
     return tirx.call_extern(f"{SUM_TYPE}x{lanes}", name, total, data, weights)
 
 
 # TVM writes no LLVM types of bf16: functions of words, which LLVM inlines, call the intrinsic.
-_SHIM = "neocpu_dpbf16ps_{bits}"
+_SHIM = "neocpu_{name}_{bits}"
+_INTRINSICS = {
+    "vdpbf16ps": "llvm.x86.avx512bf16.dpbf16ps.{bits}",
+    "bfdot": "llvm.aarch64.neon.bfdot.v{sums}f32.v{pairs}bf16",
+}
 _SHIM_CODE = """
-declare <{sums} x float> @llvm.x86.avx512bf16.dpbf16ps.{bits}(
+declare <{sums} x float> @{intrinsic}(
   <{sums} x float>, <{pairs} x bfloat>, <{pairs} x bfloat>)
-define <{sums} x float> @neocpu_dpbf16ps_{bits}(
+define <{sums} x float> @{shim}(
   <{sums} x float> %total, <{sums} x i32> %data, <{sums} x i32> %weights) {{
   %x = bitcast <{sums} x i32> %data to <{pairs} x bfloat>
   %w = bitcast <{sums} x i32> %weights to <{pairs} x bfloat>
-  %sum = call <{sums} x float> @llvm.x86.avx512bf16.dpbf16ps.{bits}(
+  %sum = call <{sums} x float> @{intrinsic}(
     <{sums} x float> %total, <{pairs} x bfloat> %x, <{pairs} x bfloat> %w)
   ret <{sums} x float> %sum
 }}
@@ -123,7 +127,7 @@ define <{sums} x float> @neocpu_dpbf16ps_{bits}(
 
 # Lanes that templates round at once: LLVM cuts them into the CPU's vectors.
 _CONVERSION = "tirx.neocpu_bf16_convert"
-_CONVERTED_LANES = (8, 16, 32, 64, 128)
+_CONVERTED_LANES = (8, 16, 24, 32, 40, 48, 64, 72, 96, 128)
 _CONVERT = "neocpu_bf16_bits_{lanes}"
 _CONVERT_CODE = """
 define <{lanes} x i16> @neocpu_bf16_bits_{lanes}(<{lanes} x float> %value) {{
@@ -136,14 +140,18 @@ define <{lanes} x i16> @neocpu_bf16_bits_{lanes}(<{lanes} x float> %value) {{
 
 def llvm_code(by: DotProduct) -> str:
     """What a function needs to be compiled with that :func:`accumulate` was used in; or nothing."""
-    sizes = [(bits, bits // WORD_BITS) for bits in by.widths]
-    if not sizes:
+    if not by.widths:
         return ""
     conversions = (_CONVERT_CODE.format(lanes=lanes) for lanes in _CONVERTED_LANES)
-    products = (
-        _SHIM_CODE.format(bits=bits, sums=sums, pairs=ELEMENTS * sums) for bits, sums in sizes
-    )
+    products = (_product_code(by.name, bits) for bits in by.widths)
     return "".join((*products, *conversions))
+
+
+def _product_code(name: str, bits: int) -> str:
+    sizes = {"sums": bits // WORD_BITS, "pairs": ELEMENTS * bits // WORD_BITS}
+    intrinsic = _INTRINSICS[name].format(bits=bits, **sizes)
+    shim = _SHIM.format(name=name, bits=bits)
+    return _SHIM_CODE.format(shim=shim, intrinsic=intrinsic, **sizes)
 
 
 def _arithmetic(total: Expr, data: Expr, weights: Expr, lanes: int) -> Expr:

@@ -28,12 +28,14 @@ def pad_spatial(
     name: str,
     value: float = 0.0,
     repeat: int = 1,
+    parts: int = 1,
 ) -> te.Tensor:
     """Pad H and W of (N, C, H, W[, c]) by (top, left, bottom, right).
 
     The result has at least ``at_least`` rows and columns, so that tiles may overhang the output.
-    It has every channel of a block ``repeat`` times. Returns ``data`` where there is nothing to do,
-    unless a prologue computes it: that needs the stage as its place.
+    It has every channel of a block ``repeat`` times, and ``parts`` narrower blocks for each block.
+    Returns ``data`` where there is nothing to do, unless a prologue computes it: that needs the
+    stage as its place.
     """
     top, left, bottom, right = padding
     height, width = int(data.shape[2]), int(data.shape[3])
@@ -41,14 +43,18 @@ def pad_spatial(
     cols = max(width + left + right, at_least[1])
     # Placeholders come in several classes; a computed tensor has one.
     stored = not isinstance(data.op, te.ComputeOp)
-    if (rows, cols) == (height, width) and repeat == 1 and stored:
+    if (rows, cols) == (height, width) and repeat == parts == 1 and stored:
         return data
+    lanes = [int(extent) // parts for extent in data.shape[4:]]
 
     def padded(n, c, y, x, *lane):
-        pixel = data(n, c, y - top, x - left, *(index // repeat for index in lane))
+        at = [index // repeat for index in lane]
+        if parts > 1:
+            c, at = c // parts, [c % parts * lanes[0] + at[0]]
+        pixel = data(n, c, y - top, x - left, *at)
         return inside_or((y, x), (top, left), (height, width), (rows, cols), pixel, value)
 
-    shape = (*data.shape[:2], rows, cols, *(extent * repeat for extent in data.shape[4:]))
+    shape = (data.shape[0], data.shape[1] * parts, rows, cols, *(width * repeat for width in lanes))
     return te.compute(shape, padded, name=name)
 
 

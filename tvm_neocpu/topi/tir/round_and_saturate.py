@@ -185,6 +185,9 @@ def _clip(value: Expr, bounds: tuple[int, int], dtype: str) -> Expr:
 
 
 def _rounds(func: tirx.PrimFunc) -> bool:
-    """Whether a function makes bytes or whole numbers of something; most do not."""
-    kinds = (*BOUNDS, "int32")
-    return contains(func.body, tirx.Cast, lambda cast: str(cast.ty.dtype) in kinds)
+    """Whether a function makes bytes of something, or rounds to whole numbers; most do not."""
+
+    def rounds(cast: tirx.Cast) -> bool:
+        return str(cast.ty.dtype) in BOUNDS or _is_conversion(cast)
+
+    return contains(func.body, tirx.Cast, rounds)

@@ -208,7 +208,7 @@ class Remotely:
         """
         for _ in range(1 + self.fleet.servers()):
             with contextlib.suppress(ChildDied):
-                return prove(self._pair(open_network, plans, threads), seconds)
+                return prove(partial(self._pair, open_network, plans, threads), seconds)
         raise FleetError(f"no server of {self.fleet} is left; what was measured is in the log")
 
     @contextlib.contextmanager

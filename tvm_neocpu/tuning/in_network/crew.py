@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, Protocol
 
 from tvm_neocpu.core.cores import allowed_cpus
@@ -78,7 +79,7 @@ class Here:
         seconds: float,
     ) -> Proof:
         """Each plan in a process of its own."""
-        return prove(fresh_pair(open_network, plans), seconds)
+        return prove(partial(fresh_pair, open_network, plans), seconds)
 
     def computing(
         self, open_network: Callable[[], Lowering], threads: int

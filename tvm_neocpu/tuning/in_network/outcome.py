@@ -15,7 +15,8 @@ class Outcome:
     """``plan`` is what builds take now; ``None`` after an interrupt. ``settled``: nothing is left.
 
     ``measured`` and ``failed`` count candidates, ``seconds`` the time of the whole session;
-    ``spent`` is that time by what it was spent on.
+    ``spent`` is that time by what it was spent on. A session was not ``started`` if its time was
+    over before the network was built.
     """
 
     plan: Plan | None
@@ -26,6 +27,7 @@ class Outcome:
     settled: bool = False
     interrupted: bool = False
     spent: Mapping[str, float] = field(default_factory=dict)
+    started: bool = True
 
     @property
     def improved(self) -> bool:
@@ -36,6 +38,11 @@ class Outcome:
         after = f"after {self.measured} candidates"
         if self.interrupted:
             return f"interrupted {after}; run again to go on"
+        if not self.started:
+            return (
+                f"nothing was measured: the network was not built within {self.seconds:.0f} s; "
+                "what was compiled is kept: run again with a larger --time-budget"
+            )
         if self.proof is not None and self.proof.faster:
             return f"{speedup(self.proof.ratio, 'faster ')} {after}"
         how = "already at its best" if self.settled else "no faster plan found"

@@ -1,0 +1,134 @@
+"""Maps that only a layer in bf16 reads are stored as bf16: the same numbers, half the bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from numpy.typing import NDArray
+from onnx_net import Net
+from tvm import tirx
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.dot import PORTABLE_BF16, DotProduct
+from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
+from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.frontend import from_onnx
+from tvm_neocpu.pipeline import apply_plan, choose_plan, compute_templates, fold
+from tvm_neocpu.relay_passes import lower_to_templates
+from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
+from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
+from tvm_neocpu.specialize import build_networks
+from tvm_neocpu.targets import CompileTarget, parse_target
+from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
+from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
+from tvm_neocpu.topi.schedule_function import anchor_of
+from tvm_neocpu.tuning.database.history import current_history
+
+# So fast that every convolution gains: plain arithmetic in place of the instruction.
+FAST = replace(PORTABLE_BF16, rate=8.0)
+SHAPE = (1, 16, 15, 13)
+
+
+def here(fast: DotProduct = FAST) -> CompileTarget:
+    target = parse_target("llvm -num-cores=1")
+    others = (dot for dot in target.cpu.dots if not dot.multiplies(BF16_WEIGHTS))
+    return replace(target, cpu=replace(target.cpu, dots=(fast, *others)))
+
+
+def separable() -> onnx.ModelProto:
+    """Two depthwise separable layers; a sum between them."""
+    net = Net(SHAPE, biases=True)
+    x = net("Relu", net.conv("data", 16, 48))
+    y = net("Relu", net.conv(x, 48, 48, 3, group=48))
+    y = net("Relu", net.conv(y, 48, 48))
+    x = net("Add", x, y)
+    x = net("Clip", net.conv(x, 48, 32), net.constant(0.0), net.constant(6.0))
+    x = net("Relu", net.conv(x, 32, 32, 3, group=32))
+    return net.model(net("Relu", net.conv(x, 32, 24)))
+
+
+def padded() -> onnx.ModelProto:
+    """What the second layer reads is padded, and its channels do not fill words."""
+    net = Net(SHAPE, biases=True)
+    x = net("Sigmoid", net.conv("data", 16, 37, 3))
+    x = net("Relu", net.conv(x, 37, 24, 3, strides=[2, 2]))
+    return net.model(net.conv(x, 24, 16, 1, strides=[2, 2]))
+
+
+def planned(model: onnx.ModelProto, target: CompileTarget) -> tuple[tvm.IRModule, Plan]:
+    mod = fold(with_half_weights(from_onnx(model)[0], "bfloat16"), target.cpu)
+    graph = ExtractConvGraph(target.cpu)(mod)
+    return mod, choose_plan(graph, target.cpu, current_history(target.cpu))
+
+
+def anchors(model: onnx.ModelProto, target: CompileTarget) -> list[tuple[Workload, Config]]:
+    """What the functions of the lowered network compute, and how."""
+    mod, plan = planned(model, target)
+    graph = ExtractConvGraph(target.cpu)(mod)
+    altered = apply_plan(mod, plan, target.cpu)
+    computed = compute_templates(altered, plan.by_layout(graph), target.cpu)
+    functions = [f for f in computed.functions.values() if isinstance(f, tirx.PrimFunc)]
+    found = [anchor_of(UncheckedSchedule(each)) for each in functions]
+    return [(each.workload, each.config) for each in found if each is not None]
+
+
+def run(model: onnx.ModelProto, target: CompileTarget) -> NDArray[np.float32]:
+    mod = with_half_weights(from_onnx(model)[0], "bfloat16")
+    module = build_networks({"main": mod}, target)["default"](tvm.cpu())
+    module.run(data=np.random.default_rng(1).normal(size=SHAPE).astype("float32"))
+    return np.array(module.get_output(0).numpy())
+
+
+def test_which_are_stored_so() -> None:
+    """What the depthwise layers make; what they read is not, nor what is added to something."""
+    found = [workload for workload, config in anchors(separable(), here()) if _is_direct(config)]
+    stored = [workload for workload in found if workload.types == BF16_MAPS]
+    assert sorted((w.in_channels, w.out_channels) for w in stored) == [(32, 24), (48, 32), (48, 48)]
+    assert all(workload.types in (BF16_MAPS, BF16_WEIGHTS) for workload in found)
+
+
+def _is_direct(config: Config) -> bool:
+    return isinstance(config, Bf16Config)
+
+
+@pytest.mark.parametrize("model", [separable(), padded()], ids=["separable", "padded"])
+def test_the_numbers_stay_the_same(model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = run(model, here())
+    monkeypatch.setattr(lower_to_templates, "rounded_maps", lambda *_: frozenset())
+    np.testing.assert_array_equal(found, run(model, here()))
+
+
+@pytest.mark.parametrize("model", [separable(), padded()], ids=["separable", "padded"])
+def test_the_numbers_stay_the_same_by_the_instruction(
+    model: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    instruction = parse_target("llvm -num-cores=1").cpu.bf16
+    if instruction is None:
+        pytest.skip("this CPU has no AVX512_BF16")
+    target = here(replace(instruction, rate=8.0))
+    assert any(w.types == BF16_MAPS for w, _ in anchors(model, target))
+    found = run(model, target)
+    monkeypatch.setattr(lower_to_templates, "rounded_maps", lambda *_: frozenset())
+    np.testing.assert_array_equal(found, run(model, target))
+
+
+def test_what_is_read_twice_stays_in_fp32() -> None:
+    net = Net(SHAPE)
+    x = net("Relu", net.conv("data", 16, 48))
+    y = net("Add", net("Relu", net.conv(x, 48, 32)), net("Relu", net.conv(x, 48, 32)))
+    found = anchors(net.model(y), here())
+    assert all(workload.types != BF16_MAPS for workload, _ in found)
+
+
+def test_what_no_layer_makes_stays_in_fp32() -> None:
+    """Rounding it would be a pass of its own."""
+    net = Net(SHAPE)
+    x = net("Relu", net.conv("data", 16, 48))
+    x = net("MaxPool", x, kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1])
+    found = anchors(net.model(net.conv(x, 48, 32)), here())
+    assert all(workload.types != BF16_MAPS for workload, _ in found)
