@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
         cpu = parse_target("llvm").cpu
         report = {**provenance(cpu.name, cpu.cores), "networks": found}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
-    wrong = [row["network"] for row in found if row["difference"] > TOLERANCE]
+    wrong = [row["network"] for row in found if not row["difference"] <= TOLERANCE]  # NaN is wrong
     slower = [r["network"] for r in found if r["gain"] < SLOWER and r["quartiles"][1] < 1]
     print(f"outputs differ: {', '.join(wrong) or 'none'}; slower: {', '.join(slower) or 'none'}")
     return 1 if wrong or slower else 0
