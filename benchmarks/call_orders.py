@@ -5,7 +5,9 @@
 Both builds have the same kernels, and both arenas are placed tightly: only the order of the calls
 differs. For each network: bytes of both arenas and of the largest live sets, median milliseconds of
 either build, and the median over rounds of file order over this order, with its quartiles. A
-network whose order stays is named and not timed.
+network whose order stays is named and not timed. `--save DIR` writes both builds instead of timing
+them, `--load DIR` times what was written, so that nothing is compiled while the machine is kept
+quiet.
 
 The exit code is 1 if outputs differ, or if this order is clearly slower: three quarters of the
 rounds say so, by 2 % in the median.
@@ -17,15 +19,19 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import tvm
 from in_turns import Run, in_turns, runner
 from tvm import relax
+from tvm.target import Target
 
 from tvm_neocpu.codegen.kernel_cache import KernelCache
-from tvm_neocpu.codegen.kernel_store import store_for
+from tvm_neocpu.codegen.kernel_store import kernels_kept, store_for
+from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.arena import largest_live_set, place_tightly
@@ -44,12 +50,32 @@ TOLERANCE, SLOWER = 1e-5, 0.98
 Undisturbed = Callable[[], AbstractContextManager[object]]
 
 
-class Order(NamedTuple):
-    """A network in one order of its calls, ready to run; its arena and largest live set."""
+@dataclass(frozen=True)
+class Order:
+    """A network in one order of its calls: planned, its arena and largest live set."""
 
-    run: Run
+    mod: tvm.IRModule
     arena: int
     live: int
+
+
+@dataclass(frozen=True)
+class Orders:
+    """A network in file order and in the order of the smallest arena."""
+
+    filed: Order
+    ordered: Order
+    target: Target
+    data: np.ndarray
+
+    @property
+    def bytes(self) -> dict[str, int]:
+        """What the report says of both arenas."""
+        return {
+            "file_arena": self.filed.arena,
+            "arena": self.ordered.arena,
+            "largest_live_set": self.ordered.live,
+        }
 
 
 def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = nullcontext) -> int:
@@ -57,15 +83,24 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
     parser.add_argument("networks", nargs="+")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", type=Path, metavar="F")
+    parser.add_argument("--save", type=Path, metavar="DIR")
+    parser.add_argument("--load", type=Path, metavar="DIR")
     options = parser.parse_args(arguments)
     found = []
     for network in options.networks:
-        orders = both_orders(network)
-        if orders is None:
-            print(f"{network}: the order stays")
-            continue
+        if options.load:
+            ready = loaded(network, options.load)
+        else:
+            orders = both_orders(network)
+            if orders is None:
+                print(f"{network}: the order stays")
+                continue
+            if options.save:
+                save(network, orders, options.save)
+                continue
+            ready = built(orders)
         with undisturbed():
-            found.append(timed(network, *orders, options.rounds))
+            found.append(timed(network, ready, options.rounds))
         print(
             "{network}: arena {file_arena} -> {arena} bytes, {file_ms:.2f} -> {ms:.2f} ms, "
             "{gain:.3f} ({quartiles[0]:.3f}-{quartiles[1]:.3f})".format(**found[-1]),
@@ -75,13 +110,13 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
         cpu = parse_target("llvm").cpu
         report = {**provenance(cpu.name, cpu.cores), "networks": found}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
-    wrong = [row["network"] for row in found if row["difference"] > TOLERANCE]
+    wrong = [row["network"] for row in found if not row["difference"] <= TOLERANCE]  # NaN is wrong
     slower = [r["network"] for r in found if r["gain"] < SLOWER and r["quartiles"][1] < 1]
     print(f"outputs differ: {', '.join(wrong) or 'none'}; slower: {', '.join(slower) or 'none'}")
     return 1 if wrong or slower else 0
 
 
-def both_orders(network: str) -> tuple[Order, Order] | None:
+def both_orders(network: str) -> Orders | None:
     """File order and the order of the smallest arena; ``None`` where they are the same."""
     content = model_zoo.build(network).SerializeToString()
     folded = open_onnx(content, {"data": model_zoo.input_shape(network)}, "llvm")
@@ -95,28 +130,59 @@ def both_orders(network: str) -> tuple[Order, Order] | None:
     ordered = OrderCalls()(filed)
     if ordered is filed:
         return None
-    kernels = KernelCache(folded.target, store_for(folded.target))
-    first, second = (_order(mod, kernels, folded.inputs[0]) for mod in (filed, ordered))
-    return first, second
+    return Orders(_order(filed), _order(ordered), folded.target, folded.inputs[0])
 
 
-def _order(scheduled: tvm.IRModule, kernels: KernelCache, data: Any) -> Order:
+def _order(scheduled: tvm.IRModule) -> Order:
     viewed = relax.transform.RewriteDataflowReshape()(scheduled)
     graph, _ = arena_graph(viewed, viewed["main"])
     lives = arena_lifetimes(graph, range(len(graph)))
     planned = run_passes(scheduled, PlanMemory(), SeparateBranches())
-    run = runner(kernels.load(planned).mod, data)
-    return Order(run, place_tightly(lives)[1], largest_live_set(lives))
+    return Order(planned, place_tightly(lives)[1], largest_live_set(lives))
 
 
-def timed(network: str, filed: Order, ordered: Order, rounds: int) -> dict[str, Any]:
+class Ready(NamedTuple):
+    """Both orders, ready to run, and what the report says of their arenas."""
+
+    filed: Run
+    ordered: Run
+    bytes: dict[str, int]
+
+
+def built(orders: Orders) -> Ready:
+    """Both orders; a kernel that the cache folder has is not compiled again."""
+    kernels = KernelCache(orders.target, store_for(orders.target))
+    filed, ordered = (
+        runner(kernels.load(order.mod).mod, orders.data) for order in (orders.filed, orders.ordered)
+    )
+    return Ready(filed, ordered, orders.bytes)
+
+
+def save(network: str, orders: Orders, folder: Path) -> None:
+    """Both orders, their input and the bytes of their arenas as files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    np.save(folder / f"{network}.npy", orders.data)
+    (folder / f"{network}.json").write_text(json.dumps(orders.bytes))
+    with kernels_kept(folder / "kernels"):
+        for name, order in (("filed", orders.filed), ("ordered", orders.ordered)):
+            code = compile_network(order.mod, orders.target)
+            code.export_library(str(folder / f"{network}_{name}.so"))
+
+
+def loaded(network: str, folder: Path) -> Ready:
+    """What :func:`save` wrote."""
+    data = np.load(folder / f"{network}.npy")
+    names = (str(folder / f"{network}_{name}.so") for name in ("filed", "ordered"))
+    filed, ordered = (runner(tvm.runtime.load_module(name), data) for name in names)
+    return Ready(filed, ordered, json.loads((folder / f"{network}.json").read_text()))
+
+
+def timed(network: str, ready: Ready, rounds: int) -> dict[str, Any]:
     """One row of the report."""
-    found = in_turns(filed.run, ordered.run, rounds)
+    found = in_turns(ready.filed, ready.ordered, rounds)
     return {
         "network": network,
-        "file_arena": filed.arena,
-        "arena": ordered.arena,
-        "largest_live_set": ordered.live,
+        **ready.bytes,
         "file_ms": found.first_ms,
         "ms": found.second_ms,
         "gain": found.gain,

@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
             }
         )
         options.json.write_text(json.dumps(reports, indent=1) + "\n")
-    wrong = [row["network"] for row in found if row["difference"] > TOLERANCE]
+    wrong = [row["network"] for row in found if not row["difference"] <= TOLERANCE]  # NaN is wrong
     slower = [r["network"] for r in found if r["gain"] < SLOWER and r["quartiles"][1] < 1]
     print(f"outputs differ: {', '.join(wrong) or 'none'}; slower: {', '.join(slower) or 'none'}")
     return 1 if wrong or slower else 0

@@ -167,7 +167,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         report = {**provenance(target.cpu.name, target.cpu.cores), "stacks": rows}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
-    wrong = [row["layers"] for row in rows if row["difference"] > TOLERANCE]
+    wrong = [row["layers"] for row in rows if not row["difference"] <= TOLERANCE]  # NaN is wrong
     print(f"outputs differ: {wrong or 'none'}")
     return 1 if wrong else 0
 

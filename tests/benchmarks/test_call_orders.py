@@ -43,6 +43,16 @@ def test_a_network_in_both_orders(script: dict[str, Any], tmp_path: Path) -> Non
     assert row["quartiles"][0] <= row["gain"] <= row["quartiles"][1]
 
 
+def test_orders_saved_and_timed(script: dict[str, Any], tmp_path: Path) -> None:
+    report, folder = tmp_path / "report.json", str(tmp_path / "saved")
+    assert script["main"](["branches", "--save", folder]) == 0
+    argv = ["branches", "--load", folder, "--rounds", "4", "--json", str(report)]
+    assert script["main"](argv) in (0, 1)
+    (row,) = json.loads(report.read_text())["networks"]
+    assert row["largest_live_set"] <= row["arena"] < row["file_arena"]
+    assert row["difference"] == 0
+
+
 def test_a_network_whose_order_stays_is_not_timed(
     script: dict[str, Any],
     monkeypatch: pytest.MonkeyPatch,

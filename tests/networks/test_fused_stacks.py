@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 import onnx
 import pytest
@@ -13,11 +15,17 @@ from hypothesis import strategies as st
 from onnx_net import Net, check, run
 
 from tvm_neocpu import pipeline, relay
+from tvm_neocpu.commands import explain, profile
+from tvm_neocpu.contrib.profile.profile_network import GROUP
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.folded_network import open_onnx
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.fused_block import cost
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock
 from tvm_neocpu.topi.fused_block.template import layers_of
+from tvm_neocpu.tuning.database import places
+from tvm_neocpu.tuning.database.log import TuningLog
+from tvm_neocpu.tuning.group_candidates import with_doubtful_groups
 
 
 @dataclass(frozen=True)
@@ -135,3 +143,36 @@ def test_two_layers_with_a_residual_are_one_function_and_right(
     (text,) = [each[0] for each in found if each is not None]
     assert text.endswith("16x21x18->16 3x3 p1 -> 16x21x18->16 3x3 p1")
     stack.check(monkeypatch)
+
+
+def test_a_tuned_plans_stack_is_built_explained_and_profiled(
+    user_data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """The plan as `tune` logs it, with a stack of which the cost model expects nothing."""
+    stack = Stack(1, False, 21, 18, (SAME, SAME), True, 4, 1)
+    monkeypatch.setenv("TVM_NEOCPU_WINOGRAD_TILE", "4")
+    monkeypatch.setattr(profile, "read_bandwidth", lambda *_: 10.0)
+    model = stack.model()
+    path, report = str(tmp_path / "stack.onnx"), tmp_path / "report.json"
+    onnx.save(model, path)
+    network = open_onnx(model.SerializeToString(), {"data": (1, 16, 21, 18)}, "llvm")
+    graph, cpu = network.graph, network.cpu
+    with monkeypatch.context() as patch:
+        always_gains(patch)
+        plan = with_doubtful_groups(
+            replace(pipeline.choose_plan(graph, cpu), groups=()), graph, cpu
+        )
+    assert [len(group.members) for group in plan.groups or ()] == [2]
+    TuningLog(places.user_log(cpu.name), cpu.features).append_plan(plan, graph, cpu.name, cpu.cores)
+    check(model)
+    layer = "16x21x18->16 3x3 p1"
+    assert explain.main([path, "--json", str(report)]) == 0
+    assert "the log's plan" in capsys.readouterr().out
+    (group,) = json.loads(report.read_text())["groups"]
+    assert len(group["nodes"]) == 2
+    assert profile.main([path, "--runs", "3", "--json", str(report)]) == 0
+    rows = json.loads(report.read_text())["operations"]
+    assert [row["what"] for row in rows if row["algorithm"] == GROUP] == [f"{layer} -> {layer}"]

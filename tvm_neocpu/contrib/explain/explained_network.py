@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tvm_neocpu.core.candidate import Candidate
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.fallback import Coverage
+from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.global_search.network.choose import solution_of
 from tvm_neocpu.global_search.network.explain import Explanation, explain
 from tvm_neocpu.global_search.network.layout_graph import build_layout_graph
 from tvm_neocpu.global_search.problem.limits import SearchLimitError
 from tvm_neocpu.global_search.solvers.methods import solve
-from tvm_neocpu.pipeline import known_costs
+from tvm_neocpu.pipeline import Schemes, known_costs
+from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.tuning.candidates import usable_plan
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.group_candidates import groups_of
@@ -53,27 +56,49 @@ def explain_network(
 ) -> ExplainedNetwork:
     """The choices that a build would make now from what ``history`` knows; nothing is built."""
     candidates, *prices = known_costs(graph, cpu, history)
-    groups = groups_of(graph, candidates, cpu)
+    logged = usable_plan(history.plan(graph), graph, cpu)
+    if logged is not None:
+        candidates = _with_schemes_of(logged, graph, candidates, history, cpu)
+    groups = groups_of(graph, candidates, cpu, logged)
     layout_graph = build_layout_graph(graph, candidates, *prices, groups=groups)
     solution = solve(layout_graph.problem)
     origin = f"a search over what is known ({solution.method}){_other_plans(graph, history)}"
-    logged = usable_plan(history.plan(graph), graph, cpu)
     if logged is not None:
         try:
             planned = solution_of(layout_graph, logged, solution)
         except SearchLimitError:
             planned, why = None, "over what is known, since the log's plan was not priced in time"
         else:
-            # Records came after the plan; they beat schemes that the plan takes.
-            why = "over newer records than those of the log's plan"
+            why = "over what is known, which the log's plan does not fit"
         origin = f"the log's plan ({logged.method})"
         if planned is None:
             origin = f"a search {why} ({solution.method})"
         solution = planned or solution
-    records = history.schemes(graph.workloads)
-    measured = {(r.workload, r.config) for found in records.values() for r in found}
+    records = (r for workload in graph.workloads for r in history.best_records.all_of(workload))
+    measured = {(record.workload, record.config) for record in records if record.ok}
     explanation = explain(layout_graph, solution, measured)
     return ExplainedNetwork(name, cpu.name, cpu.cores, origin, explanation, coverage)
+
+
+def _with_schemes_of(
+    plan: Plan, graph: ConvGraph, candidates: Schemes, history: History, cpu: Cpu
+) -> Schemes:
+    """The candidates, and those schemes of a plan that faster records have put out of them.
+
+    A build takes the log's plan with them. `tune` proves whole plans: one may have a scheme that is
+    not the fastest by itself.
+    """
+    found = dict(candidates)
+    for node in graph.convs:
+        workload, config = node.workload, plan.configs.get(node.id)
+        if workload is None or config is None:
+            continue
+        if all(known.config != config for known in found[workload]):
+            records = history.best_records.all_of(workload)
+            timed = [each.seconds for each in records if each.ok and each.config == config]
+            seconds = min(timed, default=None) or predict_seconds(workload, config, cpu)
+            found[workload] = (*found[workload], Candidate(config, seconds))
+    return found
 
 
 def _other_plans(graph: ConvGraph, history: History) -> str:
