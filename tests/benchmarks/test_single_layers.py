@@ -30,7 +30,8 @@ def test_a_layer_saved_and_timed(
     heading, row = capsys.readouterr().out.splitlines()
     assert heading.split()[0] == "layer" and row.startswith("GlobalMaxPool 1x512x14x14")
     numbers = [float(word) for word in row.split()[2:]]
-    assert len(numbers) == 6 and min(numbers) > 0
+    # A ratio beside a load may be shown as 0.00.
+    assert len(numbers) == 6 and min(numbers) >= 0
     (saved,) = json.loads(report.read_text())["layers"]
     assert saved["layer"] == "GlobalMaxPool 1x512x14x14" and saved["error"] < 1e-6
 
