@@ -217,12 +217,14 @@ def _files_that_count() -> Iterator[Path]:
         yield calibration
 
 
-def _stamp(path: Path) -> tuple[str, int, int]:
+def _stamp(path: Path | os.DirEntry[str]) -> tuple[str, int, int]:
+    """Path, size and time of a file; zeros for one that is not there."""
+    name = os.fspath(path)
     try:
         status = path.stat()
     except OSError:
-        return str(path), 0, 0
-    return str(path), status.st_size, status.st_mtime_ns
+        return name, 0, 0
+    return name, status.st_size, status.st_mtime_ns
 
 
 @cache
@@ -235,14 +237,16 @@ def _sources() -> str:
 
 
 def _python_files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Path, size and time of each, below a folder; `Path.rglob` takes three times as long."""
+    """The stamps of all below a folder; `Path.rglob` takes three times as long.
+
+    Links to folders may lead in a circle; an editor's lock is a link to nothing.
+    """
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
+            if entry.is_dir(follow_symlinks=False):
                 yield from _python_files(entry.path)
             elif entry.name.endswith(".py"):
-                status = entry.stat()
-                yield entry.path, status.st_size, status.st_mtime_ns
+                yield _stamp(entry)
 
 
 @cache
