@@ -154,6 +154,11 @@ def test_what_changes_the_code_changes_the_key(
     with monkeypatch.context() as patch:
         patch.setattr(compile_cache, "tvm_version", lambda: "0.99")
         keys.append(key_of(content, {}))
+    with monkeypatch.context() as patch:  # TVM, compiled anew under the same version
+        patch.setattr(compile_cache, "library_folders", lambda: [str(tmp_path)])
+        keys.append(key_of(content, {}))
+        (tmp_path / "libtvm_compiler.so").write_text("")
+        keys.append(key_of(content, {}))
     (tmp_path / "logs" / "cpu").mkdir(parents=True)
     with monkeypatch.context() as patch:
         patch.setenv("TVM_NEOCPU_LOGS", str(tmp_path / "logs"))

@@ -34,6 +34,7 @@ from tvm_neocpu.runtime.heap import give_back
 from tvm_neocpu.runtime.host import executable_features
 from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.runtime.threads import thread_count
+from tvm_neocpu.runtime.tvm_library import library_folders
 from tvm_neocpu.tuning.database.log_folders import all_logs
 from tvm_neocpu.version import __version__
 
@@ -210,8 +211,12 @@ def _applied_logs() -> list[str]:
 
 
 def _files_that_count() -> Iterator[Path]:
-    """Logs that builds find by themselves, and this machine's calibration."""
+    """Logs that builds find by themselves, this machine's calibration, and TVM's libraries: who
+    compiles TVM himself does so many times under one version.
+    """
     yield from all_logs()
+    for folder in library_folders():
+        yield from sorted(Path(folder).glob("*tvm*"))
     calibration = chosen_path()
     if calibration is not None:
         yield calibration

@@ -223,3 +223,27 @@ assert succeeded(fork(answered))
 thread.join()
 """
     run_script(FORK + script)
+
+
+def test_a_child_loads_the_runtime_though_its_parent_was_loading_it() -> None:
+    script = """
+import threading, time
+from tvm_neocpu.runtime import tvm_library
+
+held = threading.Event()
+
+def loading():
+    with tvm_library._lock:
+        held.set()
+        time.sleep(0.5)
+
+def loaded():
+    signal.alarm(10)
+    tvm_library.load_runtime()
+    return tvm_library._is_loaded
+
+threading.Thread(target=loading).start()
+held.wait()
+assert succeeded(fork(loaded))
+"""
+    run_script(FORK + script)
