@@ -80,7 +80,8 @@ class CompiledSession:
 
     A call that computes on one thread is made in its caller's own, wherever that runs, while a
     stream is idle: streams of one thread, and networks too small for several. Ctrl-C is heard when
-    it is done. Not so where ``cores`` says where to compute.
+    it is done, in a loop of the network within a second. Not so where ``cores`` says where to
+    compute.
 
     A forked child may use the session; it gets threads of its own. Raises SessionError for wrong
     options, TargetError where this machine cannot execute the code.

@@ -71,7 +71,7 @@ class Streams(Generic[State]):
         """Have a stream do it, and wait. Raises what ``work`` raises, SessionError once closed.
 
         Ctrl-C ends the wait. The stream goes on until its work is done; later calls get others. In
-        the calling thread the work is done before Ctrl-C is heard.
+        the calling thread the work is done before Ctrl-C is heard, unless it looks for it.
         """
         if self._here is not None:
             done_here = self._done_here(self._here(work))
