@@ -16,6 +16,7 @@ from tvm_neocpu.runtime.cores import (
     split_cores,
 )
 from tvm_neocpu.runtime.feed import Feed, as_input, ordered
+from tvm_neocpu.runtime.forking import late_imports
 from tvm_neocpu.runtime.functions import Functions, Library
 from tvm_neocpu.runtime.inputs import Key, find
 from tvm_neocpu.runtime.module_file import read_module
@@ -158,7 +159,8 @@ class CompiledSession:
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs that are bound once, for many runs."""
-        from tvm_neocpu.runtime.binding import IOBinding
+        with late_imports:
+            from tvm_neocpu.runtime.binding import IOBinding
 
         return IOBinding(
             self.info,

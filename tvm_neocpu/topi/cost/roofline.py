@@ -26,10 +26,10 @@ L2_SHARE = 0.7
 # Share of L3 that a working set may take and still stay in it from one layer to the next.
 L3_SHARE = 0.5
 # Smaller weights and feature maps are not prefetched. They too come from memory, but requests for
-# them gained nothing in a network (docs/kernels.md).
+# them gained nothing in a network (docs/kernels/memory.md).
 MIN_PREFETCHED_BYTES = 128 * 1024
 # What a core reads from memory in so many streams, over one. Prefetchers run a few lines ahead in a
-# page and stop at its end, so that one stream leaves requests unused (docs/kernels.md).
+# page and stop at its end, so that one stream leaves requests unused (docs/kernels/memory.md).
 STREAMS_GAIN = {1: 1.0, 2: 1.2, 3: 1.25, 4: 1.3, 5: 1.35}
 # The same of all cores together, which share what memory gives: at most.
 ALL_CORES_GAIN = 1.2
