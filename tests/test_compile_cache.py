@@ -154,6 +154,11 @@ def test_what_changes_the_code_changes_the_key(
     with monkeypatch.context() as patch:
         patch.setattr(compile_cache, "tvm_version", lambda: "0.99")
         keys.append(key_of(content, {}))
+    with monkeypatch.context() as patch:  # TVM, compiled anew under the same version
+        patch.setattr(compile_cache, "library_folders", lambda: [str(tmp_path)])
+        keys.append(key_of(content, {}))
+        (tmp_path / "libtvm_compiler.so").write_text("")
+        keys.append(key_of(content, {}))
     (tmp_path / "logs" / "cpu").mkdir(parents=True)
     with monkeypatch.context() as patch:
         patch.setenv("TVM_NEOCPU_LOGS", str(tmp_path / "logs"))
@@ -224,3 +229,16 @@ def test_a_session_lets_go_of_the_model_that_it_compiles(
 
     monkeypatch.setattr(relay, "build", build)
     Session(model, precision=precision)
+
+
+def test_links_among_the_sources_do_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An editor's lock is a link to nothing; a link to a folder may lead in a circle."""
+    (tmp_path / "one.py").write_text("")
+    (tmp_path / ".#one.py").symlink_to("somebody@somewhere")
+    (tmp_path / "circle").symlink_to(tmp_path)
+    monkeypatch.setattr(compile_cache, "_PACKAGE", tmp_path)
+    found = compile_cache._sources.__wrapped__()
+    (tmp_path / "two.py").write_text("")
+    assert compile_cache._sources.__wrapped__() != found

@@ -34,6 +34,7 @@ from tvm_neocpu.runtime.heap import give_back
 from tvm_neocpu.runtime.host import executable_features
 from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.runtime.threads import thread_count
+from tvm_neocpu.runtime.tvm_library import library_folders
 from tvm_neocpu.tuning.database.log_folders import all_logs
 from tvm_neocpu.version import __version__
 
@@ -210,19 +211,25 @@ def _applied_logs() -> list[str]:
 
 
 def _files_that_count() -> Iterator[Path]:
-    """Logs that builds find by themselves, and this machine's calibration."""
+    """Logs that builds find by themselves, this machine's calibration, and TVM's libraries: who
+    compiles TVM himself does so many times under one version.
+    """
     yield from all_logs()
+    for folder in library_folders():
+        yield from sorted(Path(folder).glob("*tvm*"))
     calibration = chosen_path()
     if calibration is not None:
         yield calibration
 
 
-def _stamp(path: Path) -> tuple[str, int, int]:
+def _stamp(path: Path | os.DirEntry[str]) -> tuple[str, int, int]:
+    """Path, size and time of a file; zeros for one that is not there."""
+    name = os.fspath(path)
     try:
         status = path.stat()
     except OSError:
-        return str(path), 0, 0
-    return str(path), status.st_size, status.st_mtime_ns
+        return name, 0, 0
+    return name, status.st_size, status.st_mtime_ns
 
 
 @cache
@@ -235,14 +242,16 @@ def _sources() -> str:
 
 
 def _python_files(folder: str) -> Iterator[tuple[str, int, int]]:
-    """Path, size and time of each, below a folder; `Path.rglob` takes three times as long."""
+    """The stamps of all below a folder; `Path.rglob` takes three times as long.
+
+    Links to folders may lead in a circle; an editor's lock is a link to nothing.
+    """
     with os.scandir(folder) as entries:
         for entry in entries:
-            if entry.is_dir():
+            if entry.is_dir(follow_symlinks=False):
                 yield from _python_files(entry.path)
             elif entry.name.endswith(".py"):
-                status = entry.stat()
-                yield entry.path, status.st_size, status.st_mtime_ns
+                yield _stamp(entry)
 
 
 @cache

@@ -21,7 +21,7 @@ FOR_EVER = """g (float[4] x, bool go) => (float[4] y) {
 }"""
 
 # Each starts Python and builds; `file` has the code that the others have, too.
-LESS = ("built", "session")
+LESS = ("built", "session of a file")
 
 PROGRAM = """
 import signal, sys, numpy as np, tvm, tvm_neocpu
@@ -36,11 +36,14 @@ else:
     from tvm_neocpu import relay
     mod, params = relay.frontend.from_onnx(onnx.load(path))
     lib = relay.build(mod, target="llvm", params=params, cache=False)
-    if kind == "file":
+    if "file" in kind:
         lib.export_library(path + ".so")
         lib = tvm_neocpu.load(path + ".so")
     module = lib["default"](tvm.cpu())
     run = lambda: module.run(**feeds)
+    if kind.startswith("session"):
+        session = tvm_neocpu.Session(path + ".so", threads=1)
+        run = lambda: session.run(feeds)
 print("running", flush=True)
 try:
     run()
@@ -49,7 +52,9 @@ except KeyboardInterrupt:
 """
 
 
-@pytest.mark.parametrize("kind", ["file", *(pytest.param(k, marks=pytest.mark.slow) for k in LESS)])
+@pytest.mark.parametrize(
+    "kind", ["file", "session", *(pytest.param(k, marks=pytest.mark.slow) for k in LESS)]
+)
 def test_ctrl_c_ends_it(kind: str, tmp_path: Path) -> None:
     model = tmp_path / "loop.onnx"
     onnx.save(parsed(FOR_EVER), model)

@@ -193,3 +193,57 @@ def test_an_error_in_a_child_is_the_same_error(files: tuple[str, str]) -> None:
         "assert succeeded(fork(child))\n",
         files,
     )
+
+
+def test_a_child_submits_though_its_parent_was_importing() -> None:
+    """Python's lock of a module is held in the child by a thread that does not exist there."""
+    script = """
+import importlib.abc, sys, threading, time
+from tvm_neocpu.runtime.streams import Streams
+
+streams = Streams([sorted(os.sched_getaffinity(0))[:1]], lambda cpus: None)
+asked = threading.Event()
+
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "concurrent.futures":
+            asked.set()
+            time.sleep(0.5)
+
+def answered():
+    signal.alarm(10)
+    return streams.submit(lambda _: "answer").result() == "answer"
+
+assert "concurrent.futures" not in sys.modules
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=lambda: streams.submit(lambda _: None).result())
+thread.start()
+asked.wait()
+assert succeeded(fork(answered))
+thread.join()
+"""
+    run_script(FORK + script)
+
+
+def test_a_child_loads_the_runtime_though_its_parent_was_loading_it() -> None:
+    script = """
+import threading, time
+from tvm_neocpu.runtime import tvm_library
+
+held = threading.Event()
+
+def loading():
+    with tvm_library._lock:
+        held.set()
+        time.sleep(0.5)
+
+def loaded():
+    signal.alarm(10)
+    tvm_library.load_runtime()
+    return tvm_library._is_loaded
+
+threading.Thread(target=loading).start()
+held.wait()
+assert succeeded(fork(loaded))
+"""
+    run_script(FORK + script)

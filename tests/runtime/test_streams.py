@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import signal
 import threading
+from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
 from tvm_neocpu.core.errors import SessionError
 from tvm_neocpu.runtime.cores import allowed_cpus
+from tvm_neocpu.runtime.places import as_it_is
 from tvm_neocpu.runtime.streams import Streams
 
 SECONDS = 20
@@ -67,3 +70,20 @@ def test_threads_end_that_ctrl_c_found_while_they_were_started(
     assert not begun[0].is_alive()
     assert streams.call(lambda _: "answer") == "answer"
     streams.close()
+
+
+def test_a_call_while_another_leaves_its_threads_behind() -> None:
+    """Ctrl-C in another caller takes the queue away between two looks at it."""
+
+    class Leaving(Streams[None]):
+        @property
+        def _queue(self) -> Any:
+            return self.__dict__.pop("_queue", None)
+
+        @_queue.setter
+        def _queue(self, queue: Any) -> None:
+            self.__dict__["_queue"] = queue
+
+    streams = Leaving([sorted(allowed_cpus())[:1]], lambda _: None, as_it_is)
+    streams._queue = SimpleQueue()
+    assert streams.call(lambda _: "answer") == "answer"

@@ -68,6 +68,10 @@ def fork_lock() -> RLock:
     return lock
 
 
+# For imports at a first call: a child whose parent was in the midst of one waits for it for ever.
+late_imports = fork_lock()
+
+
 def call(lock: RLock, function: Callable[..., T], *args: object) -> T:
     """Call a function that runs parallel loops of TVM, on a thread whose pool has workers.
 

@@ -163,11 +163,18 @@ class Functions:
 
 
 def _checked(run: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function. Raises RunError where extents do not fit each other."""
+    """The same function. Raises RunError where extents do not fit each other, and what a signal's
+    handler raised in the midst.
+    """
 
     def checked(*inputs: Any) -> Any:
         try:
             return run(*inputs)
+        except SystemError as error:
+            # A loop has looked for signals, and a handler has raised this: Ctrl-C's does.
+            if error.__context__ is None:
+                raise
+            raise error.__context__ from None
         except RuntimeError as error:
             from tvm_neocpu.core.run_check import failed_check
 

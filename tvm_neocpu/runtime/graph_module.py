@@ -212,13 +212,7 @@ class GraphModule:
 
     def _run(self, inputs: Inputs) -> list[tvm_ffi.Tensor]:
         run = self._fitted(inputs).run
-        try:
-            return flat(forking.call(self._running, run, *inputs.tensors))
-        except SystemError as error:
-            # A loop has looked for signals, and a handler has raised this: Ctrl-C's does.
-            if error.__context__ is None:
-                raise
-            raise error.__context__ from None
+        return flat(forking.call(self._running, run, *inputs.tensors))
 
     def _fitted(self, inputs: Inputs) -> Function:
         """The function for the inputs' shapes; inputs that were never set get the shapes it has."""

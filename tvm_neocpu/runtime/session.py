@@ -16,6 +16,7 @@ from tvm_neocpu.runtime.cores import (
     split_cores,
 )
 from tvm_neocpu.runtime.feed import Feed, as_input, ordered
+from tvm_neocpu.runtime.forking import late_imports
 from tvm_neocpu.runtime.functions import Functions, Library
 from tvm_neocpu.runtime.inputs import Key, find
 from tvm_neocpu.runtime.module_file import read_module
@@ -79,7 +80,8 @@ class CompiledSession:
 
     A call that computes on one thread is made in its caller's own, wherever that runs, while a
     stream is idle: streams of one thread, and networks too small for several. Ctrl-C is heard when
-    it is done. Not so where ``cores`` says where to compute.
+    it is done, in a loop of the network within a second. Not so where ``cores`` says where to
+    compute.
 
     A forked child may use the session; it gets threads of its own. Raises SessionError for wrong
     options, TargetError where this machine cannot execute the code.
@@ -158,7 +160,8 @@ class CompiledSession:
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs that are bound once, for many runs."""
-        from tvm_neocpu.runtime.binding import IOBinding
+        with late_imports:
+            from tvm_neocpu.runtime.binding import IOBinding
 
         return IOBinding(
             self.info,

@@ -14,7 +14,7 @@ from weakref import finalize
 
 from tvm_neocpu.core.errors import SessionError
 from tvm_neocpu.runtime.cores import run_here_on
-from tvm_neocpu.runtime.forking import renew_after_fork
+from tvm_neocpu.runtime.forking import late_imports, renew_after_fork
 from tvm_neocpu.runtime.places import Place, Work, run_on_idle, run_on_own
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Streams(Generic[State]):
         """Have a stream do it, and wait. Raises what ``work`` raises, SessionError once closed.
 
         Ctrl-C ends the wait. The stream goes on until its work is done; later calls get others. In
-        the calling thread the work is done before Ctrl-C is heard.
+        the calling thread the work is done before Ctrl-C is heard, unless it looks for it.
         """
         if self._here is not None:
             done_here = self._done_here(self._here(work))
@@ -99,7 +99,8 @@ class Streams(Generic[State]):
 
     def submit(self, work: Callable[[State], Result]) -> Future[Result]:
         """Have a stream do it, some time. A future that was cancelled before is not done."""
-        from concurrent.futures import Future
+        with late_imports:
+            from concurrent.futures import Future
 
         future: Future[Result] = Future()
 
@@ -145,8 +146,8 @@ class Streams(Generic[State]):
         """The result in a list; an empty list where a stream's thread has to do it."""
         if self._is_closed:
             raise SessionError("the session is closed")
-        places = self._places
-        if self._queue is None or self._queue.empty():  # else others were first
+        places, queue = self._places, self._queue  # another caller's Ctrl-C may take either away
+        if queue is None or queue.empty():  # else others were first
             found = run_on_idle(places, work)
             if found:
                 return found

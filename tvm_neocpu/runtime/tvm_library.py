@@ -10,7 +10,6 @@ import ctypes
 import importlib.util
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import tvm_ffi
 
 from tvm_neocpu.core.errors import MissingPackageError
+from tvm_neocpu.runtime.forking import fork_lock
 from tvm_neocpu.runtime.light import c_abi
 
 # TVM's own variable: a folder that is searched for its libraries first.
@@ -26,7 +26,7 @@ _NAMES = ("libtvm_runtime.so", "libtvm_runtime.dylib", "tvm_runtime.dll")
 # Beside them, where it is installed: sorting, which TopK over an open extent or int64 calls.
 _EXTRA = "_runtime_extra"
 
-_lock = threading.Lock()
+_lock = fork_lock()  # a signal's handler may need the runtime while it is loaded
 _is_loaded = False
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.dot import PORTABLE_BF16, VDPBF16PS
-from tvm_neocpu.core.types import BF16_WEIGHTS
+from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config, Bf16Geometry, misfit
 
@@ -27,6 +29,15 @@ def test_the_image_is_copied_at_half_its_size() -> None:
     assert geometry.is_padded and geometry.image_bytes == CONV.in_bytes // 2
 
 
+def test_stored_bf16_is_read_in_place_unless_tiles_overhang_the_output() -> None:
+    """They would read behind the image."""
+    conv = ConvWorkload(1, 8, 13, 13, 16, (1, 1), types=BF16_MAPS)
+    config = Bf16Config(ic_bn=8, oc_bn=16, reg_n=13)
+    assert not Bf16Geometry(conv, config).is_padded
+    for overhanging in (replace(config, reg_n=5), replace(config, reg_m=2)):
+        assert Bf16Geometry(conv, overhanging).is_padded
+
+
 def test_a_strided_1x1_kernel_copies_what_it_reads() -> None:
     conv = ConvWorkload(1, 8, 9, 9, 16, (1, 1), (2, 2), types=BF16_WEIGHTS)
     geometry = Bf16Geometry(conv, Bf16Config(ic_bn=8, oc_bn=16, reg_n=5))
@@ -43,3 +54,13 @@ def test_configs_of_other_layers_do_not_fit() -> None:
     assert misfit(CONV, Bf16Config(ic_bn=4, oc_bn=16, reg_n=3)) is None
     assert misfit(CONV, Bf16Config(ic_bn=5, oc_bn=16, reg_n=3)) is not None
     assert misfit(CONV, Bf16Config(ic_bn=4, oc_bn=24, reg_n=3)) is not None
+
+
+def test_no_block_holds_several_groups() -> None:
+    """The copy in words reads blocks of one."""
+    conv = ConvWorkload(1, 48, 9, 7, 96, (3, 3), groups=3, types=BF16_WEIGHTS)
+    config = Bf16Config(ic_bn=16, oc_bn=32, reg_n=5)
+    assert misfit(conv, config) is None
+    assert misfit(conv, replace(config, ic_bn=48)) == "its ic_bn 48 does not divide 16 channels"
+    wide = replace(config, oc_bn=96, oc_lanes=32)
+    assert misfit(conv, wide) == "its oc_bn 96 does not divide 32 channels"

@@ -85,6 +85,11 @@ def test_the_cpu_says_what_multiplies() -> None:
         (CONV, replace(CONFIG, dot=3), "no word has 3 elements"),
         (replace(CONV, types=U8S16), CONFIG, "its words have no room for weights of int16"),
         (CONV, replace(CONFIG, ic_bn=7), "its ic_bn 7 does not divide 24 channels"),
+        (
+            replace(CONV, groups=2),
+            replace(CONFIG, ic_bn=24),
+            "its ic_bn 24 does not divide 12 channels",
+        ),
         (CONV, replace(CONFIG, words=3), "no step has 3 words"),
         (
             CONV,

@@ -43,13 +43,9 @@ class Bf16Geometry(IntegerGeometry):
         return BITS
 
     @property
-    def is_padded(self) -> bool:
-        """Whether the template reads a copy of its input: rounded, padded, or filled up.
-
-        Data that were rounded where they were made are read as they are, if nothing is missing.
-        """
-        is_filled = self.words * self.config.dot != self.ic_bn
-        return not self.reads_bf16 or any(self.conv.padding) or is_filled
+    def converts(self) -> bool:
+        """Whether the image is fp32: data may be rounded where they are made."""
+        return not self.reads_bf16
 
     @property
     def reads_bf16(self) -> bool:
@@ -61,4 +57,4 @@ class Bf16Geometry(IntegerGeometry):
 
 def misfit(conv: ConvWorkload, config: Bf16Config) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
-    return direct.misfit(conv, config)
+    return direct.misfit_in_groups(conv, config)

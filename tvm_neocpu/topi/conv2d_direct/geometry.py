@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
@@ -240,17 +240,22 @@ def computed_columns(width: int, reg_n: int) -> int:
 
 def misfit(conv: ConvWorkload, config: ConvConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
+    reads, writes = conv.in_channels // conv.groups, conv.out_channels // conv.groups
+    of_group = config
+    if _holds_groups(config.ic_bn, reads, conv.in_channels):
+        of_group = replace(of_group, ic_bn=reads)
+    if config.oc_lanes == writes and _holds_groups(config.oc_bn, writes, conv.out_channels):
+        of_group = replace(of_group, oc_bn=writes)
+    return misfit_in_groups(conv, of_group)
+
+
+def misfit_in_groups(conv: ConvWorkload, config: ConvConfig) -> str | None:
+    """The same where no block may hold several groups: copies in words read one."""
     if config.ic_bn == 0 and conv.groups > 1:
         return "it reads plain NCHW, which no grouped convolution does"
     if min(config.reg_n, config.reg_m, config.oh_bn) < 1:
         return "its tiles are empty"
-    ic_bn, oc_bn, oc_lanes = config.ic_bn, config.oc_bn, config.oc_lanes
-    reads, writes = conv.in_channels // conv.groups, conv.out_channels // conv.groups
-    if _holds_groups(ic_bn, reads, conv.in_channels):
-        ic_bn = reads
-    if oc_lanes == writes and _holds_groups(oc_bn, writes, conv.out_channels):
-        oc_bn = writes
-    return misfit_of_blocks(conv, ic_bn, oc_bn, oc_lanes)
+    return misfit_of_blocks(conv, config.ic_bn, config.oc_bn, config.oc_lanes)
 
 
 def _holds_groups(block: int, group: int, channels: int) -> bool:

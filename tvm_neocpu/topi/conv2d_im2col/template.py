@@ -215,9 +215,9 @@ def place_columns(
     The taps of a window lie side by side, so that a window is copied at once. A kernel of one tap
     has no such neighbours: pixel by pixel, each block's would be a stride away from the last one's.
 
-    Of a concat in front each block has its address. Padding's loop over
-    x is cut where the image begins and ends: LLVM vectorises what is between (Zen 5, 3x224x224 to
-    32, 3x3, stride 2: 300 us before, 230 after).
+    Of a concat in front each block has its address. Padding's loop over x is cut where the image
+    begins and ends: LLVM vectorises what is between (Zen 5, 3x224x224 to 32, 3x3, stride 2: 300 us
+    before, 230 after).
     """
     pad = steps.find_block(sch, PAD)
     if pad is not None:

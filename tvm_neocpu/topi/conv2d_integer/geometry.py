@@ -116,8 +116,12 @@ class IntegerGeometry(DirectGeometry):
     def is_padded(self) -> bool:
         """Whether the template reads a copy of its input: padded, widened, or filled up."""
         is_filled = self.words * self.config.dot != self.ic_bn
-        is_widened = self.data_type != self.conv.types.data
-        return super().is_padded or is_widened or is_filled or self.config.ic_bn == 0
+        return super().is_padded or self.converts or is_filled or self.config.ic_bn == 0
+
+    @property
+    def converts(self) -> bool:
+        """Whether the image has another type than the words that are multiplied."""
+        return self.data_type != self.conv.types.data
 
     @property
     def skips_pixels(self) -> bool:
@@ -150,7 +154,7 @@ def misfit(conv: ConvWorkload, config: IntegerConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
     return (
         misfit_of_words(conv.types, config.dot, config.signed)
-        or direct.misfit(conv, config)
+        or direct.misfit_in_groups(conv, config)
         or _misfit_of_small_weights(conv, config)
     )
 

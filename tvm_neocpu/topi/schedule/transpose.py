@@ -40,8 +40,7 @@ def tile_transpose(sch: Schedule, block: SBlockRV, unit: VectorUnit, parallel: b
     """Mark a stage y[.., i, .., j] = f(x[.., j, .., i]); ``parallel``: over whatever is outside.
 
     Two or three rows that become one (an image to NHWC) are interleaved, and separated on the way
-    back. Returns False, with
-    nothing changed, for any other stage and for axes shorter than a tile.
+    back. Returns False, with nothing changed, for any other stage and for axes shorter than a tile.
     """
     found = sch.get(block)
     loops = sch.get_loops(block)

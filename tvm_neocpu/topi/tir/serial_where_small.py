@@ -13,7 +13,7 @@ from math import ceil, inf, prod
 from typing import Any
 
 from tvm import tirx
-from tvm.ir import Call, Expr, TensorLoad
+from tvm.ir import Call, Expr, PointerType, TensorLoad
 from tvm.s_tir import SBlockRealize
 from tvm.tirx import (
     AttrStmt,
@@ -133,10 +133,15 @@ def _instructions(stmt: Stmt, cpu: Cpu) -> int | None:
     if isinstance(stmt, SBlockRealize):
         init = stmt.block.init
         return _sum([inside(stmt.block.body), *([] if init is None else [inside(init)])])
-    if isinstance(stmt, Bind | DeclBuffer):  # names of addresses
+    if isinstance(stmt, DeclBuffer) or (isinstance(stmt, Bind) and _names_address(stmt)):
         return 0
     # The store is not counted: a sum's element stays in a register.
     return _operations(stmt.value) if isinstance(stmt, BufferStore | Evaluate) else None
+
+
+def _names_address(bind: Bind) -> bool:
+    """Not a vector of a row's products, which is work."""
+    return isinstance(bind.var.ty, PointerType)
 
 
 def _operations(value: Any) -> int:

@@ -67,10 +67,19 @@ def select(
                 bounds[1] = bounds[2]
     least = tirx.Cast("int32", bounds[0])
     found[0] = T.int64(0)
-    # Fewer than k are better than the least: what is written in vain has a place.
-    with T.serial(0, T.int64(length)) as i:
+
+    def collect(i: tirx.Expr) -> None:
         members[start + found[0]] = member(orders[row + i], i)
         found[0] = found[0] + tirx.Cast(_INDEX, orders[row + i] > least)
+
+    with T.serial(0, T.int64(length)) as i:
+        # All k may be above the least. What is written in vain behind them is filled up below, or
+        # has no place in this row.
+        if padded(k) > k:
+            collect(i)
+        else:
+            with T.If(found[0] < T.int64(k)), T.Then():
+                collect(i)
     with T.serial(0, T.int64(length)) as i:
         last = tirx.all(orders[row + i] == least, found[0] < T.int64(k))
         with T.If(last), T.Then():
