@@ -8,7 +8,8 @@ median milliseconds of either build, and the median over rounds of layer by laye
 its quartiles. `--save DIR` writes both builds instead of timing them, `--load DIR` times what was
 written, so that nothing is compiled while the machine is kept quiet. `--json F` adds a report to
 the list in a file: another process places its buffers elsewhere, so one run is not enough.
-`--doubtful` adds the groups whose gain lies within the model's error, which `tune` tries.
+`--doubtful` adds the groups whose gain lies within the model's error, which `tune` tries, `--pools`
+only those of them that are a convolution with its pool.
 
 The exit code is 1 if outputs differ, or if a fused network is clearly slower: three quarters of the
 rounds say so, by 2 % in the median.
@@ -20,6 +21,7 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ from tvm_neocpu.pipeline import APART, apply_plan, choose_plan, compute_template
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.fused_block.template import layers_of
 from tvm_neocpu.tuning.group_candidates import with_doubtful_groups
+from tvm_neocpu.tuning.pool_candidates import planned_pool_groups
 
 BUILDS = ("apart", "fused")
 # Largest difference of outputs, as a share of the largest one.
@@ -52,16 +55,18 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
     parser.add_argument("--json", type=Path, metavar="F")
     parser.add_argument("--save", type=Path, metavar="DIR")
     parser.add_argument("--load", type=Path, metavar="DIR")
-    parser.add_argument("--doubtful", action="store_true")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--doubtful", action="store_const", dest="tried", const="all")
+    kinds.add_argument("--pools", action="store_const", dest="tried", const="pools")
     options = parser.parse_args(arguments)
     if options.save:
         for network in options.networks:
-            save(network, options.save, options.doubtful)
+            save(network, options.save, options.tried)
         return 0
     found = []
     for network in options.networks:
         is_saved = options.load is not None
-        runs = loaded(network, options.load) if is_saved else built(network, options.doubtful)
+        runs = loaded(network, options.load) if is_saved else built(network, options.tried)
         with undisturbed():
             found.append(measured(network, *runs, options.rounds))
         print(
@@ -76,7 +81,7 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
             {
                 **provenance(cpu.name, cpu.cores),
                 "rounds": options.rounds,
-                **({"doubtful": True} if options.doubtful else {}),
+                **({"doubtful": options.tried} if options.tried else {}),
                 "networks": found,
             }
         )
@@ -87,13 +92,19 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
     return 1 if wrong or slower else 0
 
 
-def modules(network: str, doubtful: bool) -> tuple[list[tvm.IRModule], Any, np.ndarray]:
-    """The network lowered both ways, the target, its input."""
+def modules(
+    network: str, tried: str | None, target: str = "llvm"
+) -> tuple[list[tvm.IRModule], Any, np.ndarray]:
+    """The network lowered both ways, the target, its input; doubtful groups that are ``tried``."""
     content = model_zoo.build(network).SerializeToString()
-    folded = open_onnx(content, {"data": model_zoo.input_shape(network)}, "llvm")
+    folded = open_onnx(content, {"data": model_zoo.input_shape(network)}, target)
     plan, cpu = choose_plan(folded.graph, folded.cpu), folded.cpu
-    if doubtful:
+    if tried == "all":
         plan = with_doubtful_groups(plan, folded.graph, cpu)
+    elif tried == "pools":
+        taken = {member for group in plan.groups or () for member in group.members}
+        pools = planned_pool_groups(folded.graph, plan.configs, cpu, taken, doubtful=True)
+        plan = replace(plan, groups=(*(plan.groups or ()), *pools))
     altered = apply_plan(folded.module, plan, cpu)
     computed = compute_templates(altered, plan.by_layout(folded.graph), cpu)
     groups = {"apart": APART, "fused": plan.group_bands(folded.graph)}
@@ -103,18 +114,18 @@ def modules(network: str, doubtful: bool) -> tuple[list[tvm.IRModule], Any, np.n
     return lowered, folded.target, folded.inputs[0]
 
 
-def built(network: str, doubtful: bool) -> tuple[Run, Run]:
+def built(network: str, tried: str | None) -> tuple[Run, Run]:
     """Both builds, ready to run; a kernel that the cache folder has is not compiled again."""
-    lowered, target, data = modules(network, doubtful)
+    lowered, target, data = modules(network, tried)
     kernels = KernelCache(target, store_for(target))
     apart, fused = (runner(kernels.load(mod).mod, data) for mod in lowered)
     return apart, fused
 
 
-def save(network: str, folder: Path, doubtful: bool) -> None:
+def save(network: str, folder: Path, tried: str | None) -> None:
     """Both builds and their input as files."""
     folder.mkdir(parents=True, exist_ok=True)
-    lowered, target, data = modules(network, doubtful)
+    lowered, target, data = modules(network, tried)
     np.save(folder / f"{network}.npy", data)
     with kernels_kept(folder / "kernels"):
         for build, mod in zip(BUILDS, lowered, strict=True):

@@ -33,6 +33,17 @@ def test_a_network_saved_and_timed(script: dict[str, object], tmp_path: Path) ->
     assert row["quartiles"][0] <= row["gain"] <= row["quartiles"][1]
 
 
+def test_pools_alone_are_tried(
+    script: dict[str, object], capsys: pytest.CaptureFixture[str]
+) -> None:
+    modules = script["modules"]
+    assert callable(modules)
+    target = "llvm -mcpu=znver4 -num-cores=1"
+    for tried, groups in ((None, 0), ("pools", 1)):
+        modules("googlenet", tried, target)
+        assert f"googlenet: {groups} functions of groups" in capsys.readouterr().out
+
+
 def test_the_difference_of_outputs_is_a_share_of_the_largest(script: dict[str, object]) -> None:
     measured = script["measured"]
     assert callable(measured)
