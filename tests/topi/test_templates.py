@@ -28,7 +28,7 @@ from tvm_neocpu.core.candidate import has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
 from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, PORTABLE_BF16, PORTABLE_SIGNED_4, SMLAL
-from tvm_neocpu.core.types import BF16_WEIGHTS, FP32, INTEGER_PRODUCTS, U8S8, Types
+from tvm_neocpu.core.types import BF16_PRODUCTS, FP32, INTEGER_PRODUCTS, U8S8, Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
@@ -125,7 +125,7 @@ def test_every_template_of_doubles_is_tested_with_them() -> None:
     assert {case.values[0] for case in DOUBLE_CASES} == of_doubles
     of_integers = {name for name, entry in TEMPLATES.items() if FP32 not in entry.types}
     assert of_doubles == set(TEMPLATES) - {WinogradConfig.template} - of_integers
-    narrow = {*INTEGER_PRODUCTS, BF16_WEIGHTS}
+    narrow = {*INTEGER_PRODUCTS, *BF16_PRODUCTS}
     assert all(set(TEMPLATES[name].types) <= narrow for name in of_integers)
 
 
@@ -133,7 +133,7 @@ def cpus_of(template: str) -> list[Cpu]:
     """Those that a template is for, where it is not for all."""
     if template == SplitConfig.template:
         return [cpu for cpu in CPUS if gains_on(cpu)]
-    needs_bf16 = TEMPLATES[template].types == (BF16_WEIGHTS,)
+    needs_bf16 = set(TEMPLATES[template].types) <= set(BF16_PRODUCTS)
     return [cpu for cpu in CPUS if cpu.bf16 is not None or not needs_bf16]
 
 

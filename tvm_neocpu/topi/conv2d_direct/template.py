@@ -14,7 +14,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
-from tvm_neocpu.core.dot import DotProduct
+from tvm_neocpu.core.dot import SMLAL, DotProduct
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
@@ -130,7 +130,9 @@ def schedule_tiles(
         keep_rolled(sch, reduction[-1], pixels, vectors, unit)
     elif geometry.inner_steps >= MIN_ROLLED_WORDS:
         keep_rolled(sch, reduction[-1], pixels, vectors, unit, _beside_tile(dot, vectors, unit))
-    steps.hold_tile_in_registers(sch, acc, reduction[0], unit)
+    # smlal multiplies by an element of a register; LLVM broadcasts the words of wider statements.
+    registers = 1 if dot is not None and dot.name == SMLAL.name else steps.MAX_VECTORS
+    steps.hold_tile_in_registers(sch, acc, reduction[0], unit, registers)
     return output, chunk
 
 

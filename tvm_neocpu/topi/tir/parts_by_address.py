@@ -75,7 +75,7 @@ def parts_by_address(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         rows = int(loop.annotations[PARTS_KEY])
         unmarked = without_mark(loop, PARTS_KEY, body)
         choice = _choice_in(unmarked, rows)
-        if choice is not None:
+        if choice is not None and all(_is_given(load, func) for load in choice.loads):
             return _over_addresses(unmarked, choice)
         return _unrolled(unmarked) if loop.kind == ForKind.SERIAL else unmarked
 
@@ -101,6 +101,11 @@ class _Choice:
     @property
     def starts(self) -> tuple[int, ...]:
         return (0, *self.ends)
+
+
+def _is_given(load: TensorLoad, func: tirx.PrimFunc) -> bool:
+    """Whether it reads a parameter: TVM may reuse memory of its own that is read by address."""
+    return any(load.source.same_as(param) for param in func.params)
 
 
 def _choice_in(loop: For, rows: int) -> _Choice | None:
