@@ -7,8 +7,8 @@ import pytest
 from layers_in_groups import CPU, Layers, calls, every_group, lowered
 from tvm import relax, tirx
 
-from tvm_neocpu.relay_passes import fuse_blocks
 from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
+from tvm_neocpu.topi.fused_block.cost import PricedBlock
 from tvm_neocpu.topi.fused_block.template import layers_of
 
 op = relax.op
@@ -19,7 +19,7 @@ def pooled(net: Layers, x: relax.Expr) -> relax.Var:
 
 
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuse_blocks, "saved_share", lambda block, cpu: 1.0)
+    monkeypatch.setattr(PricedBlock, "saved_share", 1.0)
 
 
 def test_what_something_else_reads_too_is_an_output(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,8 @@ def test_three_layers_with_an_output_are_taken_where_they_gain_more_than_two(
     groups = every_group(before, 2, 3)
     always(monkeypatch)
     assert layers() == [3]
-    monkeypatch.setattr(fuse_blocks, "saved_share", lambda block, cpu: 2.0 - len(block.members))
+    by_members = property(lambda priced: 2.0 - len(priced.block.members))
+    monkeypatch.setattr(PricedBlock, "saved_share", by_members)
     assert layers() == [2]
 
 
@@ -89,7 +90,7 @@ def test_a_tap_that_costs_more_than_the_group_gains_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A plan may have the layers because of another place."""
-    monkeypatch.setattr(fuse_blocks, "saved_share", lambda block, cpu: -0.01)
+    monkeypatch.setattr(PricedBlock, "saved_share", -0.01)
 
     def tapped(net: Layers) -> relax.Expr:
         x = net.depthwise(net.x)

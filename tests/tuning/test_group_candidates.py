@@ -62,11 +62,12 @@ def graph(*readers: str) -> ConvGraph:
 
 
 def test_a_group_is_offered_with_the_schemes_that_fit_each_other() -> None:
-    (found,) = groups_of(graph(), SCHEMES, ZEN3)
-    block = best_block((Member(DEPTHWISE, WIDE), Member(PROJECT, READS_WIDE)), ZEN3)
-    assert block is not None
-    (offered,) = found.candidates
-    assert found.members == ("deep", "flat")
+    (node,) = groups_of(graph(), SCHEMES, ZEN3)
+    found = best_block((Member(DEPTHWISE, WIDE), Member(PROJECT, READS_WIDE)), ZEN3)
+    assert found is not None
+    block = found.block
+    (offered,) = node.candidates
+    assert node.members == ("deep", "flat")
     assert (offered.configs, offered.rows) == ((WIDE, READS_WIDE), block.bands.rows)
     share = 1 - MARGIN - predict_seconds(block, ZEN3) / apart_seconds(block, ZEN3)
     assert offered.gain == pytest.approx(share * 130e-6)
@@ -75,8 +76,9 @@ def test_a_group_is_offered_with_the_schemes_that_fit_each_other() -> None:
 def test_a_layer_that_something_else_reads_too_is_copied_out_at_a_price() -> None:
     """Here more than the group gains."""
     members = (Member(DEPTHWISE, WIDE), Member(PROJECT, READS_WIDE))
-    alone = best_block(members, ZEN3)
-    assert alone is not None
+    found = best_block(members, ZEN3)
+    assert found is not None
+    alone = found.block
     tapped = replace(alone, taps=(0,))
     copied = 2 * DEPTHWISE.out_bytes / ZEN3.l3_bytes_per_cycle / (ZEN3.ghz * 1e9) / ZEN3.cores
     assert predict_seconds(tapped, ZEN3) - predict_seconds(alone, ZEN3) >= copied
@@ -182,8 +184,9 @@ def test_a_silent_plan_gets_the_group_that_gains_most() -> None:
     graph_ = block("ed", "dp")
     silent = Plan(graph_.hash, {"e": EXPANDS, "d": DEEPENS, "p": NARROWS})
     members = (Member(EXPAND, EXPANDS), Member(DEEP, DEEPENS), Member(NARROW, NARROWS))
-    best = best_block(members, ONE)
-    assert best is not None
+    found = best_block(members, ONE)
+    assert found is not None
+    best = found.block
     expected = (LayerGroup(("e", "d", "p"), *best.bands),)
     assert with_groups(silent, graph_, ONE).groups == expected
 

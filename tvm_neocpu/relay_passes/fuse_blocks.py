@@ -24,7 +24,7 @@ from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functio
 from tvm_neocpu.relay_passes.ir.rewrite import rewrite_regions
 from tvm_neocpu.relay_passes.lowering.bind_groups import Group, behind, bind_groups
 from tvm_neocpu.topi.anchor import child_blocks
-from tvm_neocpu.topi.fused_block.cost import apart_seconds, saved_share
+from tvm_neocpu.topi.fused_block.cost import priced
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, is_band, misfit
 from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.template import Layer, fused_function, member_of
@@ -227,7 +227,7 @@ class _Search:
     ) -> str | None:
         """Why a layer of the group, which reads ``args``, cannot or should not be an output too."""
         tapped = [block.members[at].workload for at in block.taps]
-        if saved_share(block, self._cpu) <= 0:
+        if priced(block, self._cpu).saved_share <= 0:
             return f"not surely faster with {tapped[0]} as an output"
         taps = {chain[at].binding.var for at in block.taps}
         waiting = behind(taps, {call.binding.var for call in chain}, region, self.groups)
@@ -266,7 +266,7 @@ def _by_turns(parts: Sequence[_Part], cpu: Cpu) -> list[_Part]:
 
 def _gain(part: _Part, cpu: Cpu) -> float:
     """Seconds that a group surely saves."""
-    return saved_share(part.block, cpu) * apart_seconds(part.block, cpu)
+    return priced(part.block, cpu).saved_seconds
 
 
 def _refusal(members: Sequence[Member], bands: Bands) -> str | None:

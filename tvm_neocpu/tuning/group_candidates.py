@@ -16,9 +16,8 @@ from tvm_neocpu.core.layer_group import GroupCandidate, GroupNode, LayerGroup
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.fused_block.cost import (
-    apart_seconds,
-    predict_seconds,
-    priced_block,
+    best_block,
+    priced,
 )
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, misfit
 from tvm_neocpu.topi.fused_block.geometry import candidates as blocks_of
@@ -96,8 +95,8 @@ def _best_groups(
     Where no gain is sure, the group that is predicted to gain most. ``measured``: see `best_block`.
     """
     for chain in chains_of(graph):
-        priced = [_priced(chain, part, plan, cpu, measured) for part in chain.parts]
-        offered = [found for found in priced if found is not None]
+        parts = [_priced(chain, part, plan, cpu, measured) for part in chain.parts]
+        offered = [found for found in parts if found is not None]
         if offered:
             sure, _, group = max(offered, key=lambda found: (max(found[0], 0.0), found[1]))
             yield sure, group
@@ -112,11 +111,11 @@ def _priced(
     if None in configs:
         return None
     members = [Member(n.workload, c) for n, c in zip(nodes, configs, strict=True)]  # type: ignore[arg-type]
-    priced = priced_block(members, cpu, chain.taps_in(part), measured)
-    if priced is None:
+    best = best_block(members, cpu, chain.taps_in(part), measured)
+    if best is None:
         return None
-    group = LayerGroup(tuple(node.id for node in nodes), *priced.block.bands)
-    return priced.saved_share * priced.apart, priced.apart - priced.fused, group
+    group = LayerGroup(tuple(node.id for node in nodes), *best.block.bands)
+    return best.saved_seconds, best.apart - best.fused, group
 
 
 def _candidates(
@@ -126,10 +125,10 @@ def _candidates(
     workloads = [chain.workloads[at] for at in part]
     for chosen in _fitting([schemes[at] for at in part]):
         members = [Member(w, c.config) for w, c in zip(workloads, chosen, strict=True)]
-        priced = priced_block(members, cpu, chain.taps_in(part))
-        if priced is None:
+        best = best_block(members, cpu, chain.taps_in(part))
+        if best is None:
             continue
-        yield _offer(chain, part, chosen, priced.block, priced.saved_share)
+        yield _offer(chain, part, chosen, best.block, best.saved_share)
 
 
 def _planned(
@@ -146,8 +145,8 @@ def _planned(
             continue
         for block in blocks_of(members, cpu.cores, chain.taps_in(part)):
             if block.bands == bands[ids]:
-                likely = 1 - predict_seconds(block, cpu) / apart_seconds(block, cpu)
-                yield _offer(chain, part, chosen, block, likely)
+                found = priced(block, cpu)
+                yield _offer(chain, part, chosen, block, 1 - found.fused / found.apart)
 
 
 def _offer(

@@ -19,7 +19,6 @@ from tvm_neocpu.topi.fused_block.cost import (
     best_block,
     may_gain,
     predict_seconds,
-    saved_share,
 )
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock
 from tvm_neocpu.topi.fused_block.member import Member
@@ -36,8 +35,9 @@ PROJECT = Member(
 
 
 def test_two_cores_that_would_read_each_others_channels_gain() -> None:
-    block = best_block((DEPTHWISE, PROJECT), ZEN3)
-    assert block is not None
+    found = best_block((DEPTHWISE, PROJECT), ZEN3)
+    assert found is not None
+    block = found.block
     assert predict_seconds(block, ZEN3) < apart_seconds(block, ZEN3)
 
 
@@ -76,8 +76,9 @@ BLOCK = (EXPAND, DEEP, NARROW)
 @pytest.mark.parametrize("cores", [1, 2])
 def test_a_large_expansion_gains_in_a_ring(cores: int) -> None:
     """Measured on Zen 3: 1.12 on one thread, 1.14 on two."""
-    block = best_block(BLOCK, ZEN3.with_cores(cores))
-    assert block is not None
+    found = best_block(BLOCK, ZEN3.with_cores(cores))
+    assert found is not None
+    block = found.block
     assert block.bands.run > 1
     assert block.chunks == cores
 
@@ -127,8 +128,8 @@ def test_two_cores_leave_an_expansion_apart_that_they_would_compute_twice() -> N
         ConvWorkload(1, 240, 14, 14, 240, (5, 5), (1, 1), (2, 2, 2, 2), groups=240),
         DepthwiseConfig(8, 8, reg_n=7, reg_c=8),
     )
-    block = best_block((expand, deep), ZEN3)
-    assert block is None or saved_share(block, ZEN3) < 0
+    found = best_block((expand, deep), ZEN3)
+    assert found is None or found.saved_share < 0
 
 
 ZEN4 = Cpu("znver4", AVX512, cores=1, l2=1024 * KIB, l3=32 * 1024 * KIB, ghz=2.5)
@@ -144,8 +145,9 @@ def pair(channels: int, size: int) -> tuple[Member, Member]:
 
 def test_rows_that_l2_holds_spare_winograd_a_wait_for_l3() -> None:
     """Measured on Zen 4, one thread: 1.08; on two: 1.06."""
-    block = best_block(pair(16, 208), ZEN4)
-    assert block is not None
+    found = best_block(pair(16, 208), ZEN4)
+    assert found is not None
+    block = found.block
     assert predict_seconds(block, ZEN4) < 0.98 * apart_seconds(block, ZEN4)
     assert block.bands.rows == 4 and block.bands.run > 1
     assert best_block(pair(16, 208), replace(ZEN4, l2=512 * KIB)) is None
@@ -163,7 +165,8 @@ def test_only_the_tuner_takes_a_stack() -> None:
         Member(first, ConvConfig(0, 32, reg_n=8)),
         Member(ConvWorkload(1, 32, 149, 149, 32, (3, 3)), WinogradConfig(32, 32, 4, reg_n=8)),
     )
-    block = best_block(layers, ZEN4)
-    assert block is not None
+    found = best_block(layers, ZEN4)
+    assert found is not None
+    block = found.block
     assert predict_seconds(block, ZEN4) < 0.97 * apart_seconds(block, ZEN4)
-    assert saved_share(block, ZEN4) < 0
+    assert found.saved_share < 0

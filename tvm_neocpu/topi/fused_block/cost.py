@@ -81,8 +81,18 @@ class PricedBlock:
         margin = STACK_MARGIN if self.block.is_stack else MARGIN
         return 1 - margin - self.fused / self.apart
 
+    @property
+    def saved_seconds(self) -> float:
+        """The same in seconds."""
+        return self.saved_share * self.apart
 
-def priced_block(
+
+def priced(block: FusedBlock, cpu: Cpu) -> PricedBlock:
+    """Any group, with what the model says of it."""
+    return PricedBlock(block, predict_seconds(block, cpu), apart_seconds(block, cpu))
+
+
+def best_block(
     members: Sequence[Member], cpu: Cpu, taps: tuple[int, ...] = (), measured: bool = False
 ) -> PricedBlock | None:
     """The cheapest group of layers, whose rows between them fit L2; ``taps`` as the block has them.
@@ -104,19 +114,6 @@ def priced_block(
     best = fitting[seconds.index(least)]
     apart = apart_seconds(best, cpu)
     return None if least >= apart else PricedBlock(best, least, apart)
-
-
-def best_block(
-    members: Sequence[Member], cpu: Cpu, taps: tuple[int, ...] = ()
-) -> FusedBlock | None:
-    """As :func:`priced_block`, without the seconds."""
-    priced = priced_block(members, cpu, taps)
-    return None if priced is None else priced.block
-
-
-def saved_share(block: FusedBlock, cpu: Cpu) -> float:
-    """What any group surely saves, as :attr:`PricedBlock.saved_share`."""
-    return PricedBlock(block, predict_seconds(block, cpu), apart_seconds(block, cpu)).saved_share
 
 
 def may_gain(members: Sequence[Member], cpu: Cpu) -> bool:
