@@ -174,11 +174,6 @@ def swap_of(conv: ConvWorkload, cpu: Cpu) -> Swap | None:
     return Swap(conv, other, dilated[0].seconds - seconds, added)
 
 
-def pays(conv: ConvWorkload, cpu: Cpu) -> bool:
-    """Whether the dense convolution and the moves are predicted to take less time."""
-    return swap_of(conv, cpu) is not None
-
-
 def _packed_bytes(conv: ConvWorkload, candidate: Candidate) -> int:
     packed_shape = implementation_of(candidate.config).packed_shape
     assert packed_shape is not None, "a convolution has weights"
@@ -208,4 +203,4 @@ def _turned(scope: Scope, image: relax.Expr, split: tuple[int, int, int, int]) -
     return emit(relax.op.reshape(apart, (*outer, a * b, c * d)))
 
 
-__all__ = ["DilatedAsDense", "Swap", "chosen_of", "dense", "pays", "swap_of"]
+__all__ = ["DilatedAsDense", "Swap", "chosen_of", "dense", "swap_of"]
