@@ -71,9 +71,10 @@ class LowerToTemplates:
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         known = KnownFunctions() if self.before is None else self.before.functions
-        # A layer that is timed by itself reads what any other one may store.
-        rounded = rounded_maps(mod, self._implementation) if self.before is None else frozenset()
-        lower = partial(self._lower, count_module_uses(mod), known, rounded)
+        uses, rounded = count_module_uses(mod), frozenset[relax.Var]()
+        if self.before is None:  # else layers are timed by themselves, and read what any may store
+            rounded = rounded_maps(mod, uses, self._implementation)
+        lower = partial(self._lower, uses, known, rounded)
         legalize = {form.op: lower for form in forms()}
         legalize[RECURRENCE] = partial(lower_recurrence, self.cpu)
         lowered = relax.transform.LegalizeOps(legalize, skip_ops=_all_but(legalize))(mod)

@@ -18,7 +18,7 @@ from tvm import relax, te
 from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.relay_passes.ir.exprs import op_name, operands
-from tvm_neocpu.relay_passes.ir.regions import count_module_uses, regions_of, relax_functions
+from tvm_neocpu.relay_passes.ir.regions import regions_of, relax_functions
 from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE, CallForm
 from tvm_neocpu.relay_passes.operators.table import read_call
@@ -33,9 +33,13 @@ EPILOGUES = UNARY | BINARY
 ImplementationOf = Callable[[relax.Call, CallForm, Workload], Implementation | None]
 
 
-def rounded_maps(mod: tvm.IRModule, implementation: ImplementationOf) -> frozenset[relax.Var]:
-    """The variables of a module with layouts that are to be stored as bf16."""
-    uses = count_module_uses(mod)
+def rounded_maps(
+    mod: tvm.IRModule, uses: Mapping[relax.Var, int], implementation: ImplementationOf
+) -> frozenset[relax.Var]:
+    """The variables of a module with layouts that are to be stored as bf16.
+
+    ``uses``: how often each of its variables is read.
+    """
     found = set()
     for _, function in relax_functions(mod):
         for region in regions_of(function):
