@@ -26,7 +26,7 @@ from tvm_neocpu.topi.schedule.pad import cut_at_borders
 from tvm_neocpu.topi.schedule.prologue import take_parts
 from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.part_by_part import walk_part_by_part
-from tvm_neocpu.topi.tir.parts_by_address import MAX_BLOCKS, copy_by_address
+from tvm_neocpu.topi.tir.parts_by_address import copy_by_address
 from tvm_neocpu.topi.tir.prefetch_pixels import prefetch_next_run
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
@@ -270,7 +270,7 @@ def _place_run(
         piece, f = steps.split_off(sch, f, largest_factor(pixels, most))
         sch.reorder(piece, block, f)
         steps.parallel_fused(sch, piece)
-    if parts > 1 and steps.loop_extent(sch, block) <= MAX_BLOCKS:
+    if parts > 1:
         copy_by_address(sch, block)
     steps.vectorize_lanes(sch, ici, unit)
 

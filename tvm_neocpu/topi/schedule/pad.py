@@ -9,7 +9,7 @@ from tvm.s_tir.schedule import LoopRV
 from tvm_neocpu.core.cpu import VectorUnit
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.prologue import has_parts, take_parts
-from tvm_neocpu.topi.tir.parts_by_address import MAX_BLOCKS, copy_by_address
+from tvm_neocpu.topi.tir.parts_by_address import copy_by_address
 
 # (top, left, bottom, right).
 Padding = tuple[int, int, int, int]
@@ -98,18 +98,17 @@ def place_padding(sch: Schedule, name: str, chunk: LoopRV | None, unit: VectorUn
     elif rank == PLAIN_RANK:
         steps.parallel_fused(sch, *sch.get_loops(pad)[:-1])
     else:
-        _, blocks, rows, *_ = steps.output_shape(sch, pad)
+        _, _, rows, *_ = steps.output_shape(sch, pad)
         outer = steps.parallel_and_vectorize(sch, pad, unit)
-        if outer is not None and parts > 1 and blocks <= MAX_BLOCKS:
+        if outer is not None and parts > 1:
             copy_by_address(sch, outer, rows)
         return
     *_, lanes = loops = sch.get_loops(pad)
     if rank == PLAIN_RANK:
         cut_at_borders(sch, lanes)
         return
-    blocks = loops[1 - rank]
-    if parts > 1 and steps.loop_extent(sch, blocks) <= MAX_BLOCKS:
-        copy_by_address(sch, blocks)
+    if parts > 1:
+        copy_by_address(sch, loops[1 - rank])
     steps.vectorize_lanes(sch, lanes, unit)
 
 

@@ -54,12 +54,14 @@ _VALUE = 15
 
 
 def copy_by_address(sch: Schedule, blocks: LoopRV, rows: int = 1) -> None:
-    """Mark the loop over all blocks of a concat's parts, in a stage that copies them.
+    """Mark the loop over all blocks of a concat's parts, in a stage that copies them; of more than
+    MAX_BLOCKS it stays as it is.
 
     A parallel loop may run over ``rows`` of each block, too. :func:`parts_by_address` acts once all
     is scheduled.
     """
-    sch.annotate(blocks, PARTS_KEY, rows)
+    if int(sch.get(blocks).extent) <= MAX_BLOCKS * rows:
+        sch.annotate(blocks, PARTS_KEY, rows)
 
 
 def parts_by_address(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:

@@ -52,28 +52,29 @@ _AT_0 = tirx.const(0, "int64")
 def transpose_tiles(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     """Rewrite the marked nests, each of two loops around one block."""
 
-    def rewritten(loop: For, body: Stmt, outer: tuple[For, ...], pieces: int) -> tuple[str, For]:
-        """A marked nest's name and its loop over groups, of which there should be ``pieces``."""
-        if TILE_KEY in loop.annotations:
-            return "transposed", _tiled(loop, body, outer, pieces)
-        if SEPARATE_KEY in loop.annotations:
-            return "separated", _separated_rows(loop, body, outer)
-        return "joined", _joined_rows(loop, body, outer)
-
     def rule(loop: For, body: Stmt, outer: tuple[For, ...]) -> Stmt:
         pieces = PIECES_A_CORE * cpu.cores if cpu.cores > 1 else 1
         if _is_marked(loop):
             parallel = PARALLEL_KEY in loop.annotations
-            name, groups = rewritten(loop, body, outer, pieces if parallel else 1)
+            name, groups = _rewritten(loop, body, outer, pieces if parallel else 1)
             return opaque(name, _parallel(groups) if parallel else groups)
         if PARALLEL_KEY in loop.annotations:
             inner = loop.body
             wanted = ceil(pieces / int(loop.extent))
-            name, groups = rewritten(inner, inner.body, (*outer, loop), wanted)
+            name, groups = _rewritten(inner, inner.body, (*outer, loop), wanted)
             return opaque(name, _parallel(_one_loop(loop, groups)))
         return with_body(loop, body)
 
     return rewrite_loops(func, rule)
+
+
+def _rewritten(loop: For, body: Stmt, outer: tuple[For, ...], pieces: int) -> tuple[str, For]:
+    """A marked nest's name and its loop over groups, of which there should be ``pieces``."""
+    if TILE_KEY in loop.annotations:
+        return "transposed", _tiled(loop, body, outer, pieces)
+    if SEPARATE_KEY in loop.annotations:
+        return "separated", _separated_rows(loop, body, outer)
+    return "joined", _joined_rows(loop, body, outer)
 
 
 def _is_marked(loop: For) -> bool:
@@ -133,10 +134,7 @@ def _joined_rows(i_loop: For, j_loop: For, outer: Sequence[For]) -> For:
     def joined(i: Expr) -> Stmt:
         rows = [_row_of(nest, i, row, lanes) for row in range(count)]
         order = [row * lanes + at for at in range(lanes) for row in range(count)]
-        *outer_at, last = (
-            nest.at(index, i, tirx.const(0, "int64")) for index in nest.store.indices
-        )
-        place = [*outer_at, _ramp(last, lanes * count)]
+        place = _along(nest, nest.store.indices, (i, _AT_0), lanes * count)
         return BufferStore(nest.store.buffer, Shuffle(rows, _lanes(order)), place)
 
     return _in_groups(int(i_loop.extent), lanes, joined)
