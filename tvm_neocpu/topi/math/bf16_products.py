@@ -13,7 +13,7 @@ from tvm import tirx
 from tvm.ir import Call, Expr
 
 from tvm_neocpu.core.dot import WORD_BITS, DotProduct
-from tvm_neocpu.topi.math.dot_products import by_registers, define, lanes_of, whole
+from tvm_neocpu.topi.math.dot_products import define, lanes_of, whole
 from tvm_neocpu.topi.math.half_precision import BITS
 
 BF16_DOT = "tirx.neocpu_bf16_dot"
@@ -96,9 +96,6 @@ def accumulate(total: Expr, data: Expr, weights: Expr, by: DotProduct) -> Expr:
 
 
 def _lowered(call: Call, by: DotProduct) -> Expr:
-    parts = by_registers(call, by, _lowered)
-    if parts is not None:
-        return parts
     total, data, weights = call.args
     lanes = lanes_of(call)
     bits = lanes * WORD_BITS

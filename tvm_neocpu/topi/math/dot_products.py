@@ -93,24 +93,26 @@ def define(
 ) -> None:
     """Make an operator known to TVM, once, when it is first used.
 
-    ``lowered(call, by=by)`` is what code generation puts in place of a call.
+    ``lowered(call, by=by)`` is what code generation puts in place of a call; of one for each
+    register, if ``by`` has registers and the call has more lanes.
     """
     tvm.ir.register_op_attr(name, "TCallEffectKind", _PURE)
     tvm.ir.register_op_attr(name, "TVectorizable", True)
     tvm.ir.register_op_attr(name, "TScriptPrinterName", name.removeprefix("tirx."))
     if lowered is not None:
-        register_intrin_lowering(name, "llvm", f=partial(lowered, by=by), level=99)
+        each = lowered if by is None else partial(_by_registers, lowered=lowered)
+        register_intrin_lowering(name, "llvm", f=partial(each, by=by), level=99)
 
 
-def by_registers(call: Call, by: DotProduct, lowered: Callable[..., Expr]) -> Expr | None:
+def _by_registers(call: Call, lowered: Callable[..., Expr], by: DotProduct) -> Expr:
     """A call of more lanes than the instruction has, as one for each register, side by side.
 
-    ``None`` for a call of no more. A tile's sums are then as wide in memory as what its epilogue
-    reads: LLVM keeps them in registers. Of other widths it stores all of them and loads them again.
+    A tile's sums are then as wide in memory as what its epilogue reads: LLVM keeps them in
+    registers. Of other widths it stores all of them and loads them again.
     """
     lanes, widest = lanes_of(call), max(by.widths, default=0) // WORD_BITS
     if not widest or lanes <= widest or lanes % widest:
-        return None
+        return lowered(call, by=by)
 
     def part(operand: Expr, first: int) -> Expr:
         if isinstance(operand, tirx.Broadcast):
@@ -119,9 +121,10 @@ def by_registers(call: Call, by: DotProduct, lowered: Callable[..., Expr]) -> Ex
 
     dtype = f"{str(call.ty.dtype).partition('x')[0]}x{widest}"
     parts = [
-        lowered(tirx.call_intrin(dtype, call.op.name, *(part(each, at) for each in call.args)), by)
+        tirx.call_intrin(dtype, call.op.name, *(part(each, at) for each in call.args))
         for at in range(0, lanes, widest)
     ]
+    parts = [lowered(each, by=by) for each in parts]
     return _picked(parts, range(lanes))
 
 
@@ -130,9 +133,6 @@ def _picked(vectors: Sequence[Expr], picks: Iterable[int]) -> Expr:
 
 
 def _lowered(call: Call, by: DotProduct) -> Expr:
-    parts = by_registers(call, by, _lowered)
-    if parts is not None:
-        return parts
     total, *operands = call.args
     pairs, lanes = _paired(operands), lanes_of(call)
     bits = lanes * WORD_BITS
