@@ -91,12 +91,9 @@ class Bound:
         self, values: Sequence[Array], tensors: Sequence[Any | None], targets: Targets
     ) -> None:
         self.values, self.tensors, self.targets = values, tensors, targets
+        self.shapes: Shapes = tuple([value.shape for value in values])
         self.arrays = [targets[number].array for number in sorted(targets)]
         self.calls: dict[Feed, Callable[[], None] | None] = {}
-
-    @property
-    def shapes(self) -> Shapes:
-        return tuple([value.shape for value in self.values])
 
     @property
     def extents(self) -> list[Extent]:

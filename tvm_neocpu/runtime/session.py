@@ -103,7 +103,7 @@ class CompiledSession:
             raise TargetError(f"built for {library.info.cpu}, but this machine lacks {lacks}")
         self._library = library
         self.hint = hint
-        self._bound = cores is not None
+        self._is_pinned = cores is not None
         groups = self._groups(threads, hint, streams, cores)
         self._streams = self._start(groups)
         self._release = finalize(self, claim_cores(groups))
@@ -227,12 +227,16 @@ class CompiledSession:
         def feed(cpus: Sequence[int]) -> Feed:
             return Feed(Functions(library), inputs, cpus[:1] if library.is_serial else cpus)
 
-        here: Here | None = None
-        if not self._bound and library.is_serial:
-            here = as_it_is
-        elif not self._bound and all(len(cpus) == 1 for cpus in groups) and can_run_serially():
-            here = with_serial_loops
-        return Streams(groups, feed, here)
+        return Streams(groups, feed, self._in_callers_thread(groups))
+
+    def _in_callers_thread(self, groups: Sequence[Sequence[int]]) -> Here | None:
+        """How a call is computed there; ``None`` where a stream's thread has to."""
+        if self._is_pinned:
+            return None
+        if self._library.library.is_serial:
+            return as_it_is
+        alone = all(len(cpus) == 1 for cpus in groups)
+        return with_serial_loops if alone and can_run_serially() else None
 
     def _groups(
         self,
