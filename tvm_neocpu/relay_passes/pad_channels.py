@@ -131,7 +131,7 @@ class _Rewriter:
         bindings = self.scope.region.bindings
         self.carried, self.by_lanes = _carried(bindings)
         self.shuffled = {b.value.args[0] for b in bindings if op_name(b.value) == MOVE}
-        for binding in self.scope.region.bindings:
+        for binding in bindings:
             self._visit(binding.var, binding.value)
         for var in self.scope.region.outputs:
             self.scope.bind(var, self._narrow(var))

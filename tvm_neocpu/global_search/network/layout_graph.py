@@ -206,13 +206,10 @@ def _all_options(
     for node in graph.nodes:
         if node.kind is NodeKind.CONV:
             assert node.workload is not None
-            apart = float(node.id in alone)
             chosen[node.id] = tuple(
-                option(
-                    *(node, c.reads, c.writes, c.seconds - apart * c.rounding, c.config, c.types),
-                    apart * c.rounding,
-                )
+                option(node, c.reads, c.writes, c.seconds - rounding, c.config, c.types, rounding)
                 for c in (*candidates[node.workload], *others.get(node.id, ()))
+                for rounding in [c.rounding if node.id in alone else 0.0]
             )
         elif node.kind is NodeKind.BOUNDARY:
             chosen[node.id] = (option(node, NCHW, NCHW),)

@@ -57,9 +57,9 @@ def blocks_of(
 
 def part_of_space(conv: ConvWorkload, cpu: Cpu, wanted: Blocks) -> tuple[ConvConfig, ...]:
     """The configs of the space whose blocks are among those wanted, in its order."""
-    unit = cpu.unit(conv.types.accumulator)
-    blocks = _read(conv, cpu), unit.holds_tile, ConvConfig
-    return tuple(part_of_schedules(conv, cpu, *blocks, wanted, _written(conv, cpu)))
+    holds, written = cpu.unit(conv.types.accumulator).holds_tile, _written(conv, cpu)
+    reads = _read(conv, cpu)
+    return tuple(part_of_schedules(conv, cpu, reads, holds, ConvConfig, wanted, written))
 
 
 def part_of_schedules(
