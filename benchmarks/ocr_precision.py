@@ -21,7 +21,19 @@ import onnx
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from ocr import DETECT, READ, Watched, line_image, page, random_lines, reader
+from ocr import (
+    DETECT,
+    READ,
+    boxes_of,
+    line_image,
+    line_samples,
+    page,
+    page_samples,
+    random_lines,
+    reader,
+    texts_of,
+    without_blanks,
+)
 
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.precision import request_of
@@ -56,47 +68,28 @@ def main() -> None:
 
 def _texts(cpu: Any) -> Any:
     engine = reader(ours=False)
-    plain = engine.text_rec.session
-    watched = engine.text_rec.session = Watched(plain)
-    for line in random_lines(16, 1):
-        engine(line_image(line), use_det=False, use_cls=False)
-    # A build takes one shape: the first columns of every line.
-    samples = [{"x": np.ascontiguousarray(each["x"][..., :320])} for each in watched.seen]
+    samples = line_samples(engine, 320)  # a build takes one shape
     images = [line_image(line) for line in random_lines(100, 2)]
-
-    def read(session: Session) -> list[list[str]]:
-        engine.text_rec.session = session
-        found = (engine(image, use_det=False, use_cls=False)[0] for image in images)
-        return [[line[0] for line in lines or []] for lines in found]
-
-    wanted = read(plain)
+    wanted = texts_of(engine, engine.text_rec.session, images)
     for precision, bound in READING:
         chosen = _chosen(READ, samples, precision, bound, cpu)
-        found = read(_session(chosen))
-        same = sum(a == b for a, b in zip(wanted, found, strict=True))
-        blanks = sum(_bare(a) == _bare(b) for a, b in zip(wanted, found, strict=True))
+        found = texts_of(engine, _session(chosen), images)
+        same = _equal(wanted, found)
+        blanks = _equal(without_blanks(wanted), without_blanks(found))
         yield {**_about(chosen), "lines": len(images), "same": same, "same_but_blanks": blanks}
 
 
 def _boxes(cpu: Any) -> Any:
     engine = reader(ours=False)
-    plain = engine.text_det.infer
-    watched = engine.text_det.infer = Watched(plain)
     pages = [page(random_lines(5, seed), 640, 480) for seed in range(100, 100 + PAGES)]
-    for image in pages[:CALIBRATING]:
-        engine(image, use_cls=False, use_rec=False)
-    samples = [{"x": np.ascontiguousarray(s["x"][:, :, :384, :512])} for s in watched.seen]
-
-    def boxes(session: Session) -> list[NDArray[np.float32]]:
-        engine.text_det.infer = session
-        rest = pages[CALIBRATING:]
-        found = (np.array(engine(image, use_cls=False, use_rec=False)[0]) for image in rest)
-        return [each[np.argsort(each[:, 0, 1], kind="stable")] for each in found]
-
-    wanted = boxes(plain)
+    whole = page_samples(engine, pages[:CALIBRATING])
+    samples = [{"x": np.ascontiguousarray(each["x"][:, :, :384, :512])} for each in whole]
+    rest = pages[CALIBRATING:]
+    wanted = boxes_of(engine, engine.text_det.infer, rest)
     for precision, bound in FINDING:
         chosen = _chosen(DETECT, samples, precision, bound, cpu)
-        apart = [_apart(a, b) for a, b in zip(wanted, boxes(_session(chosen)), strict=True)]
+        found = boxes_of(engine, _session(chosen), rest)
+        apart = [_apart(a, b) for a, b in zip(wanted, found, strict=True)]
         within = sum(pixels is not None and pixels <= 2 for pixels in apart)
         yield {**_about(chosen), "pages": len(apart), "within_2_pixels": within, "apart": apart}
 
@@ -125,8 +118,8 @@ def _about(chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def _bare(lines: list[str]) -> list[str]:
-    return [line.replace(" ", "") for line in lines]
+def _equal(wanted: list[list[str]], found: list[list[str]]) -> int:
+    return sum(a == b for a, b in zip(wanted, found, strict=True))
 
 
 def _apart(one: NDArray[np.float32], other: NDArray[np.float32]) -> float | None:

@@ -80,7 +80,7 @@ def build(
 
     ``precision``: ``"int8"`` computes every layer in int8 that can. ``"auto"`` takes int8 or half
     precision for the layers that it makes faster by prediction, while the relative error at the
-    outputs stays within ``max_error`` (default 0.02). ``accuracy_data`` are typical inputs: arrays
+    outputs stays within ``max_error`` (default 0.01). ``accuracy_data`` are typical inputs: arrays
     by name with the samples along the first axis, a list of such, a folder or an .npz. Ranges come
     from it, and the error is checked on it. ``mod`` must be as `from_onnx` made it, at fixed
     shapes. ``"fp16"`` and ``"bf16"`` need no data: layers that wait for memory, by prediction,

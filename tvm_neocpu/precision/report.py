@@ -34,6 +34,8 @@ class Report:
     ``fp32`` is the fastest plan in fp32, ``unbounded`` the fastest without a bound, ``chosen``
     what was taken; no plan within the bound takes less than ``lower_bound``. Where int8 was asked
     for everywhere, nothing was searched, and the last two are ``None``.
+
+    ``unmet`` says of a bound that keeps all layers in fp32 which is the best.
     """
 
     precision: str
@@ -46,6 +48,7 @@ class Report:
     unbounded: float | None = None
     lower_bound: float | None = None
     tightened: int = 0
+    unmet: str | None = None
 
     @property
     def in_int8(self) -> list[str]:
@@ -112,6 +115,7 @@ class Report:
             "share_int8": self.share,
             "shares": {name: self.share_of(name) for name in (INT8, *HALF_DTYPES)},
             "tightened": self.tightened,
+            "unmet": self.unmet,
             "layers": [
                 {
                     "layer": name,
