@@ -28,8 +28,9 @@ NAMES = {dtype: name for name, dtype in HALF_DTYPES.items()}
 # of a hundred lines a trained network for text reads at least 98 as in fp32 then, and all of them
 # (docs/quantizing.md, docs/half_precision.md).
 DEFAULT_ERROR, DEFAULT_HALF_ERROR = 0.01, 0.005
-# What fp32 itself is off by, at most, against other ways to compute in fp32 (docs/quantizing.md).
-FP32_ERROR = 1e-5
+# What fp32 itself may be off by: 15 networks of the zoo differ from ONNX Runtime's fp32 by at most
+# 1.2e-5 of the largest output (VGG-16, by Winograd's tiles).
+FP32_ERROR = 2e-5
 # Packages whose arithmetic decides scales and integers: ranges come from runs of ONNX Runtime.
 QUANTISING = ("numpy", "onnx", "onnxruntime")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm_neocpu.core.plural import plural
-from tvm_neocpu.core.precision import AUTO, HALF_DTYPES, INT8
+from tvm_neocpu.core.precision import AUTO, FP32, HALF_DTYPES, INT8
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,12 @@ class Report:
         if self.predicted is not None:
             again = f", after {plural(self.tightened, 'tightening')}" if self.tightened else ""
             found[0] += f" ({self.predicted:.2e} predicted{again})"
+        if self.unmet is not None:
+            found.append(f"precision {self.precision}: {self.unmet}")
+        elif self.precision == AUTO and all(
+            layer.precision == FP32 for layer in self.layers.values()
+        ):
+            found[0] += "; nothing within the bound is predicted to be clearly faster than fp32"
         times = f"fp32 {_ms(self.fp32)} ms, chosen {_ms(self.chosen)} ms"
         if self.unbounded is not None:
             times += f", without a bound {_ms(self.unbounded)} ms"
