@@ -11,7 +11,7 @@ most of them to measure anything.
 
 ResNet-50, four 3x3 layers and the first one, Zen 4 (AMD EPYC Genoa). Its spaces have 5,000 to
 29,000 configs: timed were those that are predicted at most 1.1 times the best, and 40 of the others
-of each layer, drawn by lot. The leaders of each layer were read twice, and the later reading counts.
+of each layer, drawn by lot. The leaders of each layer were read twice: the later reading counts.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ def compare(
     """Time each runner ``runs`` times, A B C A B C, and compare its outputs with ``reference``'s.
 
     The last runner is the reference by default; it is right by definition. ``expected`` are other
-    outputs to compare with, ``tolerance`` is for those of the reference. ``pause`` are seconds before
-    a turn: runners without threads of their own need none.
+    outputs to compare with, ``tolerance`` is for those of the reference. ``pause``, in seconds,
+    comes before a turn: runners without threads of their own need none.
     """
     reference = reference or list(runners)[-1]
     seconds: dict[str, list[float]] = {name: [] for name in runners}
