@@ -120,7 +120,7 @@ def _drop_round_trips(
     makers = {
         name: node for node in graph.node for name in node.output if node.op_type in operators
     }
-    steps = set()
+    steps: set[str] = set()
     for tensor, (q, dq) in pairs_of(graph).items():
         (result,) = dq.output
         followers = readers.get(result, [])
