@@ -11,6 +11,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.cost import PADDED_BYTES_PER_CYCLE
 from tvm_neocpu.topi.conv2d_winograd.geometry import (
     FLAT,
     TiledConv,
@@ -67,7 +68,7 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
 def pricing_of(geometry_of: Callable[[Any], WinogradGeometry], cpu: Cpu) -> Price:
     """The same of any geometries like this one's, all of one convolution."""
     of_tiles: dict[Hashable, float] = {}
-    supplies: dict[Hashable, Supply] = {}
+    supplies: dict[Hashable, tuple[Supply, float]] = {}
 
     def price(config: WinogradConfig, limit: float = math.inf, /) -> float:
         plain = config.ic_bn == 0
@@ -80,22 +81,24 @@ def pricing_of(geometry_of: Callable[[Any], WinogradGeometry], cpu: Cpu) -> Pric
         if is_above(limit, of_tiles[inside], cpu):
             return math.inf
         if around not in supplies:
-            geometry = geometry_of(config)
-            supplies[around] = supply_of(geometry.chunks, _traffic(geometry, cpu), cpu)
-        return _seconds(config, of_tiles[inside], supplies[around], cpu)
+            supplies[around] = _around(geometry_of(config), cpu, ALONE)
+        supply, forks = supplies[around]
+        return seconds_beside(of_tiles[inside], supply, cpu) + forks
 
     return price
 
 
 def seconds_of(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> float:
     """The same of any geometry like this one's; it says what a step of its product takes."""
+    supply, forks = _around(geometry, cpu, near)
+    return seconds_beside(_cycles(geometry, cpu), supply, cpu) + forks
+
+
+def _around(geometry: WinogradGeometry, cpu: Cpu, near: Near) -> tuple[Supply, float]:
+    """What chunks take of the machine, and the seconds that passes before them take to fork."""
+    apart = geometry.config.parallel_oc and not geometry.packs_by_block
     supply = supply_of(geometry.chunks, _traffic(geometry, cpu, near), cpu)
-    return _seconds(geometry.config, _cycles(geometry, cpu), supply, cpu)
-
-
-def _seconds(config: WinogradConfig, cycles: float, supply: Supply, cpu: Cpu) -> float:
-    passes_before = 2 if config.parallel_oc else 0
-    return seconds_beside(cycles, supply, cpu) + passes_before * cpu.fork_join
+    return supply, (2 if apart else 0) * cpu.fork_join
 
 
 def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
@@ -104,9 +107,9 @@ def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
     unit, transform_unit = cpu.unit(conv.types.accumulator), cpu.unit(geometry.factor_type)
     steps = geometry.in_blocks * geometry.inner_steps
     tiles = conv.batch * math.prod(geometry.grid)
-    vectors, share = unit.registers_of(config.oc_bn), unit.issue_share(config.oc_bn)
+    vectors, share = unit.registers_of(geometry.oc_bn), unit.issue_share(geometry.oc_bn)
     step_channels = geometry.ic_bn // geometry.inner_steps
-    row_bytes = float(geometry.weight_bytes * step_channels * config.oc_bn)
+    row_bytes = float(geometry.weight_bytes * step_channels * geometry.oc_bn)
     from_l2 = streamed(steps * row_bytes, row_bytes, cpu)
     by = geometry.dot(cpu)
     widening = widening_of(conv.types.weight) if by is None else 0.0
@@ -122,11 +125,21 @@ def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
     cycles *= tiled.products * geometry.out_blocks
     transformed = geometry.transformed_channels
     in_vectors = transform_unit.registers_of(transformed) * transform_unit.issue_share(transformed)
-    cycles += tiles * geometry.in_blocks * in_vectors * _input_cycles(tiled)
+    cycles += tiles * geometry.packed_blocks * in_vectors * _input_cycles(tiled)
     cycles += tiles * geometry.out_blocks * vectors * share * _output_cycles(tiled)
     if tiled.plain:
         cycles += PHASE_CYCLES * math.prod(tiled.seen.in_shape)
+    if geometry.packs_by_block:
+        cycles += _copied_bytes(geometry) / PADDED_BYTES_PER_CYCLE
     return cycles
+
+
+def _copied_bytes(geometry: WinogradGeometry) -> float:
+    """Bytes of the padded copies of groups: chunks share rows of their image."""
+    conv, tiled = geometry.conv, geometry.tiled
+    rows = geometry.chunk_rows * tiled.hop[0]
+    read = (geometry.chunk_rows - 1) * tiled.hop[0] + tiled.matrices[0].pixels
+    return conv.in_bytes * read / rows
 
 
 def _loop_overhead(geometry: WinogradGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:
@@ -162,25 +175,31 @@ def _output_cycles(tiled: TiledConv) -> float:
 
 
 def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffic:
-    """Each block of output channels walks the packed input; each chunk walks the weights."""
+    """Each block of output channels walks the packed input; each chunk walks the weights.
+
+    Of groups a block walks its group's: transformed tiles and products lie in L1 or L2.
+    """
     conv, config, seen = geometry.conv, geometry.config, geometry.tiled.seen
     tiles = conv.batch * math.prod(geometry.grid)
     spread = float(item_bytes(geometry.packed_type) * geometry.tiled.products)
     packed = spread * tiles * seen.in_channels
     product_bytes = item_bytes(conv.types.accumulator)
     products = float(product_bytes * geometry.tiled.products * tiles * conv.out_channels)
-    kernels = seen.in_channels * conv.out_channels
+    kernels = geometry.in_channels * conv.out_channels
     weights = float(geometry.weight_bytes * geometry.tiled.products * kernels)
     in_bytes, out_bytes = float(seen.in_bytes), float(conv.out_bytes)
-    blocks = geometry.out_blocks
-    walks = 1 if config.parallel_oc else conv.batch * geometry.row_chunks
+    # Blocks that walk what another one walks too.
+    blocks = geometry.out_blocks // conv.groups
+    by_rows = geometry.packs_by_block or not config.parallel_oc
+    walks = conv.batch * geometry.row_chunks if by_rows else 1
     from_l2 = packed * (1 + blocks) + 2 * products + weights * walks + in_bytes + out_bytes
-    part = packed / walks
+    part = packed / walks / conv.groups
     fit_l2 = weights + part <= L2_SHARE * cpu.l2 - near.beside
     weight_walks = min(walks, cpu.cores) if fit_l2 else walks
     once = 1 if walks > 1 else min(cpu.cores, blocks)
     packed_walks = blocks if part > PANEL_SHARE * cpu.l2 else once
-    private_products = products / walks / (blocks if config.parallel_oc else 1)
+    apart = config.parallel_oc and not geometry.packs_by_block
+    private_products = products / walks / conv.groups / (blocks if apart else 1)
     spilled_products = 2 * products if private_products > PANEL_SHARE * cpu.l2 else 0.0
     from_l3 = weights * weight_walks + packed * packed_walks + spilled_products
     far = in_bytes * (not near.reads) + out_bytes * (not near.writes)
@@ -191,8 +210,8 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
         from_dram += far
     # Workspace beyond L2 went cold since other layers used that part of the arena: a write fetches
     # it first (Zen 5, 128x56x56 of stride 2, F(4), 2.5 MB: 650 us in a loop, 750-810 in ResNet-50).
-    workspace = private_products * cpu.cores + part * (1 if config.parallel_oc else cpu.cores)
+    workspace = private_products * cpu.cores + part * (1 if apart else cpu.cores)
     from_dram += 2 * max(0.0, workspace - cpu.l2 * cpu.cores)
-    if config.parallel_oc and packed > 0.2 * cpu.l3:
+    if apart and packed > 0.2 * cpu.l3:
         from_dram += packed * blocks
     return Traffic(from_l2, from_l3, from_dram, prefetched)
