@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -51,6 +52,10 @@ SHORT_ROLLED_CYCLES, FEW_REGISTERS = 0.35, 16
 # Cycles of a step over one axis of tiles, and of the loop nest of the narrower tile at its end:
 # fitted to 64x56x56 (4 x 2 tiles 828 us, 5 x 2 over one axis 815, over each row 864) on Zen 3.
 FLAT_CYCLES, NARROWER_CYCLES = 0.3, 100.0
+# Cycles around the reduction of a register tile. One of a group of 8 channels is written out: the
+# next one's products begin meanwhile, so that neither its end nor the latency of its sums shows
+# (Zen 4, 440x7x7 in 55 groups, 2 x 2 tiles: 26 us, by the latency alone 47).
+END_CYCLES, SHORT_END_CYCLES = 20.0, 4.0
 
 
 def predict_seconds(
@@ -116,10 +121,14 @@ def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
 
     def of_register_tile(pixels: int) -> float:
         requests = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
-        step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, by, widening, share)
+        if geometry.packs_by_block and is_written_out(steps, pixels, vectors):
+            core, end = replace(cpu, fma_latency=1), SHORT_END_CYCLES
+        else:
+            core, end = cpu, END_CYCLES
+        step = tile_step_cycles(pixels, vectors, core, unit, from_l2, requests, by, widening, share)
         step += _loop_overhead(geometry, pixels, vectors, cpu) + FLAT_CYCLES * geometry.is_flat
         narrower = NARROWER_CYCLES * (geometry.is_flat and pixels < config.reg_n)
-        return steps * step + 2.0 * pixels * vectors + 20 + narrower
+        return steps * step + 2.0 * pixels * vectors * share + end + narrower
 
     cycles = sum(count * of_register_tile(pixels) for pixels, count in geometry.register_tiles)
     cycles *= tiled.products * geometry.out_blocks
@@ -192,14 +201,18 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
     blocks = geometry.out_blocks // conv.groups
     by_rows = geometry.packs_by_block or not config.parallel_oc
     walks = conv.batch * geometry.row_chunks if by_rows else 1
-    from_l2 = packed * (1 + blocks) + 2 * products + weights * walks + in_bytes + out_bytes
     part = packed / walks / conv.groups
+    from_l2 = packed * (1 + blocks) + 2 * products + weights * walks + in_bytes + out_bytes
     fit_l2 = weights + part <= L2_SHARE * cpu.l2 - near.beside
     weight_walks = min(walks, cpu.cores) if fit_l2 else walks
     once = 1 if walks > 1 else min(cpu.cores, blocks)
     packed_walks = blocks if part > PANEL_SHARE * cpu.l2 else once
     apart = config.parallel_oc and not geometry.packs_by_block
     private_products = products / walks / conv.groups / (blocks if apart else 1)
+    if geometry.packs_by_block:
+        packed_walks = 0
+        if part + private_products <= cpu.l1:
+            from_l2 = weights * walks + in_bytes + out_bytes
     spilled_products = 2 * products if private_products > PANEL_SHARE * cpu.l2 else 0.0
     from_l3 = weights * weight_walks + packed * packed_walks + spilled_products
     far = in_bytes * (not near.reads) + out_bytes * (not near.writes)
