@@ -217,8 +217,14 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
     from_l3 = weights * weight_walks + packed * packed_walks + spilled_products
     far = in_bytes * (not near.reads) + out_bytes * (not near.writes)
     from_l3 += far
-    prefetched = prefetched_bytes(weights)
-    from_dram = weights - prefetched
+    if geometry.packs_by_block:
+        # Transforms ask for no weights, and take half of a group's time. Without a split over
+        # channels every core reads all of them.
+        copies = 1 if config.parallel_oc else min(walks, cpu.cores)
+        prefetched, from_dram = 0.0, weights * copies
+    else:
+        prefetched = prefetched_bytes(weights)
+        from_dram = weights - prefetched
     if not resident_in_l3(far, cpu):
         from_dram += far
     # Workspace beyond L2 went cold since other layers used that part of the arena: a write fetches

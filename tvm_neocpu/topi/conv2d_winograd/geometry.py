@@ -22,6 +22,8 @@ from tvm_neocpu.topi.conv2d_winograd.matrices import WinogradMatrices, conv_matr
 TILES = (2, 3, 4, 6)
 # ``reg_m`` of register tiles over one axis of all tiles of a chunk: 7 x 7 are 9 times 5 and 4.
 FLAT = 0
+# So far ahead of its use a group's weights are asked for.
+AHEAD_BYTES = 8 * 1024
 
 
 @dataclass(frozen=True, order=True)
@@ -249,6 +251,15 @@ class WinogradGeometry:
     def ends_narrower(self) -> bool:
         """Whether the last register tile of a chunk is narrower: a loop nest of its own."""
         return self.is_flat and self.chunk_tiles % self.config.reg_n > 0
+
+    @property
+    def panels_ahead(self) -> int:
+        """Which panel of weights behind the one that is multiplied is asked for.
+
+        Memory answers after some 400 cycles; the panel of a group is multiplied in 30 to 200.
+        """
+        panel = self.weight_bytes * self.in_channels * self.oc_bn
+        return math.ceil(AHEAD_BYTES / panel) if self.packs_by_block else 1
 
     @property
     def row_chunks(self) -> int:

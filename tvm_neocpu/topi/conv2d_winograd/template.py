@@ -290,7 +290,7 @@ def block_product(
     steps.unroll_and_vectorize(sch, write, unit, pixels=len(inner))
     steps.unroll_all(sch, *inner)
     steps.vectorize_lanes(sch, c, unit)
-    prefetch_next_panel(sch, ici)
+    prefetch_next_panel(sch, ici, geometry.panels_ahead)
     pixels = geometry.register_rows * geometry.config.reg_n
     keep_rolled(sch, ici, pixels, unit.registers_of(geometry.oc_bn), unit, temporaries)
     zero = sch.decompose_reduction(product, ico)
