@@ -194,7 +194,8 @@ class WinogradGeometry:
     @property
     def stored_ic_bn(self) -> int:
         """Channels of a block of the packed input as it is transformed and stored."""
-        return self.ic_bn if self.config.ic_bn else self.tiled.lanes
+        block = self.config.ic_bn or self.tiled.lanes
+        return min(block, self.in_channels) if self.packs_by_block else block
 
     @property
     def transformed_channels(self) -> int:
