@@ -7,8 +7,10 @@ packing and explain ask :class:`TiledConv` what that makes of shapes, and nobody
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import ClassVar
 
 from tvm_neocpu.core.cpu import Cpu
@@ -17,6 +19,7 @@ from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.matrices import WinogradMatrices, conv_matrices
+from tvm_neocpu.topi.conv2d_winograd.tails import Tail, tail_of
 
 # Outputs of a tile on each side.
 TILES = (2, 3, 4, 6)
@@ -84,6 +87,17 @@ class TiledConv:
         """Tiles down and across that cover the output."""
         rows, columns = self.outputs
         return math.ceil(self.seen.out_height / rows), math.ceil(self.seen.out_width / columns)
+
+    @property
+    def tails(self) -> tuple[Tail | None, Tail | None]:
+        """What the last tile down and the last one across take, where they overhang the output."""
+        sides = zip(self.matrices, self._sides, strict=True)
+        down, across = (tail_of(m, (side - 1) % m.outputs + 1) for m, side in sides)
+        return down, across
+
+    @property
+    def _sides(self) -> tuple[int, int]:
+        return self.seen.out_height, self.seen.out_width
 
     @property
     def lanes(self) -> int:
@@ -200,14 +214,49 @@ class WinogradGeometry:
         return self.chunk_rows * self.grid[1]
 
     @property
+    def tails(self) -> tuple[Tail | None, Tail | None]:
+        """The last tile down and the last one across, where they take fewer products.
+
+        One axis of tiles has whole tiles only.
+        """
+        return (None, None) if self.is_flat else self.tiled.tails
+
+    @cached_property
+    def needed_tiles(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Tile rows of a chunk that each row of a tile's products takes; columns that each column.
+
+        Only a chunk of all rows takes fewer of them.
+        """
+        (rows, columns), (down, across) = self.tiled.tiles, self.tails
+        matrices = self.tiled.matrices
+        if self.row_chunks > 1:
+            rows, down = self.chunk_rows, None
+        return needed_of(matrices[0], rows, down), needed_of(matrices[1], columns, across)
+
+    @property
+    def drops_tiles(self) -> bool:
+        """Whether some products take fewer tiles than a chunk has."""
+        extents = self.chunk_rows, self.grid[1]
+        pairs = zip(self.needed_tiles, extents, strict=True)
+        return not self.is_flat and any(min(needed) < extent for needed, extent in pairs)
+
+    @cached_property
     def register_tiles(self) -> tuple[tuple[int, int], ...]:
-        """(tiles held in registers, how often) of the product, for a filter's block of outputs."""
-        if not self.is_flat:
-            pixels = self.config.reg_m * self.config.reg_n
-            return ((pixels, self.conv.batch * math.prod(self.grid) // pixels),)
+        """(tiles held in registers, how often) of all products, for a filter's block of outputs."""
         chunks = self.conv.batch * self.row_chunks
-        whole, rest = divmod(self.chunk_tiles, self.config.reg_n)
-        return ((self.config.reg_n, chunks * whole), *(((rest, chunks),) if rest else ()))
+        if self.is_flat:
+            chunks *= self.tiled.products
+            whole, rest = divmod(self.chunk_tiles, self.config.reg_n)
+            return ((self.config.reg_n, chunks * whole), *(((rest, chunks),) if rest else ()))
+        sizes = self.register_rows, self.config.reg_n
+        down, across = (
+            _cut_counts(needed, size)
+            for needed, size in zip(self.needed_tiles, sizes, strict=True)
+        )
+        found: Counter[int] = Counter()
+        for (high, rows), (wide, columns) in product(down.items(), across.items()):
+            found[high * wide] += rows * columns * chunks
+        return tuple(found.items())
 
     @property
     def axes_of_tiles(self) -> tuple[int, ...]:
@@ -256,6 +305,24 @@ class WinogradGeometry:
         """The packed weight: (K/oc_bn, a, b, C/ic_bn, ic_bn, oc_bn) for a x b products a tile."""
         products = (matrices.products for matrices in self.tiled.matrices)
         return (self.out_blocks, *products, self.in_blocks, self.inner_steps, self.config.oc_bn)
+
+
+def needed_of(matrices: WinogradMatrices, tiles: int, tail: Tail | None) -> tuple[int, ...]:
+    """How many of an axis's tiles each of its products takes."""
+    if tail is None:
+        return (tiles,) * matrices.products
+    return tuple(tiles if needed else tiles - 1 for needed in tail.needed)
+
+
+def _cut_counts(needed: tuple[int, ...], size: int) -> Counter[int]:
+    """How many register tiles of which extent these counts of tiles are, in all."""
+    found: Counter[int] = Counter()
+    for count in needed:
+        whole, rest = divmod(count, size)
+        found[size] += whole
+        if rest:
+            found[rest] += 1
+    return found
 
 
 def seen_by_tiles(conv: ConvWorkload, plain: bool) -> ConvWorkload:

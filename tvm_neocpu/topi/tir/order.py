@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tvm import tirx
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.tir.drop_tiles import drop_tiles
 from tvm_neocpu.topi.tir.forget_locals import forget_locals
 from tvm_neocpu.topi.tir.forget_requests import forget_requests
 from tvm_neocpu.topi.tir.group_requests import group_requests
@@ -34,6 +35,7 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     # Before chunks are outlined: tiles may be what runs in parallel.
     transpose_tiles,
     # Before all that look at the loops of a reduction.
+    drop_tiles,
     skip_parts,
     # Before all that ask for what the tiles of a walk read next.
     walk_parts,
