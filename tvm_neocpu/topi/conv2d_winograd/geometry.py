@@ -91,13 +91,9 @@ class TiledConv:
     @property
     def tails(self) -> tuple[Tail | None, Tail | None]:
         """What the last tile down and the last one across take, where they overhang the output."""
-        sides = zip(self.matrices, self._sides, strict=True)
+        sides = zip(self.matrices, (self.seen.out_height, self.seen.out_width), strict=True)
         down, across = (tail_of(m, (side - 1) % m.outputs + 1) for m, side in sides)
         return down, across
-
-    @property
-    def _sides(self) -> tuple[int, int]:
-        return self.seen.out_height, self.seen.out_width
 
     @property
     def lanes(self) -> int:
@@ -231,7 +227,7 @@ class WinogradGeometry:
         matrices = self.tiled.matrices
         if self.row_chunks > 1:
             rows, down = self.chunk_rows, None
-        return needed_of(matrices[0], rows, down), needed_of(matrices[1], columns, across)
+        return _needed_of(matrices[0], rows, down), _needed_of(matrices[1], columns, across)
 
     @property
     def drops_tiles(self) -> bool:
@@ -250,8 +246,7 @@ class WinogradGeometry:
             return ((self.config.reg_n, chunks * whole), *(((rest, chunks),) if rest else ()))
         sizes = self.register_rows, self.config.reg_n
         down, across = (
-            _cut_counts(needed, size)
-            for needed, size in zip(self.needed_tiles, sizes, strict=True)
+            _cut_counts(needed, size) for needed, size in zip(self.needed_tiles, sizes, strict=True)
         )
         found: Counter[int] = Counter()
         for (high, rows), (wide, columns) in product(down.items(), across.items()):
@@ -307,7 +302,7 @@ class WinogradGeometry:
         return (self.out_blocks, *products, self.in_blocks, self.inner_steps, self.config.oc_bn)
 
 
-def needed_of(matrices: WinogradMatrices, tiles: int, tail: Tail | None) -> tuple[int, ...]:
+def _needed_of(matrices: WinogradMatrices, tiles: int, tail: Tail | None) -> tuple[int, ...]:
     """How many of an axis's tiles each of its products takes."""
     if tail is None:
         return (tiles,) * matrices.products
@@ -319,10 +314,8 @@ def _cut_counts(needed: tuple[int, ...], size: int) -> Counter[int]:
     found: Counter[int] = Counter()
     for count in needed:
         whole, rest = divmod(count, size)
-        found[size] += whole
-        if rest:
-            found[rest] += 1
-    return found
+        found.update({size: whole, rest: rest > 0})
+    return +found
 
 
 def seen_by_tiles(conv: ConvWorkload, plain: bool) -> ConvWorkload:

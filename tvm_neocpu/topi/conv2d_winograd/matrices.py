@@ -74,6 +74,14 @@ class WinogradMatrices:
     def pixels(self) -> int:
         return len(self.b[0])
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Of many fractions: what is made of matrices is looked up for every config."""
+        return hash((self.a, self.g, self.b))
+
     @cached_property
     def adds_before(self) -> int:
         """Operations of B^T with a vector."""

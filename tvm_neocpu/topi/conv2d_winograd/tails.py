@@ -16,6 +16,7 @@ for 24, and 7 columns 6 + 5 for 12.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -91,7 +92,11 @@ def _noise(matrices: WinogradMatrices, tail: Tail, outputs: int) -> Fraction:
     rows = zip(matrices.g, tail_matrix(matrices, tail), strict=True)
     powers = [_power(g) * _power(b) for g, b in rows]
     return sum(
-        (a**2 * power for row in matrices.a[:outputs] for a, power in zip(row, powers, strict=True)),
+        (
+            a**2 * power
+            for row in matrices.a[:outputs]
+            for a, power in zip(row, powers, strict=True)
+        ),
         Fraction(),
     )
 
@@ -100,5 +105,5 @@ def _power(row: Row) -> Fraction:
     return sum((factor**2 for factor in row), Fraction())
 
 
-def _are_integers(factors: object) -> bool:
+def _are_integers(factors: Iterable[Fraction]) -> bool:
     return all(factor.denominator == 1 for factor in factors)

@@ -33,6 +33,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix, factored
+from tvm_neocpu.topi.conv2d_winograd.tails import Tail
 from tvm_neocpu.topi.math.half_precision import as_packed, widened
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import (
@@ -41,7 +42,6 @@ from tvm_neocpu.topi.schedule.pad import (
     pad_spatial,
     place_padding,
 )
-from tvm_neocpu.topi.conv2d_winograd.tails import Tail
 from tvm_neocpu.topi.tir.drop_tiles import drop_unneeded
 from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel

@@ -66,7 +66,9 @@ def drop_tiles(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
 
 def _columns(loop: Stmt, rows: int) -> Stmt:
     assert isinstance(loop, For)
-    return _by_run(loop, NEEDED_COLUMNS, loop.body, lambda nest, columns: _tiles(nest, rows, columns))
+    return _by_run(
+        loop, NEEDED_COLUMNS, loop.body, lambda nest, columns: _tiles(nest, rows, columns)
+    )
 
 
 def _by_run(loop: For, key: str, body: Stmt, inside: Callable[[Stmt, int], Stmt]) -> Stmt:
