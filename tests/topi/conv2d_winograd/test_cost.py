@@ -27,11 +27,11 @@ def test_fewer_products_are_predicted_to_be_faster() -> None:
 
 
 def test_a_grid_that_is_rounded_up_is_charged() -> None:
-    """Fourteen tiles of four in register tiles of nine: eighteen are transformed."""
+    """Fourteen tiles of four in register tiles of nine: eighteen."""
     exact, rounded = (
         predict_seconds(CONV, replace(CONFIG, reg_n=reg_n), SKYLAKE) for reg_n in (7, 9)
     )
-    assert rounded > 1.05 * exact
+    assert rounded > 1.1 * exact
 
 
 def test_a_narrower_last_tile_is_charged_for_what_it_multiplies() -> None:

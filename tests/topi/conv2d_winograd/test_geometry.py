@@ -65,11 +65,11 @@ def test_last_tiles_take_fewer_products() -> None:
     """14 rows are 4 + 4 + 4 + 2, 17 columns 4 times 4 and 1; the sixth column is only rounding."""
     whole = WinogradGeometry(CONV, replace(CONFIG, th_bn=4, parallel_oc=True))
     assert whole.drops_tiles
-    assert whole.needed_tiles == ((3, 4, 4, 4, 4, 3), (5, 4, 4, 5, 5, 4))
-    # In register tiles of 2 x 2: rows are 10 times 2 and twice 1, columns 12 times 2 and 3 times 1.
-    assert dict(whole.register_tiles) == {4: 2 * 10 * 12, 2: 2 * (10 * 3 + 2 * 12), 1: 2 * 2 * 3}
+    assert whole.needed_tiles == ((3, 4, 4, 4, 4, 3), (6, 4, 4, 6, 6, 4))
+    # In register tiles of 2 x 2: rows are 10 times 2 and twice 1, columns 15 times 2.
+    assert dict(whole.register_tiles) == {4: 2 * 10 * 15, 2: 2 * 2 * 15}
     # A chunk of some rows does not know whether its last row is the image's.
-    assert WinogradGeometry(CONV, CONFIG).needed_tiles == ((2,) * 6, (5, 4, 4, 5, 5, 4))
+    assert WinogradGeometry(CONV, CONFIG).needed_tiles == ((2,) * 6, (6, 4, 4, 6, 6, 4))
     flat = WinogradGeometry(CONV, replace(CONFIG, reg_m=FLAT))
     assert not flat.drops_tiles and flat.tails == (None, None)
 

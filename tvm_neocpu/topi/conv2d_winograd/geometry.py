@@ -90,7 +90,12 @@ class TiledConv:
 
     @property
     def tails(self) -> tuple[Tail | None, Tail | None]:
-        """What the last tile down and the last one across take, where they overhang the output."""
+        """What the last tile down and the last one across take, where they overhang the output.
+
+        Of a stride nobody measured it: there they count as whole tiles.
+        """
+        if self.seen.stride != (1, 1):
+            return None, None
         sides = zip(self.matrices, (self.seen.out_height, self.seen.out_width), strict=True)
         down, across = (tail_of(m, (side - 1) % m.outputs + 1) for m, side in sides)
         return down, across
@@ -223,11 +228,14 @@ class WinogradGeometry:
 
         Only a chunk of all rows takes fewer of them.
         """
-        (rows, columns), (down, across) = self.tiled.tiles, self.tails
-        matrices = self.tiled.matrices
-        if self.row_chunks > 1:
-            rows, down = self.chunk_rows, None
-        return _needed_of(matrices[0], rows, down), _needed_of(matrices[1], columns, across)
+        tails = (None if self.row_chunks > 1 else self.tails[0]), self.tails[1]
+        extents = self.chunk_rows, self.grid[1]
+        sides = zip(self.tiled.matrices, extents, self.tiled.tiles, tails, strict=True)
+        down, across = (
+            tuple(extent if needed else tiles - 1 for needed in _needed(matrices, tail))
+            for matrices, extent, tiles, tail in sides
+        )
+        return down, across
 
     @property
     def drops_tiles(self) -> bool:
@@ -302,11 +310,9 @@ class WinogradGeometry:
         return (self.out_blocks, *products, self.in_blocks, self.inner_steps, self.config.oc_bn)
 
 
-def _needed_of(matrices: WinogradMatrices, tiles: int, tail: Tail | None) -> tuple[int, ...]:
-    """How many of an axis's tiles each of its products takes."""
-    if tail is None:
-        return (tiles,) * matrices.products
-    return tuple(tiles if needed else tiles - 1 for needed in tail.needed)
+def _needed(matrices: WinogradMatrices, tail: Tail | None) -> tuple[bool, ...]:
+    """Which products of an axis the last tile takes: all without a tail."""
+    return (True,) * matrices.products if tail is None else tail.needed
 
 
 def _cut_counts(needed: tuple[int, ...], size: int) -> Counter[int]:

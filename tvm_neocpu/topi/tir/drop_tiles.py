@@ -21,7 +21,7 @@ from tvm.tirx import Evaluate, For, SeqStmt, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.tir.affine import replaced
-from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY
+from tvm_neocpu.topi.tir.prefetch_weights import NO_EPILOGUE, PREFETCH_KEY
 from tvm_neocpu.topi.tir.rewrite_loops import over_body, rewrite_loops, with_body, without_mark
 
 NEEDED_ROWS, NEEDED_COLUMNS = "neocpu.needed_rows", "neocpu.needed_columns"
@@ -58,17 +58,23 @@ def drop_tiles(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         if NEEDED_ROWS not in loop.annotations:
             return with_body(loop, body)
         found = True
-        return _by_run(loop, NEEDED_ROWS, body, lambda inner, rows: _columns(inner, rows))
+        largest = max(map(int, loop.annotations[NEEDED_ROWS]))
+        return _by_run(loop, NEEDED_ROWS, body, lambda inner, rows: _columns(inner, rows, largest))
 
     rewritten = rewrite_loops(func, planted)
     return rewritten if found else func
 
 
-def _columns(loop: Stmt, rows: int) -> Stmt:
+def _columns(loop: Stmt, rows: int, most_rows: int) -> Stmt:
     assert isinstance(loop, For)
-    return _by_run(
-        loop, NEEDED_COLUMNS, loop.body, lambda nest, columns: _tiles(nest, rows, columns)
-    )
+    most = most_rows, max(map(int, loop.annotations[NEEDED_COLUMNS]))
+
+    def nest_of(nest: Stmt, columns: int) -> Stmt:
+        tiles = _tiles(nest, rows, columns)
+        # One kind of nest asks for what the epilogue reads, once.
+        return tiles if (rows, columns) == most else _without_epilogue(tiles)
+
+    return _by_run(loop, NEEDED_COLUMNS, loop.body, nest_of)
 
 
 def _by_run(loop: For, key: str, body: Stmt, inside: Callable[[Stmt, int], Stmt]) -> Stmt:
@@ -144,6 +150,15 @@ def _extent_of(stmt: Stmt, key: str) -> int:
 
     look(stmt)
     return found[0]
+
+
+def _without_epilogue(stmt: Stmt) -> Stmt:
+    if isinstance(stmt, For):
+        notes = dict(stmt.annotations)
+        if PREFETCH_KEY in notes:
+            notes[NO_EPILOGUE] = 1
+        return with_body(stmt, _without_epilogue(stmt.body), notes)
+    return stmt if isinstance(stmt, SBlockRealize) else over_body(stmt, _without_epilogue)
 
 
 def _without_requests(stmt: Stmt) -> Stmt:
