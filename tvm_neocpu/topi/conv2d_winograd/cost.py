@@ -131,7 +131,7 @@ def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
         return steps * step + 2.0 * pixels * vectors * share + end + narrower
 
     cycles = sum(count * of_register_tile(pixels) for pixels, count in geometry.register_tiles)
-    cycles *= tiled.products * geometry.out_blocks
+    cycles *= geometry.out_blocks
     transformed = geometry.transformed_channels
     in_vectors = transform_unit.registers_of(transformed) * transform_unit.issue_share(transformed)
     cycles += tiles * geometry.packed_blocks * in_vectors * _input_cycles(tiled)

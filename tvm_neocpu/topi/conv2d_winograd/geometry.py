@@ -7,8 +7,10 @@ packing and explain ask :class:`TiledConv` what that makes of shapes, and nobody
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import ClassVar
 
 from tvm_neocpu.core.cpu import Cpu
@@ -17,6 +19,7 @@ from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.matrices import WinogradMatrices, conv_matrices
+from tvm_neocpu.topi.conv2d_winograd.tails import Tail, tail_of
 
 # Outputs of a tile on each side.
 TILES = (2, 3, 4, 6)
@@ -86,6 +89,18 @@ class TiledConv:
         """Tiles down and across that cover the output."""
         rows, columns = self.outputs
         return math.ceil(self.seen.out_height / rows), math.ceil(self.seen.out_width / columns)
+
+    @property
+    def tails(self) -> tuple[Tail | None, Tail | None]:
+        """What the last tile down and the last one across take, where they overhang the output.
+
+        Of a stride nobody measured it: there they count as whole tiles.
+        """
+        if self.seen.stride != (1, 1):
+            return None, None
+        sides = zip(self.matrices, (self.seen.out_height, self.seen.out_width), strict=True)
+        down, across = (tail_of(m, (side - 1) % m.outputs + 1) for m, side in sides)
+        return down, across
 
     @property
     def lanes(self) -> int:
@@ -233,14 +248,51 @@ class WinogradGeometry:
         return self.chunk_rows * self.grid[1]
 
     @property
+    def tails(self) -> tuple[Tail | None, Tail | None]:
+        """The last tile down and the last one across, where they take fewer products.
+
+        One axis of tiles has whole tiles only.
+        """
+        return (None, None) if self.is_flat else self.tiled.tails
+
+    @cached_property
+    def needed_tiles(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Tile rows of a chunk that each row of a tile's products takes; columns that each column.
+
+        Only a chunk of all rows takes fewer of them.
+        """
+        tails = (None if self.row_chunks > 1 else self.tails[0]), self.tails[1]
+        extents = self.chunk_rows, self.grid[1]
+        sides = zip(self.tiled.matrices, extents, self.tiled.tiles, tails, strict=True)
+        down, across = (
+            tuple(extent if needed else tiles - 1 for needed in _needed(matrices, tail))
+            for matrices, extent, tiles, tail in sides
+        )
+        return down, across
+
+    @property
+    def drops_tiles(self) -> bool:
+        """Whether some products take fewer tiles than a chunk has."""
+        extents = self.chunk_rows, self.grid[1]
+        pairs = zip(self.needed_tiles, extents, strict=True)
+        return not self.is_flat and any(min(needed) < extent for needed, extent in pairs)
+
+    @cached_property
     def register_tiles(self) -> tuple[tuple[int, int], ...]:
-        """(tiles held in registers, how often) of the product, for a filter's block of outputs."""
-        if not self.is_flat:
-            pixels = self.config.reg_m * self.config.reg_n
-            return ((pixels, self.conv.batch * math.prod(self.grid) // pixels),)
+        """(tiles held in registers, how often) of all products, for a filter's block of outputs."""
         chunks = self.conv.batch * self.row_chunks
-        whole, rest = divmod(self.chunk_tiles, self.config.reg_n)
-        return ((self.config.reg_n, chunks * whole), *(((rest, chunks),) if rest else ()))
+        if self.is_flat:
+            chunks *= self.tiled.products
+            whole, rest = divmod(self.chunk_tiles, self.config.reg_n)
+            return ((self.config.reg_n, chunks * whole), *(((rest, chunks),) if rest else ()))
+        sizes = self.register_rows, self.config.reg_n
+        down, across = (
+            _cut_counts(needed, size) for needed, size in zip(self.needed_tiles, sizes, strict=True)
+        )
+        found: Counter[int] = Counter()
+        for (high, rows), (wide, columns) in product(down.items(), across.items()):
+            found[high * wide] += rows * columns * chunks
+        return tuple(found.items())
 
     @property
     def axes_of_tiles(self) -> tuple[int, ...]:
@@ -299,6 +351,20 @@ class WinogradGeometry:
         """The packed weight: (K/oc_bn, a, b, C/ic_bn, ic_bn, oc_bn) for a x b products a tile."""
         products = (matrices.products for matrices in self.tiled.matrices)
         return (self.out_blocks, *products, self.in_blocks, self.inner_steps, self.oc_bn)
+
+
+def _needed(matrices: WinogradMatrices, tail: Tail | None) -> tuple[bool, ...]:
+    """Which products of an axis the last tile takes: all without a tail."""
+    return (True,) * matrices.products if tail is None else tail.needed
+
+
+def _cut_counts(needed: tuple[int, ...], size: int) -> Counter[int]:
+    """How many register tiles of which extent these counts of tiles are, in all."""
+    found: Counter[int] = Counter()
+    for count in needed:
+        whole, rest = divmod(count, size)
+        found.update({size: whole, rest: rest > 0})
+    return +found
 
 
 def seen_by_tiles(conv: ConvWorkload, plain: bool) -> ConvWorkload:

@@ -33,6 +33,7 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix, factored
+from tvm_neocpu.topi.conv2d_winograd.tails import Tail
 from tvm_neocpu.topi.math.half_precision import as_packed, widened
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import (
@@ -41,6 +42,7 @@ from tvm_neocpu.topi.schedule.pad import (
     pad_spatial,
     place_padding,
 )
+from tvm_neocpu.topi.tir.drop_tiles import drop_unneeded
 from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
@@ -126,22 +128,52 @@ def transform_input(
 
     # Lanes beyond the channels are transformed, never multiplied.
     blocks, lanes = geometry.packed_blocks, geometry.stored_ic_bn
+    rows, columns = (
+        (tail, tiles - 1) for tail, tiles in zip(geometry.tails, geometry.tiled.tiles, strict=True)
+    )
+
+    def half_tile(n, i, ty, tx, u, x, c):
+        def row(y):
+            return pixel(n, i, ty * hop[0] + y, tx * hop[1] + x, c)
+
+        return _combine(down.b, u, _continued(row, *rows, ty))
+
     half = te.compute(
-        (conv.batch, blocks, *grid, down.products, across.pixels, lanes),
-        lambda n, i, ty, tx, u, x, c: _combine(
-            down.b, u, lambda y: pixel(n, i, ty * hop[0] + y, tx * hop[1] + x, c)
-        ),
-        name=ROWS,
+        (conv.batch, blocks, *grid, down.products, across.pixels, lanes), half_tile, name=ROWS
     )
 
     def element(n, u, v, i, *tile_and_lane):
         *tile, c = tile_and_lane
         ty, tx = (tile[0] // grid[1], tile[0] % grid[1]) if geometry.is_flat else tile
-        return stored(_combine(across.b, v, lambda x: half(n, i, ty, tx, u, x, c)))
+
+        def column(x):
+            return half(n, i, ty, tx, u, x, c)
+
+        return stored(_combine(across.b, v, _continued(column, *columns, tx)))
 
     tiles = geometry.axes_of_tiles
     shape = (conv.batch, down.products, across.products, blocks, *tiles, lanes)
     return te.compute(shape, element, name=PACK)
+
+
+def _continued(
+    given: Callable[[int], tirx.Expr], tail: Tail | None, last: int, tile: tirx.Expr
+) -> Callable[[int], tirx.Expr]:
+    """A tile's pixels: in tile ``last`` those beyond what is given follow from those before."""
+    if tail is None or not tail.recurrence:
+        return given
+
+    def followed(at: int) -> tirx.Expr:
+        if at < tail.given:
+            return given(at)
+        return _dot(tail.recurrence, lambda index: followed(at - len(tail.recurrence) + index))
+
+    def pixel(at: int) -> tirx.Expr:
+        if at < tail.given:
+            return given(at)
+        return tirx.Select(tile == last, followed(at), given(at))
+
+    return pixel
 
 
 def transform_output(product: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
@@ -295,6 +327,9 @@ def block_product(
     keep_rolled(sch, ici, pixels, unit.registers_of(geometry.oc_bn), unit, temporaries)
     zero = sch.decompose_reduction(product, ico)
     steps.unroll_and_vectorize(sch, zero, unit, pixels=len(inner))
+    if geometry.drops_tiles:
+        u, v = loops[-4:-2]
+        drop_unneeded(sch, (u, v), geometry.needed_tiles, ico, (inner[0], inner[1]))
 
 
 def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cpu) -> None:

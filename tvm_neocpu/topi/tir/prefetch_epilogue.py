@@ -23,7 +23,7 @@ from tvm_ffi import structural_equal
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.schedule.steps import LOCAL
 from tvm_neocpu.topi.tir.loop_nests import as_run, corner, innermost_block, loops_of, position
-from tvm_neocpu.topi.tir.prefetch_weights import PREFETCH_KEY
+from tvm_neocpu.topi.tir.prefetch_weights import NO_EPILOGUE, PREFETCH_KEY
 from tvm_neocpu.topi.tir.requests import MAX_PER_STEP, is_large_map, line_of, request
 from tvm_neocpu.topi.tir.rewrite_loops import behind, block_with, over_body, with_body
 
@@ -137,6 +137,8 @@ def _with_requests(stmt: Stmt, regions: list[_Region], outer: tuple[For, ...]) -
         test = over_body(stmt.block.body, lambda case: _with_requests(case, regions, outer))
         return block_with(stmt, test)
     if not isinstance(stmt, For):
+        return stmt
+    if NO_EPILOGUE in stmt.annotations:
         return stmt
     if PREFETCH_KEY in stmt.annotations:
         rare = [r for r in regions if _count(r, outer) > MAX_PER_RUN]

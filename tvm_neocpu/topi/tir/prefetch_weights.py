@@ -32,9 +32,11 @@ from tvm_neocpu.topi.tir.loop_nests import (
     weight_read,
 )
 from tvm_neocpu.topi.tir.requests import MAX_PER_STEP, buffer_bytes, line_of, request
-from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body
+from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body, without_mark
 
 PREFETCH_KEY = "neocpu.prefetch"
+# Of a marked loop: another one asks for what the epilogue reads and writes.
+NO_EPILOGUE = "neocpu.no_epilogue"
 
 
 def prefetch_next_panel(sch: Schedule, step: LoopRV, ahead: int = 1) -> None:
@@ -59,7 +61,8 @@ def plant_prefetches(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         walk = None if update is None else _walk_of(update, (*outer, loop), ahead)
         requests = [] if walk is None else _requests(walk, cpu)
         lines = 0 if walk is None else _lines_a_pass(walk, cpu)
-        return with_requests(loop, PREFETCH_KEY, requests, body, lines)
+        bare = without_mark(loop, NO_EPILOGUE, body)
+        return with_requests(bare, PREFETCH_KEY, requests, body, lines)
 
     return rewrite_loops(func, planted)
 
