@@ -39,6 +39,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -49,7 +50,7 @@ import tvm
 from tvm_neocpu import relay
 from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.contrib import model_zoo
-from tvm_neocpu.contrib.peers.compare import compare
+from tvm_neocpu.contrib.peers.compare import PAUSE_SECONDS, compare
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
@@ -119,12 +120,13 @@ def pair(network: Network, libraries: dict[str, Path], runs: int, reverse: bool)
     In every other pair the tuned one comes first.
     """
     order = LABELS[::-1] if reverse else LABELS
-    with (
-        IsolatedRunner(partial(OurRunner, network, libraries[order[0]])) as first,
-        IsolatedRunner(partial(OurRunner, network, libraries[order[1]])) as second,
-    ):
-        runners: dict[str, Runner] = dict(zip(order, (first, second), strict=True))
-        timings = compare(runners, runs, reference="untuned")
+    loads = [partial(OurRunner, network, libraries[label]) for label in order]
+    # Nothing spins between the turns of one thread.
+    pause = PAUSE_SECONDS if network.threads > 1 else 0.0
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(loads)) as pool:
+        opened = [stack.enter_context(runner) for runner in pool.map(IsolatedRunner, loads)]
+        runners: dict[str, Runner] = dict(zip(order, opened, strict=True))
+        timings = compare(runners, runs, reference="untuned", pause=pause)
     before, after = (1e3 * timings[label].median for label in LABELS)
     return {
         "untuned_ms": before,
