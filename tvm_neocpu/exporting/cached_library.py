@@ -57,4 +57,6 @@ def _copy(entry: Path, path: Path) -> None:
             shutil.copyfile(entry, draft)
             shutil.copymode(entry, draft)
     except OSError as error:
-        raise ModuleFileError(f"cannot write {path}: {first_line(error)}") from error
+        raise ModuleFileError(
+            f"cannot write {path}: {error.strerror or first_line(error)}"
+        ) from error
