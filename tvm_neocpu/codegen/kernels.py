@@ -23,15 +23,13 @@ KERNELS_PER_MODULE = 8
 # called by its own program, with tensors that it placed. They were 60 % of DenseNet-121's code, and
 # half of LLVM's time for it.
 _NO_CHECKS = {"tirx.disable_assert": True}
-# Nobody asks a module of kernels for its entry. TVM made one of a lone kernel: a second copy of the
-# code that takes the arguments apart. Without, kernels have equal machine code, and LLVM 2 to 5 %
-# less work (Zen 4, MobileNet-v2 and SqueezeNet 1.1).
-_ENTRY = "tirx.AnnotateEntryFunc"
 # Passes of TVM's that walk through all the unrolled code of a kernel, a tenth of its compilation.
 # The first one found nothing to remove in 176 kernels (five networks, three instruction sets). The
 # second one spelled the indices of four of them anew, and LLVM does not care: ResNet-18, SqueezeNet
 # 1.1 and an int8 MobileNet-v2 are 1.01, 1.00 and 1.00 times as fast without it (Zen 3, one thread).
-NEEDLESS = ("tirx.RemoveNoOp", "s_tir.RenormalizeSplitPattern")
+# The third one makes an entry of a lone kernel, a second copy of the code that takes arguments apart.
+# Nobody asks for it; LLVM has 2 to 5 % less work for equal kernels (Zen 4, MobileNet-v2, SqueezeNet).
+NEEDLESS = ("tirx.RemoveNoOp", "s_tir.RenormalizeSplitPattern", "tirx.AnnotateEntryFunc")
 # What is needless where :func:`.forget_locals` has run these two: the kernels of ResNet-50,
 # MobileNet-v2 and GoogLeNet that it concerns have equal machine code without, for 6 to 12 % less
 # time (Zen 3).
@@ -85,6 +83,6 @@ def unchecked(context: PassContext, needless: Sequence[str] = ()) -> PassContext
     return PassContext(
         opt_level=context.opt_level,
         required_pass=list(context.required_pass),
-        disabled_pass=[*context.disabled_pass, _ENTRY, *NEEDLESS, *needless],
+        disabled_pass=[*context.disabled_pass, *NEEDLESS, *needless],
         config={**dict(context.config), **_NO_CHECKS},
     )
