@@ -192,8 +192,9 @@ def current_store(target: Target) -> KernelStore | None:
 def compiling_ahead(target: Target) -> Iterator[Callable[[tirx.PrimFunc], None] | None]:
     """Takes kernels as they become ready, and compiles them in threads, until it is left.
 
-    A kernel may come again, as more than one pass may have it. What threads have not begun by then is dropped: the store's caller wants the rest at once. An
-    error is told when the kernel is asked for. ``None`` where no store is asked.
+    A kernel may come again, as more than one pass may have it. What threads have not begun by then
+    is dropped: the store's caller wants the rest at once. An error is told when the kernel is asked
+    for. ``None`` where no store is asked.
     """
     store = current_store(target)
     if store is None:

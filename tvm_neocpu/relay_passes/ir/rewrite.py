@@ -80,8 +80,9 @@ class Scope:
 def rewrite_regions(mod: tvm.IRModule, rewrite: Callable[[Scope], None]) -> tvm.IRModule:
     """A tidy module whose regions are rewritten, in every Relax function; ``mod`` is kept.
 
-    Where nothing changes, a tidy module is its own result. The module's attributes, the functions' names, parameters and attributes, and everything between
-    regions stay. Raises ValueError if ``rewrite`` leaves an output of a region unbound.
+    Where nothing changes, a tidy module is its own result. The module's attributes, the functions'
+    names, parameters and attributes, and everything between regions stay. Raises ValueError if
+    ``rewrite`` leaves an output of a region unbound.
     """
     result, is_changed = mod.clone(), False
     for name, function in relax_functions(mod):
