@@ -41,10 +41,10 @@ def test_large_blocks_go_back_at_once_inside(monkeypatch: pytest.MonkeyPatch) ->
     libc.malloc.restype = ctypes.c_void_p
     libc.free.argtypes = [ctypes.c_void_p]
     with heap.large_blocks_apart(), heap.large_blocks_apart():
-        blocks = [libc.malloc(2 << 20) for _ in range(20)]
+        blocks = [libc.malloc(8 << 20) for _ in range(6)]
         last = libc.malloc(4096)
         for block in blocks:
-            libc.memset(ctypes.c_void_p(block), 1, 2 << 20)
+            libc.memset(ctypes.c_void_p(block), 1, 8 << 20)
         before = _resident()
         for block in blocks:
             libc.free(block)

@@ -11,15 +11,15 @@ from collections.abc import Iterator
 # From mallopt(3). What a program reaches by itself that frees large blocks: 32 MiB, and twice that.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _USUAL = 32 << 20
-# Weights are larger, what lists and TVM's objects take is not.
-_APART = 1 << 20
+# Large weights; smaller blocks, mapped anew each time, cost LLVM time.
+_APART = 4 << 20
 _LOCK = threading.Lock()
 _inside = 0
 
 
 @contextlib.contextmanager
 def large_blocks_apart() -> Iterator[None]:
-    """Inside, blocks of a megabyte and more go back to the system when they are freed.
+    """Inside, blocks of four megabytes and more go back to the system when they are freed.
 
     Between blocks that stay, glibc keeps them: ResNet-50's import and folding, 35 MB each. In a
     process whose environment says how its heap is to be nothing changes, nor without glibc.
