@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from onnx import helper
-from tvm import relax, te, tirx, topi
+from tvm import relax, te, tirx
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Node
 
 _FLOATS = ("float16", "float32", "float64")
 _SMALL_INTEGERS = ("int8", "int16", "uint8", "uint16")
-# Quotients of float32 below it times the divisor, 24 bits long, are exact in float64.
-_LONGEST_QUOTIENT = 2.0**28
 
 
 def power(node: Node) -> relax.Expr:
@@ -76,13 +73,11 @@ def modulo(node: Node) -> relax.Expr:
 
     TVM's own floor modulo of floats is NaN for an infinite divisor.
     """
-    if node.dtype not in _FLOATS or (node.attributes["fmod"] and node.dtype == "float64"):
+    if node.attributes["fmod"] or node.dtype not in _FLOATS:
         return node.by_tvm()
     wide = "float64" if node.dtype == "float64" else "float32"
     x, y = as_type(node, node.data, wide), as_type(node, node.required(1), wide)
-    rest = node.emit(relax.op.mod(x, y)) if wide == "float64" else _rest_of_floats(node, x, y)
-    if node.attributes["fmod"]:
-        return as_type(node, rest, node.dtype)
+    rest = node.emit(relax.op.mod(x, y))
     zero = relax.const(np.array(0, wide), wide)
     signs_differ = node.emit(
         relax.op.not_equal(
@@ -94,64 +89,6 @@ def modulo(node: Node) -> relax.Expr:
     moves = node.emit(relax.op.logical_and(signs_differ, is_rest))
     moved = node.emit(relax.op.add(rest, y))
     return as_type(node, node.emit(relax.op.where(moves, moved, rest)), node.dtype)
-
-
-def _rest_of_floats(node: Node, x: relax.Expr, y: relax.Expr) -> relax.Var:
-    """``fmod`` of float32, exact: by a division in float64 where the quotient is not too long.
-
-    libm subtracts bit by bit, which takes 11 ns an element of Zen 4.
-    """
-
-    def rest(x: tirx.Expr, y: tirx.Expr) -> tirx.Expr:
-        wide_x, wide_y = x.astype("float64"), y.astype("float64")
-        quotient = tirx.trunc(wide_x / wide_y)
-        exact = (wide_x - quotient * wide_y).astype("float32")
-        signed = tirx.Select(exact == 0, x * tirx.const(0, "float32"), exact)
-        short = tirx.Select(quotient == 0, x, signed)  # by an infinity, too: 0 * inf is NaN
-        # A quotient that is infinite or NaN takes the other way.
-        fits = tirx.abs(quotient) < tirx.const(_LONGEST_QUOTIENT, "float64")
-        return tirx.if_then_else(fits, short, tirx.truncmod(x, y))
-
-    def compute(one: te.Tensor, other: te.Tensor) -> te.Tensor:
-        def element(*at: tirx.Var) -> tirx.Expr:
-            return rest(*(_broadcast(tensor, at) for tensor in (one, other)))
-
-        return te.compute(topi.add(one, other).shape, element, name="fmod")
-
-    return node.builder.emit_te(compute, x, y, primfunc_name_hint="fmod")
-
-
-def _broadcast(tensor: te.Tensor, at: Sequence[tirx.Var]) -> tirx.Expr:
-    """The element that a broadcast tensor has at an index of the result."""
-    own = at[len(at) - len(tensor.shape) :]
-    is_one = [isinstance(extent, tirx.IntImm) and int(extent) == 1 for extent in tensor.shape]
-    return tensor(*(0 if one else place for one, place in zip(is_one, own, strict=True)))
-
-
-def cast(node: Node) -> relax.Expr:
-    """To bytes and 16-bit integers floats go by way of int32, whose upper bits are dropped.
-
-    What int32 cannot hold, NaN and infinities are 0. TVM's importer has an operation for each step,
-    which made a second pass over the tensor.
-    """
-    target = str(helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
-    is_tensor = isinstance(node.data, relax.Expr) and isinstance(node.data.ty, relax.TensorType)
-    if target not in _SMALL_INTEGERS or not is_tensor or node.known(0) is not None:
-        return node.by_tvm()
-    if node.dtype not in _FLOATS:
-        return node.by_tvm()
-
-    kind = "float64" if node.dtype == "float64" else "float32"
-
-    def whole(value: tirx.Expr) -> tirx.Expr:
-        wide = value.astype(kind)
-        held = tirx.abs(wide) < tirx.const(2.0**31, kind)
-        return tirx.Select(held, wide, tirx.const(0, kind)).astype("int32").astype(target)
-
-    def compute(data: te.Tensor) -> te.Tensor:
-        return te.compute(data.shape, lambda *at: whole(data(*at)), name="cast")
-
-    return node.builder.emit_te(compute, node.data, primfunc_name_hint="cast")
 
 
 def bit_shift(node: Node) -> relax.Expr:
@@ -221,6 +158,32 @@ def bit_cast(node: Node) -> relax.Expr:
         )
 
     return node.builder.emit_te(compute, node.data, primfunc_name_hint="bit_cast")
+
+
+def cast(node: Node) -> relax.Expr:
+    """To bytes and 16-bit integers floats go by way of int32, whose upper bits are dropped.
+
+    What int32 cannot hold, NaN and infinities are 0. TVM's importer has an operation for each step,
+    which made a second pass over the tensor.
+    """
+    target = str(helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
+    is_tensor = isinstance(node.data, relax.Expr) and isinstance(node.data.ty, relax.TensorType)
+    if target not in _SMALL_INTEGERS or not is_tensor or node.known(0) is not None:
+        return node.by_tvm()
+    if node.dtype not in _FLOATS:
+        return node.by_tvm()
+
+    kind = "float64" if node.dtype == "float64" else "float32"
+
+    def whole(value: tirx.Expr) -> tirx.Expr:
+        wide = value.astype(kind)
+        held = tirx.abs(wide) < tirx.const(2.0**31, kind)
+        return tirx.Select(held, wide, tirx.const(0, kind)).astype("int32").astype(target)
+
+    def compute(data: te.Tensor) -> te.Tensor:
+        return te.compute(data.shape, lambda *at: whole(data(*at)), name="cast")
+
+    return node.builder.emit_te(compute, node.data, primfunc_name_hint="cast")
 
 
 def as_type(node: Node, value: relax.Expr, dtype: str) -> relax.Expr:

@@ -210,7 +210,5 @@ def _overlap_exceeds(
     width = tirx.max(tirx.min(one[3], other[3]) - tirx.max(one[1], other[1]), zero)
     shared = height * width
     union = one[_CORNERS] + other[_CORNERS] - shared
-    solid = tirx.all(
-        shared > zero, one[_CORNERS] > zero, other[_CORNERS] > zero, union > zero
-    )
+    solid = tirx.all(shared > zero, one[_CORNERS] > zero, other[_CORNERS] > zero, union > zero)
     return tirx.all(solid, shared / union > limit)
