@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -52,6 +53,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--turns", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=0.15, help="of a process")
+    parser.add_argument("--max-error", type=float, help="of the outputs; auto's default")
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     if options.what == "time":
@@ -76,33 +78,21 @@ def _network(name: str) -> tuple[onnx.ModelProto, list[dict[str, Any]]]:
             for _ in range(SAMPLES)
         ]
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-    from ocr import DETECT, READ, Watched, line_image, page, random_lines, reader
+    from ocr import DETECT, READ, line_samples, page, page_samples, random_lines, reader
 
     engine = reader(ours=False)
     if name == "ocr_det":
-        watched = engine.text_det.infer = Watched(engine.text_det.infer)
-        for seed in range(100, 100 + SAMPLES):
-            engine(page(random_lines(5, seed), 640, 480), use_cls=False, use_rec=False)
-        return onnx.load(DETECT), watched.seen
-    watched = engine.text_rec.session = Watched(engine.text_rec.session)
-    for line in random_lines(8, 1):
-        engine(line_image(line), use_det=False, use_cls=False)
+        pages = [page(random_lines(5, seed), 640, 480) for seed in range(100, 100 + SAMPLES)]
+        return onnx.load(DETECT), page_samples(engine, pages)
     width = 832 if name.endswith("832") else 320
-    return onnx.load(READ), [{"x": _as_wide(each["x"], width)} for each in watched.seen]
-
-
-def _as_wide(image: Any, width: int) -> Any:
-    """Filled up by zeros, as the pipeline fills lines up, or cut."""
-    missing = max(0, width - image.shape[-1])
-    return np.ascontiguousarray(np.pad(image, [(0, 0)] * 3 + [(0, missing)])[..., :width])
+    return onnx.load(READ), line_samples(engine, width, 8)
 
 
 def _build(name: str, options: argparse.Namespace) -> None:
-    from functools import cache
-
-    import tvm_neocpu.precision.choose as choosing
     from tvm_neocpu import relay
     from tvm_neocpu.core.precision import request_of
+    from tvm_neocpu.precision.choose import choose_fastest, samples_of
+    from tvm_neocpu.precision.mixed_network import mixed_network
     from tvm_neocpu.targets import parse_target
     from tvm_neocpu.tuning.database.history import current_history
 
@@ -110,30 +100,25 @@ def _build(name: str, options: argparse.Namespace) -> None:
     feeds = samples[0]
     np.savez(options.folder / f"{name}.npz", **feeds)
     shapes: Mapping[str, Any] = {key: value.shape for key, value in feeds.items()}
-    request = request_of("auto", None, samples)
+    request = request_of("auto", options.max_error, samples)
     assert request is not None
+    start = time.time()
     # What is measured does not depend on the threads.
-    found = cache(lambda: choosing_network(model, name, samples, request.precision, halves))
-    choosing_network, halves = choosing.mixed_network, parse_target("llvm").cpu.halves
-    choosing.mixed_network = lambda *_: found()
-    try:
-        for threads in options.threads:
-            start, text = time.time(), f"llvm -num-cores={threads}"
-            cpu = parse_target(text).cpu
-            chosen = choosing.choose_precision(
-                model, shapes, request, cpu, current_history(cpu), name
-            )
-            seconds = time.time() - start
-            for kind, each in (("fp32", model), ("auto", chosen.model)):
-                mod, params = relay.frontend.from_onnx(each, shapes)
-                lib = relay.build(mod, target=text, params=params, cache=False)
-                lib.export_library(str(options.folder / f"{name}.{threads}.{kind}.so"))
-            report = {**chosen.report.as_json(), "choosing_seconds": seconds}
-            report.pop("layers")
-            (options.folder / f"{name}.{threads}.json").write_text(json.dumps(report))
-            print(name, threads, *chosen.report.lines(), sep="\n", flush=True)
-    finally:
-        choosing.mixed_network = choosing_network
+    data, halves = samples_of(model, shapes, request.data), parse_target("llvm").cpu.halves
+    network = mixed_network(model, name, data, request.precision, halves)
+    for threads in options.threads:
+        text = f"llvm -num-cores={threads}"
+        cpu = parse_target(text).cpu
+        chosen = choose_fastest(model, network, shapes, request, cpu, current_history(cpu))
+        seconds, start = time.time() - start, time.time()
+        for kind, each in (("fp32", model), ("auto", chosen.model)):
+            mod, params = relay.frontend.from_onnx(each, shapes)
+            lib = relay.build(mod, target=text, params=params, cache=False)
+            lib.export_library(str(options.folder / f"{name}.{threads}.{kind}.so"))
+        report = {**chosen.report.as_json(), "choosing_seconds": seconds}
+        report.pop("layers")
+        (options.folder / f"{name}.{threads}.json").write_text(json.dumps(report))
+        print(name, threads, *chosen.report.lines(), sep="\n", flush=True)
 
 
 def _time(options: argparse.Namespace) -> None:
@@ -172,13 +157,11 @@ def _time(options: argparse.Namespace) -> None:
 def _run(name: str, kind: str, threads: int, options: argparse.Namespace) -> float:
     file = options.folder / f"{name}.{threads}.{kind}.so"
     command = [sys.executable, "-c", RUN, str(file), str(options.folder / f"{name}.npz")]
-    environment = {**__import__("os").environ, "TVM_NUM_THREADS": str(threads)}
+    environment = {**os.environ, "TVM_NUM_THREADS": str(threads)}
     if threads == 1:
         command = ["taskset", "-c", "1", *command]
-    found = subprocess.run(
-        [*command, str(options.seconds)],
-        **{"env": environment, "check": True, "capture_output": True, "text": True},
-    )
+    command.append(str(options.seconds))
+    found = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE, text=True)
     return float(json.loads(found.stdout))
 
 

@@ -25,13 +25,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tvm
-from in_turns import Run, in_turns, runner
+import two_builds
+from in_turns import Run, in_turns
 from tvm import relax
 from tvm.target import Target
 
-from tvm_neocpu.codegen.kernel_cache import KernelCache
-from tvm_neocpu.codegen.kernel_store import kernels_kept, store_for
-from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.arena import largest_live_set, place_tightly
@@ -46,7 +44,7 @@ from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
 from tvm_neocpu.targets import parse_target
 
-TOLERANCE, SLOWER = 1e-5, 0.98
+BUILDS = ("filed", "ordered")
 Undisturbed = Callable[[], AbstractContextManager[object]]
 
 
@@ -67,6 +65,11 @@ class Orders:
     ordered: Order
     target: Target
     data: np.ndarray
+
+    @property
+    def mods(self) -> list[tvm.IRModule]:
+        """As `BUILDS` names them."""
+        return [self.filed.mod, self.ordered.mod]
 
     @property
     def bytes(self) -> dict[str, int]:
@@ -110,10 +113,7 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
         cpu = parse_target("llvm").cpu
         report = {**provenance(cpu.name, cpu.cores), "networks": found}
         options.json.write_text(json.dumps(report, indent=1) + "\n")
-    wrong = [row["network"] for row in found if not row["difference"] <= TOLERANCE]  # NaN is wrong
-    slower = [r["network"] for r in found if r["gain"] < SLOWER and r["quartiles"][1] < 1]
-    print(f"outputs differ: {', '.join(wrong) or 'none'}; slower: {', '.join(slower) or 'none'}")
-    return 1 if wrong or slower else 0
+    return two_builds.verdict(found)
 
 
 def both_orders(network: str) -> Orders | None:
@@ -151,30 +151,20 @@ class Ready(NamedTuple):
 
 def built(orders: Orders) -> Ready:
     """Both orders; a kernel that the cache folder has is not compiled again."""
-    kernels = KernelCache(orders.target, store_for(orders.target))
-    filed, ordered = (
-        runner(kernels.load(order.mod).mod, orders.data) for order in (orders.filed, orders.ordered)
-    )
-    return Ready(filed, ordered, orders.bytes)
+    return Ready(*two_builds.ready(orders.mods, orders.target, orders.data), orders.bytes)
 
 
 def save(network: str, orders: Orders, folder: Path) -> None:
     """Both orders, their input and the bytes of their arenas as files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    np.save(folder / f"{network}.npy", orders.data)
+    mods = dict(zip(BUILDS, orders.mods, strict=True))
+    two_builds.save(network, folder, mods, orders.target, orders.data)
     (folder / f"{network}.json").write_text(json.dumps(orders.bytes))
-    with kernels_kept(folder / "kernels"):
-        for name, order in (("filed", orders.filed), ("ordered", orders.ordered)):
-            code = compile_network(order.mod, orders.target)
-            code.export_library(str(folder / f"{network}_{name}.so"))
 
 
 def loaded(network: str, folder: Path) -> Ready:
     """What :func:`save` wrote."""
-    data = np.load(folder / f"{network}.npy")
-    names = (str(folder / f"{network}_{name}.so") for name in ("filed", "ordered"))
-    filed, ordered = (runner(tvm.runtime.load_module(name), data) for name in names)
-    return Ready(filed, ordered, json.loads((folder / f"{network}.json").read_text()))
+    sizes = json.loads((folder / f"{network}.json").read_text())
+    return Ready(*two_builds.load(network, folder, BUILDS), sizes)
 
 
 def timed(network: str, ready: Ready, rounds: int) -> dict[str, Any]:

@@ -14,6 +14,15 @@ A space of more than --most configs is not measured whole: ResNet-50's 3x3 convo
 times its best, the best first, and --sample of the others, drawn by lot. The last lines say what
 the sample shows: where none of n is faster than the best of the first part, less than 3/n of the
 others is, with a confidence of 95 %.
+
+Compiling takes longer than timing, and may run beside other work:
+
+    python benchmarks/exhaustive_layers.py resnet50 ... --log all.log --compile      kernels alone
+    python benchmarks/exhaustive_layers.py resnet50 ... --log all.log --slots 90     times them
+
+`--compile` leaves the kernels in the store of this user and times nothing. With `--slots 90` a
+process holds 90 rounds before it times one. `--again 10` reads the ten best of each layer again:
+the first reading of the best of many is too good to be true. The later reading counts.
 """
 
 from __future__ import annotations
@@ -51,9 +60,6 @@ from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 from tvm_neocpu.tuning.task import Task
 from tvm_neocpu.tuning.tasks import tasks_of
 
-# Networks that a process holds at a time, paired runs of each with the incumbent, and networks that
-# share a run of it.
-SLOTS, PAIRS, BESIDE = 9, 15, 3
 FAILED = "failed"
 # To build a candidate in its network, Zen 3: five a second on two cores.
 BUILD_SECONDS = 0.4
@@ -63,6 +69,20 @@ Choice = dict[Workload, Config]
 Row = tuple[Workload, Config, tuple[float, ...], MeasureErrorNo]
 # Entered for as long as candidates are timed.
 Undisturbed = Callable[[], AbstractContextManager[object]]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How much is built before it is timed, and how often it is timed.
+
+    ``slots`` are the networks that a process holds at a time, ``pairs`` the runs of each beside the
+    incumbent, ``beside`` the networks that share a run of it.
+    """
+
+    processes: int = 2
+    slots: int = 9
+    pairs: int = 15
+    beside: int = 3
 
 
 @dataclass(frozen=True)
@@ -130,7 +150,7 @@ def build(
 
 
 def timed(
-    worker: ChildProcess, slots: Mapping[str, Choice], unit: Mapping[Workload, float]
+    worker: ChildProcess, slots: Mapping[str, Choice], unit: Mapping[Workload, float], pace: Pace
 ) -> Iterable[Row]:
     """What each slot's candidates take, beside the incumbent: three times in seconds of a call."""
     for slot, choice in slots.items():
@@ -138,9 +158,9 @@ def timed(
             for workload, config in choice.items():
                 yield workload, config, (), MeasureErrorNo.COMPILE_HOST
     built = [slot for slot in slots if not slot.startswith(FAILED)]
-    for start in range(0, len(built), BESIDE):
-        share = built[start : start + BESIDE]
-        runs: dict[str, list[Run]] = worker.ask("times", (INCUMBENT, *share), PAIRS)
+    for start in range(0, len(built), pace.beside):
+        share = built[start : start + pace.beside]
+        runs: dict[str, list[Run]] = worker.ask("times", (INCUMBENT, *share), pace.pairs)
         for slot in share:
             for workload, config in slots[slot].items():
                 ratio = workload_ratio(workload, runs[slot], runs[INCUMBENT])
@@ -176,11 +196,16 @@ def run(
     layers: Sequence[str],
     log: TuningLog,
     extent: Extent,
-    processes: int = 2,
+    pace: Pace = Pace(),
     undisturbed: Undisturbed = contextlib.nullcontext,
     minutes: float = math.inf,
+    again: int = 0,
+    compile_only: bool = False,
 ) -> int:
-    """Measure what the log does not have yet, for so long; how many rounds are left."""
+    """Measure what the log does not have yet, for so long; how many rounds are left.
+
+    With ``again`` the best so many of each layer instead, which the log has.
+    """
     end = time.monotonic() + 60 * minutes
     network = open_onnx(model, shapes, target)
     cpu = network.cpu
@@ -189,14 +214,8 @@ def run(
     incumbent = replace(untuned, groups=())
     tasks = {str(task.workload): task for task in tasks_of(network.graph, cpu)}
     records = log.load().records
-    known = {(record.workload, record.config) for record in records}
-    left = {
-        (task := tasks[text]).workload: [
-            config for config in extent.wanted(task) if (task.workload, config) not in known
-        ]
-        for text in layers
-    }
-    todo = rounds_of(left)
+    asked = [tasks[text] for text in layers]
+    todo = rounds_of(best_of(asked, records, again) if again else unknown(asked, records, extent))
 
     def keep(workload: Workload, config: Config, costs: tuple[float, ...], error: int) -> None:
         stamp = record_stamp(config, IN_NETWORK)
@@ -204,31 +223,61 @@ def run(
         log.append(Record(workload, config, costs, cpu.name, cpu.cores, stamp=stamp, **fields))
 
     opened = opener(model, shapes, target)
-    with contextlib.ExitStack() as stack, ThreadPoolExecutor(processes) as pool:
+    count = pace.processes
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(count) as pool:
         workers = [
             stack.enter_context(process)
-            for process in pool.map(lambda _: network_process(opened), range(processes))
+            for process in pool.map(lambda _: network_process(opened), range(count))
         ]
         list(pool.map(lambda worker: worker.ask("build", INCUMBENT, incumbent), workers))
-        with undisturbed():
-            runs: list[Run] = workers[0].ask("times", (INCUMBENT,), PAIRS)[INCUMBENT]
         configs = {
             node.workload: incumbent.configs[node.id]
             for node in network.graph.convs
             if node.workload is not None
         }
-        unit = units([tasks[text] for text in layers], configs, records, runs)
+        unit: dict[Workload, float] = {}
         while todo and time.monotonic() < end:
-            shares = [[todo.pop(0) for _ in range(min(SLOTS, len(todo)))] for _ in workers]
+            shares = [[todo.pop(0) for _ in range(min(pace.slots, len(todo)))] for _ in workers]
             jobs = [partial(build, worker, network, incumbent) for worker in workers]
             built = list(pool.map(lambda job, share: job(share), jobs, shares))
-            with undisturbed():
-                for worker, slots in zip(workers, built, strict=True):
-                    for row in timed(worker, slots, unit):
-                        keep(*row)
+            if not compile_only:
+                with undisturbed():
+                    if not unit:
+                        runs = workers[0].ask("times", (INCUMBENT,), pace.pairs)[INCUMBENT]
+                        unit = units(asked, configs, records, runs)
+                    for worker, slots in zip(workers, built, strict=True):
+                        for row in timed(worker, slots, unit, pace):
+                            keep(*row)
             print(f"{len(todo)} rounds left", flush=True)
-    print(*shown(tasks, layers, log, extent), sep="\n")
+    if not compile_only:
+        print(*shown(tasks, layers, log, extent), sep="\n")
     return len(todo)
+
+
+def unknown(
+    tasks: Iterable[Task], records: Iterable[Record], extent: Extent
+) -> dict[Workload, list[Config]]:
+    """The candidates that are to be measured and that the log does not have."""
+    known = {(record.workload, record.config) for record in records}
+    return {
+        task.workload: [
+            config for config in extent.wanted(task) if (task.workload, config) not in known
+        ]
+        for task in tasks
+    }
+
+
+def best_of(
+    tasks: Iterable[Task], records: Iterable[Record], count: int
+) -> dict[Workload, list[Config]]:
+    """The fastest candidates of each layer by the log."""
+    seconds = {(r.workload, r.config): r.seconds for r in records if r.ok}
+    found: dict[Workload, list[Config]] = {}
+    for task in tasks:
+        known = [config for config in task.space if (task.workload, config) in seconds]
+        by_time = sorted(known, key=lambda config: seconds[task.workload, config])
+        found[task.workload] = by_time[:count]
+    return found
 
 
 def shown(
@@ -256,7 +305,7 @@ def listed(network: FoldedNetwork, extent: Extent) -> list[str]:
     """The layers that may be asked for, the dearest first: a line each."""
     cpu, ends = network.cpu, StandIns(network.graph).ends
     incumbent = choose_plan(network.graph, cpu)
-    inference = PAIRS * 2 * incumbent.seconds
+    inference = Pace.pairs * 2 * incumbent.seconds
     rows = []
     for task in tasks_of(network.graph, cpu):
         tied = any((end.reads, end.writes) != (None, None) for end in ends[task.workload])
@@ -282,6 +331,12 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=Extent.sample)
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--processes", type=int, default=Pace.processes)
+    parser.add_argument("--slots", type=int, default=Pace.slots, help="built before one is timed")
+    parser.add_argument("--pairs", type=int, default=Pace.pairs, help="runs of each candidate")
+    parser.add_argument("--beside", type=int, default=Pace.beside, help="that share one reference")
+    parser.add_argument("--compile", action="store_true", help="compile kernels, time nothing")
+    parser.add_argument("--again", type=int, default=0, metavar="N", help="the N best once more")
     options = parser.parse_args()
     if not options.list and not (options.layers and options.log):
         parser.error("give --layer and --log, or --list")
@@ -299,8 +354,11 @@ def start(options: argparse.Namespace, undisturbed: Undisturbed) -> int:
         options.layers,
         log,
         extent_of(options),
+        Pace(options.processes, options.slots, options.pairs, options.beside),
         undisturbed=undisturbed,
         minutes=options.minutes,
+        again=options.again,
+        compile_only=options.compile,
     )
     if left:
         print(f"{left} rounds left; the same command goes on")

@@ -27,11 +27,9 @@ from typing import Any
 
 import numpy as np
 import tvm
-from in_turns import Run, in_turns, runner
+import two_builds
+from in_turns import Run, in_turns
 
-from tvm_neocpu.codegen.kernel_cache import KernelCache
-from tvm_neocpu.codegen.kernel_store import kernels_kept, store_for
-from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.folded_network import open_onnx
@@ -42,9 +40,6 @@ from tvm_neocpu.tuning.group_candidates import with_doubtful_groups
 from tvm_neocpu.tuning.pool_candidates import planned_pool_groups
 
 BUILDS = ("apart", "fused")
-# Largest difference of outputs, as a share of the largest one.
-TOLERANCE = 1e-5
-SLOWER = 0.98
 Undisturbed = Callable[[], AbstractContextManager[object]]
 
 
@@ -66,9 +61,13 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
     found = []
     for network in options.networks:
         is_saved = options.load is not None
-        runs = loaded(network, options.load) if is_saved else built(network, options.tried)
+        runs = (
+            two_builds.load(network, options.load, BUILDS)
+            if is_saved
+            else built(network, options.tried)
+        )
         with undisturbed():
-            found.append(measured(network, *runs, options.rounds))
+            found.append(measured(network, runs[0], runs[1], options.rounds))
         print(
             "{network}: apart {apart_ms:.3f} ms, fused {fused_ms:.3f} ms, {gain:.3f} "
             "({quartiles[0]:.3f}-{quartiles[1]:.3f})".format(**found[-1]),
@@ -86,10 +85,7 @@ def main(arguments: Sequence[str] | None = None, undisturbed: Undisturbed = null
             }
         )
         options.json.write_text(json.dumps(reports, indent=1) + "\n")
-    wrong = [row["network"] for row in found if not row["difference"] <= TOLERANCE]  # NaN is wrong
-    slower = [r["network"] for r in found if r["gain"] < SLOWER and r["quartiles"][1] < 1]
-    print(f"outputs differ: {', '.join(wrong) or 'none'}; slower: {', '.join(slower) or 'none'}")
-    return 1 if wrong or slower else 0
+    return two_builds.verdict(found)
 
 
 def modules(
@@ -114,30 +110,15 @@ def modules(
     return lowered, folded.target, folded.inputs[0]
 
 
-def built(network: str, tried: str | None) -> tuple[Run, Run]:
+def built(network: str, tried: str | None) -> list[Run]:
     """Both builds, ready to run; a kernel that the cache folder has is not compiled again."""
-    lowered, target, data = modules(network, tried)
-    kernels = KernelCache(target, store_for(target))
-    apart, fused = (runner(kernels.load(mod).mod, data) for mod in lowered)
-    return apart, fused
+    return two_builds.ready(*modules(network, tried))
 
 
 def save(network: str, folder: Path, tried: str | None) -> None:
     """Both builds and their input as files."""
-    folder.mkdir(parents=True, exist_ok=True)
     lowered, target, data = modules(network, tried)
-    np.save(folder / f"{network}.npy", data)
-    with kernels_kept(folder / "kernels"):
-        for build, mod in zip(BUILDS, lowered, strict=True):
-            compile_network(mod, target).export_library(str(folder / f"{network}_{build}.so"))
-
-
-def loaded(network: str, folder: Path) -> tuple[Run, Run]:
-    """What :func:`save` wrote."""
-    data = np.load(folder / f"{network}.npy")
-    names = (str(folder / f"{network}_{build}.so") for build in BUILDS)
-    apart, fused = (runner(tvm.runtime.load_module(name), data) for name in names)
-    return apart, fused
+    two_builds.save(network, folder, dict(zip(BUILDS, lowered, strict=True)), target, data)
 
 
 def measured(network: str, apart: Run, fused: Run, rounds: int) -> dict[str, Any]:

@@ -7,6 +7,7 @@ short kernel of ours that shares their core then takes up to five times as long.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,7 @@ BURST = 3e-3
 Arrays = list[NDArray[Any]]
 
 
-class Engine:
+class Engine(ABC):
     """One layer at a time. The caller is on the first core it may use, its threads on the others.
 
     Linux may leave a caller on the core of one of its threads: 256x14x14->1024 took 935 us on two
@@ -65,9 +66,9 @@ class Engine:
         rest()
         return found
 
+    @abstractmethod
     def _loaded(self, layer: Layer, network: Network) -> tuple[Callable[[int], float], Arrays]:
         """What runs the layer so often and returns the mean seconds of a run; the outputs."""
-        raise NotImplementedError
 
 
 class Theirs(Engine):

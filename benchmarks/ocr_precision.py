@@ -1,6 +1,7 @@
 """What RapidOCR's pipeline reads and finds in lower precision: texts and boxes beside fp32's.
 
     python benchmarks/ocr_precision.py -o benchmarks/results/ocr_precision_zen4.json
+    python benchmarks/ocr_precision.py --texts auto:0.01 auto:0.02 --boxes auto -o FILE
 
 A hundred rendered lines at the widths that the pipeline gives them, and eight pages. The layers are
 chosen for this CPU; ONNX Runtime computes what was chosen in exact arithmetic, so that lines of any
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,19 @@ import onnx
 from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
-from ocr import DETECT, READ, Watched, line_image, page, random_lines, reader
+from ocr import (
+    DETECT,
+    READ,
+    boxes_of,
+    line_image,
+    line_samples,
+    page,
+    page_samples,
+    random_lines,
+    reader,
+    texts_of,
+    without_blanks,
+)
 
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.precision import request_of
@@ -30,9 +43,9 @@ from tvm_neocpu.quantizing.onnx_runs import runner
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.tuning.database.history import current_history
 
-# (precision, bound): None is the default, and none at all for int8.
-READING = (("bf16", None), ("auto", None), ("auto", 0.01), ("int8", None), ("int8", 0.035))
-FINDING = (("bf16", None), ("auto", None), ("int8", None), ("int8", 0.05))
+# Precision and bound: without one the default is meant, which for int8 is none.
+READING = ("bf16", "auto", "auto:0.02", "int8", "int8:0.035")
+FINDING = ("bf16", "auto", "int8", "int8:0.05")
 # What an error of four pages is measured on, and what is compared.
 CALIBRATING, PAGES = 4, 12
 
@@ -42,67 +55,51 @@ Session = Callable[[NDArray[np.float32]], list[NDArray[np.float32]]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", default="llvm -num-cores=1")
+    parser.add_argument("--texts", nargs="*", default=READING, metavar="P[:E]")
+    parser.add_argument("--boxes", nargs="*", default=FINDING, metavar="P[:E]")
     parser.add_argument("-o", "--output", type=Path, required=True)
     options = parser.parse_args()
     cpu = parse_target(options.target).cpu
     rows: list[dict[str, Any]] = []
-    for name, ask in (("texts", _texts), ("boxes", _boxes)):
-        for row in ask(cpu):
+    for name, rows_of in (("texts", _texts), ("boxes", _boxes)):
+        for row in rows_of(cpu, getattr(options, name)):
             print(name, row, flush=True)
             rows.append({"asked": name, **row})
             report = {**provenance(cpu.name, cpu.cores), "rows": rows}
             options.output.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
-def _texts(cpu: Any) -> Any:
+def _texts(cpu: Any, asked: Sequence[str]) -> Any:
     engine = reader(ours=False)
-    plain = engine.text_rec.session
-    watched = engine.text_rec.session = Watched(plain)
-    for line in random_lines(16, 1):
-        engine(line_image(line), use_det=False, use_cls=False)
-    # A build takes one shape: the first columns of every line.
-    samples = [{"x": np.ascontiguousarray(each["x"][..., :320])} for each in watched.seen]
+    samples = line_samples(engine, 320)  # a build takes one shape
     images = [line_image(line) for line in random_lines(100, 2)]
-
-    def read(session: Session) -> list[list[str]]:
-        engine.text_rec.session = session
-        found = (engine(image, use_det=False, use_cls=False)[0] for image in images)
-        return [[line[0] for line in lines or []] for lines in found]
-
-    wanted = read(plain)
-    for precision, bound in READING:
-        chosen = _chosen(READ, samples, precision, bound, cpu)
-        found = read(_session(chosen))
-        same = sum(a == b for a, b in zip(wanted, found, strict=True))
-        blanks = sum(_bare(a) == _bare(b) for a, b in zip(wanted, found, strict=True))
+    wanted = texts_of(engine, engine.text_rec.session, images)
+    for each in asked:
+        chosen = _chosen(READ, samples, each, cpu)
+        found = texts_of(engine, _session(chosen), images)
+        same = _equal(wanted, found)
+        blanks = _equal(without_blanks(wanted), without_blanks(found))
         yield {**_about(chosen), "lines": len(images), "same": same, "same_but_blanks": blanks}
 
 
-def _boxes(cpu: Any) -> Any:
+def _boxes(cpu: Any, asked: Sequence[str]) -> Any:
     engine = reader(ours=False)
-    plain = engine.text_det.infer
-    watched = engine.text_det.infer = Watched(plain)
     pages = [page(random_lines(5, seed), 640, 480) for seed in range(100, 100 + PAGES)]
-    for image in pages[:CALIBRATING]:
-        engine(image, use_cls=False, use_rec=False)
-    samples = [{"x": np.ascontiguousarray(s["x"][:, :, :384, :512])} for s in watched.seen]
-
-    def boxes(session: Session) -> list[NDArray[np.float32]]:
-        engine.text_det.infer = session
-        rest = pages[CALIBRATING:]
-        found = (np.array(engine(image, use_cls=False, use_rec=False)[0]) for image in rest)
-        return [each[np.argsort(each[:, 0, 1], kind="stable")] for each in found]
-
-    wanted = boxes(plain)
-    for precision, bound in FINDING:
-        chosen = _chosen(DETECT, samples, precision, bound, cpu)
-        apart = [_apart(a, b) for a, b in zip(wanted, boxes(_session(chosen)), strict=True)]
+    whole = page_samples(engine, pages[:CALIBRATING])
+    samples = [{"x": np.ascontiguousarray(each["x"][:, :, :384, :512])} for each in whole]
+    rest = pages[CALIBRATING:]
+    wanted = boxes_of(engine, engine.text_det.infer, rest)
+    for each in asked:
+        chosen = _chosen(DETECT, samples, each, cpu)
+        found = boxes_of(engine, _session(chosen), rest)
+        apart = [_apart(a, b) for a, b in zip(wanted, found, strict=True)]
         within = sum(pixels is not None and pixels <= 2 for pixels in apart)
         yield {**_about(chosen), "pages": len(apart), "within_2_pixels": within, "apart": apart}
 
 
-def _chosen(path: Path, samples: Any, precision: str, bound: float | None, cpu: Any) -> Chosen:
-    request = request_of(precision, bound, samples)
+def _chosen(path: Path, samples: Any, asked: str, cpu: Any) -> Chosen:
+    precision, _, bound = asked.partition(":")
+    request = request_of(precision, float(bound) if bound else None, samples)
     assert request is not None
     shapes = {"x": samples[0]["x"].shape}
     return choose_precision(onnx.load(path), shapes, request, cpu, current_history(cpu), path.stem)
@@ -125,8 +122,8 @@ def _about(chosen: Chosen) -> dict[str, Any]:
     }
 
 
-def _bare(lines: list[str]) -> list[str]:
-    return [line.replace(" ", "") for line in lines]
+def _equal(wanted: list[list[str]], found: list[list[str]]) -> int:
+    return sum(a == b for a, b in zip(wanted, found, strict=True))
 
 
 def _apart(one: NDArray[np.float32], other: NDArray[np.float32]) -> float | None:

@@ -5,15 +5,19 @@
         --output benchmarks/results/tuned_2_threads_zen3.json
 
 Without names: the whole zoo. Each network is tuned from an empty database of its own (`tune
---time-budget`), then built without records and with that log. PAIRS times both builds start in
-fresh processes and run in turns; the ratio of a pair is the untuned median over the tuned one, so
-that above 1 tuning helped. Builds that are equal byte for byte are not run: their ratio is 1. The
-result is written after every network: one that is interrupted keeps
-what it has, and goes on where it stopped with the same file. `--minutes` ends the run in time: no
-network is begun that would take longer, by what the last one took. A network that fails is written
-down with the reason, and tried again by the next run. The exit code is 1 if a network failed or is
-below LIMIT, 130 after Ctrl-C. `--target "llvm -mcpu=NAME"` tunes and runs for another CPU
-of this instruction set.
+--time-budget`), then built without records and with that log. PAIRS times or more both builds start
+in fresh processes and run in turns; the ratio of a pair is the untuned median over the tuned one,
+so that above 1 tuning helped. Pairs of equal builds differ by several percent, so that a network is
+judged by the interval that holds the median of all possible pairs with 95 %: "faster" where all of
+it is above 1, "slower" where all of it is below LIMIT, "not slower" where none of it is below
+LIMIT, else "unclear". Unclear ones get more pairs, up to --most-pairs. Builds that are equal byte
+for byte are not run: their ratio is 1.
+
+The result is written after every network: one that is interrupted keeps what it has, and goes on
+where it stopped with the same file. `--minutes` ends the run in time: no network is begun that
+would take longer, by what the last one took. A network that fails is written down with the reason,
+and tried again by the next run. The exit code is 1 if a network failed or is slower, 130 after
+Ctrl-C. `--target "llvm -mcpu=NAME"` tunes and runs for another CPU of this instruction set.
 
 On a machine that is idle for minutes only, sessions may run beside other work and the builds later:
 
@@ -34,7 +38,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
@@ -45,7 +50,7 @@ import tvm
 from tvm_neocpu import relay
 from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.contrib import model_zoo
-from tvm_neocpu.contrib.peers.compare import compare
+from tvm_neocpu.contrib.peers.compare import PAUSE_SECONDS, compare
 from tvm_neocpu.contrib.peers.isolated import IsolatedRunner
 from tvm_neocpu.contrib.peers.ours import OurRunner
 from tvm_neocpu.contrib.peers.runner import Network, Runner
@@ -60,7 +65,9 @@ from tvm_neocpu.tuning.database.history import History, apply_history_best, curr
 
 # No network may be slower than this, tuned over untuned.
 LIMIT = 0.995
-PAIRS, RUNS = 4, 20
+# Six pairs are the least that have an interval of 95 %.
+PAIRS, MOST_PAIRS, RUNS = 6, 12, 20
+SURE = 0.95
 LABELS = ("untuned", "tuned")
 PACKAGES = ("numpy", "xgboost")
 
@@ -113,12 +120,13 @@ def pair(network: Network, libraries: dict[str, Path], runs: int, reverse: bool)
     In every other pair the tuned one comes first.
     """
     order = LABELS[::-1] if reverse else LABELS
-    with (
-        IsolatedRunner(partial(OurRunner, network, libraries[order[0]])) as first,
-        IsolatedRunner(partial(OurRunner, network, libraries[order[1]])) as second,
-    ):
-        runners: dict[str, Runner] = dict(zip(order, (first, second), strict=True))
-        timings = compare(runners, runs, reference="untuned")
+    loads = [partial(OurRunner, network, libraries[label]) for label in order]
+    # Nothing spins between the turns of one thread.
+    pause = PAUSE_SECONDS if network.threads > 1 else 0.0
+    with contextlib.ExitStack() as stack, ThreadPoolExecutor(len(loads)) as pool:
+        opened = [stack.enter_context(runner) for runner in pool.map(IsolatedRunner, loads)]
+        runners: dict[str, Runner] = dict(zip(order, opened, strict=True))
+        timings = compare(runners, runs, reference="untuned", pause=pause)
     before, after = (1e3 * timings[label].median for label in LABELS)
     return {
         "untuned_ms": before,
@@ -128,16 +136,56 @@ def pair(network: Network, libraries: dict[str, Path], runs: int, reverse: bool)
     }
 
 
+def interval_of(ratios: Sequence[float]) -> tuple[float, float]:
+    """What holds the median of all possible pairs with a confidence of SURE; no end below six.
+
+    Each pair is above that median as often as below it, whatever their distribution is: the lowest
+    k of n are all above it with the chance of n coins that show heads less than k times.
+    """
+    ordered, found = sorted(ratios), (0.0, math.inf)
+    outside = 0.0
+    for k in range(len(ordered) // 2):
+        outside += 2 * math.comb(len(ordered), k) / 2 ** len(ordered)
+        if outside > 1 - SURE:
+            break
+        found = ordered[k], ordered[-1 - k]
+    return found
+
+
+def judged(low: float, high: float) -> str:
+    """What the interval of a network says of LIMIT."""
+    if low > 1:
+        return "faster"
+    if low >= LIMIT:
+        return "not slower"
+    return "slower" if high < LIMIT else "unclear"
+
+
 def row_of(name: str, tuned: Row, pairs: Sequence[Row]) -> Row:
-    """One network: the median pair, all pairs, and what `tune` said."""
+    """One network: the median pair, its interval, all pairs, and what `tune` said."""
+    ratios = [each["ratio"] for each in pairs]
+    low, high = interval_of(ratios)
     return {
         "network": name,
-        "ratio": median(each["ratio"] for each in pairs),
-        "lowest": min(each["ratio"] for each in pairs),
-        "highest": max(each["ratio"] for each in pairs),
+        "ratio": median(ratios),
+        "low": low,
+        "high": None if math.isinf(high) else high,
+        "judged": judged(low, high),
+        "lowest": min(ratios),
+        "highest": max(ratios),
         "pairs": list(pairs),
         "tune": tuned,
     }
+
+
+def paired_until_clear(one_pair: Callable[[int], Row], least: int, most: int) -> list[Row]:
+    """Pairs, until their interval is clear of LIMIT or there are ``most``."""
+    pairs = [one_pair(number) for number in range(least)]
+    while len(pairs) < most:
+        if judged(*interval_of([each["ratio"] for each in pairs])) != "unclear":
+            break
+        pairs.append(one_pair(len(pairs)))
+    return pairs
 
 
 def measure(name: str, options: argparse.Namespace) -> Row:
@@ -162,7 +210,11 @@ def measure(name: str, options: argparse.Namespace) -> Row:
         libraries = libraries_of(log)
         if same(libraries):
             return {"network": name, "same": True, "ratio": 1.0, "tune": tuned}
-        pairs = [pair(network, libraries, options.runs, n % 2) for n in range(options.pairs)]
+
+        def one_pair(number: int) -> Row:
+            return pair(network, libraries, options.runs, number % 2 == 1)
+
+        pairs = paired_until_clear(one_pair, options.pairs, options.most_pairs)
     return {**row_of(name, tuned, pairs), "wall_seconds": time.monotonic() - start}
 
 
@@ -195,16 +247,16 @@ def line(row: Row) -> str:
         return f"{row['network']}: tune said: {row['tune'].get('verdict', '-')}"
     if row.get("same"):
         return f"{row['network']}: the same build; tune said: {row['tune'].get('verdict', '-')}"
-    below = "" if row["ratio"] >= LIMIT else f", below {LIMIT}"
+    ends = "" if row["high"] is None else f" ({row['low']:.3f}-{row['high']:.3f})"
     return (
-        f"{row['network']}: {row['ratio']:.3f} ({row['lowest']:.3f}-{row['highest']:.3f}){below}; "
+        f"{row['network']}: {row['ratio']:.3f}{ends}, {len(row['pairs'])} pairs, {row['judged']}; "
         f"tune said: {row['tune'].get('verdict', '-')}"
     )
 
 
 def good(row: Row) -> bool:
-    """Whether a network was measured, and is not slower tuned."""
-    return "failed" not in row and bool(row["ratio"] >= LIMIT)
+    """Whether a network was measured, and is not shown to be slower tuned."""
+    return "failed" not in row and row.get("judged") != "slower"
 
 
 def load_report(options: argparse.Namespace) -> Row:
@@ -271,7 +323,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--time-budget", type=float, default=300.0, metavar="S")
     parser.add_argument("--minutes", type=float, default=math.inf, help="of the whole run")
     parser.add_argument("--target", default="llvm")
-    parser.add_argument("--pairs", type=int, default=PAIRS, help="of fresh processes")
+    parser.add_argument("--pairs", type=int, default=PAIRS, help="of fresh processes, at least")
+    parser.add_argument("--most-pairs", type=int, default=MOST_PAIRS, help="of an unclear network")
     parser.add_argument("--runs", type=int, default=RUNS, help="of each build in a pair")
     parser.add_argument("--folder", type=Path, help="keep logs and builds there, or take them")
     parser.add_argument("--later", action="store_true", help="tune and build; run nothing yet")

@@ -23,7 +23,7 @@ from tvm_neocpu.core.errors import (
     NeoCpuError,
     TargetError,
 )
-from tvm_neocpu.core.precision import PrecisionError
+from tvm_neocpu.core.precision import BoundWarning, PrecisionError
 from tvm_neocpu.session import Session
 from tvm_neocpu.targets import GenericTargetWarning
 
@@ -170,6 +170,18 @@ def test_precision_is_built_cached_and_near_fp32(
     assert set(tmp_path.glob("*.so")) == entries
     relay.build(mod, **{**asked, "accuracy_data": {"data": data[:4]}})
     assert len(set(tmp_path.glob("*.so"))) == len(entries) + 1
+
+
+def test_a_bound_that_keeps_all_in_fp32_is_said_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TVM_NEOCPU_CACHE", str(tmp_path))
+    mod, _ = relay.frontend.from_onnx(two_convolutions())
+    data = np.random.default_rng(7).standard_normal((4, 8, 6, 6), dtype="float32")
+    for _ in range(2):
+        with pytest.warns(BoundWarning, match="auto: no layer .* the best reachable is"):
+            relay.build(mod, precision="auto", max_error=2e-5, accuracy_data={"data": data})
+    assert len(list(tmp_path.glob("*.so"))) == 1
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tvm_neocpu import relay
     from tvm_neocpu.core.errors import NeoCpuError
     from tvm_neocpu.core.fallback import FallbackWarning
+    from tvm_neocpu.core.precision import BoundWarning
     from tvm_neocpu.relay_passes.operators.call_form import CallForm
     from tvm_neocpu.relay_passes.operators.register import register_operator, unregister_operator
     from tvm_neocpu.runtime.built_module import BuiltModule, load
@@ -45,6 +46,7 @@ _PUBLIC = {
     "register_operator": "tvm_neocpu.relay_passes.operators.register",
     "unregister_implementation": "tvm_neocpu.topi.table",
     "unregister_operator": "tvm_neocpu.relay_passes.operators.register",
+    "BoundWarning": "tvm_neocpu.core.precision",
     "FallbackWarning": "tvm_neocpu.core.fallback",
     "SlowNetworkWarning": "tvm_neocpu.topi.cost.speed_check",
     "BuiltModule": "tvm_neocpu.runtime.built_module",
@@ -55,6 +57,7 @@ _PUBLIC = {
 }
 
 __all__ = [
+    "BoundWarning",
     "BuiltModule",
     "CallForm",
     "FallbackWarning",

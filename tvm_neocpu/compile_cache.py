@@ -48,6 +48,7 @@ Found = TypeVar("Found")
 _PACKAGE = Path(__file__).parent
 # The warnings that are told again: their names, and where they are.
 _WARNINGS = {
+    "BoundWarning": "tvm_neocpu.core.precision",
     "FallbackWarning": "tvm_neocpu.core.fallback",
     "SlowNetworkWarning": "tvm_neocpu.topi.cost.speed_check",
 }

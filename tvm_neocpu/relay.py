@@ -19,12 +19,14 @@ from tvm_neocpu.core.fallback import OnFallback, check_choice
 from tvm_neocpu.core.precision import (
     HALF_DTYPES,
     AccuracyData,
+    BoundWarning,
     PrecisionError,
     Request,
     check_half,
     half_line,
     request_of,
 )
+from tvm_neocpu.core.told import tell_user
 from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
 from tvm_neocpu.relay_passes.bind_shapes import InputShapes, at_shapes, open_inputs
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
@@ -80,7 +82,7 @@ def build(
 
     ``precision``: ``"int8"`` computes every layer in int8 that can. ``"auto"`` takes int8 or half
     precision for the layers that it makes faster by prediction, while the relative error at the
-    outputs stays within ``max_error`` (default 0.02). ``accuracy_data`` are typical inputs: arrays
+    outputs stays within ``max_error`` (default 0.01). ``accuracy_data`` are typical inputs: arrays
     by name with the samples along the first axis, a list of such, a folder or an .npz. Ranges come
     from it, and the error is checked on it. ``mod`` must be as `from_onnx` made it, at fixed
     shapes. ``"fp16"`` and ``"bf16"`` need no data: layers that wait for memory, by prediction,
@@ -91,6 +93,9 @@ def build(
     ``small_file``: `export_library` writes the weights of Winograd's layers as the network has
     them, and whoever loads the file transforms them. The file is up to four times smaller; loading
     takes longer, and the weights are memory of each process. Such a build is not cached.
+
+    A bound below what fp32 itself is off by (2e-5) is refused. One that keeps every layer in fp32
+    gives a BoundWarning with the best reachable.
 
     Raises PrecisionError and CalibrationDataError for what these three say wrongly, BoundError for
     an error that int8 cannot keep to; TargetError, ShapeError, FallbackError, NeoCpuError for an
@@ -191,6 +196,8 @@ def _in_precision(source: Source, request: Request, cpu: Cpu) -> tvm.IRModule:
     chosen = choose_precision(source.model, source.shapes, request, cpu, current_history(cpu))
     for line in chosen.report.lines():
         _LOG.info(line)
+    if chosen.report.unmet is not None:
+        tell_user(BoundWarning(f"precision {request.precision}: {chosen.report.unmet}"), 4)
     return frontend.from_onnx(chosen.model, source.shapes)[0]
 
 

@@ -88,8 +88,9 @@ def test_it_writes_what_it_measures_and_goes_on(
     onnx.save(tiny_cnn, model)
     network = open_onnx(tiny_cnn.SerializeToString(), SHAPES, "llvm -num-cores=1")
     layers = [str(task.workload) for task in tasks_of(network.graph, network.cpu)]
+    pace = {"processes": 2, "slots": 1, "pairs": 15, "beside": 3, "again": 0, "compile": False}
     options = argparse.Namespace(model=str(model), layers=layers, log=log, threads=1, **EXTENT)
-    monkeypatch.setattr(bench, "SLOTS", 1)
+    vars(options).update(pace)
     for count, minutes in ((2, 1e9), (2, 0.0), (3, 1e9)):
         wanted = lambda _, task, n=count: task.space[:n]  # noqa: E731
         monkeypatch.setattr(bench.Extent, "wanted", wanted)
@@ -99,6 +100,25 @@ def test_it_writes_what_it_measures_and_goes_on(
         assert len(records) == count * len(layers)
         assert len({(r.workload, r.config) for r in records}) == len(records)
         assert all(record.ok and record.threads == 1 for record in records)
+    options.compile, options.minutes = True, 1e9
+    monkeypatch.setattr(bench.Extent, "wanted", lambda _, task: task.space[:4])
+    bench.start(options, bench.contextlib.nullcontext)
+    assert len(load_log(log).records) == 3 * len(layers)  # nothing is timed
+    options.compile, options.again, options.slots = False, 2, 9
+    bench.start(options, bench.contextlib.nullcontext)
+    records = load_log(log).records
+    assert len(records) == 5 * len(layers)
+    assert len({(r.workload, r.config) for r in records}) == 3 * len(layers)
+
+
+def test_the_best_by_the_log_are_read_again(bench: ModuleType) -> None:
+    taken = {1: 2e-6, 3: 1e-6, 5: 3e-6, 7: 0.0}
+    records = [
+        argparse.Namespace(workload="some layer", config=config, seconds=seconds, ok=config != 7)
+        for config, seconds in taken.items()
+    ]
+    assert bench.best_of([task(20)], records, 2) == {"some layer": [3, 1]}
+    assert bench.best_of([task(20)], records, 9) == {"some layer": [3, 1, 5]}
 
 
 def test_layers_that_may_be_asked_for_are_listed(

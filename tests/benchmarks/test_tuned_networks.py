@@ -25,11 +25,53 @@ def pairs(*ratios: float) -> list[dict[str, float]]:
     return [{"ratio": ratio, "untuned_ms": 10 * ratio, "tuned_ms": 10.0} for ratio in ratios]
 
 
-def test_the_median_pair_counts(bench: ModuleType) -> None:
-    row = bench.row_of("net", {"verdict": "1.02x faster"}, pairs(1.0, 1.2, 1.02))
-    assert (row["ratio"], row["lowest"], row["highest"]) == (1.02, 1.0, 1.2)
-    assert bench.line(row) == "net: 1.020 (1.000-1.200); tune said: 1.02x faster"
-    assert "below 0.995" in bench.line(bench.row_of("net", {}, pairs(0.99)))
+def test_a_network_is_judged_by_the_interval_of_its_pairs(bench: ModuleType) -> None:
+    row = bench.row_of("net", {"verdict": "1.02x faster"}, pairs(1.01, 1.2, 1.02, 1.04, 1.04, 1.05))
+    assert (row["ratio"], row["low"], row["high"]) == (1.04, 1.01, 1.2)
+    said = "net: 1.040 (1.010-1.200), 6 pairs, faster; tune said: 1.02x faster"
+    assert bench.line(row) == said
+    few = bench.row_of("net", {}, pairs(1.01, 1.02, 1.03))
+    assert few["judged"] == "unclear" and few["high"] is None
+    assert "net: 1.020, 3 pairs, unclear" in bench.line(few)
+
+
+def test_the_interval_holds_the_median_of_coins(bench: ModuleType) -> None:
+    # Binomial tables: 5 of 5 alike has 1/16, 6 of 6 has 1/32, at most 1 of 9 otherwise has 0.039.
+    assert bench.interval_of([1, 2, 3, 4, 5]) == (0.0, bench.math.inf)
+    assert bench.interval_of([6, 1, 2, 3, 4, 5]) == (1, 6)
+    assert bench.interval_of(range(1, 9)) == (1, 8)
+    assert bench.interval_of(range(1, 10)) == (2, 8)
+    assert bench.interval_of(range(1, 13)) == (3, 10)
+
+
+@pytest.mark.parametrize(
+    ("ratios", "word"),
+    [
+        ((0.98, 0.98, 0.99, 0.98, 0.97, 0.985), "slower"),
+        ((0.98, 0.98, 1.01, 0.98, 0.97, 0.985), "unclear"),
+        ((0.996, 1.01, 1.0, 1.02, 1.0, 1.0), "not slower"),
+    ],
+)
+def test_a_noisy_median_below_the_limit_is_not_yet_slower(
+    bench: ModuleType, ratios: tuple[float, ...], word: str
+) -> None:
+    row = bench.row_of("net", {}, pairs(*ratios))
+    assert row["judged"] == word
+    assert bench.good(row) == (word != "slower")
+
+
+def test_unclear_networks_get_more_pairs(bench: ModuleType) -> None:
+    asked: list[int] = []
+
+    def one_pair(number: int) -> dict[str, float]:
+        asked.append(number)
+        return pairs(0.9 if number == 0 else 1.02)[0]
+
+    # One bad pair of nine is outside of the interval.
+    assert len(bench.paired_until_clear(one_pair, 6, 12)) == 9
+    assert asked == list(range(9))
+    assert len(bench.paired_until_clear(lambda n: pairs(0.9 + 0.2 * (n % 2))[0], 6, 8)) == 8
+    assert len(bench.paired_until_clear(lambda _: pairs(1.0)[0], 6, 12)) == 6
 
 
 @pytest.mark.parametrize(("ratio", "code"), [(1.0, 0), (0.994, 1)])
@@ -40,7 +82,7 @@ def test_what_is_done_is_not_done_again(
 
     def measure(name: str, _: object) -> dict[str, object]:
         asked.append(name)
-        return bench.row_of(name, {}, pairs(ratio))
+        return bench.row_of(name, {}, pairs(*[ratio] * 6))
 
     monkeypatch.setattr(bench, "measure", measure)
     output = tmp_path / "found.json"
@@ -139,7 +181,8 @@ def test_sessions_may_run_first_and_the_comparison_later(
     for each in (tune, export, pair):
         monkeypatch.setattr(bench, each.__name__, each)
     folder, output = tmp_path / "kept", tmp_path / "found.json"
-    command = ["lenet", "--folder", str(folder), "--output", str(output), "--pairs", "1"]
+    command = ["lenet", "--folder", str(folder), "--output", str(output)]
+    command += ["--pairs", "1", "--most-pairs", "1"]
     folder.mkdir()
     (folder / "lenet.log").write_text("of a session that was killed")
     assert bench.main([*command, "--later"]) == 0

@@ -10,9 +10,11 @@ import numpy as np
 import onnx
 import pytest
 from onnx_net import Net
+from samples import HOST
 
 from tvm_neocpu.commands import compile as compile_command
 from tvm_neocpu.commands import explain, tune
+from tvm_neocpu.tuning.database.log import TuningLog
 
 TARGET = ["--target", "llvm", "-mcpu=cascadelake", "--threads", "1"]
 DATA = ["--accuracy-data", "data.npz"]
@@ -30,8 +32,8 @@ def files() -> None:
 def test_explain_says_what_is_in_int8_and_what_the_bound_costs(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    argv = ["net.onnx", *TARGET, "--precision", "auto", *DATA, "--json", "out.json"]
-    assert explain.main(argv) == 0
+    argv = ["net.onnx", *TARGET, "--precision", "auto", "--max-error", "0.02", *DATA]
+    assert explain.main([*argv, "--json", "out.json"]) == 0
     printed = capsys.readouterr().out
     assert "net: precision auto, bound 0.02: 2 of 2 layers in int8, 100.0% of" in printed
     assert "the bound costs 0.0%" in printed and "uint8 x int8" in printed
@@ -75,6 +77,28 @@ def test_half_precision_with_a_bound_says_its_error(capsys: pytest.CaptureFixtur
     assert found["layers"][0]["error_alone_half"]["bf16"] == pytest.approx(found["predicted_error"])
 
 
+def test_explain_names_the_best_bound(capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["net.onnx", *TARGET, "--precision", "auto", *DATA, "--max-error", "2e-5"]
+    assert explain.main([*argv, "--json", "out.json"]) == 0
+    printed = capsys.readouterr().out
+    assert (
+        "net: precision auto: no layer in lower precision keeps the error within 2e-05" in printed
+    )
+    reachable = float(printed.split("the best reachable is ")[1].split(",")[0])
+    assert 2e-5 < reachable < 0.02
+    assert json.loads(Path("out.json").read_text())["precision"]["unmet"]
+
+
+@pytest.mark.skipif(
+    not {"avx512vnni", "avxvnni"} & HOST.features, reason="int8 need not be faster without VNNI"
+)
+def test_tune_measures_the_layers_in_int8() -> None:
+    argv = ["net.onnx", "--target", "llvm", "-num-cores=1", "--precision", "auto", *DATA]
+    assert tune.main([*argv, "--max-error", "0.05", "--trials", "3", "--log", "x.log"]) == 0
+    tuned = {str(record.workload) for record in TuningLog(Path("x.log")).load().records}
+    assert any("uint8 x int8" in workload for workload in tuned)
+
+
 @pytest.mark.parametrize("command", [compile_command.main, explain.main, tune.main])
 @pytest.mark.parametrize(
     ("options", "said"),
@@ -88,7 +112,8 @@ def test_half_precision_with_a_bound_says_its_error(capsys: pytest.CaptureFixtur
         (["--precision", "auto"], "precision 'auto' needs accuracy_data"),
         (["--max-error", "0.1"], "are for a precision below 'fp32'"),
         (["--precision", "int8", "--accuracy-data", "gone"], "there is no calibration data gone"),
-        (["--precision", "int8", *DATA, "--max-error", "1e-9"], "the best reachable is"),
+        (["--precision", "int8", *DATA, "--max-error", "2e-5"], "the best reachable is"),
+        (["--precision", "auto", *DATA, "--max-error", "1e-9"], "the best reachable is"),
     ],
 )
 def test_one_line_says_what_is_wrong(

@@ -122,6 +122,7 @@ def spoil(kind: str) -> None:
         ("", ["--random", "2", "-o", "no/such.onnx"], "cannot write no/such.onnx"),
         ("", ["--random", "2", "--json", "no/such.json"], "cannot write no/such.json"),
         ("", ["--random", "2", "--shape", "x:1,2"], "the model has no input 'x'"),
+        ("", ["--random", "2", "--shape", "data:1,8,9,9"], "'data' is [1, 8, 6, 6] in the model"),
     ],
 )
 def test_bad_input_is_one_line(

@@ -51,6 +51,8 @@ def test_auto_has_a_bound_and_int8_has_none() -> None:
         (("auto", float("nan"), DATA), "not nan"),
         (("auto", float("inf"), DATA), "not inf"),
         (("auto", True, DATA), "not True"),
+        (("auto", 1e-9, DATA), "1e-09 is below what fp32 itself may be off by, 2e-05 "),
+        (("int8", 1e-9, DATA), "the best reachable is that, in 'fp32'"),
         (("auto", "0.1", DATA), "not '0.1'"),
         (("int8", None, 3), "accuracy_data is arrays by name or a path, not 3"),
     ],

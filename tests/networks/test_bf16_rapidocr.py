@@ -7,11 +7,18 @@ is for storage, data too where an instruction multiplies them.
 from __future__ import annotations
 
 import ml_dtypes
-import numpy as np
 import onnx
 import pytest
-from numpy.typing import NDArray
-from ocr import READ, Watched, line_image, page, random_lines, reader
+from ocr import (
+    READ,
+    line_image,
+    line_samples,
+    page,
+    random_lines,
+    reader,
+    texts_of,
+    without_blanks,
+)
 from onnx import TensorProto, helper, numpy_helper
 
 from tvm_neocpu.core.precision import request_of
@@ -54,10 +61,6 @@ def is_depthwise(layer: onnx.NodeProto) -> bool:
     return bool(groups) and groups[0] > 1
 
 
-def without_blanks(texts: list[list[str]]) -> list[list[str]]:
-    return [[text.replace(" ", "") for text in lines] for lines in texts]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "at_least"), [(False, 100), (True, 99)], ids=["storage", "arithmetic"]
@@ -65,19 +68,10 @@ def without_blanks(texts: list[list[str]]) -> list[list[str]]:
 def test_lines_are_read_alike(data: bool, at_least: int) -> None:
     """A hundred strings in seven fonts and six sizes; what may differ are blanks."""
     engine = reader(ours=False)
-    plain = engine.text_rec.session
     run = runner(in_bf16(onnx.load(READ), data))
-
-    def rounded(image: NDArray[np.float32]) -> list[NDArray[np.float32]]:
-        return run({"x": image})
-
     images = [line_image(line) for line in random_lines(100, 2)]
-    texts = []
-    for session in (plain, rounded):
-        engine.text_rec.session = session
-        found = (engine(image, use_det=False, use_cls=False)[0] for image in images)
-        texts.append([[line[0] for line in lines or []] for lines in found])
-    wanted, found = texts
+    wanted = texts_of(engine, engine.text_rec.session, images)
+    found = texts_of(engine, lambda image: run({"x": image}), images)
     same = sum(one == other for one, other in zip(wanted, found, strict=True))
     assert same >= at_least
     assert without_blanks(found) == without_blanks(wanted)
@@ -91,11 +85,7 @@ def test_a_bound_leaves_sensitive_layers_in_fp32() -> None:
     It is the 1x1 convolution in the middle of the backbone whose rounding flips a class.
     """
     engine = reader(ours=False)
-    plain = engine.text_rec.session
-    watched = engine.text_rec.session = Watched(plain)
-    for line in random_lines(16, 1):
-        engine(line_image(line), use_det=False, use_cls=False)
-    samples = [{"x": np.ascontiguousarray(each["x"][..., :320])} for each in watched.seen]
+    samples = line_samples(engine, 320)
     cpu = parse_target("llvm -mcpu=znver4 -num-cores=1").cpu
     request = request_of("bf16", None, samples)
     assert request is not None
@@ -107,12 +97,8 @@ def test_a_bound_leaves_sensitive_layers_in_fp32() -> None:
     assert chosen.report.share_of("bf16") > 0.5
     run = runner(chosen.exact)
     images = [line_image(line) for line in random_lines(100, 2)]
-    texts = []
-    for session in (plain, lambda image: run({"x": image})):
-        engine.text_rec.session = session
-        found = (engine(image, use_det=False, use_cls=False)[0] for image in images)
-        texts.append([[line[0] for line in lines or []] for lines in found])
-    assert texts[0] == texts[1]
+    wanted = texts_of(engine, engine.text_rec.session, images)
+    assert texts_of(engine, lambda image: run({"x": image}), images) == wanted
 
 
 @pytest.mark.slow

@@ -13,7 +13,20 @@ import numpy as np
 import onnx
 import pytest
 from numpy.typing import NDArray
-from ocr import DETECT, READ, TURN, Watched, line_image, page, random_lines, reader
+from ocr import (
+    DETECT,
+    READ,
+    TURN,
+    Watched,
+    boxes_of,
+    line_image,
+    line_samples,
+    page,
+    page_samples,
+    random_lines,
+    reader,
+    texts_of,
+)
 
 from tvm_neocpu.core.precision import request_of
 from tvm_neocpu.precision.choose import Chosen, choose_precision
@@ -39,11 +52,6 @@ def quantised(path: Any, samples: Samples, max_error: float | None) -> Quantised
 
 def share(result: Quantised | Chosen) -> float:
     return result.share if isinstance(result, Quantised) else result.report.share
-
-
-def cropped(samples: Samples, width: int) -> Samples:
-    """Samples of one shape, as a build takes them: their first columns."""
-    return [{"x": np.ascontiguousarray(each["x"][..., :width])} for each in samples]
 
 
 def session_of(result: Quantised | Chosen) -> Session:
@@ -97,22 +105,12 @@ def test_directions_are_those_of_fp32(lower: Lower) -> None:
 def test_the_recogniser_reads_what_fp32_reads(lower: Lower) -> None:
     """A hundred strings in seven fonts and six sizes; at most two may differ."""
     engine = reader(ours=False)
-    plain = engine.text_rec.session
-    watched = engine.text_rec.session = Watched(plain)
-    for line in random_lines(16, 1):
-        engine(line_image(line), use_det=False, use_cls=False)
-    result = lower(
-        READ,
-        *((watched.seen, READ_BOUND) if lower is quantised else (cropped(watched.seen, 320), None)),
-    )
+    # A build takes one shape: the first columns of every line.
+    asked = (None, READ_BOUND) if lower is quantised else (320, None)
+    result = lower(READ, line_samples(engine, asked[0]), asked[1])
     images = [line_image(line) for line in random_lines(100, 2)]
-
-    def read(session: Session) -> list[list[str]]:
-        engine.text_rec.session = session
-        found = (engine(image, use_det=False, use_cls=False)[0] for image in images)
-        return [[line[0] for line in lines or []] for lines in found]
-
-    wanted, found = read(plain), read(session_of(result))
+    wanted = texts_of(engine, engine.text_rec.session, images)
+    found = texts_of(engine, session_of(result), images)
     same = sum(one == other for one, other in zip(wanted, found, strict=True))
     assert same >= 98, f"{same} of 100"
     assert share(result) >= READ_SHARE
@@ -123,20 +121,12 @@ def test_the_recogniser_reads_what_fp32_reads(lower: Lower) -> None:
 def test_boxes_are_where_fp32_finds_them(lower: Lower) -> None:
     """Eight pages of five lines: as many boxes, each corner within two pixels."""
     engine = reader(ours=False)
-    plain = engine.text_det.infer
-    watched = engine.text_det.infer = Watched(plain)
     pages = [page(random_lines(5, seed), 640, 480) for seed in range(100, 112)]
-    for image in pages[:4]:
-        engine(image, use_cls=False, use_rec=False)
-    crops = [{"x": np.ascontiguousarray(s["x"][:, :, :384, :512])} for s in watched.seen]
+    samples = page_samples(engine, pages[:4])
+    crops = [{"x": np.ascontiguousarray(each["x"][:, :, :384, :512])} for each in samples]
     result = lower(DETECT, crops, DETECT_BOUND if lower is quantised else None)
-
-    def boxes(session: Session) -> list[NDArray[np.float32]]:
-        engine.text_det.infer = session
-        found = (np.array(engine(image, use_cls=False, use_rec=False)[0]) for image in pages[4:])
-        return [each[np.argsort(each[:, 0, 1], kind="stable")] for each in found]
-
-    pairs = zip(boxes(plain), boxes(session_of(result)), strict=True)
+    sessions = engine.text_det.infer, session_of(result)
+    pairs = zip(*(boxes_of(engine, session, pages[4:]) for session in sessions), strict=True)
     for one, other in pairs:
         np.testing.assert_allclose(other, one, atol=2)
     assert share(result) >= (DETECT_SHARE if lower is quantised else 0.3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,7 @@ from tvm_neocpu.core.types import BF16_WEIGHTS, FP16_WEIGHTS, FP32
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.pipeline import fold
 from tvm_neocpu.precision.choose import Chosen, choose_precision
+from tvm_neocpu.precision.mixed_network import MixedNetwork
 from tvm_neocpu.quantizing.accuracy.compare import compare
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
 from tvm_neocpu.specialize import build_networks
@@ -75,7 +77,7 @@ def chosen(
 
 
 @pytest.mark.parametrize(
-    ("precision", "bound"), [("auto", 3e-3), ("bf16", 3e-3), ("fp16", 2e-4), ("bf16", 1e-6)]
+    ("precision", "bound"), [("auto", 3e-3), ("bf16", 3e-3), ("fp16", 3e-4), ("bf16", 1e-3)]
 )
 def test_errors_are_within_the_bound(
     precision: str, bound: float, model: onnx.ModelProto, samples: Samples
@@ -93,10 +95,29 @@ def test_a_tighter_bound_takes_other_precisions(model: onnx.ModelProto, samples:
     """int8 while it may be; fp16 where only it is accurate enough; fp32 at last."""
     cpu = target().cpu
     shares = []
-    for bound in (3e-2, 2e-3, 1e-6):
+    for bound in (3e-2, 2e-3):
         report = chosen(model, samples, cpu, "auto", bound).report
+        assert report.unmet is None
         shares.append((bool(report.in_int8), bool(report.in_precision("fp16"))))
+    report = chosen(model, samples, cpu, "auto", 2e-5).report
+    assert report.unmet is not None
+    assert re.search(r"within 2e-05: .* the best reachable is .* in fp16$", report.unmet)
+    shares.append((bool(report.in_int8), bool(report.in_precision("fp16"))))
     assert shares == [(True, False), (False, True), (False, False)]
+
+
+def test_half_precision_has_a_search_of_its_own(
+    model: onnx.ModelProto, samples: Samples, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Integers that err far more than predicted must not take its part of the bound."""
+    truth = MixedNetwork.error
+    monkeypatch.setattr(
+        MixedNetwork, "error", lambda self, mix: truth(self, mix) * (100 if mix.int8 else 1)
+    )
+    cpu = target(bf16=True).cpu
+    auto, bf16 = (chosen(model, samples, cpu, name, 1e-2).report for name in ("auto", "bf16"))
+    assert not auto.in_int8 and auto.tightened > 0
+    assert bf16.in_precision("bf16") and auto.chosen <= bf16.chosen * (1 + 1e-9)
 
 
 def test_the_prediction_is_the_measurement(model: onnx.ModelProto, samples: Samples) -> None:

@@ -10,7 +10,7 @@ import tvm
 from one_function import Build, const, module_of
 from tvm import relax
 from tvm.relax.op import add, concat, divide, multiply, sigmoid, strided_slice
-from tvm.relax.op.nn import conv2d, max_pool2d, relu, softmax
+from tvm.relax.op.nn import conv2d, instance_norm, max_pool2d, relu, softmax
 
 from tvm_neocpu.core.cpu import AVX512, Cpu
 from tvm_neocpu.relay_passes.folding.padded_widths import (
@@ -332,3 +332,34 @@ def test_dead_channels_in_the_middle_are_cut_out_for_another_reader() -> None:
     ]
     assert (1, 96, 4, 4) in shapes  # the concat with dead channels, for the convolution
     assert (1, 90, 4, 4) in shapes  # cut out for softmax
+
+
+def test_a_normalisation_has_its_scales_in_one_dimension() -> None:
+    def build(first: np.ndarray, vector: np.ndarray, last: np.ndarray) -> Build:
+        def emit(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+            y = b.emit(conv2d(x, const(first), padding=1))
+            y = b.emit(instance_norm(y, const(vector), const(vector), 1, [2, 3]))
+            return conv2d(y, const(last))
+
+        return emit
+
+    scales = numbers(WIDE)
+    wide = (longer(FIRST, 0), longer(scales, 0, 1), longer(SECOND, 1))
+    assert_becomes(build(FIRST, scales, SECOND), build(*wide))
+
+
+def test_a_normalisation_without_epsilon_has_no_dead_channels() -> None:
+    """Their variance is 0: the results would be NaN."""
+
+    def before(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = b.emit(conv2d(x, const(FIRST), padding=1))
+        scales = const(numbers(WIDE))
+        return conv2d(b.emit(instance_norm(y, scales, scales, 1, [2, 3], 0.0)), const(SECOND))
+
+    def expected(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        y = alive(b.emit(conv2d(x, const(longer(FIRST, 0)), padding=1)))
+        scales = const(numbers(WIDE))
+        y = b.emit(instance_norm(b.emit(y), scales, scales, 1, [2, 3], 0.0))
+        return conv2d(y, const(SECOND))
+
+    assert_becomes(before, expected)

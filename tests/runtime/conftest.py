@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import onnx
@@ -10,7 +10,8 @@ import pytest
 import tvm
 from onnx import helper
 
-from tvm_neocpu import relay
+from tvm_neocpu import Session, relay
+from tvm_neocpu.runtime.binding import IOBinding
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.graph_module import GraphModule
 
@@ -38,6 +39,17 @@ def scores(lib: BuiltModule, data: np.ndarray) -> np.ndarray:
     module = lib["default"](tvm.cpu())
     module.run(data=data)
     return module.get_output(0).numpy()
+
+
+@pytest.fixture(scope="module")
+def session(lib: BuiltModule) -> Iterator[Session]:
+    with Session(lib) as made:
+        yield made
+
+
+@pytest.fixture
+def binding(session: Session) -> IOBinding:
+    return session.io_binding()
 
 
 @pytest.fixture(scope="session")

@@ -107,6 +107,39 @@ def test_a_fork_waits_for_a_call_to_end(files: tuple[str, str]) -> None:
     )
 
 
+def test_ctrl_c_while_fork_waits_is_heard_after_it(files: tuple[str, str]) -> None:
+    """Python ignores what is raised before a fork. Nothing may be locked for ever either."""
+    run(
+        "from tvm_neocpu.runtime import forking\n"
+        "guard, inside, main = forking.fork_lock(), threading.Event(), threading.main_thread()\n"
+        "def busy():\n"
+        "    inside.set()\n"
+        "    while not forking._wanted:\n"
+        "        time.sleep(0.01)\n"
+        "    time.sleep(0.2)\n"
+        "    signal.pthread_kill(main.ident, signal.SIGINT)\n"
+        "    time.sleep(0.2)\n"
+        "    ended.append(True)\n"
+        "for _ in range(3):\n"
+        "    ended = []\n"
+        "    inside.clear(); forking._wanted.clear()\n"
+        "    thread = threading.Thread(target=forking.call, args=(guard, busy)); thread.start()\n"
+        "    inside.wait()\n"
+        "    try:\n"
+        "        fork(lambda: ended and forking.call(guard, right))\n"
+        "        time.sleep(20)\n"
+        "        sys.exit('Ctrl-C was swallowed')\n"
+        "    except KeyboardInterrupt:\n"
+        "        assert os.waitpid(-1, 0)[1] == 0\n"
+        "    thread.join()\n"
+        "    assert not forking._held and forking.call(guard, right)\n"
+        "free = threading.Thread(target=forking.call, args=(guard, right)); free.start()\n"
+        "free.join(20)\n"
+        "assert not free.is_alive()\n",
+        files,
+    )
+
+
 def test_a_fork_does_not_wait_for_the_users_lock(files: tuple[str, str]) -> None:
     run(
         "inside, forked = threading.Event(), threading.Event()\n"

@@ -129,7 +129,9 @@ def test_a_network_without_parallel_loops_needs_no_thread(
     """However many threads the session has; named cores are kept."""
     lib.export_library(tmp_path / "tiny.so")
     before = threading.active_count()
+    has_loops = b"__TVMBackendParallelLaunch" in (tmp_path / "tiny.so").read_bytes()
     with Session(tmp_path / "tiny.so") as session:
+        assert session._library.library.is_serial != has_loops
         if not session._library.library.is_serial:
             pytest.skip("the small network has parallel loops here")
         np.testing.assert_allclose(session.run({"data": data})["out"], scores, rtol=1e-5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
@@ -87,3 +88,60 @@ def test_a_call_while_another_leaves_its_threads_behind() -> None:
     streams = Leaving([sorted(allowed_cpus())[:1]], lambda _: None, as_it_is)
     streams._queue = SimpleQueue()
     assert streams.call(lambda _: "answer") == "answer"
+
+
+def test_each_stream_works_once_beside_a_caller() -> None:
+    """A caller's call has one stream's state; another stream must not take that of a third."""
+    streams = Streams([sorted(allowed_cpus())[:1]] * 4, lambda _: object(), as_it_is)
+    held, done = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        held.set()
+        assert done.wait(SECONDS)
+
+    for _ in range(10):
+        held.clear()
+        done.clear()
+        caller = threading.Thread(target=streams.call, args=(hold,), daemon=True)
+        caller.start()
+        assert held.wait(SECONDS)
+        threading.Timer(0.02, done.set).start()
+        assert len(set(_in_time(lambda: streams.each(lambda state: state)))) == 4
+        caller.join(SECONDS)
+    streams.close()
+
+
+def test_two_that_have_each_stream_work() -> None:
+    streams = Streams([sorted(allowed_cpus())[:1]] * 3, lambda _: object())
+    found: list[int] = []
+
+    def ask() -> None:
+        found.extend(len(set(streams.each(lambda state: state))) for _ in range(50))
+
+    threads = [threading.Thread(target=ask, daemon=True) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(SECONDS)
+    assert found == [3] * 200
+    streams.close()
+
+
+def test_an_error_in_each() -> None:
+    streams = Streams([sorted(allowed_cpus())[:1]] * 2, lambda _: object())
+    with pytest.raises(ZeroDivisionError):
+        streams.each(lambda _: 1 / 0)
+    assert len(streams.each(id)) == 2
+    streams.close()
+    with pytest.raises(SessionError, match="closed"):
+        streams.each(id)
+
+
+def _in_time(work: Callable[[], list[object]]) -> list[object]:
+    """What it returns, within a time limit: a deadlock must not stop the suite."""
+    found: list[list[object]] = []
+    thread = threading.Thread(target=lambda: found.append(work()), daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    assert found, "it hangs"
+    return found[0]

@@ -10,3 +10,6 @@ from tvm_neocpu.targets import parse_target
 ZEN_3 = replace(
     parse_target("llvm -mcpu=znver3 -num-cores=1").cpu, l1=32 << 10, l2=512 << 10, l3=32 << 20
 )
+ZEN_4 = replace(
+    parse_target("llvm -mcpu=znver4 -num-cores=1").cpu, l1=32 << 10, l2=1 << 20, l3=32 << 20
+)

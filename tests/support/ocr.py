@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -133,3 +134,55 @@ class Watched:
     def __call__(self, image: NDArray[np.float32]) -> list[NDArray[np.float32]]:
         self.seen.append({"x": image})
         return self.session(image)
+
+
+def texts_of(engine: Any, session: Any, images: Iterable[NDArray[np.uint8]]) -> list[list[str]]:
+    """What the pipeline reads in images of lines, with this session as its recogniser."""
+    plain, engine.text_rec.session = engine.text_rec.session, session
+    try:
+        found = [engine(image, use_det=False, use_cls=False)[0] for image in images]
+    finally:
+        engine.text_rec.session = plain
+    return [[line[0] for line in lines or []] for lines in found]
+
+
+def boxes_of(
+    engine: Any, session: Any, pages: Iterable[NDArray[np.uint8]]
+) -> list[NDArray[np.float32]]:
+    """The boxes that the pipeline finds on pages, from top to bottom, by this detector."""
+    plain, engine.text_det.infer = engine.text_det.infer, session
+    try:
+        found = [np.array(engine(image, use_cls=False, use_rec=False)[0]) for image in pages]
+    finally:
+        engine.text_det.infer = plain
+    return [each[np.argsort(each[:, 0, 1], kind="stable")] for each in found]
+
+
+def without_blanks(texts: list[list[str]]) -> list[list[str]]:
+    return [[text.replace(" ", "") for text in lines] for lines in texts]
+
+
+def line_samples(
+    engine: Any, width: int | None = None, count: int = 16
+) -> list[dict[str, NDArray[np.float32]]]:
+    """What the recogniser is asked for rendered lines; ``width`` makes them one shape."""
+    watched = Watched(engine.text_rec.session)
+    texts_of(engine, watched, [line_image(line) for line in random_lines(count, 1)])
+    if width is None:
+        return watched.seen
+    return [{"x": of_width(each["x"], width)} for each in watched.seen]
+
+
+def page_samples(
+    engine: Any, pages: Iterable[NDArray[np.uint8]]
+) -> list[dict[str, NDArray[np.float32]]]:
+    """What the detector is asked for pages."""
+    watched = Watched(engine.text_det.infer)
+    boxes_of(engine, watched, pages)
+    return watched.seen
+
+
+def of_width(image: NDArray[np.float32], width: int) -> NDArray[np.float32]:
+    """Filled up by zeros, as the pipeline fills lines up, or cut."""
+    missing = max(0, width - image.shape[-1])
+    return np.ascontiguousarray(np.pad(image, [(0, 0)] * 3 + [(0, missing)])[..., :width])

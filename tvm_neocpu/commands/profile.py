@@ -138,7 +138,8 @@ def _show(profile: Profile, top: int) -> None:
         print(f"{len(rows) - top} more operations: {rest * 1e3:.3f} ms (--top shows them)")
     print(
         f"a run takes {profile.wall * 1e3:.3f} ms; {len(rows)} operations sum to "
-        f"{profile.explained:.1%} of it, {profile.between * 1e3:.3f} ms lie between them; ceilings "
+        f"{profile.operations / profile.wall:.1%} of it, with the virtual machine's own "
+        f"{profile.machine * 1e6:.1f} us to {profile.explained:.1%}; ceilings "
         f"{profile.ceilings.peak:.0f} GFLOP/s, {profile.ceilings.bandwidth:.1f} GB/s"
     )
 

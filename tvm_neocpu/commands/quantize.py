@@ -23,7 +23,12 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.commands import cli, networks
 from tvm_neocpu.core.errors import ShapeError
-from tvm_neocpu.frontend.onnx_model import declared_shape, graph_inputs, resolve_shapes
+from tvm_neocpu.frontend.onnx_model import (
+    declared_shape,
+    graph_inputs,
+    resolve_shape,
+    resolve_shapes,
+)
 from tvm_neocpu.quantizing.calibration.images import ImageOptions
 from tvm_neocpu.quantizing.calibration.range_methods import METHODS
 from tvm_neocpu.quantizing.calibration.samples import read_samples
@@ -102,8 +107,8 @@ def _inputs(model: onnx.ModelProto, texts: Sequence[str]) -> list[TensorInfo]:
         resolve_shapes(model.graph, given)  # says which inputs there are
     infos = []
     for value in values:
-        declared = declared_shape(value)
-        shape = given.get(value.name) or declared
+        own = given.get(value.name)
+        shape = declared_shape(value) if own is None else resolve_shape(value, own)
         if shape is None:
             raise ShapeError(f"input {value.name!r} has no shape; give one by --shape")
         if not shape:

@@ -22,15 +22,24 @@ FP32, INT8, AUTO, FP16, BF16 = "fp32", "int8", "auto", "fp16", "bf16"
 PRECISIONS = (FP32, INT8, AUTO, FP16, BF16)
 # Precision -> the type in which layers that wait for memory store their weights.
 HALF_DTYPES = {FP16: "float16", BF16: "bfloat16"}
+# What people call such a type.
+NAMES = {dtype: name for name, dtype in HALF_DTYPES.items()}
 # The relative errors at the outputs that "auto" keeps to, and half precision where data are given:
 # of a hundred lines a trained network for text reads at least 98 as in fp32 then, and all of them
 # (docs/quantizing.md, docs/half_precision.md).
-DEFAULT_ERROR, DEFAULT_HALF_ERROR = 0.02, 0.005
+DEFAULT_ERROR, DEFAULT_HALF_ERROR = 0.01, 0.005
+# What fp32 itself may be off by: 15 networks of the zoo differ from ONNX Runtime's fp32 by at most
+# 1.2e-5 of the largest output (VGG-16, by Winograd's tiles).
+FP32_ERROR = 2e-5
 # Packages whose arithmetic decides scales and integers: ranges come from runs of ONNX Runtime.
 QUANTISING = ("numpy", "onnx", "onnxruntime")
 
 # Arrays by input with the samples along the first axis, such arrays run by run, or files.
 AccuracyData = Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | Path
+
+
+class BoundWarning(UserWarning):
+    """A bound on the error keeps every layer in fp32; the text has the best one."""
 
 
 class PrecisionError(NeoCpuError, ValueError):
@@ -87,6 +96,11 @@ def request_of(
         return None
     if max_error is not None and not _is_error(max_error):
         raise PrecisionError(f"max_error is a number above 0, such as 0.05, not {max_error!r}")
+    if max_error is not None and max_error < FP32_ERROR:
+        raise PrecisionError(
+            f"max_error {max_error:g} is below what fp32 itself may be off by, {FP32_ERROR:g} "
+            "(other orders of sums, Winograd's transforms); the best reachable is that, in 'fp32'"
+        )
     if precision in HALF_DTYPES and data is None:
         if max_error is not None:
             raise PrecisionError(

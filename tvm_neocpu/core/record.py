@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
+from typing import TypeVar
 
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.workload import Workload
+
+Kind = TypeVar("Kind", bound=Workload)
 
 # How a time was taken (:attr:`Stamp.protocol`): the kernel alone between flushed caches, or in its
 # place in a network. Times of two protocols do not compare.
@@ -67,3 +71,14 @@ class Record:
     @property
     def gflops(self) -> float:
         return self.workload.flops / self.seconds / 1e9 if self.ok else 0.0
+
+
+def best_seconds(
+    records: Mapping[Workload, Sequence[Record]], kind: type[Kind]
+) -> dict[Kind, float]:
+    """The time of the first record of each workload of a kind, where it did not fail."""
+    return {
+        workload: found[0].seconds
+        for workload, found in records.items()
+        if isinstance(workload, kind) and found and found[0].ok
+    }

@@ -120,7 +120,7 @@ def resolve_shapes(graph: onnx.GraphProto, given: Shapes | None) -> dict[str, Sh
         if name not in names:
             hint = suggestion(name, names) or f"; its inputs are {', '.join(names)}"
             raise ShapeError(f"the model has no input {name!r}{hint}")
-    shapes = {value.name: _resolve(value, given.get(value.name)) for value in inputs}
+    shapes = {value.name: resolve_shape(value, given.get(value.name)) for value in inputs}
     for name, shape in shapes.items():
         check_elements(f"input {name!r}", shape)
     return shapes
@@ -134,7 +134,8 @@ def declared_shape(value: onnx.ValueInfoProto) -> tuple[int | None, ...] | None:
     return tuple(dim.dim_value if dim.dim_value > 0 else None for dim in tensor.shape.dim)
 
 
-def _resolve(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:
+def resolve_shape(value: onnx.ValueInfoProto, given: Sequence[int] | None) -> Shape:
+    """The static shape of one input, as `resolve_shapes` has it. Raises ShapeError."""
     name, declared = value.name, declared_shape(value)
     if not value.type.HasField("tensor_type"):
         raise ShapeError(f"input {name!r} is not a tensor")

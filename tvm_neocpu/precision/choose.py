@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-import numpy as np
 import onnx
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.core.output_noise import OutputNoise
-from tvm_neocpu.core.precision import FP32, HALF_DTYPES, INT8, AccuracyData, Request
+from tvm_neocpu.core.precision import (
+    AUTO,
+    FP32,
+    HALF_DTYPES,
+    INT8,
+    NAMES,
+    AccuracyData,
+    Request,
+)
 from tvm_neocpu.frontend import from_onnx
 from tvm_neocpu.frontend.onnx_model import graph_inputs, resolve_shapes
-from tvm_neocpu.global_search.solvers.restricted import restricted
-from tvm_neocpu.global_search.solvers.within_bound import WithinBound, solve_within
 from tvm_neocpu.pipeline import choose_plan, fold
 from tvm_neocpu.precision.mixed_network import Mix, MixedNetwork, mixed_network
 from tvm_neocpu.precision.problem import PrecisionProblem, precision_problem
 from tvm_neocpu.precision.report import LayerPrecision, Report
-from tvm_neocpu.quantizing.accuracy.meet_bound import TIGHTENING, meet_bound
+from tvm_neocpu.precision.within import Within, within_noise
+from tvm_neocpu.quantizing.accuracy.meet_bound import best_reachable, meet_bound
 from tvm_neocpu.quantizing.calibration.images import ImageOptions
 from tvm_neocpu.quantizing.calibration.samples import Samples, as_samples, read_samples
 from tvm_neocpu.relay_passes.extract_conv_graph import ExtractConvGraph
@@ -32,12 +38,9 @@ from tvm_neocpu.tuning.database.history import History
 
 # More samples change ranges little and cost time.
 MAX_SAMPLES = 100
-# The share of the noise power that is allowed next, where a choice does not pay. A try runs all
-# samples and plans a network: a smaller choice sooner is worth more than the largest one late.
-UNPAID = 0.5
-
-# What people call a type of half precision.
-NAMES = {dtype: name for name, dtype in HALF_DTYPES.items()}
+# How much faster a choice of "auto" must be by prediction. Predicted gains were off by up to 3.5 %
+# where they were timed (docs/quantizing.md): a smaller one may be a loss.
+AUTO_GAIN = 1.05
 NO_HALVES: Mapping[str, Mapping[str, float]] = MappingProxyType({})
 
 Shapes = Mapping[str, Sequence[int]]
@@ -78,7 +81,7 @@ def choose_precision(
     samples = samples_of(model, fixed, request.data)
     network = mixed_network(model, name, samples, request.precision, cpu.halves)
     if request.precision != INT8:
-        return _fastest(model, network, fixed, request, cpu, history)
+        return choose_fastest(model, network, fixed, request, cpu, history)
     quantiser = network.quantiser
     assert quantiser is not None, "int8 is written by a quantiser"
     choice = None
@@ -118,7 +121,7 @@ def planned_seconds(model: onnx.ModelProto, shapes: Shapes, cpu: Cpu, history: H
     return choose_plan(ExtractConvGraph(cpu)(fold(mod, cpu)), cpu, history).seconds
 
 
-def _fastest(
+def choose_fastest(
     model: onnx.ModelProto,
     network: MixedNetwork,
     shapes: Shapes,
@@ -126,22 +129,29 @@ def _fastest(
     cpu: Cpu,
     history: History,
 ) -> Chosen:
+    """What `choose_precision` gives where a bound is kept, of a network that was prepared for it.
+
+    A network of several builds is prepared once: only the times depend on the CPU.
+    """
     problem = precision_problem(network, shapes, cpu, history)
     bound = request.max_error
     assert bound is not None, "a request for less than all layers in int8 has a bound"
-    fp32, unbounded = _within(problem, 0.0), _within(problem, math.inf)
+    fp32, unbounded = within_noise(problem, 0.0), within_noise(problem, math.inf)
 
     def seconds(mix: Mix) -> float:
         """By the graph that a build will see: epilogues, zero points, conversions."""
         return planned_seconds(network.write(mix), shapes, cpu, history)
 
     # A build in fp32 may compute layers in groups, which the search does not know.
-    within = Within(bound, network, problem, seconds, min(fp32.cost, problem.fp32))
+    best = min(fp32.cost, problem.fp32)
+    margin = AUTO_GAIN if request.precision == AUTO else 1.0
+    within = Within(bound, network, problem, seconds, best / margin)
     found, mix, mixed = within.search(), within.chosen, model
+    unmet = None
     if mix:
         mixed = network.write(mix)
     else:
-        found = fp32
+        unmet = _unmet(bound, network, problem)
     report = Report(
         request.precision,
         bound,
@@ -153,87 +163,29 @@ def _fastest(
         unbounded.cost,
         min(found.cost, within.lower_bound),
         within.tightened,
+        unmet,
     )
     return Chosen(mixed, report, network.exact(mix))
 
 
-class Within:
-    """The search for the fastest plan whose measured error stays within a bound, and which pays.
-
-    ``seconds`` predicts a build with some layers in lower precision, which pays below ``fp32``
-    seconds.
-
-    ``chosen`` is what is in lower precision, ``measured`` is its error, ``lower_bound`` that of the
-    first search, whose target is the bound itself; ``tightened`` counts the others.
-    """
-
-    def __init__(
-        self,
-        bound: float,
-        network: MixedNetwork,
-        problem: PrecisionProblem,
-        seconds: Callable[[Mix], float] = lambda _: 0.0,
-        fp32: float = math.inf,
-    ) -> None:
-        self._bound, self._network, self._problem = bound, network, problem
-        self._seconds, self._fp32 = seconds, fp32
-        self.chosen = Mix()
-        self.measured, self.lower_bound, self.tightened = 0.0, 0.0, 0
-
-    def search(self) -> WithinBound:
-        """Where the measured error is above the bound, the predicted one must get smaller still.
-
-        It must get smaller, too, where the choice does not pay: fewer layers in int8 may, since
-        they need fewer conversions. For the same reason a choice that pays is not yet the fastest:
-        smaller ones are tried until one is slower than the one before. The last choice of all is
-        fp32.
-        """
-        target = self._bound**2
-        found = _within(self._problem, target)
-        self.lower_bound = found.lower_bound
-        best, fastest, tries = None, self._fp32, 0
-        while mix := self._mix(found):
-            measured, shrink = self._network.error(mix), UNPAID
-            if not measured <= self._bound:
-                shrink = min(TIGHTENING, (self._bound / measured) ** 2)
-            else:
-                seconds = self._seconds(mix)
-                if seconds < fastest:
-                    best, fastest = found, seconds
-                    self.chosen, self.measured, self.tightened = mix, measured, tries
-                    if not mix.int8:
-                        break  # half precision needs no conversions: fewer layers gain nothing
-                elif best is not None:
-                    break
-            tries += 1
-            target = min(target, found.noise) * shrink
-            found = _within(self._problem, target)
-        if best is not None:
-            return best
-        self.tightened = tries
-        return found
-
-    def _mix(self, found: WithinBound) -> Mix:
-        """The operations in int8 where the layers of a choice are, and those in half precision."""
-        problem = self._problem
-        return self._network.choose(problem.layers(found.choice), problem.in_half(found.choice))
-
-
-def _within(problem: PrecisionProblem, bound: float) -> WithinBound:
-    """The fastest plan whose noise power is at most ``bound``; fp32 has none."""
-    graph = problem.precision_graph
-    layout, noise = graph.problem, graph.noise
-    if bound == 0:
-        # Not even rounding that makes no difference on the samples.
-        options = graph.layout_graph.options
-        whole = {
-            i: np.array([option.types is None for option in entry])
-            for i, entry in enumerate(options)
-        }
-        layout = restricted(layout, whole)
-    found = solve_within(layout, noise, bound)
-    assert found is not None, "fp32 makes no noise"
-    return found
+def _unmet(bound: float, network: MixedNetwork, problem: PrecisionProblem) -> str | None:
+    """What to say of a bound that not even one layer in lower precision keeps to."""
+    powers = {
+        (name, precision): power
+        for name, own in problem.alone().items()
+        for precision, power in own.items()
+    }
+    if not powers:
+        return None
+    name, precision = min(powers, key=lambda key: powers[key])
+    half = {name: HALF_DTYPES[precision]} if precision in HALF_DTYPES else {}
+    measured = network.error(network.choose([] if half else [name], half))
+    if measured <= bound:
+        return None  # nothing within the bound is faster than fp32
+    return (
+        f"no layer in lower precision keeps the error within {bound:g}: all stay in fp32; "
+        f"{best_reachable(measured, name, precision)}"
+    )
 
 
 def _layers(

@@ -14,6 +14,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.half import BY_DTYPE
 from tvm_neocpu.core.layout import NCHW
 from tvm_neocpu.core.output_noise import OutputNoise
+from tvm_neocpu.core.precision import INT8, NAMES
 from tvm_neocpu.core.types import FP32, U8S8
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.frontend import from_onnx
@@ -65,6 +66,24 @@ class PrecisionProblem:
         found = self.precision_graph.types(choice)
         types = {self.names[id]: each.weight for id, each in found.items()}
         return {name: dtype for name, dtype in sorted(types.items()) if dtype in BY_DTYPE}
+
+    def in_fp32(self) -> PrecisionProblem:
+        """The same where all layers stay in fp32."""
+        return replace(self, precision_graph=self.precision_graph.in_fp32())
+
+    def without_integers(self) -> PrecisionProblem:
+        """The same where none is in int8."""
+        return replace(self, precision_graph=self.precision_graph.without_integers())
+
+    def alone(self) -> dict[str, dict[str, float]]:
+        """Layer -> precision -> the noise power of that layer alone, of those that may be in it."""
+        found = {
+            name: {NAMES[dtype]: power for dtype, power in powers.items()}
+            for name, powers in self.halves.items()
+        }
+        for name in self.noise.needs.keys() & set(self.names.values()):
+            found.setdefault(name, {})[INT8] = self.noise.of([name])
+        return found
 
     def power(self, mix: Mix) -> float:
         """The predicted noise power at the outputs."""

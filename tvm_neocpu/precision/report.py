@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tvm_neocpu.core.plural import plural
-from tvm_neocpu.core.precision import AUTO, HALF_DTYPES, INT8
+from tvm_neocpu.core.precision import AUTO, FP32, HALF_DTYPES, INT8
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Report:
     ``fp32`` is the fastest plan in fp32, ``unbounded`` the fastest without a bound, ``chosen``
     what was taken; no plan within the bound takes less than ``lower_bound``. Where int8 was asked
     for everywhere, nothing was searched, and the last two are ``None``.
+
+    ``unmet`` says of a bound that keeps all layers in fp32 which is the best.
     """
 
     precision: str
@@ -46,6 +48,7 @@ class Report:
     unbounded: float | None = None
     lower_bound: float | None = None
     tightened: int = 0
+    unmet: str | None = None
 
     @property
     def in_int8(self) -> list[str]:
@@ -90,6 +93,12 @@ class Report:
         if self.predicted is not None:
             again = f", after {plural(self.tightened, 'tightening')}" if self.tightened else ""
             found[0] += f" ({self.predicted:.2e} predicted{again})"
+        if self.unmet is not None:
+            found.append(f"precision {self.precision}: {self.unmet}")
+        elif self.precision == AUTO and all(
+            layer.precision == FP32 for layer in self.layers.values()
+        ):
+            found[0] += "; nothing within the bound is predicted to be clearly faster than fp32"
         times = f"fp32 {_ms(self.fp32)} ms, chosen {_ms(self.chosen)} ms"
         if self.unbounded is not None:
             times += f", without a bound {_ms(self.unbounded)} ms"
@@ -112,6 +121,7 @@ class Report:
             "share_int8": self.share,
             "shares": {name: self.share_of(name) for name in (INT8, *HALF_DTYPES)},
             "tightened": self.tightened,
+            "unmet": self.unmet,
             "layers": [
                 {
                     "layer": name,

@@ -186,7 +186,7 @@ class _Rewriter:
         operands = [self.widened[operand] for operand in flow.operands]
         alike = flow.kind is FlowKind.FOLLOW or op_name(value) in BINARY or _keeps_channels(value)
         known = {(operand.width, operand.places) for operand in operands}
-        if not alike or len(known) > 1 or op_name(value) in UNSAFE or not is_feature_map(value):
+        if not alike or len(known) > 1 or _is_unsafe(value) or not is_feature_map(value):
             return None
         args = [self._wide_arg(arg, operands[0]) for arg in value.args]
         call = relax.Call(value.op, args, value.attrs, value.ty_args)
@@ -263,7 +263,14 @@ class _Rewriter:
             return self.widened[arg].expr
         if not isinstance(arg, GenericConst) or arg.value.numpy().size == 1:
             return arg
-        return constant_of(like.spread(arg.value.numpy(), -3, 1.0))
+        values = arg.value.numpy()  # (C,) of a normalisation, else (C, 1, 1) or (1, C, 1, 1)
+        return constant_of(like.spread(values, max(-3, -values.ndim), 1.0))
+
+
+def _is_unsafe(value: relax.Expr) -> bool:
+    """Whether zeros may become NaN or infinite."""
+    no_epsilon = op_name(value) == "relax.nn.instance_norm" and value.attrs.epsilon <= 0
+    return no_epsilon or op_name(value) in UNSAFE
 
 
 def _keeps_channels(value: relax.Expr) -> bool:

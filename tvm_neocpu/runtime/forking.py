@@ -53,7 +53,12 @@ _forkables: WeakSet[Forkable] = WeakSet()
 _fork_locks: WeakKeyDictionary[RLock, int] = WeakKeyDictionary()
 _ages = count()
 _registering = threading.RLock()  # held from before a fork until after it
-_held: list[RLock] = []
+_wanted: list[RLock] = []  # what a fork locks, in order
+_held: list[bool] = []  # one entry for each of them that it has locked
+_raised: list[BaseException] = []  # by signals' handlers meanwhile
+_lock = threading.RLock().__class__.__enter__
+# ``fork`` returns within this, once the last function of `os.register_at_fork` has.
+_BACK_SECONDS = 0.01
 
 
 def fork_lock() -> RLock:
@@ -117,29 +122,62 @@ def _warn_of_the_end() -> None:
 
 
 def _before_fork() -> None:
+    """Lock everything. Ctrl-C would end the wait and be forgotten: Python reports what is raised
+    here, and forks. So the wait begins anew, and Ctrl-C is repeated after the fork.
+    """
     while True:
-        with _registering:
-            ages = dict(_fork_locks)
-        # A session's call may lock its library, which is older: in the other order each would wait.
-        for lock in sorted(ages, key=ages.__getitem__, reverse=True):
-            lock.acquire()
-            _held.append(lock)
-        _registering.acquire()
-        if len(ages) == len({**ages, **_fork_locks}):
-            return
-        _after_fork()  # a call that has ended by now has made another lock
+        try:
+            if _lock_all():
+                return
+        except BaseException as error:
+            _raised.append(error)
+        _unlock_all()  # also where a call that has ended by now has made another lock
+
+
+def _lock_all() -> bool:
+    """Whether all locks are held now, those made meanwhile too."""
+    with _registering:
+        ages = dict(_fork_locks)
+    # A session's call may lock its library, which is older: in the other order each would wait.
+    _wanted[:] = [*sorted(ages, key=ages.__getitem__, reverse=True), _registering]
+    # One call of C: no signal's handler runs between a lock and its entry in the list.
+    _held.extend(map(_lock, _wanted))
+    return len(ages) == len({**ages, **_fork_locks})
+
+
+def _unlock_all() -> None:
+    held = len(_held)
+    _held.clear()
+    for lock in _wanted[:held]:
+        lock.release()
 
 
 def _after_fork() -> None:
-    for lock in _held:
-        lock.release()
-    _held.clear()
-    _registering.release()
+    _unlock_all()
+    raised = list(_raised)
+    _raised.clear()
+    for error in raised:
+        if not isinstance(error, KeyboardInterrupt):
+            raise error  # Python reports it
+    if raised:
+        _repeat_ctrl_c()
+
+
+def _repeat_ctrl_c() -> None:
+    """Send it to the main thread again, once ``fork`` has returned there."""
+    import signal
+
+    main = threading.main_thread().ident
+    if main is not None:
+        repeated = threading.Timer(_BACK_SECONDS, signal.pthread_kill, (main, signal.SIGINT))
+        repeated.daemon = True
+        repeated.start()
 
 
 def _after_fork_in_child() -> None:
     global _stand_in
-    _after_fork()
+    _raised.clear()
+    _unlock_all()
     _stand_in = None  # an inherited one has no thread
     if _this_thread.has_pool and thread_count() > 1:  # TVM runs loops of one thread in place
         _this_thread.is_orphan = True

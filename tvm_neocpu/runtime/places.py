@@ -65,11 +65,15 @@ def run_on_own(places: Sequence[Place[State]], number: int, work: Work[State, Re
     found = run_on_idle([places[number], *places], work)
     if found:
         return found[0]
-    own = places[number]
-    own.is_wanted = True
-    with own.lock:
-        own.is_wanted = False
-        return own.run(work)
+    return run_in(places[number], work)
+
+
+def run_in(place: Place[State], work: Work[State, Result]) -> Result:
+    """The result, for a stream's thread, from that place, once its caller is done."""
+    place.is_wanted = True
+    with place.lock:
+        place.is_wanted = False
+        return place.run(work)
 
 
 def as_it_is(work: Work[State, Result]) -> Work[State, Result]:

@@ -15,7 +15,7 @@ from weakref import finalize
 from tvm_neocpu.core.errors import SessionError
 from tvm_neocpu.runtime.cores import run_here_on
 from tvm_neocpu.runtime.forking import late_imports, renew_after_fork
-from tvm_neocpu.runtime.places import Place, Work, run_on_idle, run_on_own
+from tvm_neocpu.runtime.places import Place, Work, run_in, run_on_idle, run_on_own
 
 if TYPE_CHECKING:
     from concurrent.futures import Future  # 3 ms that calls of `run` alone do not need
@@ -30,17 +30,22 @@ _PATIENCE_SECONDS = 5.0
 
 
 class _Call(Generic[State]):
-    """What a stream shall do; ``finish`` gets the result, or the error."""
+    """What a stream shall do; ``finish`` gets the result, or the error.
 
-    __slots__ = ("finish", "work")
+    Calls with a ``together`` begin when as many streams have them, each with its own state.
+    """
+
+    __slots__ = ("finish", "together", "work")
 
     def __init__(
         self,
         work: Callable[[State], Any],
         finish: Callable[[Any, BaseException | None], None],
+        together: threading.Barrier | None = None,
     ) -> None:
         self.work = work
         self.finish = finish
+        self.together = together
 
 
 class Streams(Generic[State]):
@@ -85,7 +90,7 @@ class Streams(Generic[State]):
             found.append((result, error))
             ended.release()
 
-        queue = self._put(_Call(work, finish))
+        queue = self._put([_Call(work, finish)])
         try:
             ended.acquire()
         except BaseException:
@@ -99,33 +104,19 @@ class Streams(Generic[State]):
 
     def submit(self, work: Callable[[State], Result]) -> Future[Result]:
         """Have a stream do it, some time. A future that was cancelled before is not done."""
-        with late_imports:
-            from concurrent.futures import Future
-
-        future: Future[Result] = Future()
-
-        def begin(state: State) -> tuple[bool, Any]:
-            started = future.set_running_or_notify_cancel()
-            return started, work(state) if started else None
-
-        def finish(result: Any, error: BaseException | None) -> None:
-            if error is not None:
-                future.set_exception(error)
-            elif result[0]:
-                future.set_result(result[1])
-
-        self._put(_Call(begin, finish))
+        future, call = _promised(work)
+        self._put([call])
         return future
 
     def each(self, work: Callable[[State], Result]) -> list[Result]:
-        """Have every stream do it once, at the same time."""
+        """Have every stream do it once with its own state, at the same time.
+
+        Raises what ``work`` raises in the first stream that raised, SessionError once closed.
+        """
         together = threading.Barrier(len(self.groups))
-
-        def begin(state: State) -> Result:
-            together.wait()
-            return work(state)
-
-        return [future.result() for future in [self.submit(begin) for _ in self.groups]]
+        promised = [_promised(work, together) for _ in self.groups]
+        self._put([call for _, call in promised])
+        return [future.result() for future, _ in promised]
 
     def close(self) -> None:
         """End the threads, after what they have begun; what waits in the queue is done, too."""
@@ -159,14 +150,17 @@ class Streams(Generic[State]):
     def _new_places(self) -> list[Place[State]]:
         return [Place(group, self._make_state) for group in self.groups]
 
-    def _put(self, call: _Call[State]) -> Queue:
-        """The queue that has it now. The lock is held, for what comes behind a queue's end waits
-        for ever."""
+    def _put(self, calls: Sequence[_Call[State]]) -> Queue:
+        """The queue that has them now, one behind the other: streams that wait for each other must
+        not wait for a second group. The lock is held, for what comes behind a queue's end waits
+        for ever.
+        """
         with self._starting:
             if self._is_closed:
                 raise SessionError("the session is closed")
             queue = self._queue or self._started()
-            queue.put(call)
+            for call in calls:
+                queue.put(call)
         return queue
 
     def _started(self) -> Queue:
@@ -203,6 +197,28 @@ class Streams(Generic[State]):
             queue.put(None)
 
 
+def _promised(
+    work: Callable[[State], Result], together: threading.Barrier | None = None
+) -> tuple[Future[Result], _Call[State]]:
+    """A call, and the future of its result."""
+    with late_imports:
+        from concurrent.futures import Future
+
+    future: Future[Result] = Future()
+
+    def begin(state: State) -> tuple[bool, Any]:
+        started = future.set_running_or_notify_cancel()
+        return started, work(state) if started else None
+
+    def finish(result: Any, error: BaseException | None) -> None:
+        if error is not None:
+            future.set_exception(error)
+        elif result[0]:
+            future.set_result(result[1])
+
+    return future, _Call(begin, finish, together)
+
+
 def _serve(queue: Queue, places: list[Place[Any]], number: int, cpus: list[int]) -> None:
     """A stream's thread. An error while it starts is the answer to every call."""
     failure: BaseException | None = None
@@ -219,9 +235,14 @@ def _answer(
     call: _Call[Any], places: list[Place[Any]], number: int, failure: BaseException | None
 ) -> None:
     result, error = None, failure
+    if call.together is not None:
+        call.together.wait()  # holding no place: a caller's call, or `fork`, may wait for that
     if failure is None:
         try:
-            result = run_on_own(places, number, call.work)
+            if call.together is None:
+                result = run_on_own(places, number, call.work)
+            else:
+                result = run_in(places[number], call.work)
         except BaseException as raised:
             error = raised
     call.finish(result, error)

@@ -16,7 +16,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import GraphNode, Sweep
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.record import Record, best_seconds
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.sweep.geometry import SweepConfig
@@ -36,12 +36,7 @@ class SweepCosts:
 
     @classmethod
     def from_records(cls, cpu: Cpu, records: Mapping[Workload, Sequence[Record]]) -> SweepCosts:
-        seconds = {
-            workload: found[0].seconds
-            for workload, found in records.items()
-            if isinstance(workload, SweepWorkload) and found and found[0].ok
-        }
-        return cls(cpu, seconds)
+        return cls(cpu, best_seconds(records, SweepWorkload))
 
     def __call__(
         self, node: GraphNode, reads: Layout, writes: Layout, config: Config | None

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tvm_neocpu.core.conv_graph import Shape4
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.record import Record
+from tvm_neocpu.core.record import Record, best_seconds
 from tvm_neocpu.core.types import uniform
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
@@ -39,12 +39,7 @@ class TransformCosts:
 
     @classmethod
     def from_records(cls, cpu: Cpu, records: Mapping[Workload, Sequence[Record]]) -> TransformCosts:
-        seconds = {
-            workload: found[0].seconds
-            for workload, found in records.items()
-            if isinstance(workload, TransformWorkload) and found and found[0].ok
-        }
-        return cls(cpu, seconds)
+        return cls(cpu, best_seconds(records, TransformWorkload))
 
     def __call__(
         self, shape: Shape4, before: Layout, after: Layout, dtype: str = "float32"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tvm_neocpu.commands import profile
 from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.profile import page
+from tvm_neocpu.contrib.profile.clock import measure_overheads
 from tvm_neocpu.contrib.profile.profile_network import (
     GROUP,
     PLAIN,
@@ -51,10 +53,23 @@ def test_arithmetic(made: Profile) -> None:
     assert conv.bandwidth == pytest.approx(2.0)
     assert pool.gflops == pool.share_of_peak == 0
     assert made.explained == pytest.approx(0.0025 / 0.0026)
-    assert made.between == pytest.approx(0.0001)
     first = as_json(made)["operations"][0]
     assert first["share_of_peak"] == pytest.approx(0.5)
     assert first["share_of_bandwidth"] == pytest.approx(0.1)
+
+
+def test_the_machines_own_part_counts(made: Profile) -> None:
+    whole = replace(made, machine=0.0001)
+    assert whole.operations == pytest.approx(0.0025)
+    assert whole.explained == pytest.approx(1.0)
+    assert as_json(whole)["machine_ms"] == pytest.approx(0.1)
+
+
+def test_what_the_clock_takes_for_an_argument() -> None:
+    """It is there, and far below a microsecond; each call of the machine costs something too."""
+    found = measure_overheads()
+    assert 0 < found.argument < 1e-5
+    assert found.machine(20) > found.machine(0) >= 0
 
 
 def test_the_trace(made: Profile) -> None:
@@ -100,13 +115,14 @@ def test_a_real_network(
     monkeypatch.setattr(profile, "read_bandwidth", lambda *_: 10.0)
     words = ["--runs", "5", "--json", "p.json", "--html", "p.html", "--trace", "t.json"]
     assert profile.main([tiny_net, *words]) == 0
-    assert "lie between them" in capsys.readouterr().out
+    assert "with the virtual machine's own" in capsys.readouterr().out
     report = json.loads(Path("p.json").read_text())
     operations = report["operations"]
     assert any(row["algorithm"] != PLAIN and row["gflops"] > 0 for row in operations)
-    assert sum(row["ms"] for row in operations) == pytest.approx(
-        report["explained"] * report["wall_ms"]
-    )
+    assert sum(row["ms"] for row in operations) == pytest.approx(report["operations_ms"])
+    accounted = report["operations_ms"] + report["machine_ms"]
+    assert accounted == pytest.approx(report["explained"] * report["wall_ms"])
+    assert 0 < report["machine_ms"] < 1
     drawn = Path("p.html").read_text()
     assert drawn.count('class="node ') >= 3  # the convolution, the dense layer, what is between
     assert re.search(r'class="node conv timed".*?--time:hsl.*?>conv<', drawn) and ">fc<" in drawn

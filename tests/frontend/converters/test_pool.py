@@ -69,6 +69,14 @@ def test_norms(p: int) -> None:
     check_node(node_model("LpPool", [X], kernel_shape=[3, 2], pads=[1, 1, 1, 1], p=p), X)
 
 
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("strides", [[3, 2], [6, 5]])
+def test_a_stride_above_the_kernel(auto_pad: str, strides: list[int]) -> None:
+    x = image(1, 3, 14, 10)
+    windows = {"kernel_shape": [1, 2], "strides": strides, "auto_pad": auto_pad}
+    check_node(node_model("LpPool", [x], **windows), x)
+
+
 @pytest.mark.parametrize("opset", [7, 8, 10, 11, 12, 19, 22])
 def test_every_opset(opset: int) -> None:
     for op_type in POOLS:

@@ -11,7 +11,7 @@ import tvm
 from samples import HOST, assert_close, run, sample
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
-from tvm_neocpu.core.dot import BFDOT, PORTABLE_BF16, VDPBF16PS
+from tvm_neocpu.core.dot import BFDOT, PORTABLE_BF16, VDPBF16PS, DotProduct
 from tvm_neocpu.core.types import BF16_WEIGHTS
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.reference import convolved
@@ -69,11 +69,7 @@ def test_data_are_rounded_to_the_nearest(ic_bn: int) -> None:
 @pytest.mark.parametrize("mcpu", ["znver4", "cooperlake", "sapphirerapids"])
 @pytest.mark.parametrize("conv", CONVS.values(), ids=CONVS)
 def test_the_instruction_is_in_the_code(mcpu: str, conv: ConvWorkload) -> None:
-    target = parse_target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={mcpu}")
-    assert target.cpu.bf16 == VDPBF16PS
-    config = best(conv, target.cpu)
-    built = tvm.compile(kernel(conv, config, target.cpu), target=target.target)
-    assembly = built.mod.inspect_source("asm")
+    config, assembly = compiled(conv, f"llvm -mtriple=x86_64-linux-gnu -mcpu={mcpu}", VDPBF16PS)
     found = re.findall(r"vdpbf16ps\s.*%zmm\d+$", assembly, re.MULTILINE)
     pixels = config.reg_n * config.reg_m
     assert len(found) >= pixels * max(config.tile_channels // 16, 1)
@@ -84,11 +80,7 @@ def test_the_instruction_is_in_the_code(mcpu: str, conv: ConvWorkload) -> None:
 @pytest.mark.parametrize("mcpu", ["cortex-a710", "neoverse-n2", "neoverse-v2"])
 @pytest.mark.parametrize("conv", CONVS.values(), ids=CONVS)
 def test_the_instruction_of_arm_is_in_the_code(mcpu: str, conv: ConvWorkload) -> None:
-    target = parse_target(f"llvm -mtriple=aarch64-linux-gnu -mcpu={mcpu}")
-    assert target.cpu.bf16 == BFDOT
-    config = best(conv, target.cpu)
-    built = tvm.compile(kernel(conv, config, target.cpu), target=target.target)
-    assembly = built.mod.inspect_source("asm")
+    config, assembly = compiled(conv, f"llvm -mtriple=aarch64-linux-gnu -mcpu={mcpu}", BFDOT)
     found = re.findall(r"bfdot\s.*$", assembly, re.MULTILINE)
     pixels = config.reg_n * config.reg_m
     assert len(found) >= pixels * max(config.tile_channels // 4, 1)
@@ -120,6 +112,15 @@ def test_it_makes_twice_the_products() -> None:
     assert Cpu("haswell", AVX2, 1).peak_gflops(BF16_WEIGHTS) == Cpu("haswell", AVX2, 1).peak_gflops(
         "float32"
     )
+
+
+def compiled(conv: ConvWorkload, text: str, dot: DotProduct) -> tuple[Bf16Config, str]:
+    """The config that the model prefers on a CPU that has this instruction, and its assembly."""
+    target = parse_target(text)
+    assert target.cpu.bf16 == dot
+    config = best(conv, target.cpu)
+    built = tvm.compile(kernel(conv, config, target.cpu), target=target.target)
+    return config, built.mod.inspect_source("asm")
 
 
 def best(conv: ConvWorkload, cpu: Cpu) -> Bf16Config:

@@ -70,6 +70,23 @@ def test_what_is_rounded_behind_its_clip(low: float, high: float) -> None:
 INT32 = VALUES[np.abs(VALUES) < 2**31]
 
 
+def clipper(low: int, high: int, zero: int, dtype: str) -> tirx.PrimFunc:
+    """Numbers that fit 32 bits, rounded, clipped and moved by the zero point."""
+    x = te.placeholder((1, len(INT32)), "float32", name="x")
+
+    def element(*at: tirx.Var) -> tirx.Expr:
+        return vector_math.whole_between(x(*at), low, high, zero).astype(dtype)
+
+    return schedule_function(te.create_prim_func([x, te.compute(x.shape, element)]), TARGET.cpu)
+
+
+def check_clipped(func: tirx.PrimFunc, low: int, high: int, zero: int, dtype: str) -> None:
+    got = tvm.runtime.tensor(np.zeros((1, len(INT32)), dtype))
+    tvm.compile(func, target=TARGET.target)["main"](tvm.runtime.tensor(INT32[None]), got)
+    expected = np.clip(np.rint(INT32.astype("float64")), low, high).astype("int32") + zero
+    np.testing.assert_array_equal(got.numpy()[0], expected.astype(dtype))
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "float32"])
 @pytest.mark.parametrize(
     ("low", "high", "zero"), [(0, 255, 0), (-3, 252, 3), (0, 100, 3), (-255, 0, 255), (-9, -2, 40)]
@@ -77,18 +94,10 @@ INT32 = VALUES[np.abs(VALUES) < 2**31]
 def test_what_fits_32_bits_is_clipped_behind_its_conversion(
     low: int, high: int, zero: int, dtype: str
 ) -> None:
-    x = te.placeholder((1, len(INT32)), "float32", name="x")
-
-    def element(*at: tirx.Var) -> tirx.Expr:
-        return vector_math.whole_between(x(*at), low, high, zero).astype(dtype)
-
-    func = schedule_function(te.create_prim_func([x, te.compute(x.shape, element)]), TARGET.cpu)
+    func = clipper(low, high, zero, dtype)
     assert "llvm.lrint" in str(func) and "T.round" not in str(func)
     assert ("int16" in str(func)) == (dtype == "uint8")
-    got = tvm.runtime.tensor(np.zeros((1, len(INT32)), dtype))
-    tvm.compile(func, target=TARGET.target)["main"](tvm.runtime.tensor(INT32[None]), got)
-    expected = np.clip(np.rint(INT32.astype("float64")), low, high) + zero
-    np.testing.assert_array_equal(got.numpy()[0], expected.astype(dtype))
+    check_clipped(func, low, high, zero, dtype)
 
 
 @pytest.mark.parametrize(
@@ -98,16 +107,7 @@ def test_what_fits_32_bits_is_clipped_behind_its_conversion(
 def test_a_cast_of_what_bytes_do_not_hold_keeps_the_low_bits(
     low: int, high: int, zero: int, dtype: str
 ) -> None:
-    x = te.placeholder((1, len(INT32)), "float32", name="x")
-
-    def element(*at: tirx.Var) -> tirx.Expr:
-        return vector_math.whole_between(x(*at), low, high, zero).astype(dtype)
-
-    func = schedule_function(te.create_prim_func([x, te.compute(x.shape, element)]), TARGET.cpu)
-    got = tvm.runtime.tensor(np.zeros((1, len(INT32)), dtype))
-    tvm.compile(func, target=TARGET.target)["main"](tvm.runtime.tensor(INT32[None]), got)
-    expected = np.clip(np.rint(INT32.astype("float64")), low, high).astype("int32") + zero
-    np.testing.assert_array_equal(got.numpy()[0], expected.astype(dtype))
+    check_clipped(clipper(low, high, zero, dtype), low, high, zero, dtype)
 
 
 def test_such_a_conversion_needs_no_minimum() -> None:

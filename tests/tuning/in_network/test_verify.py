@@ -94,6 +94,7 @@ class Steady:
     [
         ((0.97, 0.975, 0.97), 3, True),
         ((0.98, 0.99, 0.96), 3, False),  # processes differ by as much
+        ((0.987, 0.986, 0.988), 3, False),  # equal builds agree like this by chance
         ((0.97, 1.01), 2, False),
         ((1.0,), 1, False),
         ((1.02,), 1, False),
@@ -111,6 +112,19 @@ def test_what_one_pair_shows_others_confirm(
     assert len(ratios) - len(left) == opened
     assert proof.faster == faster
     assert min(ratios) <= proof.ratio.value <= max(ratios) + 1e-9
+
+
+@pytest.mark.parametrize(("ratio", "opened", "faster"), [(0.987, 6, True), (0.992, 6, False)])
+def test_a_small_gain_needs_more_pairs_and_time(ratio: float, opened: int, faster: bool) -> None:
+    count = 0
+
+    def open_pair() -> AbstractContextManager[Pair]:
+        nonlocal count
+        count += 1
+        return nullcontext((Steady(0.1), Steady(0.1 * ratio)))
+
+    assert prove(open_pair, seconds=600.0).faster == faster
+    assert count == opened
 
 
 GROUPS = tuple(LayerGroup((str(n), str(n + 1)), 2) for n in (0, 2, 4))

@@ -22,6 +22,7 @@ from tvm_neocpu.tuning.measuring.child_process import (
     ChildError,
     ChildProcess,
     Children,
+    _heard,
 )
 
 
@@ -50,6 +51,29 @@ class SlowToLoad:
 
     def __init__(self) -> None:
         time.sleep(60)
+
+
+class StoppedConnection:
+    """What a process hears that was stopped for long while it waited: the clock is over, and the
+    answer comes a few steps later."""
+
+    def __init__(self, answers_after: int) -> None:
+        self.left = answers_after
+        self.asked: list[float] = []
+
+    def poll(self, timeout: float) -> bool:
+        self.asked.append(timeout)
+        self.left -= 1
+        return self.left < 0
+
+
+def test_a_stopped_process_waits_for_as_long_as_it_runs() -> None:
+    connection = StoppedConnection(answers_after=3)
+    assert _heard(connection, 600.0)
+    assert connection.asked == [1.0, 1.0, 1.0, 1.0]
+    silent = StoppedConnection(answers_after=99)
+    assert not _heard(silent, 2.5)
+    assert silent.asked == [1.0, 1.0, 0.5, 0]
 
 
 def test_answers_and_errors() -> None:

@@ -57,7 +57,7 @@ def _nodes(profile: Profile) -> dict[str, TimedNode]:
 
 def _figures(profile: Profile) -> list[tuple[str, str, str]]:
     """Name, value and note of each figure."""
-    parts = f"operations sum to {profile.explained:.1%}, {profile.between * 1e3:.3f} ms between"
+    parts = f"operations and the virtual machine sum to {profile.explained:.1%}"
     ceilings = profile.ceilings
     peak, width = f"{ceilings.peak:.0f} GFLOP/s", f"{ceilings.bandwidth:.1f} GB/s"
     return [("measured", f"{profile.wall * 1e3:.3f} ms", parts), ("ceilings", peak, width)]

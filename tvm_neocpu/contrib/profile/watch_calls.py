@@ -1,7 +1,8 @@
 """Every call of a run timed: Relax's virtual machine tells an instrument before and after each.
 
-Runs with the instrument and runs without take turns. What the instrument itself takes is measured
-on calls that do nothing (`vm.builtin.null_value`), and taken off every call.
+Runs with the instrument and runs without take turns. What the clock itself takes is taken off every
+call: what it takes on calls that do nothing (`vm.builtin.null_value`, in the same runs), and what
+every argument adds (:mod:`.clock`).
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from tvm_neocpu.contrib.profile.clock import idle_seconds, measure_overheads
 from tvm_neocpu.tuning.in_network.watch import BUILTIN, TimedCall, WatchedNetwork
-
-_NOTHING = f"{BUILTIN}null_value"
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,20 @@ class Call:
 
 @dataclass(frozen=True)
 class WatchedRun:
-    """The calls of a run without Relax's own, and the seconds of runs that nobody watched."""
+    """The calls of a run without Relax's own, and the seconds of runs that nobody watched.
+
+    ``machine`` are those that Relax's machine takes for itself in a run of so many calls.
+    """
 
     calls: tuple[Call, ...]
     wall: float
+    machine: float
 
 
 def watch_calls(code: tvm.runtime.Module, inputs: Sequence[Any], runs: int) -> WatchedRun:
     """Time ``main`` of an executable's code on the inputs."""
     sizes = _sizes_of(code, inputs)
+    overheads = measure_overheads()
     network = WatchedNetwork(code, inputs)
     walls: list[float] = []
     traces: list[list[TimedCall]] = []
@@ -56,35 +61,37 @@ def watch_calls(code: tvm.runtime.Module, inputs: Sequence[Any], runs: int) -> W
         if number:  # the first of each wakes threads and fills caches
             walls.append(wall)
             traces.append(trace)
-    idle = [call.seconds for trace in traces for call in trace if call.name == _NOTHING]
-    own = median(idle) if idle else 0.0
+    idle = idle_seconds(traces)
     calls = []
     for place, call in enumerate(traces[0]):
         if call.is_builtin:
             continue
-        seconds = median(trace[place].seconds for trace in traces) - own
+        clock = idle + overheads.argument * sizes.arguments[place]
+        seconds = median(trace[place].seconds for trace in traces) - clock
         begun = median(trace[place].start for trace in traces)
-        calls.append(Call(call.name, begun, max(0.0, seconds), sizes[place]))
-    return WatchedRun(tuple(calls), median(walls))
+        calls.append(Call(call.name, begun, max(0.0, seconds), sizes.moved[place]))
+    return WatchedRun(tuple(calls), median(walls), overheads.machine(len(calls)))
 
 
-def _sizes_of(code: tvm.runtime.Module, inputs: Sequence[Any]) -> list[int]:
-    """The bytes that each call of a run moves, in order."""
+def _sizes_of(code: tvm.runtime.Module, inputs: Sequence[Any]) -> _Sizes:
+    """The bytes that each call of a run moves, and its arguments, in order."""
     machine, sizes = relax.VirtualMachine(code, tvm.cpu()), _Sizes()
     machine.set_instrument(sizes)
     machine["main"](*inputs)
-    return sizes.moved
+    return sizes
 
 
 class _Sizes:
-    """The bytes of the tensors of every call."""
+    """The bytes of the tensors of every call, and how many arguments it has."""
 
     def __init__(self) -> None:
         self.moved: list[int] = []
+        self.arguments: list[int] = []
 
     def __call__(self, _: Any, name: str, before: bool, __: Any, *arguments: Any) -> int:
         if not before:
             tensors = [each for each in arguments if isinstance(each, tvm.runtime.Tensor)]
+            self.arguments.append(len(arguments))
             self.moved.append(0 if name.startswith(BUILTIN) else sum(map(_bytes, tensors)))
         return 0
 

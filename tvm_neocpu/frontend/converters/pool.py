@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from tvm import relax
@@ -36,10 +37,12 @@ _AVERAGE_POOLS: dict[int, Pool] = {
 
 def max_pool(node: Node) -> relax.Expr:
     """``(N, C, ...)`` -> the largest element of each window, and its place if the node asks."""
-    windows = _windows(node)
-    largest = _pooled(_MAX_POOLS, node.data, windows)
+    data, windows = _windows(node)
+    largest = _pooled(_MAX_POOLS, data, windows)
     if node.outputs == 1:
         return largest
+    if data is not node.data:
+        raise UnsupportedOperatorError("indices of windows that skip the start of an axis")
     largest = node.emit(largest)
     column_major = bool(node.attributes["storage_order"])
     return relax.Tuple([largest, window_argmax(node, largest, windows, column_major)])
@@ -47,28 +50,28 @@ def max_pool(node: Node) -> relax.Expr:
 
 def average_pool(node: Node) -> relax.Expr:
     """``(N, C, ...)`` -> the mean of each window."""
-    windows = _windows(node)
+    data, windows = _windows(node)
     if not node.attributes.get("count_include_pad", 0):
-        return _pooled(_AVERAGE_POOLS, node.data, windows, count_include_pad=False)
+        return _pooled(_AVERAGE_POOLS, data, windows, count_include_pad=False)
     if not any(axis.overhang for axis in windows):
-        return _pooled(_AVERAGE_POOLS, node.data, windows, count_include_pad=True)
+        return _pooled(_AVERAGE_POOLS, data, windows, count_include_pad=True)
     # The padding counts, the overhang does not: only the overhang is left to Relax as padding.
     widths = [width for axis in windows for width in (axis.before, axis.after)]
-    padded = node.emit(relax.op.nn.pad(node.data, [0, 0, 0, 0, *widths]))
+    padded = node.emit(relax.op.nn.pad(data, [0, 0, 0, 0, *widths]))
     pads = [*(0 for _ in windows), *(axis.overhang for axis in windows)]
     return _pooled(_AVERAGE_POOLS, padded, windows, pads=pads, count_include_pad=False)
 
 
 def lp_pool(node: Node) -> relax.Expr:
     """``(N, C, ...)`` -> the p-norm of each window."""
-    windows = _windows(node)
+    data, windows = _windows(node)
     p = float(node.attributes["p"])
     if p < 1:
         raise UnsupportedOperatorError(f"p is {p:g}, below 1")
 
     # Padding adds nothing to a sum, so that the sum is the mean over all places times their number.
     places = math.prod(axis.kernel for axis in windows)
-    terms = _power(node, node.emit(relax.op.abs(node.data)), p)
+    terms = _power(node, node.emit(relax.op.abs(data)), p)
     mean = node.emit(_pooled(_AVERAGE_POOLS, terms, windows, count_include_pad=True))
     total = node.emit(relax.op.multiply(mean, relax.const(places, node.dtype)))
     return _root(node, total, p)
@@ -103,7 +106,8 @@ def _power(node: Node, base: relax.Expr, exponent: float) -> relax.Expr:
     return power
 
 
-def _windows(node: Node) -> Windows:
+def _windows(node: Node) -> tuple[relax.Expr, Windows]:
+    """The windows, and the data without what lies in front of the first ones."""
     axes = node.rank - 2
     if axes not in _MAX_POOLS:
         raise UnsupportedOperatorError(f"a pool of {axes} spatial axes; 1, 2 and 3 are supported")
@@ -113,7 +117,7 @@ def _windows(node: Node) -> Windows:
     pads = node.ints("pads", 2 * axes, default=0)
     if min(*kernel, *strides, *dilations) < 1:
         raise UnsupportedOperatorError("kernel_shape, strides and dilations must be positive")
-    return tuple(
+    windows = tuple(
         window_axis(
             node.extent(2 + axis),
             kernel[axis],
@@ -125,6 +129,12 @@ def _windows(node: Node) -> Windows:
         )
         for axis in range(axes)
     )
+    skipped = [max(0, -axis.before) for axis in windows]
+    if not any(skipped):
+        return node.data, windows
+    ends = [node.extent(2 + axis) for axis in range(axes)]
+    data = relax.op.strided_slice(node.data, list(range(2, node.rank)), skipped, ends)
+    return node.emit(data), tuple(replace(axis, before=max(0, axis.before)) for axis in windows)
 
 
 def _pooled(

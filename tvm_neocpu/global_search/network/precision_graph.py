@@ -31,6 +31,7 @@ from tvm_neocpu.global_search.network.layout_graph import (
     nothing,
 )
 from tvm_neocpu.global_search.problem.layout_problem import Costs, LayoutProblem
+from tvm_neocpu.global_search.solvers.restricted import restricted
 
 # Seconds of reading a tensor of one precision and writing it in another, by its logical shape.
 ConversionSeconds = Callable[[Shape4], float]
@@ -83,6 +84,22 @@ class PrecisionGraph:
     def low(self, choice: Sequence[int]) -> frozenset[str]:
         """The nodes in integers under a choice, by id."""
         return frozenset(id for id, types in self.types(choice).items() if _is_integer(types))
+
+    def in_fp32(self) -> PrecisionGraph:
+        """The same with the layers' own schemes alone."""
+        return self._among(lambda types: types is None)
+
+    def without_integers(self) -> PrecisionGraph:
+        """The same with schemes in fp32 and in half precision."""
+        return self._among(lambda types: not _is_integer(types))
+
+    def _among(self, wanted: Callable[[Types | None], bool]) -> PrecisionGraph:
+        plain = self.layout_graph
+        keep = {
+            place: np.array([wanted(option.types) for option in entry])
+            for place, entry in enumerate(plain.options)
+        }
+        return PrecisionGraph(replace(plain, problem=restricted(plain.problem, keep)), self.noise)
 
 
 def build_precision_graph(

@@ -75,8 +75,12 @@ def _best_alone(
     if measured <= bound:
         predicted = noise.of(alone[layer]) ** 0.5
         return Choice(tuple(alone[layer]), tuple(sorted(returned[layer])), predicted, measured)
-    # Rounded up: the figure itself is a bound that can be met.
     raise BoundError(
-        f"no layer in int8 keeps the error within {bound:g}; the best reachable is "
-        f"{measured * 1.005:.3g}, with {layer} alone in int8"
+        f"no layer in int8 keeps the error within {bound:g}; "
+        f"{best_reachable(measured, layer, 'int8')}"
     )
+
+
+def best_reachable(measured: float, layer: str, precision: str) -> str:
+    """The figure is rounded up: it is a bound that can be met."""
+    return f"the best reachable is {measured * 1.005:.3g}, with {layer} alone in {precision}"

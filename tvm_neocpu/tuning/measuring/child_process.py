@@ -19,6 +19,8 @@ from tvm_neocpu.core.errors import NeoCpuError, first_line
 from tvm_neocpu.core.one_line import one_line_warnings
 
 PATIENCE_SECONDS = 10.0
+# An answer is waited for in steps of so many seconds.
+STEP_SECONDS = 1.0
 
 
 class ChildError(NeoCpuError):
@@ -114,7 +116,7 @@ class ChildProcess:
 
     def _answer(self, timeout: float | None) -> Any:
         try:
-            if not self._connection.poll(timeout):
+            if not _heard(self._connection, timeout):
                 self.kill()
                 self.close()
                 raise ChildDied(f"no answer within {timeout:.0f} s", hung=True)
@@ -128,6 +130,23 @@ class ChildProcess:
     def _died(self) -> ChildDied:
         self.close()
         return ChildDied(f"its process ended with code {self._process.exitcode}")
+
+
+def _heard(connection: Connection, timeout: float | None) -> bool:
+    """Whether there is an answer within ``timeout`` seconds, or the other end is closed.
+
+    The clock goes on while Ctrl-Z or a debugger has stopped both processes, and then the child
+    would count as hung: a step counts as what was asked for, however long it took.
+    """
+    if timeout is None:
+        return connection.poll(None)
+    left = timeout
+    while left > 0:
+        step = min(STEP_SECONDS, left)
+        if connection.poll(step):
+            return True
+        left -= step
+    return connection.poll(0)
 
 
 class Children:

@@ -36,6 +36,23 @@ def test_same_pads_to_the_length_over_the_stride(auto_pad: str, pads: tuple[int,
     assert (axis.count, axis.before, axis.after) == (3, *pads)
 
 
+@pytest.mark.parametrize(
+    ("auto_pad", "length", "stride", "before"),
+    [
+        ("SAME_LOWER", 6, 2, 0),
+        ("SAME_LOWER", 6, 3, 0),
+        ("SAME_UPPER", 6, 3, -1),
+        ("SAME_LOWER", 10, 5, -1),
+        ("SAME_UPPER", 10, 5, -2),
+    ],
+)
+def test_a_stride_above_the_kernel_skips_elements(
+    auto_pad: str, length: int, stride: int, before: int
+) -> None:
+    axis = window_axis(length, 1, stride, 1, NONE, auto_pad, ceil_mode=False)
+    assert (axis.count, axis.before, axis.after) == (2 if stride > 2 else 3, before, 0)
+
+
 def test_valid_means_no_padding() -> None:
     assert window_axis(6, 3, 1, 1, (1, 1), "VALID", ceil_mode=False).count == 4
 
@@ -47,7 +64,6 @@ def test_valid_means_no_padding() -> None:
         ((6, 3, 1, 1, (0, -1), "NOTSET"), "pads 0 and -1"),
         ((4, 3, 1, 2, NONE, "NOTSET"), "does not fit into 4"),
         ((6, 3, 1, 2, NONE, "SAME_UPPER"), "dilations"),
-        ((6, 1, 2, 1, NONE, "SAME_LOWER"), "negative padding"),
     ],
 )
 def test_what_is_refused(arguments: tuple[int, ...], reason: str) -> None:

@@ -12,7 +12,8 @@ AUTO_PADS = ("NOTSET", "VALID", *SAME)
 
 @dataclass(frozen=True)
 class WindowAxis:
-    """One spatial axis: ``count`` windows, the first ``before`` elements in front of the axis.
+    """One spatial axis: ``count`` windows, the first ``before`` elements in front of the axis, or
+    behind its start if negative.
 
     A window has ``kernel`` elements, ``dilation`` apart, and the next one starts ``stride``
     elements later. ``after`` is the padding behind the axis that ONNX counts as elements.
@@ -79,9 +80,6 @@ def _same(length: int, kernel: int, stride: int, dilation: int, auto_pad: str) -
         )
     count = -(-length // stride)
     total = (count - 1) * stride + kernel - length
-    if total < 0:
-        raise UnsupportedOperatorError(
-            f"auto_pad {auto_pad} means negative padding, because the stride is above the kernel"
-        )
-    before = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
-    return WindowAxis(kernel, stride, dilation, count, before, total - before)
+    # Negative where the stride is above the kernel: ONNX Runtime rounds the skipped half to zero.
+    before = int(total / 2) if auto_pad == "SAME_UPPER" else int((total + 1) / 2)
+    return WindowAxis(kernel, stride, dilation, count, before, max(0, total - before))

@@ -82,6 +82,9 @@ class Extents:
         if isinstance(number, (int, np.integer)):
             return int(number)
         found = self._ranges.simplify(number)
+        settled = self._definitions.simplify(number)
+        if isinstance(settled, tirx.IntImm):
+            return int(settled)
         return int(found) if isinstance(found, tirx.IntImm) else found
 
     def know(self, tensor: relax.Var, numbers: Numbers) -> None:

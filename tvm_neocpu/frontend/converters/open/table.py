@@ -12,6 +12,7 @@ from tvm import relax, tirx
 from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Converter, Node
 from tvm_neocpu.frontend.converters.open.broadcast import broadcast_together
+from tvm_neocpu.frontend.converters.open.padding import pad
 from tvm_neocpu.frontend.converters.open.parts import (
     concat,
     gather,
@@ -38,6 +39,7 @@ _NUMBERS: Mapping[str, tuple[int, ...]] = MappingProxyType(
     {
         "ConstantOfShape": (0,),
         "Expand": (1,),
+        "Pad": (1,),
         "Range": (0, 1, 2),
         "Reshape": (1,),
         "Resize": (1, 2, 3),
@@ -109,6 +111,7 @@ OPEN: Mapping[str, Converter] = MappingProxyType(
         "Max": broadcasting(_folded(relax.op.maximum)),
         "Mean": broadcasting(_mean),
         "Min": broadcasting(_folded(relax.op.minimum)),
+        "Pad": pad,
         "Range": range_,
         "Reshape": reshape,
         "Resize": resize,

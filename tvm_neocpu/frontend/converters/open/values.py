@@ -255,6 +255,7 @@ _OPERATORS: Mapping[str, Callable[..., Numbers | None]] = MappingProxyType(
         "Slice": _slice,
         "Squeeze": _squeeze,
         "Sub": _elementwise(lambda _, a, b: a - b),
+        "Transpose": lambda node, data: data.transpose(node.attributes.get("perm")),
         "Unsqueeze": _unsqueeze,
         "Where": _where,
         **{name: _comparison(name) for name in _COMPARISONS},

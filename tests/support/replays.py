@@ -1,0 +1,130 @@
+"""Sessions whose measurements come from an exhaustive log: the same each time, on any machine."""
+
+from __future__ import annotations
+
+import lzma
+import math
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.tuning.database.log import load_log
+from tvm_neocpu.tuning.in_network.board import Board, Seat
+from tvm_neocpu.tuning.in_network.ratios import FLOOR, Ratio
+from tvm_neocpu.tuning.task import Task
+from tvm_neocpu.tuning.tasks import task_of
+from tvm_neocpu.tuning.tuners import TUNERS
+
+# Good enough: this share of the best config's speed.
+ENOUGH = 0.97
+
+Layers = list[tuple[Task, dict[Config, float]]]
+
+
+class GuessedTimes(dict[Config, float]):
+    """Seconds of the candidates that were timed; others take what the cost model predicts, times
+    the median error of those that were drawn by lot from beyond ``limit`` seconds."""
+
+    def __init__(self, task: Task, seconds: dict[Config, float], limit: float) -> None:
+        super().__init__(seconds)
+        self._task = task
+        predicted = {config: task.predicted(config) for config in seconds}
+        self._factor = median(
+            seconds[config] / predicted[config] for config in seconds if predicted[config] > limit
+        )
+
+    def __missing__(self, config: Config) -> float:
+        return self._factor * self._task.predicted(config)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """An exhaustive log of some layers, and how often their network has each of them.
+
+    It has all candidates that the cost model predicts at most ``near`` times its best. Of the
+    others it has nearly all with ``whole``, so that a replay knows no other candidates; else a
+    sample, and a replay guesses the times of those that were not drawn.
+    """
+
+    log: Path
+    cpu: Cpu
+    occurrences: tuple[int, ...]
+    near: float
+    whole: bool
+
+    def layers(self, folder: Path) -> Layers:
+        """Each layer with the seconds of its candidates; ``folder`` is for the log as text."""
+        path = folder / "exhaustive.log"
+        path.write_bytes(lzma.decompress(self.log.read_bytes()))
+        found: dict[object, dict[Config, float]] = defaultdict(dict)
+        for record in load_log(path).records:
+            if record.ok:
+                found[record.workload][record.config] = record.seconds
+        counts = zip(found, self.occurrences, strict=True)
+        tasks = [task_of(workload, self.cpu, count) for workload, count in counts]
+        return [self._known(task, found[task.workload]) for task in tasks]
+
+    def limit(self, task: Task) -> float:
+        """The longest predicted seconds of a candidate that the log must have."""
+        return self.near * min(map(task.predicted, task.space))
+
+    def _known(self, task: Task, seconds: dict[Config, float]) -> tuple[Task, dict[Config, float]]:
+        if not self.whole:
+            return task, GuessedTimes(task, seconds, self.limit(task))
+        favoured = tuple(config for config in task.favoured if config in seconds)
+        return replace(task, space=tuple(seconds), favoured=favoured), seconds
+
+
+class Replay:
+    """A session whose measurements are those of the log; ``best`` are its layers' best seconds."""
+
+    def __init__(self, layers: Layers, tuner: str, seed: int = 0) -> None:
+        tasks = [task for task, _ in layers]
+        make = TUNERS[tuner](tasks, seed)
+        self.times = {task.workload: times for task, times in layers}
+        incumbents = {task.workload: middling(self.times[task.workload]) for task in tasks}
+        seconds = {w: self.times[w][config] for w, config in incumbents.items()}
+        network = sum(task.occurrences * seconds[task.workload] for task in tasks)
+        seats = {}
+        for task in tasks:
+            workload, tuner = task.workload, make(task)
+            weight = task.occurrences * seconds[workload] / network
+            incumbent = frozenset([incumbents[workload]])
+            seats[workload] = Seat(task, tuner, incumbent, seconds[workload], weight)
+            tuner.observe(incumbents[workload], seconds[workload])
+        self.board = Board(seats, network)
+
+    def share(self, seat: Seat) -> float:
+        """How fast the best config is that was measured, over the best there is; 1 is the best."""
+        times = self.times[seat.workload]
+        tried = [*seat.incumbent, *seat.estimates]
+        return min(times.values()) / min(times[config] for config in tried)
+
+    def measure(self, seat: Seat) -> None:
+        """The next candidate of one layer."""
+        config = seat.wishes(1)[0]
+        seconds = self.times[seat.workload][config]
+        seat.hear(config, Ratio(math.log(seconds / seat.seconds), FLOOR))
+
+
+def middling(times: dict[Config, float]) -> Config:
+    """The config in the middle: an untuned build takes a better one, which leaves little to do."""
+    return sorted(times, key=lambda config: times[config])[len(times) // 2]
+
+
+def needed(layers: Layers, tuner: str, seed: int = 0) -> int:
+    """Measurements from nothing until every layer is good enough; each layer has its turn."""
+    make = TUNERS[tuner]([task for task, _ in layers], seed)
+    tuners = {task: make(task) for task, _ in layers}
+    enough = {task: min(times.values()) / ENOUGH for task, times in layers}
+    best, count = dict.fromkeys(tuners, math.inf), 0
+    while todo := [(task, times) for task, times in layers if best[task] > enough[task]]:
+        for task, times in todo:
+            (config,) = tuners[task].propose(1)
+            tuners[task].observe(config, times[config])
+            best[task] = min(best[task], times[config])
+            count += 1
+    return count
