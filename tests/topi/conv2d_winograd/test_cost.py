@@ -34,6 +34,20 @@ def test_a_grid_that_is_rounded_up_is_charged() -> None:
     assert rounded > 1.1 * exact
 
 
+def test_a_narrower_last_tile_is_charged_for_what_it_multiplies() -> None:
+    """14 columns take 22 of 24 products of F(4, 3), squared; transforms are those of 16."""
+    fourteen, sixteen = (
+        replace(CONV, in_channels=512, out_channels=512, height=side, width=side)
+        for side in (14, 16)
+    )
+    config = WinogradConfig(32, 32, 4, 4, 2, th_bn=4, parallel_oc=True)
+    # Caches that hold everything: what is left is instructions.
+    roomy = replace(SKYLAKE, l2=10**9, l3=10**10, l2_bytes_per_cycle=1e9, l3_bytes_per_cycle=1e9)
+    roomy = replace(roomy, dram_bytes_per_cycle=1e9, dram_total_bytes_per_cycle=1e9)
+    narrow, whole = (predict_seconds(conv, config, roomy) for conv in (fourteen, sixteen))
+    assert 0.8 < narrow / whole < 0.95
+
+
 def test_a_stem_pays_for_the_vectors_that_it_transforms() -> None:
     """Three of four channels in a chunk, one of sixteen in a pass: the pass was charged for three.
 

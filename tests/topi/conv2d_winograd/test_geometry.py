@@ -8,6 +8,7 @@ import pytest
 
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import (
+    FLAT,
     TiledConv,
     WinogradConfig,
     WinogradGeometry,
@@ -58,6 +59,25 @@ def test_register_tiles_divide_the_grid() -> None:
     assert geometry.packed_shape == (3, 6, 6, 2, 16, 16)
     by_channels = WinogradGeometry(CONV, replace(CONFIG, parallel_oc=True))
     assert by_channels.chunks == 6
+
+
+def test_last_tiles_take_fewer_products() -> None:
+    """14 rows are 4 + 4 + 4 + 2, 17 columns 4 times 4 and 1; the sixth column is only rounding."""
+    whole = WinogradGeometry(CONV, replace(CONFIG, th_bn=4, parallel_oc=True))
+    assert whole.drops_tiles
+    assert whole.needed_tiles == ((3, 4, 4, 4, 4, 3), (6, 4, 4, 6, 6, 4))
+    # In register tiles of 2 x 2: rows are 10 times 2 and twice 1, columns 15 times 2.
+    assert dict(whole.register_tiles) == {4: 2 * 10 * 15, 2: 2 * 2 * 15}
+    # A chunk of some rows does not know whether its last row is the image's.
+    assert WinogradGeometry(CONV, CONFIG).needed_tiles == ((2,) * 6, (6, 4, 4, 6, 6, 4))
+    flat = WinogradGeometry(CONV, replace(CONFIG, reg_m=FLAT))
+    assert not flat.drops_tiles and flat.tails == (None, None)
+
+
+def test_what_has_whole_tiles_drops_none() -> None:
+    geometry = WinogradGeometry(replace(CONV, height=16, width=16), CONFIG)
+    assert not geometry.drops_tiles
+    assert geometry.register_tiles == ((4, 2 * 36 * 4),)
 
 
 def test_a_register_tile_is_no_higher_than_its_chunk() -> None:

@@ -10,6 +10,7 @@ import tvm
 from nests import SKYLAKE, nest
 from samples import HOST, run, stored
 from tvm import te
+from tvm.s_tir import SBlockRealize
 
 from tvm_neocpu.core.cpu import AVX2, MIB, NEON, Cpu
 from tvm_neocpu.core.layout import Layout
@@ -22,9 +23,10 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
     misfit,
 )
 from tvm_neocpu.topi.conv2d_winograd.template import PAD, compute, pack_weight, packed_shape
-from tvm_neocpu.topi.kernel import kernel
+from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule import prologue
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function
+from tvm_neocpu.topi.tir.rewrite_loops import over_body
 
 CHANNELS, FILTERS, SIDE = 512, 16, 12
 CONV = ConvWorkload(1, CHANNELS, SIDE, SIDE, FILTERS, (3, 3), padding=(1, 1, 1, 1))
@@ -193,3 +195,132 @@ def test_tiles_as_one_axis(conv: ConvWorkload, config: WinogradConfig) -> None:
     inputs = [stored(data, Layout(config.ic_bn)), pack_weight(weight, conv, config), no_bias]
     found = run(kernel(conv, config, HOST.cpu), inputs, expected.shape, "float32")
     np.testing.assert_allclose(found, expected, rtol=0, atol=4e-5 * np.max(expected))
+
+
+def in_groups(channels: int, out_channels: int, groups: int, side: int, stride: int = 1):
+    return ConvWorkload(
+        1, channels, side, side, out_channels, (3, 3), (stride,) * 2, (1, 1, 1, 1), groups=groups
+    )
+
+
+GROUP_CASES = [
+    pytest.param(in_groups(32, 32, 4, 14), WinogradConfig(8, 8, 4, 4), id="blocks of a group"),
+    pytest.param(
+        in_groups(32, 32, 4, 14), WinogradConfig(16, 32, 4, 4, th_bn=2), id="of two and of four"
+    ),
+    pytest.param(
+        in_groups(32, 32, 4, 14),
+        WinogradConfig(32, 16, 4, 5, FLAT, 4, True),
+        id="chunks of channels, tiles as one axis",
+    ),
+    pytest.param(
+        in_groups(32, 32, 4, 13, stride=2), WinogradConfig(32, 16, 2, 4, 1, 1, True), id="stride 2"
+    ),
+    pytest.param(
+        in_groups(64, 32, 2, 7), WinogradConfig(64, 32, 2, 2, 2, 2), id="twice the inputs"
+    ),
+]
+
+
+@pytest.mark.parametrize(("conv", "config"), GROUP_CASES)
+def test_a_block_of_a_group_reads_its_own_channels(
+    conv: ConvWorkload, config: WinogradConfig
+) -> None:
+    assert misfit(conv, config) is None
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=conv.in_shape).astype("float32")
+    weight = rng.normal(size=conv.weight_shape).astype("float32")
+    blocks = conv.out_channels // config.oc_bn
+    no_bias = np.zeros((1, blocks, 1, 1, config.oc_bn), "float32")
+    expected = np.maximum(stored(convolved(conv, data, weight), Layout(config.oc_bn)), 0)
+    inputs = [stored(data, Layout(config.ic_bn)), pack_weight(weight, conv, config), no_bias]
+    found = run(kernel(conv, config, HOST.cpu), inputs, expected.shape, "float32")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.max(expected))
+
+
+def test_short_panels_of_groups_are_asked_for_early() -> None:
+    """256 bytes are multiplied in 30 cycles: the next panel's would come too late."""
+    groups = WinogradGeometry(in_groups(256, 256, 32, 28), WinogradConfig(32, 64, 4, 7))
+    assert groups.panels_ahead * 8 * 8 * 4 == 8 * 1024
+    assert WinogradGeometry(CONV, WinogradConfig(16, 16, 4, 4)).panels_ahead == 1
+
+
+# Outputs of the last tile: 1, 2 and 3 of 4, and of tiles of 3 and 2.
+TAIL_CASES = [
+    pytest.param((13, 14), WinogradConfig(16, 16, 4, 4, 4, 4, True), id="one register tile"),
+    pytest.param((14, 14), WinogradConfig(16, 32, 4, 4, 2, 4, True), id="rows cut in 2 and 1"),
+    pytest.param((14, 15), WinogradConfig(16, 16, 4, 4, 1, 1), id="chunks of rows"),
+    pytest.param((9, 7), WinogradConfig(16, 32, 4, 2, 2, 4), id="a grid of 4 x 2 for 3 x 2 tiles"),
+    pytest.param((7, 7), WinogradConfig(16, 32, 2, 4, 2, 4, True), id="F(2x2)"),
+    pytest.param((8, 10), WinogradConfig(32, 16, 3, 4, 1, 3, True), id="F(3x3)"),
+    pytest.param((5, 1), WinogradConfig(16, 16, 4, 1, 1, 2, True), id="columns of one output"),
+]
+
+
+def with_tails(
+    config: WinogradConfig, side: tuple[int, int], stride: int, batch: int
+) -> tuple[ConvWorkload, np.ndarray, np.ndarray]:
+    """A convolution of so many outputs, its data and its weights."""
+    height, width = (stride * (extent - 1) + 1 for extent in side)
+    conv = ConvWorkload(batch, 32, height, width, 32, (3, 3), (stride, stride), (1, 1, 1, 1))
+    rng = np.random.default_rng(1)
+    data = rng.normal(size=conv.in_shape).astype("float32")
+    return conv, data, rng.normal(size=conv.weight_shape).astype("float32") / 17
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(("side", "config"), TAIL_CASES)
+def test_last_tiles_multiply_less(
+    side: tuple[int, int], config: WinogradConfig, stride: int
+) -> None:
+    conv, data, weight = with_tails(config, side, stride, batch=2)
+    assert (conv.out_height, conv.out_width) == side
+    assert WinogradGeometry(conv, config).drops_tiles is (stride == 1)
+    no_bias = np.zeros((1, 32 // config.oc_bn, 1, 1, config.oc_bn), "float32")
+    expected = np.maximum(stored(convolved(conv, data, weight), Layout(config.oc_bn)), 0)
+    inputs = [stored(data, Layout(config.ic_bn)), pack_weight(weight, conv, config), no_bias]
+    found = run(kernel(conv, config, HOST.cpu), inputs, expected.shape, "float32")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.max(expected))
+
+
+@pytest.mark.parametrize(("side", "config"), TAIL_CASES)
+def test_as_many_products_are_written_as_are_charged(
+    side: tuple[int, int], config: WinogradConfig
+) -> None:
+    conv, *_ = with_tails(config, side, 1, batch=1)
+    geometry = WinogradGeometry(conv, config)
+    charged = sum(pixels * count for pixels, count in geometry.register_tiles)
+    scheduled = schedule_blocks(unscheduled(conv, config), SKYLAKE)
+    made = multiply_adds(scheduled.body, 1)
+    assert made == charged * geometry.out_blocks * conv.in_channels * config.oc_bn
+    tiles = np.prod(geometry.tiled.tiles) * geometry.tiled.products
+    assert made < tiles * conv.in_channels * conv.out_channels
+
+
+def multiply_adds(stmt: tvm.tirx.Stmt, passes: int) -> int:
+    """How often the block that sums up products runs."""
+    if isinstance(stmt, SBlockRealize) and stmt.block.name_hint == "winograd_product_update":
+        return passes
+    if isinstance(stmt, tvm.tirx.For):
+        passes *= int(stmt.extent)
+    found = 0
+
+    def count(inner: tvm.tirx.Stmt) -> tvm.tirx.Stmt:
+        nonlocal found
+        found += multiply_adds(inner, passes)
+        return inner
+
+    over_body(stmt, count)
+    return found
+
+
+def test_what_a_dropped_tile_would_read_is_not_read() -> None:
+    """Infinity in the last pixel: outputs that see it are not finite, nor are those of its tile."""
+    config = WinogradConfig(16, 16, 4, 4, 4, 4, True)
+    conv, data, weight = with_tails(config, (14, 14), 1, batch=1)
+    data[..., 13, 13] = np.inf
+    no_bias = np.zeros((1, 2, 1, 1, 16), "float32")
+    inputs = [stored(data, Layout(16)), pack_weight(weight, conv, config), no_bias]
+    found = run(kernel(conv, config, HOST.cpu), inputs, (1, 2, 14, 14, 16), "float32")
+    assert np.isfinite(found[:, :, :12, :12]).all()
+    assert np.isfinite(found[:, :, :12]).all() and np.isfinite(found[:, :, :, :12]).all()

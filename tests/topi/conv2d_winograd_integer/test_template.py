@@ -71,6 +71,26 @@ def test_tiles_as_one_axis(parallel_oc: bool) -> None:
     assert len(np.unique(found)) > 50
 
 
+@pytest.mark.parametrize("side", [5, 6, 7, 14])
+@pytest.mark.parametrize("tile", [2, 3, 4])
+def test_last_tiles_of_fewer_products_are_exact(tile: int, side: int) -> None:
+    """Extremes at the borders, where pixels follow from others in 16 bits that may wrap."""
+    conv = replace(CONV, height=side, width=side, out_channels=32)
+    rows = -(-side // tile)
+    config = replace(CONFIG, tile=tile, reg_n=min(rows, 4), th_bn=rows, parallel_oc=True)
+    rng = np.random.default_rng(side)
+    data = rng.choice([0, 255], conv.in_shape).astype("uint8")
+    weight = rng.choice([-128, 127], conv.weight_shape).astype("int8")
+    sums = convolved(conv, data, weight)
+    bias, scale = np.full((1, 2, 1, 1, 16), 2**21, "int32"), np.float32(2**-14)
+    scales = np.full((1, 2, 1, 1, 16), scale, "float32")
+    expected = np.clip(np.rint((sums + 2**21).astype("float32") * scale), 0, 255).astype("uint8")
+    inputs = [stored(data, Layout(16)), pack_weight(weight, conv, config), bias, scales]
+    found = run(kernel(conv, config, HOST.cpu), inputs, (1, 2, side, side, 16), "uint8")
+    np.testing.assert_array_equal(found, stored(expected, Layout(16)))
+    assert len(np.unique(found)) > 50
+
+
 def test_weights_of_a_word_are_neighbouring_channels() -> None:
     """The last point multiplies the last tap by 15, in both directions."""
     weight = np.arange(16 * 32 * 9).astype("int8").reshape(16, 32, 3, 3)
@@ -82,11 +102,12 @@ def test_weights_of_a_word_are_neighbouring_channels() -> None:
 
 def test_loops() -> None:
     """Data are transformed in vectors of 16 bits, products summed a block at a time."""
-    packed = nest(CONV, CONFIG, "winograd_pack", HASWELL)
+    whole = replace(CONV, height=12, width=12)
+    packed = nest(whole, CONFIG, "winograd_pack", HASWELL)
     assert packed.endswith("unroll 6, unroll 6, vector 16")
-    product = nest(CONV, CONFIG, "winograd_product_update", HASWELL)
+    product = nest(whole, CONFIG, "winograd_product_update", HASWELL)
     assert product.endswith("2, 8, unroll 3, vector 16")
-    assert nest(CONV, CONFIG, "winograd_inverse", HASWELL).endswith("vector 8")
+    assert nest(whole, CONFIG, "winograd_inverse", HASWELL).endswith("vector 8")
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,10 @@ packing and explain ask :class:`TiledConv` what that makes of shapes, and nobody
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import ClassVar
 
 from tvm_neocpu.core.cpu import Cpu
@@ -17,11 +19,14 @@ from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.matrices import WinogradMatrices, conv_matrices
+from tvm_neocpu.topi.conv2d_winograd.tails import Tail, tail_of
 
 # Outputs of a tile on each side.
 TILES = (2, 3, 4, 6)
 # ``reg_m`` of register tiles over one axis of all tiles of a chunk: 7 x 7 are 9 times 5 and 4.
 FLAT = 0
+# So far ahead of its use a group's weights are asked for.
+AHEAD_BYTES = 8 * 1024
 
 
 @dataclass(frozen=True, order=True)
@@ -84,6 +89,18 @@ class TiledConv:
         """Tiles down and across that cover the output."""
         rows, columns = self.outputs
         return math.ceil(self.seen.out_height / rows), math.ceil(self.seen.out_width / columns)
+
+    @property
+    def tails(self) -> tuple[Tail | None, Tail | None]:
+        """What the last tile down and the last one across take, where they overhang the output.
+
+        Of a stride nobody measured it: there they count as whole tiles.
+        """
+        if self.seen.stride != (1, 1):
+            return None, None
+        sides = zip(self.matrices, (self.seen.out_height, self.seen.out_width), strict=True)
+        down, across = (tail_of(m, (side - 1) % m.outputs + 1) for m, side in sides)
+        return down, across
 
     @property
     def lanes(self) -> int:
@@ -153,13 +170,36 @@ class WinogradGeometry:
 
     @property
     def in_channels(self) -> int:
-        """Channels that a product sums over."""
-        return self.tiled.seen.in_channels
+        """Channels that a product sums over: those of a group."""
+        return self.tiled.seen.in_channels // self.conv.groups
 
     @property
     def ic_bn(self) -> int:
-        """Channels of a block of the packed input that are multiplied."""
-        return self.config.ic_bn or self.in_channels
+        """Channels of a block of the packed input that are multiplied: a group's at most."""
+        return min(self.config.ic_bn, self.in_channels) or self.in_channels
+
+    @property
+    def groups_read(self) -> int:
+        """Groups of which a block of the input holds the channels."""
+        return max(1, self.config.ic_bn // self.in_channels)
+
+    @property
+    def oc_bn(self) -> int:
+        """Output channels that a register tile computes: a block, or a group's part of it."""
+        return min(self.config.oc_bn, self.conv.out_channels // self.conv.groups)
+
+    @property
+    def groups_written(self) -> int:
+        """Groups of which a block of the output holds the channels."""
+        return self.config.oc_bn // self.oc_bn
+
+    @property
+    def packs_by_block(self) -> bool:
+        """Whether each block of output channels packs what it reads, and no other block reads it.
+
+        A group's transformed tiles stay in L1, those of all groups would go through L2.
+        """
+        return self.conv.groups > 1
 
     @property
     def inner_steps(self) -> int:
@@ -169,7 +209,8 @@ class WinogradGeometry:
     @property
     def stored_ic_bn(self) -> int:
         """Channels of a block of the packed input as it is transformed and stored."""
-        return self.config.ic_bn or self.tiled.lanes
+        block = self.config.ic_bn or self.tiled.lanes
+        return min(block, self.in_channels) if self.packs_by_block else block
 
     @property
     def transformed_channels(self) -> int:
@@ -183,11 +224,18 @@ class WinogradGeometry:
 
     @property
     def in_blocks(self) -> int:
+        """Blocks of the packed input that a product sums over."""
         return self.in_channels // self.ic_bn
 
     @property
+    def packed_blocks(self) -> int:
+        """Blocks of the packed input, of all groups."""
+        return self.conv.groups * self.in_blocks
+
+    @property
     def out_blocks(self) -> int:
-        return self.conv.out_channels // self.config.oc_bn
+        """Blocks of output channels that register tiles compute."""
+        return self.conv.out_channels // self.oc_bn
 
     @cached_property
     def chunk_rows(self) -> int:
@@ -200,14 +248,51 @@ class WinogradGeometry:
         return self.chunk_rows * self.grid[1]
 
     @property
+    def tails(self) -> tuple[Tail | None, Tail | None]:
+        """The last tile down and the last one across, where they take fewer products.
+
+        One axis of tiles has whole tiles only.
+        """
+        return (None, None) if self.is_flat else self.tiled.tails
+
+    @cached_property
+    def needed_tiles(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Tile rows of a chunk that each row of a tile's products takes; columns that each column.
+
+        Only a chunk of all rows takes fewer of them.
+        """
+        tails = (None if self.row_chunks > 1 else self.tails[0]), self.tails[1]
+        extents = self.chunk_rows, self.grid[1]
+        sides = zip(self.tiled.matrices, extents, self.tiled.tiles, tails, strict=True)
+        down, across = (
+            tuple(extent if needed else tiles - 1 for needed in _needed(matrices, tail))
+            for matrices, extent, tiles, tail in sides
+        )
+        return down, across
+
+    @property
+    def drops_tiles(self) -> bool:
+        """Whether some products take fewer tiles than a chunk has."""
+        extents = self.chunk_rows, self.grid[1]
+        pairs = zip(self.needed_tiles, extents, strict=True)
+        return not self.is_flat and any(min(needed) < extent for needed, extent in pairs)
+
+    @cached_property
     def register_tiles(self) -> tuple[tuple[int, int], ...]:
-        """(tiles held in registers, how often) of the product, for a filter's block of outputs."""
-        if not self.is_flat:
-            pixels = self.config.reg_m * self.config.reg_n
-            return ((pixels, self.conv.batch * math.prod(self.grid) // pixels),)
+        """(tiles held in registers, how often) of all products, for a filter's block of outputs."""
         chunks = self.conv.batch * self.row_chunks
-        whole, rest = divmod(self.chunk_tiles, self.config.reg_n)
-        return ((self.config.reg_n, chunks * whole), *(((rest, chunks),) if rest else ()))
+        if self.is_flat:
+            chunks *= self.tiled.products
+            whole, rest = divmod(self.chunk_tiles, self.config.reg_n)
+            return ((self.config.reg_n, chunks * whole), *(((rest, chunks),) if rest else ()))
+        sizes = self.register_rows, self.config.reg_n
+        down, across = (
+            _cut_counts(needed, size) for needed, size in zip(self.needed_tiles, sizes, strict=True)
+        )
+        found: Counter[int] = Counter()
+        for (high, rows), (wide, columns) in product(down.items(), across.items()):
+            found[high * wide] += rows * columns * chunks
+        return tuple(found.items())
 
     @property
     def axes_of_tiles(self) -> tuple[int, ...]:
@@ -221,13 +306,23 @@ class WinogradGeometry:
         return self.is_flat and self.chunk_tiles % self.config.reg_n > 0
 
     @property
+    def panels_ahead(self) -> int:
+        """Which panel of weights behind the one that is multiplied is asked for.
+
+        Memory answers after some 400 cycles; the panel of a group is multiplied in 30 to 200.
+        """
+        panel = self.weight_bytes * self.in_channels * self.oc_bn
+        return math.ceil(AHEAD_BYTES / panel) if self.packs_by_block else 1
+
+    @property
     def row_chunks(self) -> int:
         return self.grid[0] // self.chunk_rows
 
     @property
     def chunks(self) -> int:
         """Trip count of the parallel loop."""
-        return self.conv.batch * (self.out_blocks if self.config.parallel_oc else self.row_chunks)
+        blocks, rows = self.out_blocks, self.row_chunks
+        return self.conv.batch * (blocks if self.config.parallel_oc else rows)
 
     @property
     def register_rows(self) -> int:
@@ -242,20 +337,34 @@ class WinogradGeometry:
         down, across = self.tiled.matrices
         alpha = down.products, across.products
         tiles = self.axes_of_tiles
-        return (self.conv.batch, self.out_blocks, *alpha, *tiles, self.config.oc_bn)
+        return (self.conv.batch, self.out_blocks, *alpha, *tiles, self.oc_bn)
 
     @property
     def out_shape(self) -> tuple[int, ...]:
         """The output as it is stored: (N, K/oc_bn, OH, OW, oc_bn)."""
         conv = self.conv
         pixels = conv.out_height, conv.out_width
-        return (conv.batch, self.out_blocks, *pixels, self.config.oc_bn)
+        return (conv.batch, self.out_blocks // self.groups_written, *pixels, self.config.oc_bn)
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
         """The packed weight: (K/oc_bn, a, b, C/ic_bn, ic_bn, oc_bn) for a x b products a tile."""
         products = (matrices.products for matrices in self.tiled.matrices)
-        return (self.out_blocks, *products, self.in_blocks, self.inner_steps, self.config.oc_bn)
+        return (self.out_blocks, *products, self.in_blocks, self.inner_steps, self.oc_bn)
+
+
+def _needed(matrices: WinogradMatrices, tail: Tail | None) -> tuple[bool, ...]:
+    """Which products of an axis the last tile takes: all without a tail."""
+    return (True,) * matrices.products if tail is None else tail.needed
+
+
+def _cut_counts(needed: tuple[int, ...], size: int) -> Counter[int]:
+    """How many register tiles of which extent these counts of tiles are, in all."""
+    found: Counter[int] = Counter()
+    for count in needed:
+        whole, rest = divmod(count, size)
+        found.update({size: whole, rest: rest > 0})
+    return +found
 
 
 def seen_by_tiles(conv: ConvWorkload, plain: bool) -> ConvWorkload:
@@ -282,6 +391,9 @@ def misfit(conv: ConvWorkload, config: WinogradConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
     if config.tile not in TILES:
         return f"there are no tiles of {config.tile}; there are {', '.join(map(str, TILES))}"
+    reads, writes = conv.in_channels // conv.groups, conv.out_channels // conv.groups
+    if conv.groups > 1 and (config.ic_bn == 0 or config.ic_bn % reads or config.oc_bn % writes):
+        return f"its blocks {config.ic_bn} and {config.oc_bn} are no whole groups"
     if config.ic_bn and conv.in_channels % config.ic_bn:
         return f"its ic_bn {config.ic_bn} does not divide {conv.in_channels} channels"
     if config.oc_bn < 1 or conv.out_channels % config.oc_bn:

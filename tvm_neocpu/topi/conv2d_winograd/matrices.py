@@ -74,6 +74,14 @@ class WinogradMatrices:
     def pixels(self) -> int:
         return len(self.b[0])
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Of many fractions: what is made of matrices is looked up for every config."""
+        return hash((self.a, self.g, self.b))
+
     @cached_property
     def adds_before(self) -> int:
         """Operations of B^T with a vector."""
@@ -202,9 +210,9 @@ def _unit_stride(tile: int, kernel: int, kind: str) -> WinogradMatrices:
         others = [q for q in points if q != p]
         scale = _product(p - q for q in others)
         g_rows.append(tuple(p**k / scale for k in range(kernel)))
-        b_rows.append((*_polynomial(others), Fraction(0)))
+        b_rows.append((*polynomial(others), Fraction(0)))
     g_rows.append(tuple(infinity[k != kernel - 1] for k in range(kernel)))
-    b_rows.append(_polynomial(points))
+    b_rows.append(polynomial(points))
     return WinogradMatrices(a, tuple(g_rows), tuple(b_rows))
 
 
@@ -215,7 +223,7 @@ def _product(values: Iterable[Fraction]) -> Fraction:
     return result
 
 
-def _polynomial(roots: Iterable[Fraction]) -> tuple[Fraction, ...]:
+def polynomial(roots: Iterable[Fraction]) -> tuple[Fraction, ...]:
     """Coefficients of the monic polynomial with these roots, lowest power first."""
     coefficients = [Fraction(1)]
     for root in roots:

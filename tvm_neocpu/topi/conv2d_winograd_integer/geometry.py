@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
     seen_by_tiles,
 )
 from tvm_neocpu.topi.conv2d_winograd.matrices import EXACT, conv_matrices
+from tvm_neocpu.topi.conv2d_winograd.tails import tail_matrix
 from tvm_neocpu.topi.conv2d_winograd_integer.matrices import (
     IntegerMatrices,
     in_integers,
@@ -111,7 +113,12 @@ def overflow(conv: ConvWorkload, tile: int, plain: bool = False) -> str | None:
     down, across = tiled.matrices
     data, weight = np.iinfo(conv.types.data), np.iinfo(conv.types.weight)
     largest = np.iinfo(FACTOR_TYPE).max
-    if largest_sum((down.b, across.b), data.min, data.max) > largest:
+    ends = zip((down, across), tiled.tails, strict=True)
+    below, beside = (
+        matrices.b if end is None else tail_matrix(matrices, end) for matrices, end in ends
+    )
+    every = product((down.b, below), (across.b, beside))
+    if any(largest_sum(both, data.min, data.max) > largest for both in every):
         return f"transformed data of tiles of {tile} do not fit {FACTOR_TYPE}"
     if largest_sum((down.g, across.g), weight.min, weight.max) > largest:
         return f"transformed weights of tiles of {tile} do not fit {FACTOR_TYPE}"

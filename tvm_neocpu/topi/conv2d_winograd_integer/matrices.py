@@ -35,6 +35,9 @@ class IntegerMatrices(WinogradMatrices):
 
     divisor: int = 1
 
+    # Equal matrices have equal divisors; a dataclass would make its own.
+    __hash__ = WinogradMatrices.__hash__
+
 
 @cache
 def in_integers(exact: WinogradMatrices) -> IntegerMatrices:

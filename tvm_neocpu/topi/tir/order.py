@@ -10,6 +10,7 @@ from collections.abc import Callable
 from tvm import tirx
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.tir.drop_tiles import drop_tiles
 from tvm_neocpu.topi.tir.forget_locals import forget_locals
 from tvm_neocpu.topi.tir.forget_requests import forget_requests
 from tvm_neocpu.topi.tir.group_requests import group_requests
@@ -34,6 +35,7 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     # Before chunks are outlined: tiles may be what runs in parallel.
     transpose_tiles,
     # Before all that look at the loops of a reduction.
+    drop_tiles,
     skip_parts,
     # Before all that ask for what the tiles of a walk read next.
     walk_parts,
@@ -72,8 +74,10 @@ GENERIC_REWRITES: tuple[Rewrite, ...] = (
 )
 
 # A layer inside a fused group: what it reads and writes stays in the caches, so that nothing asks
-# for it, and the marks for requests go.
+# for it, and the marks for requests go. Tiles are dropped before anything looks at loops; once more
+# is nothing.
 MEMBER_REWRITES: tuple[Rewrite, ...] = (
+    drop_tiles,
     forget_requests,
     plant_fake_uses,
     outline_parallel,
@@ -83,6 +87,7 @@ MEMBER_REWRITES: tuple[Rewrite, ...] = (
 
 # The first layer of a group, whose image and weights lie in memory.
 FIRST_MEMBER_REWRITES: tuple[Rewrite, ...] = (
+    drop_tiles,
     plant_pixel_requests,
     plant_prefetches,
     group_requests,
@@ -90,8 +95,13 @@ FIRST_MEMBER_REWRITES: tuple[Rewrite, ...] = (
 )
 
 # The last layer of a group, whose output and residual lie in memory.
-LAST_MEMBER_REWRITES: tuple[Rewrite, ...] = (prefetch_epilogues, *MEMBER_REWRITES)
+LAST_MEMBER_REWRITES: tuple[Rewrite, ...] = (drop_tiles, prefetch_epilogues, *MEMBER_REWRITES)
 
 # Further layers of a stack: only their weights lie in memory; of the last one also its output.
-WEIGHTS_REWRITES: tuple[Rewrite, ...] = (plant_prefetches, group_requests, *MEMBER_REWRITES)
-LAST_WEIGHTS_REWRITES: tuple[Rewrite, ...] = (prefetch_epilogues, *WEIGHTS_REWRITES)
+WEIGHTS_REWRITES: tuple[Rewrite, ...] = (
+    drop_tiles,
+    plant_prefetches,
+    group_requests,
+    *MEMBER_REWRITES,
+)
+LAST_WEIGHTS_REWRITES: tuple[Rewrite, ...] = (drop_tiles, prefetch_epilogues, *WEIGHTS_REWRITES)
