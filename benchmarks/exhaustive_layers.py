@@ -320,7 +320,8 @@ def listed(network: FoldedNetwork, extent: Extent) -> list[str]:
     return [text for _, text in sorted(rows, reverse=True)]
 
 
-def main() -> int:
+def main(undisturbed: Undisturbed = contextlib.nullcontext) -> int:
+    """``undisturbed`` is entered while candidates are timed: it may keep other processes quiet."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model")
     parser.add_argument("--layer", action="append", default=[], dest="layers")
@@ -343,7 +344,7 @@ def main() -> int:
     if options.list:
         print(*listed(open_onnx(*asked(options)), extent_of(options)), sep="\n")
         return 0
-    return start(options, contextlib.nullcontext)
+    return start(options, undisturbed)
 
 
 def start(options: argparse.Namespace, undisturbed: Undisturbed) -> int:

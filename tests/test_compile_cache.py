@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -19,14 +20,20 @@ import tvm
 import tvm_neocpu
 from tests.support.volume_model import volume_model
 from tvm_neocpu import Session, cache_folder, compile_cache, relay
+from tvm_neocpu.codegen import kernel_store
 from tvm_neocpu.compile_cache import key_of
 from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.core.fallback import FallbackWarning
 from tvm_neocpu.frontend.source import source_of
+from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
 
 pytestmark = pytest.mark.compiler
 DATA = {"data": np.random.default_rng(0).standard_normal((1, 8, 6, 6), dtype=np.float32)}
+
+
+# A CPU of an architecture that is not this machine's.
+OTHERS = {"aarch64": "cortex-a72", "x86_64": "haswell"}
 
 
 @pytest.fixture
@@ -242,3 +249,33 @@ def test_links_among_the_sources_do_no_harm(
     found = compile_cache._sources.__wrapped__()
     (tmp_path / "two.py").write_text("")
     assert compile_cache._sources.__wrapped__() != found
+
+
+def test_a_library_for_another_cpu_takes_its_kernels_from_the_folder(
+    tiny_cnn: onnx.ModelProto,
+    cache_home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    arch = "x86_64" if host.arch() == "aarch64" else "aarch64"
+    target = f"llvm -mtriple={arch}-linux-gnu -mcpu={OTHERS[arch]}"
+    mod, params = relay.frontend.from_onnx(tiny_cnn)
+    relay.build(mod, target=target, params=params)
+    kernels = sorted(cache_home.iterdir())
+    assert {path.suffix for path in kernels} == {".kernel"}
+    compiled: list[str] = []
+    real = kernel_store.build_module
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            kernel_store, "build_module", lambda *args: compiled.extend(args[0]) or real(*args)
+        )
+        library = relay.build(mod, target=target, params=params)
+    assert not compiled
+    assert sorted(cache_home.iterdir()) == kernels
+    library.export_library(tmp_path / "network.tar")
+    with tarfile.open(tmp_path / "network.tar") as archive:
+        heads = [archive.extractfile(member).read(20) for member in archive]  # type: ignore[union-attr]
+    assert len(heads) > len(kernels)
+    machines = {"aarch64": 183, "x86_64": 62}  # e_machine, two bytes behind e_type
+    assert {int.from_bytes(head[18:20], "little") for head in heads} == {machines[arch]}
+    assert "fused" in library.inspect_source() or "conv" in library.inspect_source()

@@ -30,7 +30,7 @@ from tvm_neocpu.core.told import listening
 from tvm_neocpu.core.tvm_version import tvm_version
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.calibration_place import chosen_path
-from tvm_neocpu.runtime.heap import give_back
+from tvm_neocpu.runtime.heap import give_back, large_blocks_apart
 from tvm_neocpu.runtime.host import executable_features
 from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.runtime.threads import thread_count
@@ -115,6 +115,24 @@ def cached_network(
     )
 
 
+def network_for_elsewhere(
+    build: Callable[[], BuiltModule], on_demand: OnDemand | None
+) -> BuiltModule:
+    """A network for another CPU, of kernels that the folder has or gets; no cached file is kept.
+
+    A ``.tar`` may be asked for, so that weights are packed at once.
+    """
+    from tvm_neocpu.codegen.kernel_store import kernels_kept
+    from tvm_neocpu.codegen.late_weights import packed_at_once
+    from tvm_neocpu.exporting.cached_library import library_of_objects
+
+    place = _usable_folder()
+    if place is None:
+        return build()
+    with kernels_kept(place), packed_at_once():
+        return library_of_objects(build(), build, on_demand)
+
+
 def _usable_folder() -> Path | None:
     """The user's cache folder; ``None`` where nothing is cached."""
     watched = bool(os.environ.get(DEBUG, "").strip())
@@ -162,7 +180,8 @@ def _made(
     def save(path: Path) -> None:
         rows = [[type(said).__name__, str(said)] for said in heard]
         path.with_suffix(".json").write_text(json.dumps(rows), encoding="utf-8")
-        library.export_library(path)
+        with large_blocks_apart():  # weights are packed one after the other
+            library.export_library(path)
 
     give_back()  # what the passes and LLVM took, before weights are packed
     written = store.write(key, save)

@@ -24,7 +24,7 @@ from tvm_neocpu.frontend.onnx_model import example_shape, shape_text
 from tvm_neocpu.pipeline import PlannedNetwork, compute, plan_network, schedule_module
 from tvm_neocpu.relay_passes.batches.dispatch import add_dispatch, batch_name
 from tvm_neocpu.relay_passes.batches.generalize import at_batch
-from tvm_neocpu.relay_passes.batches.independence import open_batch, why_dependent
+from tvm_neocpu.relay_passes.batches.independence import why_dependent
 from tvm_neocpu.relay_passes.batches.outline_rows import outline_rows
 from tvm_neocpu.relay_passes.batches.row_runs import check_recurrences, has_open_rows
 from tvm_neocpu.relay_passes.batches.row_sizes import RowSizes, worthwhile_row_sizes
@@ -33,6 +33,7 @@ from tvm_neocpu.relay_passes.bind_shapes import open_inputs
 from tvm_neocpu.relay_passes.canonicalize import Canonicalize
 from tvm_neocpu.relay_passes.fold_constants import FoldConstants
 from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES
+from tvm_neocpu.relay_passes.ir.open_batch import open_batch
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.run_passes import run_passes
 from tvm_neocpu.relay_passes.merge_networks import merge_networks

@@ -315,7 +315,7 @@ def schedule_module(
     """
     return run_passes(
         computed,
-        FuseBlocks(cpu, groups),
+        FuseBlocks(cpu, groups, ready, at_offset),
         FusePools(cpu, groups),
         ScheduleFunctions(cpu, before, ready, at_offset),
         OrderCalls(),

@@ -78,7 +78,8 @@ def build(
 
     The user's cache folder keeps the result and is asked first, unless ``cache`` is False or
     ``TVM_NEOCPU_CACHE`` is ``off``. The library then runs from a file of the cache. To write it in
-    another format than ``.so``, or to show its source, it is compiled again, from ``mod``.
+    another format than ``.so``, or to show its source, it is compiled again, from ``mod``. Of a
+    library for another CPU the folder keeps the kernels alone.
 
     ``precision``: ``"int8"`` computes every layer in int8 that can. ``"auto"`` takes int8 or half
     precision for the layers that it makes faster by prediction, while the relative error at the
@@ -101,6 +102,7 @@ def build(
     an error that int8 cannot keep to; TargetError, ShapeError, FallbackError, NeoCpuError for an
     unknown ``fallback`` and for a module whose ``main`` is no closed Relax function.
     """
+    from tvm_neocpu.runtime.heap import large_blocks_apart
     from tvm_neocpu.specialize import build_networks
     from tvm_neocpu.targets import parse_target
 
@@ -146,21 +148,24 @@ def build(
         built = networks
         if request is not None and source is not None:
             built = {"main": _in_precision(source, request, compile_target.cpu)}
-        return build_networks(
-            built,
-            compile_target,
-            mod_name,
-            fallback,
-            max_batch,
-            inputs,
-            on_demand,
-            small_file=small_file,
-        )
+        with large_blocks_apart():
+            return build_networks(
+                built,
+                compile_target,
+                mod_name,
+                fallback,
+                max_batch,
+                inputs,
+                on_demand,
+                small_file=small_file,
+            )
 
-    if small_file or not (cache and compile_target.runs_here and _passes_are_ours()):
+    if small_file or not (cache and _passes_are_ours()):
         return compile_all()
-    from tvm_neocpu.compile_cache import cached_network
+    from tvm_neocpu.compile_cache import cached_network, network_for_elsewhere
 
+    if not compile_target.runs_here:
+        return network_for_elsewhere(compile_all, on_demand)
     options = {
         "target": [str(compile_target.target), repr(compile_target.cpu)],
         "features": sorted(compile_target.features),

@@ -126,6 +126,7 @@ def _compiled(
         from tvm_neocpu import relay
         from tvm_neocpu.frontend.onnx_model import load_model
         from tvm_neocpu.frontend.source import forget_source
+        from tvm_neocpu.runtime.heap import large_blocks_apart
         from tvm_neocpu.targets import parse_target
 
         found = parse_target(target)
@@ -135,14 +136,15 @@ def _compiled(
                 "relay.build and export_library write a file for that CPU"
             )
         from_file = isinstance(model, (str, PathLike))
-        known = load_model(fspath(model)) if from_file else model
-        mod, params = relay.frontend.from_onnx(known, shapes)
-        if request is None or request.half is not None:
-            del known  # and its weights, which the module has too
-            forget_source(mod)
-        asked = request.options if request else {}
-        # The file is the key of the cache.
-        return relay.build(mod, target=target, params=params, cache=False, **asked)
+        with large_blocks_apart():
+            known = load_model(fspath(model)) if from_file else model
+            mod, params = relay.frontend.from_onnx(known, shapes)
+            if request is None or request.half is not None:
+                del known  # and its weights, which the module has too
+                forget_source(mod)
+            asked = request.options if request else {}
+            # The file is the key of the cache.
+            return relay.build(mod, target=target, params=params, cache=False, **asked)
 
     content = _content(model) if cache else None
     if content is None:

@@ -100,6 +100,20 @@ def test_what_is_ready_is_compiled_before_it_is_asked_for(
     assert len(compiled) == 2
 
 
+def test_a_kernel_that_comes_again_is_prepared_once(
+    cache_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[Any] = []
+    monkeypatch.setattr(KernelStore, "prepare", lambda _, func, context: prepared.append(func))
+    with kernels_kept(cache_home), compiling_ahead(TARGET) as begin:
+        assert begin is not None
+        for func in FUNCTIONS.values():
+            begin(func)
+        while len(prepared) < 2:
+            time.sleep(0.01)
+    assert prepared == [FUNCTIONS["one"], FUNCTIONS["another"]]
+
+
 def test_the_key_of_a_prepared_kernel_is_made_once(
     cache_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

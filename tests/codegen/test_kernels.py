@@ -47,6 +47,13 @@ def test_every_kernel_is_in_one_module() -> None:
     assert compile_kernels({}, target) == {}
 
 
+def test_a_lone_kernel_has_no_entry() -> None:
+    named = {"one": adds(1).with_attr("global_symbol", "one")}
+    code = build_module(named, parse_target().target, PassContext()).inspect_source()
+    assert "@__tvm_ffi_one(" in code
+    assert "@__tvm_ffi_main(" not in code
+
+
 def test_needless_passes_are_tvms_own_and_are_left_out() -> None:
     target = parse_target().target
     ran: list[str] = []

@@ -12,7 +12,8 @@ import tvm_neocpu
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.lower_networks import lower_networks
-from tvm_neocpu.relay_passes.batches.independence import open_batch, why_dependent
+from tvm_neocpu.relay_passes.batches.independence import why_dependent
+from tvm_neocpu.relay_passes.ir.open_batch import open_batch
 
 HIDDEN, STEPS, CHANNELS = 6, 7, 4
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}

@@ -40,6 +40,8 @@ def test_the_file_is_standard_onnx(network: onnx.ModelProto, samples: Samples) -
     model.opset_import[0].version = 19  # the evaluator's oldest DequantizeLinear
     (wanted,) = ReferenceEvaluator(model).run(None, samples[0])
     np.testing.assert_allclose(found, wanted, atol=0.02 * np.abs(wanted).max())
+    read = {name for node in model.graph.node for name in node.input}
+    assert {tensor.name for tensor in model.graph.initializer} <= read
 
 
 def test_what_is_quantised_and_what_is_not(network: onnx.ModelProto, samples: Samples) -> None:

@@ -7,12 +7,14 @@ import logging
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from layers_in_groups import CPU, Build, Layers, calls, every_group, lowered
 from tvm import relax, tirx
 from tvm.s_tir import Schedule
 
 from tvm_neocpu.core.layer_group import Bands, Members
 from tvm_neocpu.relay_passes.fuse_blocks import FuseBlocks
+from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.fused_block.member import Member
@@ -56,6 +58,20 @@ def test_its_function_is_not_scheduled_again() -> None:
     after = fused(lowered(lambda net: net.conv(net.depthwise(net.x))))
     scheduled = ScheduleFunctions(CPU)(after)
     assert scheduled["fused_block"].same_as(after["fused_block"])
+
+
+def test_it_is_told_of_at_once_as_memory_planning_leaves_it() -> None:
+    told: list[tirx.PrimFunc] = []
+
+    def build(net: Layers) -> relax.Expr:
+        return net.conv(net.conv(net.depthwise(net.conv(net.x))))
+
+    before = lowered(build)
+    after = FuseBlocks(CPU, every_pair(before), told.append)(before)
+    final = PlanMemory()(ScheduleFunctions(CPU)(after))
+    (func,) = (f for v, f in final.functions.items() if v.name_hint == "fused_block")
+    assert [tvm_ffi.structural_equal(each, func) for each in told] == [True]
+    assert "_offset" in func.script()  # its tensors lie in the arena
 
 
 def test_equal_blocks_share_a_function() -> None:

@@ -33,6 +33,29 @@ def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     heap.give_back()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap")
+def test_large_blocks_go_back_at_once_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"):
+        monkeypatch.delenv(name, raising=False)
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    libc.free.argtypes = [ctypes.c_void_p]
+    with heap.large_blocks_apart(), heap.large_blocks_apart():
+        blocks = [libc.malloc(8 << 20) for _ in range(6)]
+        last = libc.malloc(4096)
+        for block in blocks:
+            libc.memset(ctypes.c_void_p(block), 1, 8 << 20)
+        before = _resident()
+        for block in blocks:
+            libc.free(block)
+        assert _resident() < before - 30 * 2**20
+    libc.free(last)
+    monkeypatch.setenv("GLIBC_TUNABLES", "")
+    monkeypatch.setattr(heap.ctypes, "CDLL", None)  # the user's own heap: nothing is called
+    with heap.large_blocks_apart():
+        pass
+
+
 def _resident() -> int:
     """Bytes."""
     with open("/proc/self/statm") as file:

@@ -1,12 +1,14 @@
-"""A page in headless Chromium, as QtWebEngine carries it: ``pip install tvm-neocpu[browser]``.
-
-NEOCPU_BROWSER_PYTHON names another Python that has it.
+"""A page in headless Chromium: a browser of this system, else the one that QtWebEngine carries
+(``pip install tvm-neocpu[browser]``; NEOCPU_BROWSER_PYTHON names another Python that has it).
 """
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -68,6 +70,23 @@ _LOOK = """
 """
 
 
+# What a browser is called; it needs no driver, because the page itself looks and writes down.
+_BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+_FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--window-size=1300,900", "--dump-dom")
+_NOTE = """<script>
+window.seenErrors = [];
+const note = (event) => seenErrors.push(`line ${event.lineno}: ${event.message}`);
+window.addEventListener("error", note);
+console.error = (...words) => seenErrors.push(words.join(" "));
+</script>"""
+_WRITE = """<pre id="seen"></pre><script>
+window.addEventListener("load", () => {
+  const found = %s;
+  document.querySelector("#seen").textContent = JSON.stringify({errors: seenErrors, ...found});
+});
+</script>"""
+
+
 def _has_web_engine() -> bool:
     """PyQt6 comes without Chromium, too."""
     return find_spec("PyQt6") is not None and find_spec("PyQt6.QtWebEngineWidgets") is not None
@@ -77,11 +96,15 @@ def seen_in_chromium(path: Path, boxes: Mapping[str, str], click: str) -> dict[s
     """Width and height of the first element of each selector, all messages of the console, and the
     colour of a node before and after a click. Skips the test where there is no Chromium.
     """
+    look = _LOOK % (json.dumps(dict(boxes)), json.dumps(click))
+    browser = next(filter(None, map(shutil.which, _BROWSERS)), None)
+    if browser is not None:
+        return _seen_by(browser, path, look)
     python = os.environ.get(VARIABLE) or sys.executable
     if python == sys.executable and not _has_web_engine():
         pytest.skip(f"no Chromium: pip install PyQt6-WebEngine, or set {VARIABLE}")
     done = subprocess.run(
-        [python, "-c", _SHOW, str(path), _LOOK % (json.dumps(dict(boxes)), json.dumps(click))],
+        [python, "-c", _SHOW, str(path), look],
         capture_output=True,
         text=True,
         timeout=90,
@@ -94,4 +117,21 @@ def seen_in_chromium(path: Path, boxes: Mapping[str, str], click: str) -> dict[s
     )
     assert done.returncode == 0 and done.stdout, done.stderr
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def _seen_by(browser: str, path: Path, look: str) -> dict[str, Any]:
+    """The same by a browser, of a copy of the page that looks at itself."""
+    watched = path.with_name(f"watched_{path.name}")
+    page = path.read_text(encoding="utf-8").replace("<head>", f"<head>{_NOTE}", 1)
+    watched.write_text(page + _WRITE % look.strip().removesuffix(";"), encoding="utf-8")
+    done = subprocess.run(
+        [browser, *_FLAGS, f"--user-data-dir={path.parent / 'browser'}", watched.as_uri()],
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    written = re.search(r'<pre id="seen">(.+?)</pre>', done.stdout, re.DOTALL)
+    assert done.returncode == 0 and written, done.stderr
+    found: dict[str, Any] = json.loads(html.unescape(written.group(1)))
     return found

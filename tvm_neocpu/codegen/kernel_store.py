@@ -192,8 +192,9 @@ def current_store(target: Target) -> KernelStore | None:
 def compiling_ahead(target: Target) -> Iterator[Callable[[tirx.PrimFunc], None] | None]:
     """Takes kernels as they become ready, and compiles them in threads, until it is left.
 
-    What threads have not begun by then is dropped: the store's caller wants the rest at once. An
-    error is told when the kernel is asked for. ``None`` where no store is asked.
+    A kernel may come again, as more than one pass may have it. What threads have not begun by then
+    is dropped: the store's caller wants the rest at once. An error is told when the kernel is asked
+    for. ``None`` where no store is asked.
     """
     store = current_store(target)
     if store is None:
@@ -201,9 +202,14 @@ def compiling_ahead(target: Target) -> Iterator[Callable[[tirx.PrimFunc], None] 
         return
     context = PassContext.current()
     pool = ThreadPoolExecutor(max(1, physical_cores() - 1))
+    begun: dict[int, list[tirx.PrimFunc]] = {}
 
     def begin(func: tirx.PrimFunc) -> None:
-        pool.submit(store.prepare, func, context)
+        bare = func.without_attr(GLOBAL_SYMBOL)
+        equal = begun.setdefault(_hash_of(bare), [])
+        if not any(tvm_ffi.structural_equal(other, bare) for other in equal):
+            equal.append(bare)
+            pool.submit(store.prepare, func, context)
 
     try:
         yield begin

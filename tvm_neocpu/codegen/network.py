@@ -8,15 +8,20 @@ from typing import Any
 
 import tvm
 from tvm import ir, relax, tirx
+from tvm.ir.transform import PassContext
 from tvm.relax import _ffi_api
 from tvm.target import Target
 
 from tvm_neocpu.codegen.bytecode.stored_module import executable_of, module_of
 from tvm_neocpu.codegen.bytecode.tail_calls import with_jumps
 from tvm_neocpu.codegen.interrupt_check import CHECK, interrupt_check
+from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL
 from tvm_neocpu.codegen.kernel_store import KernelStore, current_store, static_libraries
-from tvm_neocpu.codegen.kernels import compile_kernels
+from tvm_neocpu.codegen.kernels import build_module, compile_kernels
+from tvm_neocpu.runtime import host
 
+# The function that says which CPU objects are for.
+MARKER = "neocpu_target"
 # The attribute of a Relax function that calls itself, last of all, for each trip of a loop.
 LOOP = "neocpu.loop"
 
@@ -119,4 +124,16 @@ def compile_network(scheduled: tvm.IRModule, target: Target) -> Any:
 def _of_objects(lowered: tvm.IRModule, target: Target, store: KernelStore) -> Any:
     objects = store.objects(kernels_of(lowered))
     program = program_of(lowered, {name: each.symbol for name, each in objects.items()})
-    return program.linked(static_libraries(tuple(objects.values())), target)
+    libraries = static_libraries(tuple(objects.values()))
+    if host.arch_of(str(target.attrs.get("mtriple", "") or host.triple())) != host.arch():
+        libraries = (*libraries, _marker(target))
+    return program.linked(libraries, target)
+
+
+def _marker(target: Target) -> tvm.runtime.Module:
+    """A module of LLVM with a function that nobody calls.
+
+    Of objects alone TVM writes what binds them for this machine, whosever they are.
+    """
+    nothing = tirx.PrimFunc([], tirx.Evaluate(0)).with_attr(GLOBAL_SYMBOL, MARKER)
+    return build_module({MARKER: nothing}, target, PassContext.current())

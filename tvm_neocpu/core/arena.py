@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tvm_neocpu.core.alignment import ALIGNMENT
 
@@ -50,6 +51,12 @@ def place_tightly(lifetimes: Sequence[Lifetime], rounds: int = ROUNDS) -> Offset
     Ends where the bytes are those of the largest live set, or after ``rounds`` for each of ten ways
     to search.
     """
+    offsets, size = _tightly(tuple(lifetimes), rounds)
+    return list(offsets), size
+
+
+@lru_cache(maxsize=8)  # a build asks for its networks' arenas again once calls are in order
+def _tightly(lifetimes: tuple[Lifetime, ...], rounds: int) -> Offsets:
     near, bound = _neighbours(lifetimes), largest_live_set(lifetimes)
     best = place(lifetimes)
     for key in _KEYS:
@@ -119,24 +126,31 @@ def _placed(
     lifetimes: Sequence[Lifetime], near: Sequence[Sequence[int]], sequence: Iterable[int]
 ) -> Offsets:
     """Each buffer of the sequence at the lowest gap that those before it leave."""
-    offsets = [-1] * len(lifetimes)
+    sizes = [life.size for life in lifetimes]
+    offsets = [-1] * len(sizes)
+    # Where a buffer lies, and where the next one may: hundreds of sequences look at these.
+    taken = [(-1, -1)] * len(sizes)
     most = 0
     for at in sequence:
-        taken = [
-            (offsets[other], offsets[other] + lifetimes[other].size)
-            for other in near[at]
-            if offsets[other] >= 0
-        ]
-        offsets[at] = _lowest_gap(sorted(taken), lifetimes[at].size)
-        most = max(most, offsets[at] + lifetimes[at].size)
+        size = sizes[at]
+        offset = _lowest_gap(sorted([taken[other] for other in near[at]]), size)
+        offsets[at] = offset
+        end = offset + size
+        taken[at] = offset, -(-end // ALIGNMENT) * ALIGNMENT
+        if end > most:
+            most = end
     return offsets, most
 
 
 def _lowest_gap(taken: Sequence[tuple[int, int]], size: int) -> int:
-    """The lowest aligned offset of ``size`` free bytes between (begin, end) in ascending order."""
+    """The lowest aligned offset of ``size`` free bytes between (begin, aligned end), ascending.
+
+    A negative begin is no buffer.
+    """
     at = 0
     for begin, end in taken:
-        if at + size <= begin:
+        if begin >= at + size:
             break
-        at = max(at, -(-end // ALIGNMENT) * ALIGNMENT)
+        if end > at:
+            at = end
     return at

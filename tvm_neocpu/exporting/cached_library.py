@@ -51,10 +51,30 @@ def library_of(
     )
 
 
+def library_of_objects(
+    made: BuiltModule, build: Callable[[], BuiltModule], on_demand: OnDemand | None = None
+) -> BuiltModule:
+    """``made`` of objects, which it can write; its source ``build`` makes again."""
+
+    def write(
+        _: Any,
+        __: ModuleInfo,
+        path: Path,
+        fcompile: Callable[..., Any] | None,
+        options: Mapping[str, Any],
+        weights: str,
+    ) -> None:
+        made.export_library(path, fcompile, weights, **options)
+
+    return BuiltModule(made.module, made.info, on_demand, write, original=cache(build))
+
+
 def _copy(entry: Path, path: Path) -> None:
     try:
         with draft_of(path) as draft:
             shutil.copyfile(entry, draft)
             shutil.copymode(entry, draft)
     except OSError as error:
-        raise ModuleFileError(f"cannot write {path}: {first_line(error)}") from error
+        raise ModuleFileError(
+            f"cannot write {path}: {error.strerror or first_line(error)}"
+        ) from error

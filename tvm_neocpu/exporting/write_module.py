@@ -144,6 +144,8 @@ def check_place(path: Path, weights: str, link: Callable[..., Any] | None = None
 
 def _why(error: Exception, info: ModuleInfo, link: Callable[..., Any]) -> str:
     """The reason in a line; what links code for another CPU, if this one's compiler was tried."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror  # a full disk; its files are drafts that nobody asked for
     tried = link is cc.create_shared and _is_foreign(info)
     return _no_linker(info) if tried else complaint(str(error))
 

@@ -12,8 +12,8 @@ from tvm import relax, tirx
 from tvm_neocpu.core import errors
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.relay_passes.batches.generalize import at_batch
-from tvm_neocpu.relay_passes.batches.independence import open_batch
 from tvm_neocpu.relay_passes.ir.describe import AT_SHAPES, Described
+from tvm_neocpu.relay_passes.ir.open_batch import open_batch
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 # A number for each extent. A batch may stay open: -1, None or a name. It is the first extent, or

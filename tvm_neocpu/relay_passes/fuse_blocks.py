@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -23,6 +23,7 @@ from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import rewrite_regions
 from tvm_neocpu.relay_passes.lowering.bind_groups import Group, behind, bind_groups
+from tvm_neocpu.relay_passes.memory.at_offsets import AtOffsets
 from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.fused_block.cost import priced
 from tvm_neocpu.topi.fused_block.geometry import FusedBlock, is_band, misfit
@@ -31,6 +32,7 @@ from tvm_neocpu.topi.fused_block.template import Layer, fused_function, member_o
 from tvm_neocpu.topi.schedule.steps import block_name, names_upstream
 from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
 from tvm_neocpu.topi.schedule_function import anchor_of
+from tvm_neocpu.topi.tir.memory_params import takes_memory_params, with_memory_params
 
 OP = tvm.ir.Op.get(CALL_TIR)
 # What the functions of groups are called.
@@ -61,6 +63,9 @@ class FuseBlocks:
     Such a group is taken where the model finds it faster, with its output: the plan's layers may
     stand elsewhere without. Calls that read its outputs move behind it.
 
+    ``ready`` is told of each group's function at once, as ``PlanMemory(at_offset)`` is expected to
+    rewrite it.
+
     Needs: groups are fused and not scheduled; each function of a template still has its anchor.
     Leaves: functions of groups, scheduled and marked so; the others as they were.
     """
@@ -68,11 +73,14 @@ class FuseBlocks:
     name: ClassVar[str] = "fuse-blocks"
     cpu: Cpu
     groups: GroupBands
+    ready: Callable[[tirx.PrimFunc], None] | None = None
+    at_offset: Collection[str] = ()
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
         if not self.groups:
             return mod
-        search = _Search(mod, self.groups, self.cpu)
+        told = None if self.ready is None else _Told.of(mod, self.at_offset, self.ready)
+        search = _Search(mod, self.groups, self.cpu, told)
         for _, function in relax_functions(mod):
             for region in regions_of(function):
                 search.visit(region)
@@ -121,6 +129,36 @@ class _Call:
 
 
 @dataclass(frozen=True)
+class _Told:
+    """Who is told of functions, and which parameters of layers' functions will be movable.
+
+    That is a guess: PlanMemory looks at groups, not at their layers.
+    """
+
+    movable: Mapping[str, Sequence[int]]
+    ready: Callable[[tirx.PrimFunc], None]
+
+    @classmethod
+    def of(
+        cls, mod: tvm.IRModule, at_offset: Collection[str], ready: Callable[[tirx.PrimFunc], None]
+    ) -> _Told:
+        return cls(AtOffsets.of(mod, at_offset).movable, ready)
+
+    def tell(self, func: tirx.PrimFunc, chain: Sequence[_Call], block: FusedBlock) -> None:
+        """Hand on a group's function; its parameters are the layers' operands, then outputs."""
+        operands: list[bool] = []
+        outputs: list[bool] = []
+        for at, (call, own) in enumerate(zip(chain, _reads_of(chain), strict=True)):
+            movable = set(self.movable.get(call.name, ()))
+            count = len(call.func.params) - 1
+            operands += [place in movable for place in range(count) if place != own]
+            if at in block.taps or at == len(chain) - 1:
+                outputs.append(count in movable)
+        moved = [at for at, is_movable in enumerate([*operands, *outputs]) if is_movable]
+        self.ready(with_memory_params(func, moved)[0] if takes_memory_params(func) else func)
+
+
+@dataclass(frozen=True)
 class _Part:
     """Calls that may be a group of the plan."""
 
@@ -135,8 +173,11 @@ class _Part:
 class _Search:
     """The groups of a module, and their functions in a builder of the module."""
 
-    def __init__(self, mod: tvm.IRModule, planned: GroupBands, cpu: Cpu) -> None:
+    def __init__(
+        self, mod: tvm.IRModule, planned: GroupBands, cpu: Cpu, told: _Told | None
+    ) -> None:
         self.groups: list[Group] = []
+        self._told = told
         self.builder = relax.BlockBuilder(mod)
         self._mod, self._planned, self._cpu = mod, planned, cpu
         self._begins = {members[:end] for members in planned for end in range(1, len(members) + 1)}
@@ -244,6 +285,8 @@ class _Search:
             layers = [Layer(call.func, own) for call, own in zip(chain, reads, strict=True)]
             func = fused_function(block, layers, self._cpu)
             self._functions[key] = None if func is None else self.builder.add_func(func, NAME)
+            if func is not None and self._told is not None:
+                self._told.tell(func, chain, block)
         return self._functions[key]
 
 

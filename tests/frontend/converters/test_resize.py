@@ -9,7 +9,7 @@ import onnx
 import pytest
 from numpy.typing import NDArray
 from onnx.reference import ReferenceEvaluator
-from onnx_node import assert_same, check_node, image, node_model, ours
+from onnx_node import assert_same, check_node, image, node_model, onnx_runtime, ours
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ShapeError, UnsupportedOperatorError
@@ -199,6 +199,17 @@ def test_linear_of_other_floats(dtype: str, tolerance: float) -> None:
     x = image(1, 2, 5, 6, dtype=dtype)
     model = by_sizes(sizes(1, 2, 8, 3), x=x, mode="linear")
     assert_same(ours(model, [x]), ReferenceEvaluator(model).run(None, {"x0": x}), tolerance)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_linear_of_bytes_is_cut_to_whole_numbers(dtype: str) -> None:
+    """float32's last bit may decide: numbers differ by 1 at most."""
+    x = (image(1, 2, 5, 6) * 100).astype("int32").astype(dtype)
+    model = by_scales(scales(1, 1, 1.7, 2), x=x, mode="linear")
+    found, expected = ours(model, [x])[0], onnx_runtime(model, [x])[0]
+    assert found.dtype == expected.dtype == dtype
+    differences = np.abs(found.astype(int) - expected.astype(int))
+    assert differences.max() <= 1 and (differences > 0).mean() < 0.02
 
 
 def test_weights_that_stay_parameters_give_their_values() -> None:

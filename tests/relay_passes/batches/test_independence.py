@@ -10,7 +10,8 @@ import tvm
 from tvm import relax, te, tirx
 from tvm.relax import op
 
-from tvm_neocpu.relay_passes.batches.independence import open_batch, why_dependent
+from tvm_neocpu.relay_passes.batches.independence import why_dependent
+from tvm_neocpu.relay_passes.ir.open_batch import open_batch
 
 Build = Callable[[relax.BlockBuilder, relax.Var, tirx.Var], relax.Expr]
 

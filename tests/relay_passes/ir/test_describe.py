@@ -8,6 +8,7 @@ from tvm import relax
 
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.relay_passes.ir.describe import describe_inputs, describe_outputs, name_outputs
+from tvm_neocpu.relay_passes.ir.open_batch import open_batch
 
 
 def network(*shape: int | tvm.tirx.Var) -> tvm.IRModule:
@@ -44,3 +45,20 @@ def test_an_open_dimension() -> None:
     mod = network(3, tvm.tirx.Var("n", "int64"))
     with pytest.raises(ShapeError, match="input 'data' has no static shape; give one"):
         describe_inputs(mod)
+
+
+@pytest.mark.parametrize(
+    "shape", [("n", "n"), ("n", "m"), ("n", "twice"), (3, "n"), ("twice", 3), ("n", 3), (2, 3)]
+)
+def test_what_is_described_as_open_is_the_batch(shape: tuple[int | str, ...]) -> None:
+    """The build computes an open batch where the description has one, and nowhere else."""
+    n, m = (tvm.tirx.Var(name, "int64") for name in "nm")
+    extents = {"n": n, "m": m, "twice": n * 2}
+    mod = network(*(extents[dim] if isinstance(dim, str) else dim for dim in shape))
+    if open_batch(mod) is not None:
+        assert describe_inputs(mod)[0][1] == (-1, 3)
+    elif "n" in shape or "twice" in shape:
+        with pytest.raises(ShapeError, match="no static shape"):
+            describe_inputs(mod)
+    else:
+        assert describe_inputs(mod)[0][1] == shape

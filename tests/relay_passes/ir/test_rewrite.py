@@ -47,6 +47,21 @@ def log_for_exp(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     return None if call is None else op.log(call.args[0])
 
 
+def test_a_tidy_module_without_changes_is_its_own_result() -> None:
+    first = rewrite_values(Module, lambda scope, value: None)
+    assert not first.same_as(Module)  # it may have been untidy
+    assert rewrite_values(first, lambda scope, value: None) is first
+    assert tidy(first) is first
+
+    def bind_all(scope: Scope) -> None:
+        for binding in scope.region.bindings:
+            scope.bind(binding.var, binding.value)
+
+    assert rewrite_regions(first, bind_all) is first
+    assert not rewrite_values(first, log_for_exp).same_as(first)
+    assert tidy(first.clone()) is not first
+
+
 def test_a_rule_replaces_values_and_nothing_else() -> None:
     @I.ir_module
     class Expected:

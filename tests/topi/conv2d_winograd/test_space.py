@@ -139,3 +139,34 @@ def test_one_axis_leaves_registers_free(cpu: Cpu, th_bn: int) -> None:
     for vectors in (1, 2, 4):
         for tiles in flat_tiles(FEW_TILES, 4, th_bn, vectors, cpu):
             assert unit.tile_registers(tiles, vectors) <= unit.registers - 2
+
+
+GROUPED = ConvWorkload(1, 128, 28, 28, 128, (3, 3), padding=(1, 1, 1, 1), groups=16)
+
+
+def test_groups_are_register_tiles_in_blocks_of_whole_groups() -> None:
+    assert accepts(GROUPED, HASWELL) and accepts(replace(GROUPED, groups=4), SKYLAKE)
+    found = space(GROUPED, HASWELL)
+    assert {config.ic_bn for config in found} == {config.oc_bn for config in found}
+    assert {config.oc_bn for config in found} == {8, 16, 32, 64}
+    assert all(misfit(GROUPED, config) is None for config in found)
+
+
+@pytest.mark.parametrize(
+    ("conv", "cpu"),
+    [
+        pytest.param(replace(GROUPED, groups=32), HASWELL, id="4 channels are no vector"),
+        pytest.param(GROUPED, SKYLAKE, id="8 channels are none of AVX-512"),
+        pytest.param(replace(GROUPED, groups=128), HASWELL, id="depthwise"),
+        pytest.param(replace(GROUPED, groups=2), HASWELL, id="64 channels are 8 vectors"),
+    ],
+)
+def test_groups_that_are_no_register_tile(conv: ConvWorkload, cpu: Cpu) -> None:
+    assert not accepts(conv, cpu)
+
+
+@pytest.mark.parametrize(("ic_bn", "oc_bn"), [(4, 8), (8, 4), (0, 8), (12, 8)])
+def test_blocks_of_groups_are_whole_groups(ic_bn: int, oc_bn: int) -> None:
+    config = WinogradConfig(ic_bn, oc_bn, 4, 7)
+    assert "no whole groups" in str(misfit(GROUPED, config)) or ic_bn == 12
+    assert misfit(GROUPED, config) is not None

@@ -197,6 +197,54 @@ def test_tiles_as_one_axis(conv: ConvWorkload, config: WinogradConfig) -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=4e-5 * np.max(expected))
 
 
+def in_groups(channels: int, out_channels: int, groups: int, side: int, stride: int = 1):
+    return ConvWorkload(
+        1, channels, side, side, out_channels, (3, 3), (stride,) * 2, (1, 1, 1, 1), groups=groups
+    )
+
+
+GROUP_CASES = [
+    pytest.param(in_groups(32, 32, 4, 14), WinogradConfig(8, 8, 4, 4), id="blocks of a group"),
+    pytest.param(
+        in_groups(32, 32, 4, 14), WinogradConfig(16, 32, 4, 4, th_bn=2), id="of two and of four"
+    ),
+    pytest.param(
+        in_groups(32, 32, 4, 14),
+        WinogradConfig(32, 16, 4, 5, FLAT, 4, True),
+        id="chunks of channels, tiles as one axis",
+    ),
+    pytest.param(
+        in_groups(32, 32, 4, 13, stride=2), WinogradConfig(32, 16, 2, 4, 1, 1, True), id="stride 2"
+    ),
+    pytest.param(
+        in_groups(64, 32, 2, 7), WinogradConfig(64, 32, 2, 2, 2, 2), id="twice the inputs"
+    ),
+]
+
+
+@pytest.mark.parametrize(("conv", "config"), GROUP_CASES)
+def test_a_block_of_a_group_reads_its_own_channels(
+    conv: ConvWorkload, config: WinogradConfig
+) -> None:
+    assert misfit(conv, config) is None
+    rng = np.random.default_rng(0)
+    data = rng.normal(size=conv.in_shape).astype("float32")
+    weight = rng.normal(size=conv.weight_shape).astype("float32")
+    blocks = conv.out_channels // config.oc_bn
+    no_bias = np.zeros((1, blocks, 1, 1, config.oc_bn), "float32")
+    expected = np.maximum(stored(convolved(conv, data, weight), Layout(config.oc_bn)), 0)
+    inputs = [stored(data, Layout(config.ic_bn)), pack_weight(weight, conv, config), no_bias]
+    found = run(kernel(conv, config, HOST.cpu), inputs, expected.shape, "float32")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.max(expected))
+
+
+def test_short_panels_of_groups_are_asked_for_early() -> None:
+    """256 bytes are multiplied in 30 cycles: the next panel's would come too late."""
+    groups = WinogradGeometry(in_groups(256, 256, 32, 28), WinogradConfig(32, 64, 4, 7))
+    assert groups.panels_ahead * 8 * 8 * 4 == 8 * 1024
+    assert WinogradGeometry(CONV, WinogradConfig(16, 16, 4, 4)).panels_ahead == 1
+
+
 # Outputs of the last tile: 1, 2 and 3 of 4, and of tiles of 3 and 2.
 TAIL_CASES = [
     pytest.param((13, 14), WinogradConfig(16, 16, 4, 4, 4, 4, True), id="one register tile"),

@@ -8,10 +8,10 @@ every argument adds (:mod:`.clock`).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import median
-from typing import Any
+from statistics import fmean
+from typing import Any, TypeVar
 
 import tvm
 from tvm import relax
@@ -19,10 +19,12 @@ from tvm import relax
 from tvm_neocpu.contrib.profile.clock import idle_seconds, measure_overheads
 from tvm_neocpu.tuning.in_network.watch import BUILTIN, TimedCall, WatchedNetwork
 
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Call:
-    """One call in the order of a run; medians over all runs.
+    """One call in the order of a run; means over the runs whose time is in the middle half.
 
     ``start`` counts seconds from the run's start, ``moved`` bytes of all tensors that it reads or
     writes: each once.
@@ -62,15 +64,26 @@ def watch_calls(code: tvm.runtime.Module, inputs: Sequence[Any], runs: int) -> W
             walls.append(wall)
             traces.append(trace)
     idle = idle_seconds(traces)
+    usual = _middle_half(traces, lambda trace: sum(call.seconds for call in trace))
     calls = []
     for place, call in enumerate(traces[0]):
         if call.is_builtin:
             continue
         clock = idle + overheads.argument * sizes.arguments[place]
-        seconds = median(trace[place].seconds for trace in traces) - clock
-        begun = median(trace[place].start for trace in traces)
+        seconds = fmean(trace[place].seconds for trace in usual) - clock
+        begun = fmean(trace[place].start for trace in usual)
         calls.append(Call(call.name, begun, max(0.0, seconds), sizes.moved[place]))
-    return WatchedRun(tuple(calls), median(walls), overheads.machine(len(calls)))
+    wall = fmean(_middle_half(walls, float))
+    return WatchedRun(tuple(calls), wall, overheads.machine(len(calls)))
+
+
+def _middle_half(runs: Sequence[T], seconds: Callable[[T], float]) -> list[T]:
+    """Without the fastest and the slowest quarter. Means of the calls of equal runs add up to the
+    run's, as medians do not: two calls are rarely slow in the same run.
+    """
+    ordered = sorted(runs, key=seconds)
+    cut = len(ordered) // 4
+    return ordered[cut : len(ordered) - cut]
 
 
 def _sizes_of(code: tvm.runtime.Module, inputs: Sequence[Any]) -> _Sizes:

@@ -30,6 +30,7 @@ Axes = dict[int, ResizedAxis]
 Region = tuple[float, float]
 
 _WHOLE: Region = (0.0, 1.0)
+_BYTES = ("int8", "uint8")
 _FLOATS = ("float16", "float32", "float64")
 # The tables of an axis have this many rows at most.
 MAX_EXTENT = 2**22
@@ -40,9 +41,21 @@ _RESIZE2D_MODES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pi
 def resize(node: Node) -> relax.Expr:
     """Resize of every opset; ``roi``, ``scales`` and ``sizes`` are constants here."""
     method = method_of(node)
+    if method.mode == "linear" and not method.antialias and node.dtype in _BYTES:
+        return _of_bytes(node)
     if node.opset < 11:
         return _resized(node, method, _by_scales(node, _scales(node, 1)), 0.0)
     return _resized(node, method, _axes(node, method), node.attributes["extrapolation_value"])
+
+
+def _of_bytes(node: Node) -> relax.Expr:
+    """In float32, cut to whole numbers as ONNX Runtime does; ONNX does not say how to round.
+
+    ONNX Runtime's quantiser leaves Resize between integers in its QOperator format.
+    """
+    data = node.emit(relax.op.astype(node.data, "float32"))
+    mean = node.emit(resize(replace(node, inputs=(data, *node.inputs[1:]))))
+    return relax.op.astype(mean, node.dtype)
 
 
 def method_of(node: Node) -> Method:

@@ -120,6 +120,7 @@ def _drop_round_trips(
     makers = {
         name: node for node in graph.node for name in node.output if node.op_type in operators
     }
+    steps: set[str] = set()
     for tensor, (q, dq) in pairs_of(graph).items():
         (result,) = dq.output
         followers = readers.get(result, [])
@@ -131,6 +132,12 @@ def _drop_round_trips(
             node.input[:] = [tensor if name == result else name for name in node.input]
         graph.node.remove(q)
         graph.node.remove(dq)
+        steps |= {*q.input[1:], *dq.input[1:]}
+    # ONNX Runtime warns of initialisers that nothing reads.
+    unread = steps - {name for node in graph.node for name in node.input}
+    for place in reversed(range(len(graph.initializer))):
+        if graph.initializer[place].name in unread:
+            del graph.initializer[place]
 
 
 @contextlib.contextmanager

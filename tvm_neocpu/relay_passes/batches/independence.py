@@ -28,26 +28,13 @@ from tvm_neocpu.relay_passes.batches.places import (
     split_of,
 )
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name
+from tvm_neocpu.relay_passes.ir.open_batch import has_batch
 from tvm_neocpu.relay_passes.ir.regions import relax_functions
 from tvm_neocpu.relay_passes.ir.tensor_types import tensors_of
 from tvm_neocpu.relay_passes.operators.recurrence import RECURRENCE, batch_axes
 
 # Relax says of these that the elements keep their order, whatever the loops look like.
 _REORDERED_NEVER = ("relax.reshape", "relax.flatten", "relax.expand_dims", "relax.squeeze")
-
-
-def open_batch(mod: tvm.IRModule) -> tirx.Var | None:
-    """The variable that is one extent of every input of ``main``, and their only open one.
-
-    It is the first extent of one input at least: a state may be ``(layers, n, units)``.
-    """
-    mains = [func for name, func in relax_functions(mod) if name.name_hint == "main"]
-    params = mains[0].params if mains else []
-    shapes = [getattr(getattr(var.ty, "shape", None), "values", None) or () for var in params]
-    firsts = [shape[0] for shape in shapes if shape and isinstance(shape[0], tirx.Var)]
-    if not firsts or not all(_has_batch(var.ty, firsts[0]) for var in params):
-        return None
-    return firsts[0]
 
 
 def open_extents_of(ty: Any) -> list[tirx.Var]:
@@ -72,9 +59,9 @@ def why_dependent(mod: tvm.IRModule, batch: tirx.Var) -> str | None:
     if len(relax_functions(mod)) != 1 or len(mod["main"].body.blocks) > 1:
         return "the network has branches, casts or several functions"
     main = mod["main"]
-    if not all(_has_batch(var.ty, batch) for var in main.params):
+    if not all(has_batch(var.ty, batch) for var in main.params):
         return "an input has no batch as an extent"
-    if not all(_has_batch(ty, batch) for ty in tensors_of(main.ret_ty)):
+    if not all(has_batch(ty, batch) for ty in tensors_of(main.ret_ty)):
         return "an output has no batch as an extent"
     if isinstance(main.ret_ty, relax.TupleType) and any(
         isinstance(field, relax.TupleType) for field in main.ret_ty.fields
@@ -195,8 +182,3 @@ class _Proof:
             return f"{call.attrs['kind']} mixes the images"
         fields = zip(tensors_of(call.ty), axes[1], strict=True)
         return tuple(placed(ty, Split(axis, 1, 1)) for ty, axis in fields)
-
-
-def _has_batch(ty: Any, batch: tirx.Var) -> bool:
-    """Whether the batch itself is one extent, and in no other."""
-    return (carried(ty, batch) or (-1, 0))[1] == 1

@@ -8,6 +8,7 @@ from typing import Any
 import tvm
 
 from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.relay_passes.ir.open_batch import open_batch
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions, tensors_of
 
 # The attribute of ``main`` in which an importer leaves the names of the outputs, in order.
@@ -29,18 +30,12 @@ def name_outputs(mod: tvm.IRModule, names: Sequence[str]) -> tvm.IRModule:
 
 
 def describe_inputs(mod: tvm.IRModule) -> tuple[Described, ...]:
-    """The inputs in order; a batch that is open in all of them reads -1. It is the first
-    extent of one input at least.
+    """The inputs in order; a batch that is open (:func:`open_batch`) reads -1.
 
     Raises ShapeError for any other extent that is not static.
     """
-    params = mod["main"].params
-    opened = [_open_extent(var.ty) for var in params]
-    is_open = all(
-        extent is not None and opened[0] is not None and extent[1].same_as(opened[0][1])
-        for extent in opened
-    ) and any(extent is not None and extent[0] == 0 for extent in opened)
-    return tuple(_describe_input(var.name, var.ty, is_open) for var in params)
+    is_open = open_batch(mod) is not None
+    return tuple(_describe_input(var.name, var.ty, is_open) for var in mod["main"].params)
 
 
 def describe_outputs(mod: tvm.IRModule) -> tuple[Described, ...]:
@@ -54,13 +49,6 @@ def describe_outputs(mod: tvm.IRModule) -> tuple[Described, ...]:
     if len(names) != len(types):
         names = [str(number) for number in range(len(types))]
     return tuple(map(_describe_output, names, types))
-
-
-def _open_extent(ty: Any) -> tuple[int, tvm.tirx.Var] | None:
-    """The place and the variable of the one extent that is no number."""
-    values = getattr(getattr(ty, "shape", None), "values", None) or ()
-    opened = [(at, dim) for at, dim in enumerate(values) if not isinstance(dim, tvm.tirx.IntImm)]
-    return opened[0] if len(opened) == 1 and isinstance(opened[0][1], tvm.tirx.Var) else None
 
 
 def _describe_input(name: str, ty: Any, is_open: bool) -> Described:

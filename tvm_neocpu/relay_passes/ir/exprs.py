@@ -7,7 +7,7 @@ from typing import Any
 
 import tvm_ffi
 from tvm import relax
-from tvm.ir import Call, Op
+from tvm.ir import Call, GenericConst, Op
 from tvm.relax.expr import _update_type
 
 from tvm_neocpu.core.conv_graph import Shape4, shape4
@@ -62,18 +62,28 @@ def variables(expr: relax.Expr) -> Iterator[relax.Var]:
     An ``If`` reads its condition and the results of its branches. The bindings inside the branches
     have values of their own.
     """
-    if isinstance(expr, relax.Var):
-        yield expr
-    elif isinstance(expr, relax.TupleGetItem):
-        yield from variables(expr.tuple_value)
-    elif isinstance(expr, Call | relax.Tuple):
+    found: list[relax.Var] = []
+    _read(expr, found)
+    return iter(found)
+
+
+def _read(expr: relax.Expr, found: list[relax.Var]) -> None:
+    """Append the variables. Passes ask some 100,000 times a build, hence types, not isinstance:
+    TVM's classes are abstract ones, whose check is a call.
+    """
+    kind = type(expr)
+    if kind is relax.Var or kind is relax.DataflowVar:
+        found.append(expr)
+    elif kind is Call or kind is relax.Tuple:
         for part in operands(expr):
-            yield from variables(part)
-    elif isinstance(expr, relax.If):
+            _read(part, found)
+    elif kind is relax.TupleGetItem:
+        _read(expr.tuple_value, found)
+    elif kind is relax.If:
         for part in (expr.cond, expr.true_branch.body, expr.false_branch.body):
-            yield from variables(part)
-    else:
-        yield from relax.analysis.free_vars(expr)
+            _read(part, found)
+    elif kind is not GenericConst:  # a constant's shape has no variables
+        found.extend(relax.analysis.free_vars(expr))
 
 
 def over_variables(value: relax.Expr, renamed: Callable[[relax.Var], relax.Expr]) -> relax.Expr:

@@ -93,7 +93,7 @@ def count_module_uses(mod: tvm.IRModule) -> Counter[relax.Var]:
 
 
 def _is_plain(binding: relax.Binding, pure: bool) -> bool:
-    if not isinstance(binding, relax.VarBinding) or isinstance(binding.value, _BOUNDARIES):
+    if not isinstance(binding, relax.VarBinding) or type(binding.value) in _BOUNDARIES:
         return False
     return pure or not relax.analysis.contains_impure_call(binding.value)
 

@@ -22,6 +22,8 @@ from tvm.ir import GenericConst
 
 from tvm_neocpu.relay_passes.ir.regions import Region, count_uses, parts_of, relax_functions
 
+# Python's note on a module that was tidied; no copy of the module has it.
+_TIDY = "_neocpu_is_tidy"
 Rule = Callable[["Scope", relax.Expr], relax.Expr | None]
 Definitions = dict[relax.Var, relax.Expr]
 
@@ -42,6 +44,11 @@ class Scope:
     def bind(self, var: relax.Var, value: relax.Expr) -> None:
         """Define a variable of the old region anew."""
         self._define(var, self.normalize(value))
+
+    def keep(self, binding: relax.VarBinding, value: relax.Expr) -> None:
+        """Leave a binding of the old region, and its ``value``, as they are."""
+        self._definitions[binding.var] = value
+        self.bindings.append(binding)
 
     def emit(self, value: relax.Expr) -> relax.Var:
         """Bind the value to a fresh variable."""
@@ -73,14 +80,18 @@ class Scope:
 def rewrite_regions(mod: tvm.IRModule, rewrite: Callable[[Scope], None]) -> tvm.IRModule:
     """A tidy module whose regions are rewritten, in every Relax function; ``mod`` is kept.
 
-    The module's attributes, the functions' names, parameters and attributes, and everything between
-    regions stay. Raises ValueError if ``rewrite`` leaves an output of a region unbound.
+    Where nothing changes, a tidy module is its own result. The module's attributes, the functions'
+    names, parameters and attributes, and everything between regions stay. Raises ValueError if
+    ``rewrite`` leaves an output of a region unbound.
     """
-    result = mod.clone()
+    result, is_changed = mod.clone(), False
     for name, function in relax_functions(mod):
         walk = _Walk(mod, function, rewrite)
-        result.update_func(name, walk.rewritten())
-    return tidy(result)
+        rewritten = walk.rewritten()
+        if walk.is_changed:
+            result.update_func(name, rewritten)
+            is_changed = True
+    return tidy(result if is_changed else mod)
 
 
 def rewrite_values(mod: tvm.IRModule, rule: Rule) -> tvm.IRModule:
@@ -88,17 +99,28 @@ def rewrite_values(mod: tvm.IRModule, rule: Rule) -> tvm.IRModule:
 
     def rewrite(scope: Scope) -> None:
         for binding in scope.region.bindings:
-            replacement = rule(scope, binding.value)
-            scope.bind(binding.var, binding.value if replacement is None else replacement)
+            value = binding.value
+            replacement = rule(scope, value)
+            if replacement is None:
+                scope.keep(binding, value)
+            else:
+                scope.bind(binding.var, replacement)
 
     return rewrite_regions(mod, rewrite)
 
 
 def tidy(mod: tvm.IRModule) -> tvm.IRModule:
-    """The module without aliases and dead code (:func:`remove_dead_code`), all types inferred."""
+    """The module without aliases and dead code (:func:`remove_dead_code`), all types inferred.
+
+    A module that this made is its own result: never change it in place.
+    """
+    if getattr(mod, _TIDY, False):
+        return mod
     mod = relax.transform.Normalize()(mod)
     mod = relax.transform.CanonicalizeBindings()(mod)
-    return remove_dead_code(mod)
+    mod = remove_dead_code(mod)
+    setattr(mod, _TIDY, True)
+    return mod
 
 
 def remove_dead_code(mod: tvm.IRModule) -> tvm.IRModule:
@@ -123,6 +145,8 @@ class _Walk:
         self._function = function
         self._rewrite = rewrite
         self._uses = count_uses(function)
+        # Whether any region has other bindings than before.
+        self.is_changed = False
 
     def rewritten(self) -> relax.Function:
         old = self._function
@@ -145,6 +169,10 @@ class _Walk:
 
     def _region(self, scope: Scope) -> list[relax.Binding]:
         self._rewrite(scope)
+        old = scope.region.bindings
+        if len(old) == len(scope.bindings) and all(map(_is_same, scope.bindings, old)):
+            return scope.bindings
+        self.is_changed = True
         bound = {binding.var for binding in scope.bindings}
         lost = [var.name for var in scope.region.outputs if var not in bound]
         if lost:
@@ -157,6 +185,10 @@ class _Walk:
             return binding
         branches = (self._body(value.true_branch), self._body(value.false_branch))
         return relax.VarBinding(binding.var, relax.If(value.cond, *branches, value.span))
+
+
+def _is_same(new: relax.Binding, old: relax.VarBinding) -> bool:
+    return new is old or (new.var.same_as(old.var) and new.value.same_as(old.value))
 
 
 def _is_leaf(expr: relax.Expr | None) -> bool:

@@ -105,17 +105,20 @@ class IdealSearch:
         done, ready, alive, peak = state
         done |= 1 << node
         ready &= ~(1 << node)
+        todo, preds = ~done, self._preds
         for reader in self._graph.succs[node]:
-            if goal >> reader & 1 and not self._preds[reader] & ~done:
+            if goal >> reader & 1 and not preds[reader] & todo:
                 ready |= 1 << reader
-        peak = max(peak, alive + self._needs[node])
-        return _State(done, ready, alive + self._growth(done, node), peak)
+        needed = alive + self._needs[node]
+        return _State(
+            done, ready, alive + self._growth(done, node), needed if needed > peak else peak
+        )
 
     def _growth(self, done: int, node: int) -> int:
         """Bytes more alive after the node has run; ``done`` has it."""
-        growth = self._made[node]
+        growth, todo = self._made[node], ~done
         for source, readers in self._reads[node]:
-            if not readers & ~done:
+            if not readers & todo:
                 growth -= self._made[source]
         return growth
 
@@ -131,13 +134,18 @@ class IdealSearch:
 
     def _free(self, state: _State) -> int | None:
         """A ready node that leaves no more alive and needs no more than the peak so far."""
-        for node in _bits(state.ready):
-            self.looks -= 1
-            if (
-                state.alive + self._needs[node] <= state.peak
-                and self._growth(state.done | 1 << node, node) <= 0
-            ):
+        done, ready, alive, peak = state
+        room, needs = peak - alive, self._needs
+        looks = 0
+        while ready:  # most of a search: no generator, no call for a node that has no room
+            low = ready & -ready
+            ready ^= low
+            looks += 1
+            node = low.bit_length() - 1
+            if needs[node] <= room and self._growth(done | low, node) <= 0:
+                self.looks -= looks
                 return node
+        self.looks -= looks
         return None
 
     def _alive_after(self, done: int) -> int:

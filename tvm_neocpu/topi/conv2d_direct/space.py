@@ -136,17 +136,17 @@ def out_blocks(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
 
 def _read(conv: ConvWorkload, cpu: Cpu) -> tuple[int, ...]:
     """Blocks of input channels: :func:`in_blocks`, and those of several whole groups."""
-    return (*in_blocks(conv), *_several_groups(conv.in_channels, conv.groups, conv, cpu))
+    return (*in_blocks(conv), *several_groups(conv.in_channels, conv.groups, conv, cpu))
 
 
 def _written(conv: ConvWorkload, cpu: Cpu) -> tuple[tuple[int, int], ...]:
     """(oc_bn, oc_lanes): :func:`out_blocks`, and blocks of several whole groups."""
     group = conv.out_channels // conv.groups
-    wide = _several_groups(conv.out_channels, conv.groups, conv, cpu)
+    wide = several_groups(conv.out_channels, conv.groups, conv, cpu)
     return (*out_blocks(conv, cpu), *((block, group) for block in wide))
 
 
-def _several_groups(channels: int, groups: int, conv: ConvWorkload, cpu: Cpu) -> tuple[int, ...]:
+def several_groups(channels: int, groups: int, conv: ConvWorkload, cpu: Cpu) -> tuple[int, ...]:
     """Blocks of at most 64 channels that hold several groups, each of them whole vectors.
 
     Layers around a grouped convolution want blocks wider than its groups. Between them lay a pass

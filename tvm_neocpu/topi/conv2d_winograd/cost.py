@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.cost import PADDED_BYTES_PER_CYCLE
 from tvm_neocpu.topi.conv2d_winograd.geometry import (
     FLAT,
     TiledConv,
@@ -50,6 +52,10 @@ SHORT_ROLLED_CYCLES, FEW_REGISTERS = 0.35, 16
 # Cycles of a step over one axis of tiles, and of the loop nest of the narrower tile at its end:
 # fitted to 64x56x56 (4 x 2 tiles 828 us, 5 x 2 over one axis 815, over each row 864) on Zen 3.
 FLAT_CYCLES, NARROWER_CYCLES = 0.3, 100.0
+# Cycles around the reduction of a register tile. One of a group of 8 channels is written out: the
+# next one's products begin meanwhile, so that neither its end nor the latency of its sums shows
+# (Zen 4, 440x7x7 in 55 groups, 2 x 2 tiles: 26 us, by the latency alone 47).
+END_CYCLES, SHORT_END_CYCLES = 20.0, 4.0
 
 
 def predict_seconds(
@@ -67,7 +73,7 @@ def pricing(conv: ConvWorkload, cpu: Cpu) -> Price:
 def pricing_of(geometry_of: Callable[[Any], WinogradGeometry], cpu: Cpu) -> Price:
     """The same of any geometries like this one's, all of one convolution."""
     of_tiles: dict[Hashable, float] = {}
-    supplies: dict[Hashable, Supply] = {}
+    supplies: dict[Hashable, tuple[Supply, float]] = {}
     has_tails: dict[Hashable, bool] = {}
 
     def price(config: WinogradConfig, limit: float = math.inf, /) -> float:
@@ -84,22 +90,24 @@ def pricing_of(geometry_of: Callable[[Any], WinogradGeometry], cpu: Cpu) -> Pric
         if is_above(limit, of_tiles[inside], cpu):
             return math.inf
         if around not in supplies:
-            geometry = geometry_of(config)
-            supplies[around] = supply_of(geometry.chunks, _traffic(geometry, cpu), cpu)
-        return _seconds(config, of_tiles[inside], supplies[around], cpu)
+            supplies[around] = _around(geometry_of(config), cpu, ALONE)
+        supply, forks = supplies[around]
+        return seconds_beside(of_tiles[inside], supply, cpu) + forks
 
     return price
 
 
 def seconds_of(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> float:
     """The same of any geometry like this one's; it says what a step of its product takes."""
+    supply, forks = _around(geometry, cpu, near)
+    return seconds_beside(_cycles(geometry, cpu), supply, cpu) + forks
+
+
+def _around(geometry: WinogradGeometry, cpu: Cpu, near: Near) -> tuple[Supply, float]:
+    """What chunks take of the machine, and the seconds that passes before them take to fork."""
+    apart = geometry.config.parallel_oc and not geometry.packs_by_block
     supply = supply_of(geometry.chunks, _traffic(geometry, cpu, near), cpu)
-    return _seconds(geometry.config, _cycles(geometry, cpu), supply, cpu)
-
-
-def _seconds(config: WinogradConfig, cycles: float, supply: Supply, cpu: Cpu) -> float:
-    passes_before = 2 if config.parallel_oc else 0
-    return seconds_beside(cycles, supply, cpu) + passes_before * cpu.fork_join
+    return supply, (2 if apart else 0) * cpu.fork_join
 
 
 def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
@@ -108,29 +116,43 @@ def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
     unit, transform_unit = cpu.unit(conv.types.accumulator), cpu.unit(geometry.factor_type)
     steps = geometry.in_blocks * geometry.inner_steps
     tiles = conv.batch * math.prod(geometry.grid)
-    vectors, share = unit.registers_of(config.oc_bn), unit.issue_share(config.oc_bn)
+    vectors, share = unit.registers_of(geometry.oc_bn), unit.issue_share(geometry.oc_bn)
     step_channels = geometry.ic_bn // geometry.inner_steps
-    row_bytes = float(geometry.weight_bytes * step_channels * config.oc_bn)
+    row_bytes = float(geometry.weight_bytes * step_channels * geometry.oc_bn)
     from_l2 = streamed(steps * row_bytes, row_bytes, cpu)
     by = geometry.dot(cpu)
     widening = widening_of(conv.types.weight) if by is None else 0.0
 
     def of_register_tile(pixels: int) -> float:
         requests = 1 / MAX_GROUP if shares_requests(pixels, vectors, unit) else 1.0
-        step = tile_step_cycles(pixels, vectors, cpu, unit, from_l2, requests, by, widening, share)
+        if geometry.packs_by_block and is_written_out(steps, pixels, vectors):
+            core, end = replace(cpu, fma_latency=1), SHORT_END_CYCLES
+        else:
+            core, end = cpu, END_CYCLES
+        step = tile_step_cycles(pixels, vectors, core, unit, from_l2, requests, by, widening, share)
         step += _loop_overhead(geometry, pixels, vectors, cpu) + FLAT_CYCLES * geometry.is_flat
         narrower = NARROWER_CYCLES * (geometry.is_flat and pixels < config.reg_n)
-        return steps * step + 2.0 * pixels * vectors + 20 + narrower
+        return steps * step + 2.0 * pixels * vectors * share + end + narrower
 
     cycles = sum(count * of_register_tile(pixels) for pixels, count in geometry.register_tiles)
     cycles *= geometry.out_blocks
     transformed = geometry.transformed_channels
     in_vectors = transform_unit.registers_of(transformed) * transform_unit.issue_share(transformed)
-    cycles += tiles * geometry.in_blocks * in_vectors * _input_cycles(tiled)
+    cycles += tiles * geometry.packed_blocks * in_vectors * _input_cycles(tiled)
     cycles += tiles * geometry.out_blocks * vectors * share * _output_cycles(tiled)
     if tiled.plain:
         cycles += PHASE_CYCLES * math.prod(tiled.seen.in_shape)
+    if geometry.packs_by_block:
+        cycles += _copied_bytes(geometry) / PADDED_BYTES_PER_CYCLE
     return cycles
+
+
+def _copied_bytes(geometry: WinogradGeometry) -> float:
+    """Bytes of the padded copies of groups: chunks share rows of their image."""
+    conv, tiled = geometry.conv, geometry.tiled
+    rows = geometry.chunk_rows * tiled.hop[0]
+    read = (geometry.chunk_rows - 1) * tiled.hop[0] + tiled.matrices[0].pixels
+    return conv.in_bytes * read / rows
 
 
 def _loop_overhead(geometry: WinogradGeometry, pixels: int, vectors: int, cpu: Cpu) -> float:
@@ -166,37 +188,53 @@ def _output_cycles(tiled: TiledConv) -> float:
 
 
 def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffic:
-    """Each block of output channels walks the packed input; each chunk walks the weights."""
+    """Each block of output channels walks the packed input; each chunk walks the weights.
+
+    Of groups a block walks its group's: transformed tiles and products lie in L1 or L2.
+    """
     conv, config, seen = geometry.conv, geometry.config, geometry.tiled.seen
     tiles = conv.batch * math.prod(geometry.grid)
     spread = float(item_bytes(geometry.packed_type) * geometry.tiled.products)
     packed = spread * tiles * seen.in_channels
     product_bytes = item_bytes(conv.types.accumulator)
     products = float(product_bytes * geometry.tiled.products * tiles * conv.out_channels)
-    kernels = seen.in_channels * conv.out_channels
+    kernels = geometry.in_channels * conv.out_channels
     weights = float(geometry.weight_bytes * geometry.tiled.products * kernels)
     in_bytes, out_bytes = float(seen.in_bytes), float(conv.out_bytes)
-    blocks = geometry.out_blocks
-    walks = 1 if config.parallel_oc else conv.batch * geometry.row_chunks
+    # Blocks that walk what another one walks too.
+    blocks = geometry.out_blocks // conv.groups
+    by_rows = geometry.packs_by_block or not config.parallel_oc
+    walks = conv.batch * geometry.row_chunks if by_rows else 1
+    part = packed / walks / conv.groups
     from_l2 = packed * (1 + blocks) + 2 * products + weights * walks + in_bytes + out_bytes
-    part = packed / walks
     fit_l2 = weights + part <= L2_SHARE * cpu.l2 - near.beside
     weight_walks = min(walks, cpu.cores) if fit_l2 else walks
     once = 1 if walks > 1 else min(cpu.cores, blocks)
     packed_walks = blocks if part > PANEL_SHARE * cpu.l2 else once
-    private_products = products / walks / (blocks if config.parallel_oc else 1)
+    apart = config.parallel_oc and not geometry.packs_by_block
+    private_products = products / walks / conv.groups / (blocks if apart else 1)
+    if geometry.packs_by_block:
+        packed_walks = 0
+        if part + private_products <= cpu.l1:
+            from_l2 = weights * walks + in_bytes + out_bytes
     spilled_products = 2 * products if private_products > PANEL_SHARE * cpu.l2 else 0.0
     from_l3 = weights * weight_walks + packed * packed_walks + spilled_products
     far = in_bytes * (not near.reads) + out_bytes * (not near.writes)
     from_l3 += far
-    prefetched = prefetched_bytes(weights)
-    from_dram = weights - prefetched
+    if geometry.packs_by_block:
+        # Transforms ask for no weights, and take half of a group's time. Without a split over
+        # channels every core reads all of them.
+        copies = 1 if config.parallel_oc else min(walks, cpu.cores)
+        prefetched, from_dram = 0.0, weights * copies
+    else:
+        prefetched = prefetched_bytes(weights)
+        from_dram = weights - prefetched
     if not resident_in_l3(far, cpu):
         from_dram += far
     # Workspace beyond L2 went cold since other layers used that part of the arena: a write fetches
     # it first (Zen 5, 128x56x56 of stride 2, F(4), 2.5 MB: 650 us in a loop, 750-810 in ResNet-50).
-    workspace = private_products * cpu.cores + part * (1 if config.parallel_oc else cpu.cores)
+    workspace = private_products * cpu.cores + part * (1 if apart else cpu.cores)
     from_dram += 2 * max(0.0, workspace - cpu.l2 * cpu.cores)
-    if config.parallel_oc and packed > 0.2 * cpu.l3:
+    if apart and packed > 0.2 * cpu.l3:
         from_dram += packed * blocks
     return Traffic(from_l2, from_l3, from_dram, prefetched)

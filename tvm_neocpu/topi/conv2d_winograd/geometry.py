@@ -25,6 +25,8 @@ from tvm_neocpu.topi.conv2d_winograd.tails import Tail, tail_of
 TILES = (2, 3, 4, 6)
 # ``reg_m`` of register tiles over one axis of all tiles of a chunk: 7 x 7 are 9 times 5 and 4.
 FLAT = 0
+# So far ahead of its use a group's weights are asked for.
+AHEAD_BYTES = 8 * 1024
 
 
 @dataclass(frozen=True, order=True)
@@ -168,13 +170,36 @@ class WinogradGeometry:
 
     @property
     def in_channels(self) -> int:
-        """Channels that a product sums over."""
-        return self.tiled.seen.in_channels
+        """Channels that a product sums over: those of a group."""
+        return self.tiled.seen.in_channels // self.conv.groups
 
     @property
     def ic_bn(self) -> int:
-        """Channels of a block of the packed input that are multiplied."""
-        return self.config.ic_bn or self.in_channels
+        """Channels of a block of the packed input that are multiplied: a group's at most."""
+        return min(self.config.ic_bn, self.in_channels) or self.in_channels
+
+    @property
+    def groups_read(self) -> int:
+        """Groups of which a block of the input holds the channels."""
+        return max(1, self.config.ic_bn // self.in_channels)
+
+    @property
+    def oc_bn(self) -> int:
+        """Output channels that a register tile computes: a block, or a group's part of it."""
+        return min(self.config.oc_bn, self.conv.out_channels // self.conv.groups)
+
+    @property
+    def groups_written(self) -> int:
+        """Groups of which a block of the output holds the channels."""
+        return self.config.oc_bn // self.oc_bn
+
+    @property
+    def packs_by_block(self) -> bool:
+        """Whether each block of output channels packs what it reads, and no other block reads it.
+
+        A group's transformed tiles stay in L1, those of all groups would go through L2.
+        """
+        return self.conv.groups > 1
 
     @property
     def inner_steps(self) -> int:
@@ -184,7 +209,8 @@ class WinogradGeometry:
     @property
     def stored_ic_bn(self) -> int:
         """Channels of a block of the packed input as it is transformed and stored."""
-        return self.config.ic_bn or self.tiled.lanes
+        block = self.config.ic_bn or self.tiled.lanes
+        return min(block, self.in_channels) if self.packs_by_block else block
 
     @property
     def transformed_channels(self) -> int:
@@ -198,11 +224,18 @@ class WinogradGeometry:
 
     @property
     def in_blocks(self) -> int:
+        """Blocks of the packed input that a product sums over."""
         return self.in_channels // self.ic_bn
 
     @property
+    def packed_blocks(self) -> int:
+        """Blocks of the packed input, of all groups."""
+        return self.conv.groups * self.in_blocks
+
+    @property
     def out_blocks(self) -> int:
-        return self.conv.out_channels // self.config.oc_bn
+        """Blocks of output channels that register tiles compute."""
+        return self.conv.out_channels // self.oc_bn
 
     @cached_property
     def chunk_rows(self) -> int:
@@ -273,13 +306,23 @@ class WinogradGeometry:
         return self.is_flat and self.chunk_tiles % self.config.reg_n > 0
 
     @property
+    def panels_ahead(self) -> int:
+        """Which panel of weights behind the one that is multiplied is asked for.
+
+        Memory answers after some 400 cycles; the panel of a group is multiplied in 30 to 200.
+        """
+        panel = self.weight_bytes * self.in_channels * self.oc_bn
+        return math.ceil(AHEAD_BYTES / panel) if self.packs_by_block else 1
+
+    @property
     def row_chunks(self) -> int:
         return self.grid[0] // self.chunk_rows
 
     @property
     def chunks(self) -> int:
         """Trip count of the parallel loop."""
-        return self.conv.batch * (self.out_blocks if self.config.parallel_oc else self.row_chunks)
+        blocks, rows = self.out_blocks, self.row_chunks
+        return self.conv.batch * (blocks if self.config.parallel_oc else rows)
 
     @property
     def register_rows(self) -> int:
@@ -294,20 +337,20 @@ class WinogradGeometry:
         down, across = self.tiled.matrices
         alpha = down.products, across.products
         tiles = self.axes_of_tiles
-        return (self.conv.batch, self.out_blocks, *alpha, *tiles, self.config.oc_bn)
+        return (self.conv.batch, self.out_blocks, *alpha, *tiles, self.oc_bn)
 
     @property
     def out_shape(self) -> tuple[int, ...]:
         """The output as it is stored: (N, K/oc_bn, OH, OW, oc_bn)."""
         conv = self.conv
         pixels = conv.out_height, conv.out_width
-        return (conv.batch, self.out_blocks, *pixels, self.config.oc_bn)
+        return (conv.batch, self.out_blocks // self.groups_written, *pixels, self.config.oc_bn)
 
     @property
     def packed_shape(self) -> tuple[int, ...]:
         """The packed weight: (K/oc_bn, a, b, C/ic_bn, ic_bn, oc_bn) for a x b products a tile."""
         products = (matrices.products for matrices in self.tiled.matrices)
-        return (self.out_blocks, *products, self.in_blocks, self.inner_steps, self.config.oc_bn)
+        return (self.out_blocks, *products, self.in_blocks, self.inner_steps, self.oc_bn)
 
 
 def _needed(matrices: WinogradMatrices, tail: Tail | None) -> tuple[bool, ...]:
@@ -348,6 +391,9 @@ def misfit(conv: ConvWorkload, config: WinogradConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
     if config.tile not in TILES:
         return f"there are no tiles of {config.tile}; there are {', '.join(map(str, TILES))}"
+    reads, writes = conv.in_channels // conv.groups, conv.out_channels // conv.groups
+    if conv.groups > 1 and (config.ic_bn == 0 or config.ic_bn % reads or config.oc_bn % writes):
+        return f"its blocks {config.ic_bn} and {config.oc_bn} are no whole groups"
     if config.ic_bn and conv.in_channels % config.ic_bn:
         return f"its ic_bn {config.ic_bn} does not divide {conv.in_channels} channels"
     if config.oc_bn < 1 or conv.out_channels % config.oc_bn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_direct.space import several_groups
 from tvm_neocpu.topi.conv2d_winograd.geometry import (
     FLAT,
     TILES,
@@ -29,6 +31,8 @@ DEFAULT_TILE_LIMIT = 4
 MAX_TAPS, MAX_STRIDE = 7, 2
 # Fewer channels do not pay for the transforms; a vector of fewer is no vector.
 MIN_CHANNELS, MIN_BLOCK = 8, 4
+# Vectors of a block of outputs; input channels of a group.
+MAX_VECTORS, MAX_BLOCK = 4, 64
 # So few channels that a sum over them loses little precision.
 FEW_CHANNELS = 16
 # Register tiles over one axis hold so many Winograd tiles at least.
@@ -38,8 +42,18 @@ Made = TypeVar("Made")
 
 
 def accepts(conv: ConvWorkload, cpu: Cpu) -> bool:
-    """Undilated, one group, channels that fill vectors and pay for transforms, products saved."""
-    return pays_for_transforms(conv) and bool(allowed_tiles(conv))
+    """Undilated, channels (of a group) that fill vectors and pay for transforms, products saved."""
+    pays = pays_for_transforms(conv) if conv.groups == 1 else _pays_in_groups(conv, cpu)
+    return pays and bool(allowed_tiles(conv))
+
+
+def _pays_in_groups(conv: ConvWorkload, cpu: Cpu) -> bool:
+    """The same of a group, which is one register tile's vectors: whole ones, and no depthwise."""
+    unit, reads = cpu.unit(conv.types.accumulator), conv.in_channels // conv.groups
+    writes = conv.out_channels // conv.groups
+    of_group = replace(conv, in_channels=reads, out_channels=writes, groups=1)
+    fills = writes % unit.full_rate_lanes == 0 and writes <= MAX_VECTORS * unit.lanes
+    return fills and reads <= MAX_BLOCK and pays_for_transforms(of_group)
 
 
 def pays_for_transforms(conv: ConvWorkload) -> bool:
@@ -141,15 +155,14 @@ def schedules(
     """
     unit = cpu.unit(conv.types.accumulator)
     blocks_in, blocks_out = (
-        [f for f in factors(channels) if MIN_BLOCK <= f <= 4 * unit.lanes]
-        for channels in (conv.in_channels, conv.out_channels)
+        _blocks(channels, conv, cpu) for channels in (conv.in_channels, conv.out_channels)
     )
     if conv.reads_plain:
         blocks_in = [0]
 
     def tilings(tile: int, oc_bn: int) -> Iterator[tuple[int, int, int, bool]]:
         """(reg_n, reg_m, th_bn, parallel_oc)."""
-        vectors = unit.registers_of(oc_bn)
+        vectors = unit.registers_of(min(oc_bn, conv.out_channels // conv.groups))
         for reg_m, reg_n in register_tiles(conv, tile, cpu):
             if unit.holds_tile(reg_m * reg_n, vectors, 1 + temporaries):
                 for th_bn, parallel_oc in chunkings(conv, tile, reg_m):
@@ -167,6 +180,15 @@ def schedules(
         for ic_bn in blocks_in
         if ic_bn % word == 0
     )
+
+
+def _blocks(channels: int, conv: ConvWorkload, cpu: Cpu) -> list[int]:
+    """Blocks of the input's or output's channels: of groups, one or several whole ones."""
+    if conv.groups > 1:
+        several = several_groups(channels, conv.groups, conv, cpu)
+        return [channels // conv.groups, *several]
+    widest = MAX_VECTORS * cpu.unit(conv.types.accumulator).lanes
+    return [f for f in factors(channels) if MIN_BLOCK <= f <= widest]
 
 
 def flat_tiles(
@@ -212,4 +234,6 @@ def chunkings(conv: ConvWorkload, tile: int, reg_m: int) -> tuple[tuple[int, boo
     tiles = TiledConv(_seen(conv), tile, conv.reads_plain).tiles
     rows = math.ceil(tiles[0] / reg_m) * reg_m
     heights = [f for f in factors(rows) if f % reg_m == 0 and f <= max(reg_m, 16)]
-    return (*((height, False) for height in heights), (rows, True))
+    # A block of a group transforms its own tiles, as few at a time as a chunk of rows does.
+    split = [(height, True) for height in heights if conv.groups > 1 and height < rows]
+    return (*((height, False) for height in heights), *split, (rows, True))

@@ -68,8 +68,14 @@ def compute(
     def product(tile, filters):
         return packed[tile] * widened(weight(*filters), geometry.factor_type)
 
-    inverse = transformed(product, geometry)
-    return te.compute(geometry.out_shape, lambda *index: inverse(*index), name=STORE)
+    inverse, parts = transformed(product, geometry), geometry.groups_written
+
+    def stored(n, o, y, x, c):
+        if parts > 1:  # of a block of several groups
+            o, c = o * parts + c // geometry.oc_bn, c % geometry.oc_bn
+        return inverse(n, o, y, x, c)
+
+    return te.compute(geometry.out_shape, stored, name=STORE)
 
 
 def transformed(product: Callable[..., tirx.Expr], geometry: WinogradGeometry) -> te.Tensor:
@@ -81,10 +87,13 @@ def transformed(product: Callable[..., tirx.Expr], geometry: WinogradGeometry) -
     """
     ico = te.reduce_axis((0, geometry.in_blocks), name="ico")
     ici = te.reduce_axis((0, geometry.inner_steps), name="ici")
+    groups = geometry.conv.groups
 
     def term(n, o, u, v, *tile_and_lane):
         *tile, c = tile_and_lane
-        return product((n, u, v, ico, *tile, ici), (o, u, v, ico, ici, c))
+        of_group = o // (geometry.out_blocks // groups) * geometry.in_blocks
+        block = ico if groups == 1 else of_group + ico
+        return product((n, u, v, block, *tile, ici), (o, u, v, ico, ici, c))
 
     sums = te.compute(
         geometry.product_shape,
@@ -109,7 +118,8 @@ def transform_input(
     if geometry.tiled.plain:
         padded = phases.split_pixels(data, geometry)
     else:
-        padded = pad_spatial(data, conv.padding, geometry.padded_extent, PAD, conv.pad_value)
+        extent, parts = geometry.padded_extent, geometry.groups_read
+        padded = pad_spatial(data, conv.padding, extent, PAD, conv.pad_value, parts=parts)
 
     def pixel(n, i, y, x, c):
         value = padded(n, i, y, x, c)
@@ -117,7 +127,7 @@ def transform_input(
         return value if is_wide else value.astype(geometry.factor_type)
 
     # Lanes beyond the channels are transformed, never multiplied.
-    in_blocks, lanes = geometry.in_blocks, geometry.stored_ic_bn
+    blocks, lanes = geometry.packed_blocks, geometry.stored_ic_bn
     rows, columns = (
         (tail, tiles - 1) for tail, tiles in zip(geometry.tails, geometry.tiled.tiles, strict=True)
     )
@@ -129,7 +139,7 @@ def transform_input(
         return _combine(down.b, u, _continued(row, *rows, ty))
 
     half = te.compute(
-        (conv.batch, in_blocks, *grid, down.products, across.pixels, lanes), half_tile, name=ROWS
+        (conv.batch, blocks, *grid, down.products, across.pixels, lanes), half_tile, name=ROWS
     )
 
     def element(n, u, v, i, *tile_and_lane):
@@ -142,7 +152,7 @@ def transform_input(
         return stored(_combine(across.b, v, _continued(column, *columns, tx)))
 
     tiles = geometry.axes_of_tiles
-    shape = (conv.batch, down.products, across.products, in_blocks, *tiles, lanes)
+    shape = (conv.batch, down.products, across.products, blocks, *tiles, lanes)
     return te.compute(shape, element, name=PACK)
 
 
@@ -168,7 +178,7 @@ def _continued(
 
 def transform_output(product: te.Tensor, geometry: WinogradGeometry) -> te.Tensor:
     """A^T M A as (N, K/y, rows, columns, y) of all tiles, which may overhang the output."""
-    conv, grid, oc_bn = geometry.conv, geometry.grid, geometry.config.oc_bn
+    conv, grid, oc_bn = geometry.conv, geometry.grid, geometry.oc_bn
     down, across = geometry.tiled.matrices
 
     def column(n, o, ty, tx, y, v, c):
@@ -231,6 +241,7 @@ def schedule_parts(sch: Schedule, anchor: Anchor, cpu: Cpu, geometry: WinogradGe
     """The same of any geometry like this one's.
 
     # parallel chunk of tile rows: pad; pack all channels; for o: product; inverse, epilogue
+    # of groups: parallel chunk: for o: pad, pack its group's channels; product; inverse, epilogue
     """
     unit = cpu.unit(anchor.workload.types.accumulator)
     output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
@@ -241,7 +252,7 @@ def schedule_parts(sch: Schedule, anchor: Anchor, cpu: Cpu, geometry: WinogradGe
     sch.set_scope(inverse, 0, steps.LOCAL)
     expand_transform(sch, sch.get_sblock(COLUMNS), vector, unit)
     block_product(sch, anchor.block, per_block, geometry, cpu)
-    pack_input(sch, chunk, geometry, cpu)
+    pack_input(sch, per_block if geometry.packs_by_block else chunk, geometry, cpu)
     return output
 
 
@@ -257,7 +268,7 @@ def tile_inverse(
     ty, yi = steps.split_off(sch, y, rows)
     tx, xi = steps.split_off(sch, x, columns)
     yb, ty = steps.split_off(sch, ty, geometry.chunk_rows)
-    cv, cl = steps.split_off(sch, c, _lanes(config.oc_bn, unit))
+    cv, cl = steps.split_off(sch, c, _lanes(geometry.oc_bn, unit))
     sch.reorder(n, *((o, yb) if config.parallel_oc else (yb, o)), ty, tx, cv, yi, xi, cl)
     steps.unroll_all(sch, yi, xi)
     steps.vectorize_lanes(sch, cl, unit)
@@ -311,9 +322,9 @@ def block_product(
     steps.unroll_and_vectorize(sch, write, unit, pixels=len(inner))
     steps.unroll_all(sch, *inner)
     steps.vectorize_lanes(sch, c, unit)
-    prefetch_next_panel(sch, ici)
+    prefetch_next_panel(sch, ici, geometry.panels_ahead)
     pixels = geometry.register_rows * geometry.config.reg_n
-    keep_rolled(sch, ici, pixels, unit.registers_of(geometry.config.oc_bn), unit, temporaries)
+    keep_rolled(sch, ici, pixels, unit.registers_of(geometry.oc_bn), unit, temporaries)
     zero = sch.decompose_reduction(product, ico)
     steps.unroll_and_vectorize(sch, zero, unit, pixels=len(inner))
     if geometry.drops_tiles:
@@ -324,6 +335,8 @@ def block_product(
 def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cpu) -> None:
     """Transform the tiles a chunk reads (all tiles, in parallel, where chunks split channels).
 
+    Of groups: those that a block of output channels reads, whatever chunks split.
+
     # for i, ty, tx, cv: half = B^T d; packed[u, v, i, ty, tx] = (half B)[u, v]
 
     An image that outgrows L2 is padded in a copy, chunk by chunk: the copy is read in order, tiles
@@ -332,21 +345,21 @@ def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cp
     """
     conv, config = geometry.conv, geometry.config
     unit, data_unit = cpu.unit(geometry.factor_type), cpu.unit(conv.types.data)
-    pack = sch.get_sblock(PACK)
-    if not config.parallel_oc:
+    pack, apart = sch.get_sblock(PACK), config.parallel_oc and not geometry.packs_by_block
+    if not apart:
         sch.compute_at(pack, chunk, preserve_unit_loops=True)
     *outer, u, v, i, ty, tx, c = _loops_by_row(sch, pack, geometry)
     steps.spread_over_sets(sch, pack, 2, cpu.unit(geometry.packed_type))
     cv, cl = steps.split_off(sch, c, _lanes(geometry.transformed_channels, unit))
     sch.reorder(i, ty, tx, cv, u, v, cl)
-    if config.parallel_oc:
+    if apart:
         steps.parallel_fused(sch, *outer, i, ty)
-    if config.parallel_oc or conv.in_bytes <= cpu.l2:
+    if not geometry.packs_by_block and (apart or conv.in_bytes <= cpu.l2):
         inline_padding(sch, PAD)
     steps.unroll_all(sch, u, v)
     steps.vectorize_lanes(sch, cl, unit)
     expand_transform(sch, sch.get_sblock(ROWS), cv, unit)
-    reader = None if config.parallel_oc else chunk
+    reader = None if apart else chunk
     if geometry.tiled.plain:
         phases.place_phases(sch, reader, conv, data_unit)
     else:

@@ -20,7 +20,7 @@ from functools import cached_property
 from tvm_neocpu.core.conv_graph import RowWindow
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import FP32, item_bytes
-from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.cost.roofline import L2_SHARE
 from tvm_neocpu.topi.fused_block.member import (
@@ -135,7 +135,7 @@ def misfit(layer: Member) -> str | None:
         return "only fp32 layers are fused"
     if not isinstance(config, ConvConfig | WinogradConfig):
         return f"{conv} is computed by {config.template}, whose chunks are no rows"
-    if isinstance(config, ConvConfig) and DirectGeometry(conv, config).groups_written > 1:
+    if config.oc_bn > conv.out_channels // conv.groups:
         return f"blocks of {conv} hold several groups"
     if config.parallel_oc:
         return f"chunks of {conv} are no rows, but blocks of channels"

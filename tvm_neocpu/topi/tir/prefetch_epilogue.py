@@ -39,7 +39,8 @@ MAX_L2_SHARE = 0.25
 class _Region:
     """What a loop nest touches of a feature map: ``rows`` times ``lines`` cache lines.
 
-    ``start``: the index of its first element. ``line``: elements of a cache line.
+    ``start``: the index of its first element. ``line``: elements of a cache line. ``of_pixel``:
+    lines of a pixel where others lie between them and the next pixel's (a group's part of a block).
     """
 
     buffer: Buffer
@@ -47,6 +48,7 @@ class _Region:
     rows: int
     lines: int
     line: int
+    of_pixel: int
     written: bool
 
 
@@ -86,8 +88,9 @@ def _regions_of(nest: Stmt, cpu: Cpu) -> list[_Region]:
     if size is None:
         return []
     alike = _read_alike(block.block)
-    read = [_Region(buffer, first, *size, line, written=False) for buffer in alike]
-    return [*read, _Region(output.source, first, *size, line, written=True)]
+    rows, lines, of_pixel = size
+    read = [_Region(each, first, rows, lines, line, of_pixel, written=False) for each in alike]
+    return [*read, _Region(output.source, first, rows, lines, line, of_pixel, written=True)]
 
 
 def _read_alike(block: SBlock) -> list[Buffer]:
@@ -105,18 +108,21 @@ def _read_alike(block: SBlock) -> list[Buffer]:
 
 def _size(
     buffer: Buffer, first: tuple[Expr, ...], last: tuple[Expr, ...], line: int, cpu: Cpu
-) -> tuple[int, int] | None:
-    """(rows, lines of a row) from one element to another; None without runs, or too many."""
+) -> tuple[int, int, int] | None:
+    """(rows, lines of a row, of a pixel) between two elements; None without runs, or too many."""
     shape = [int(extent) for extent in buffer.shape]
     analyzer = Analyzer()
     sides = [analyzer.simplify(end - begin + 1) for begin, end in zip(first, last, strict=True)]
     if not all(isinstance(side, tirx.IntImm) for side in sides):
         return None
     *outer, rows, cols, lanes = (min(int(s), most) for s, most in zip(sides, shape, strict=True))
-    lines = cols * lanes // line
-    whole = prod(outer) == 1 and lanes == shape[-1] and lanes % line == 0
+    of_pixel = 0 if lanes == shape[-1] else ceil(lanes / line)
+    lines = cols * of_pixel or cols * lanes // line
+    # Two cores may write the halves of a line, and would take it from each other.
+    halves = of_pixel > 0 and cpu.cores == 1
+    whole = prod(outer) == 1 and (lanes % line == 0 or halves)
     stays = rows * lines * cpu.line <= MAX_L2_SHARE * cpu.l2
-    return (rows, lines) if whole and stays else None
+    return (rows, lines, of_pixel) if whole and stays else None
 
 
 def _with_requests(stmt: Stmt, regions: list[_Region], outer: tuple[For, ...]) -> Stmt:
@@ -168,5 +174,8 @@ def _request(region: _Region, line: Expr) -> Stmt:
     if region.rows > 1:
         index[ROWS] = index[ROWS] + line // region.lines
         line = line % region.lines
+    if region.of_pixel:
+        index[-2] = index[-2] + line // region.of_pixel
+        line = line % region.of_pixel
     index[-1] = index[-1] + line * region.line
     return request(region.buffer, tuple(index), region.written)

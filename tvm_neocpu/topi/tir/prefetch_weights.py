@@ -39,12 +39,15 @@ PREFETCH_KEY = "neocpu.prefetch"
 NO_EPILOGUE = "neocpu.no_epilogue"
 
 
-def prefetch_next_panel(sch: Schedule, step: LoopRV) -> None:
+def prefetch_next_panel(sch: Schedule, step: LoopRV, ahead: int = 1) -> None:
     """Mark the innermost loop of a reduction; :func:`plant_prefetches` acts once all is scheduled.
 
     # for ico, kh, kw, ici: tile  ->  for ico, kh, kw, ici: (prefetch of the next panel; tile)
+
+    ``ahead``: which panel behind this one is asked for; the next one of short panels comes too soon
+    after the request.
     """
-    sch.annotate(step, PREFETCH_KEY, 1)
+    sch.annotate(step, PREFETCH_KEY, ahead)
 
 
 def plant_prefetches(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
@@ -54,7 +57,8 @@ def plant_prefetches(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
         if PREFETCH_KEY not in loop.annotations:
             return with_body(loop, body)
         update = innermost_block(body)
-        walk = None if update is None else _walk_of(update, (*outer, loop))
+        ahead = int(loop.annotations[PREFETCH_KEY])
+        walk = None if update is None else _walk_of(update, (*outer, loop), ahead)
         requests = [] if walk is None else _requests(walk, cpu)
         lines = 0 if walk is None else _lines_a_pass(walk, cpu)
         bare = without_mark(loop, NO_EPILOGUE, body)
@@ -68,7 +72,8 @@ class _Walk:
     """How tiles walk over the weights' panels: all counts are constants, positions expressions.
 
     ``tile`` is the position among ``tiles`` register tiles that share a panel, ``step`` that of the
-    outer reduction loops, ``inner`` the marked loop's variable.
+    outer reduction loops, ``inner`` the marked loop's variable. The panel ``ahead`` of this one is
+    asked for.
     """
 
     weight: Buffer
@@ -80,6 +85,7 @@ class _Walk:
     steps: int
     inner: tirx.Var
     inner_extent: int
+    ahead: int = 1
 
 
 def _lines_a_pass(walk: _Walk, cpu: Cpu) -> int:
@@ -118,14 +124,14 @@ def _line_of_pass(walk: _Walk, cpu: Cpu) -> Expr:
 
 
 def _request(walk: _Walk, line: Expr, cpu: Cpu) -> Stmt:
-    """Ask for a line counted from the end of the current panel, where the next one begins."""
+    """Ask for a line of a panel behind the current one, of whose first element it is counted."""
     elements = walk.panel_bytes // item_bytes(str(walk.weight.dtype))
-    beyond = elements + line * line_of(walk.weight, cpu)
+    beyond = elements * walk.ahead + line * line_of(walk.weight, cpu)
     inside = len(walk.weight.shape) - len(walk.panel_index)
     return request(walk.weight, (*walk.panel_index, *[0] * (inside - 1), beyond))
 
 
-def _walk_of(update: SBlockRealize, loops: tuple[For, ...]) -> _Walk | None:
+def _walk_of(update: SBlockRealize, loops: tuple[For, ...], ahead: int) -> _Walk | None:
     """``None`` for weights that are small or not walked in the order in which they lie."""
     read = weight_read(update)
     if read is None or buffer_bytes(read.source) < MIN_PREFETCHED_BYTES:
@@ -148,7 +154,7 @@ def _walk_of(update: SBlockRealize, loops: tuple[For, ...]) -> _Walk | None:
     shape = [int(extent) for extent in weight.shape]
     panel_bytes = prod(shape[len(panel_index) :]) * item_bytes(str(weight.dtype))
     last = inner.loop_var, int(inner.extent)
-    return _Walk(weight, panel_index, panel_bytes, tile, tiles, *position(steps), *last)
+    return _Walk(weight, panel_index, panel_bytes, tile, tiles, *position(steps), *last, ahead)
 
 
 def _bound_axes(
