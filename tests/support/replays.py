@@ -46,7 +46,8 @@ class Recorded:
 
     It has all candidates that the cost model predicts at most ``near`` times its best. Of the
     others it has nearly all with ``whole``, so that a replay knows no other candidates; else a
-    sample, and a replay guesses the times of those that were not drawn.
+    sample, and a replay guesses the times of those that were not drawn. ``unknown``: the share of
+    the first that it may lack, because the cost model has changed since.
     """
 
     log: Path
@@ -54,6 +55,7 @@ class Recorded:
     occurrences: tuple[int, ...]
     near: float
     whole: bool
+    unknown: float = 0.0
 
     def layers(self, folder: Path) -> Layers:
         """Each layer with the seconds of its candidates; ``folder`` is for the log as text."""
@@ -128,3 +130,16 @@ def needed(layers: Layers, tuner: str, seed: int = 0) -> int:
             best[task] = min(best[task], times[config])
             count += 1
     return count
+
+
+def needed_at_random(layers: Layers) -> float:
+    """What :func:`needed` is on average for candidates drawn by lot, none twice.
+
+    The first of k good ones among n comes after (n + 1) / (k + 1) draws. Good ones that nobody
+    timed are not counted.
+    """
+    total = 0.0
+    for task, times in layers:
+        good = sum(seconds <= min(times.values()) / ENOUGH for seconds in times.values())
+        total += (len(task.space) + 1) / (good + 1)
+    return total

@@ -1,6 +1,6 @@
 """Sessions replayed from exhaustive logs: who finds the best config, after how many measurements?
 
-`benchmarks/exhaustive_layers.py` wrote the log, on one thread, other processes stopped.
+`benchmarks/exhaustive_layers.py` wrote both logs, on one thread, other processes stopped.
 
 MobileNet-v2, five depthwise layers, Zen 3 (AMD EPYC Milan), in two runs. The younger one has all
 1118 candidates that the cost model predicts below 2.8 times the best prediction, the older one the
@@ -8,18 +8,33 @@ others but for 49, which nobody timed. Where both timed a candidate, the medians
 1.01 to 1.10: the clock and the templates had changed. The network that is replayed has these layers
 alone: in MobileNet-v2 each takes 1 % of the time or less, so that a session expects too little of
 most of them to measure anything.
+
+ResNet-50, four 3x3 layers and the first one, Zen 4 (AMD EPYC Genoa). Their spaces have thousands of
+candidates: timed were all that the cost model predicted at most 1.1 times its best, and 40 of the
+others of each layer, drawn by lot, of which none was faster. The ten leaders of each layer were
+read twice, and the later reading counts. Winograd's prices have changed since, so that five
+candidates of today are not known.
 """
 
 from __future__ import annotations
 
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 
-from tests.support.cpus import ZEN_3
-from tests.support.replays import ENOUGH, GuessedTimes, Layers, Recorded, Replay, needed
+from tests.support.cpus import ZEN_3, ZEN_4
+from tests.support.replays import (
+    ENOUGH,
+    GuessedTimes,
+    Layers,
+    Recorded,
+    Replay,
+    needed,
+    needed_at_random,
+)
 from tvm_neocpu.tuning.tasks import task_of
 from tvm_neocpu.tuning.tuners import TUNERS
 
@@ -28,10 +43,19 @@ RECORDED = {
     "mobilenet_v2": Recorded(
         ASSETS / "exhaustive_mobilenet_v2_znver3.log.xz", ZEN_3, (2, 4, 2, 3, 1), 1.5, whole=True
     ),
+    "resnet50": Recorded(
+        ASSETS / "exhaustive_resnet50_znver4.log.xz",
+        ZEN_4,
+        (5, 2, 3, 3, 1),
+        1.1,
+        whole=False,
+        unknown=0.03,
+    ),
 }
-COUNTS = {"mobilenet_v2": 1479}
+COUNTS = {"mobilenet_v2": 1479, "resnet50": 671}
 # Measurements that a session of 300 s has for each layer of MobileNet-v2, at five a second.
 BUDGET = 40
+ENOUGH_OF_ONE = 0.95
 SEEDS = 12
 
 
@@ -56,25 +80,37 @@ def test_the_log_is_exhaustive(network: str, layers: Layers) -> None:
         # could be the best.
         if recorded.whole:
             assert len(times.keys() & set(today.space)) >= 0.9 * len(today.space)
-        assert near <= set(times)
+        assert len(near - times.keys()) <= recorded.unknown * len(near)
     assert sum(len(times) for _, times in layers) == COUNTS[network]
 
 
 def test_the_default_tuner_needs_at_most_a_quarter_of_what_random_needs(layers: Layers) -> None:
     default = next(iter(TUNERS))
+    assert needed(layers, default) <= needed_at_random(layers) / 4
+
+
+def test_random_needs_what_chance_says(layers: Layers, network: str) -> None:
+    if not RECORDED[network].whole:
+        layers = [(replace(task, space=tuple(times)), times) for task, times in layers]
     random = fmean(needed(layers, "random", seed) for seed in range(SEEDS))
-    assert needed(layers, default) <= random / 4
+    assert random == pytest.approx(needed_at_random(layers), rel=0.4)
 
 
 def test_a_budget_finds_the_best_within_three_percent_and_then_stops(layers: Layers) -> None:
+    """All layers together. One alone may be 5 % off: the best of many readings is too good."""
     replay = Replay(layers, next(iter(TUNERS)))
     while open_ := replay.board.open:
         for seat in open_:
             replay.measure(seat)
+    best = found = 0.0
     for seat in replay.board.seats.values():
         assert len(seat.estimates) <= BUDGET
-        assert replay.share(seat) >= ENOUGH
+        assert replay.share(seat) >= ENOUGH_OF_ONE
         assert seat.best <= 1.0
+        layer = seat.task.occurrences * min(replay.times[seat.workload].values())
+        best += layer
+        found += layer / replay.share(seat)
+    assert best / found >= ENOUGH
 
 
 def test_what_was_not_timed_takes_its_prediction_times_the_error_of_the_drawn() -> None:
