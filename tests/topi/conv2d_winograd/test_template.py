@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import tvm
+from fresh_process import run_script
 from nests import SKYLAKE, nest
 from samples import HOST, run, stored
 from tvm import te
@@ -324,3 +325,36 @@ def test_what_a_dropped_tile_would_read_is_not_read() -> None:
     found = run(kernel(conv, config, HOST.cpu), inputs, (1, 2, 14, 14, 16), "float32")
     assert np.isfinite(found[:, :, :12, :12]).all()
     assert np.isfinite(found[:, :, :12]).all() and np.isfinite(found[:, :, :, :12]).all()
+
+
+# The image ends where a page begins that nobody may read.
+BEFORE_A_LOCKED_PAGE = """
+import ctypes, mmap
+import numpy as np, tvm
+from tvm.ir.transform import PassContext
+from tvm_neocpu.codegen.kernels import build_module
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.kernel import kernel
+
+host = parse_target()
+conv = ConvWorkload(1, 16, 64, 1, 16, (3, 1), padding=(1, 0, 1, 0))
+config = WinogradConfig(16, 16, 3, 1)
+assert WinogradGeometry(conv, config).tails[0].recurrence
+page, size = mmap.PAGESIZE, conv.in_bytes
+assert size % page == 0
+memory = np.frombuffer(mmap.mmap(-1, size + page), "uint8")
+locked = ctypes.c_void_p(memory.ctypes.data + size)
+assert ctypes.CDLL(None).mprotect(locked, ctypes.c_size_t(page), 0) == 0
+data = memory[:size].view("float32").reshape(1, 1, 64, 1, 16)
+func = kernel(conv, config, host.cpu).with_attr("global_symbol", "main")
+others = [np.zeros([int(side) for side in param.shape], "float32") for param in func.params[1:]]
+call = build_module({"main": func}, host.target, PassContext.current())["main"]
+call(tvm.runtime.from_dlpack(data), *map(tvm.runtime.tensor, others))
+"""
+
+
+def test_pixels_beyond_an_image_are_not_read() -> None:
+    """A last tile's select reads both its sides: what whole tiles have there, too."""
+    run_script(BEFORE_A_LOCKED_PAGE)
