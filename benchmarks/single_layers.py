@@ -10,8 +10,9 @@ be given more than once. A row has the medians in us, the median over rounds of 
 over ours (and of the time before over ours), and the ratio of the shortest bursts, which other
 processes disturb least. A layer below 0.9 is timed again at once, and the reading that took less
 time counts: what disturbed the other one was of the moment. `--json` writes the rows with machine,
-versions, threads and commit. Each engine has a process of its own, whose threads sleep while the
-other is timed.
+versions, threads and commit, after each layer: layers that the file has already are not timed, so
+that a run may end at any time and the next one goes on. Each engine has a process of its own, whose
+threads sleep while the other is timed.
 
 The exit code is 1 if outputs differ from ONNX Runtime's, or a layer does not build.
 """
@@ -22,7 +23,7 @@ import argparse
 import json
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -152,20 +153,46 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in missing:
         print(f"{name}: not in {options.load}", file=sys.stderr)
     chosen = [x for x in chosen if x.name not in missing]
+    rows = kept_rows(options.json)
+    found: list[Timed] = []
+    chosen = [x for x in chosen if x.name not in {row["layer"] for row in rows}]
     print(f"{'layer':50} {'ours, us':>9} {'ORT, us':>9} {'ratio':>6} {'short':>6}")
     folders = [options.load, *([options.before] if options.before else [])]
     with ExitStack() as stack:
         loads = [Theirs, *(partial(Ours, folder) for folder in folders)]
         engines = [stack.enter_context(ChildProcess(load)) for load in loads]
-        found = [timed(layer, engines, options.rounds) for layer in chosen]
-    found.sort(key=lambda row: row.ratio)
-    for row in found:
+        for layer in chosen:
+            found.append(timed(layer, engines, options.rounds))
+            if options.json:
+                rows.append(found[-1].as_json())
+                write_rows(options.json, rows)
+    for row in sorted(found, key=lambda row: row.ratio):
         print(row)
-    if options.json:
-        about = provenance(host.cpu_name(), thread_count(), ("onnxruntime",))
-        report = {**about, "layers": [row.as_json() for row in found]}
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
     return 1 if missing or any(row.error > TOLERANCE for row in found) else 0
+
+
+def kept_rows(path: Path | None) -> list[dict[str, Any]]:
+    """The rows of a result file; none where there is no such file.
+
+    Raises NeoCpuError for a file of another number of threads or of another CPU.
+    """
+    if path is None or not path.exists():
+        return []
+    report = json.loads(path.read_text())
+    made_with = report["machine"]["cpu"], report["threads"]
+    if made_with != (host.cpu_name(), thread_count()):
+        raise NeoCpuError(f"{path} is of {made_with[0]} and {made_with[1]} threads")
+    rows: list[dict[str, Any]] = report["layers"]
+    return rows
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """The result file, the slowest layers first; whole at any time."""
+    about = provenance(host.cpu_name(), thread_count(), ("onnxruntime",))
+    report = {**about, "layers": sorted(rows, key=lambda row: row["ratio"])}
+    beside = path.with_suffix(".part")
+    beside.write_text(json.dumps(report, indent=1) + "\n")
+    beside.replace(path)
 
 
 if __name__ == "__main__":

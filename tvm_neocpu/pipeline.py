@@ -52,6 +52,7 @@ from tvm_neocpu.relay_passes.note_weight_bits import NoteWeightBits
 from tvm_neocpu.relay_passes.order_calls import OrderCalls
 from tvm_neocpu.relay_passes.pad_channels import PadChannels
 from tvm_neocpu.relay_passes.pad_depthwise import PadDepthwise
+from tvm_neocpu.relay_passes.plain_products import PlainProducts
 from tvm_neocpu.relay_passes.plan_memory import PlanMemory
 from tvm_neocpu.relay_passes.schedule_functions import ScheduleFunctions
 from tvm_neocpu.relay_passes.separate_branches import SeparateBranches
@@ -178,6 +179,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         ComputedTransposes(),  # makes convolutions for the next pass
         ComputedFilters(),  # makes products for the next pass
         AbsorbTransposes(),  # after FoldLinearOps, which reads matmul calls only
+        PlainProducts(cpu),  # what the next pass would pad
         PadChannels(cpu),  # the passes above would work on its zeros too
         PadDepthwise(cpu),  # those that the pass above could not reach
         AbsorbZeroPoints(),  # near the end: the passes above know conv2d only

@@ -23,6 +23,7 @@ from tvm_neocpu.relay_passes.lowering.reshape_legalize import (
     RESHAPE,
     legalize_reshape,
     view_flat_copies,
+    view_reshaped_results,
 )
 from tvm_neocpu.relay_passes.lowering.resize_legalize import RESIZE, legalize_resize
 from tvm_neocpu.relay_passes.lowering.store_codes import store_codes
@@ -61,7 +62,8 @@ class FuseFunctions:
         fuse = tvm.transform.Sequential([relax.transform.FuseOps(), *_fuse_tir()])
         # FuseOps stops at dead code in a branch.
         living = remove_dead_code(legalize(mod))
-        kernels = patterns(view_flat_copies(reshape(regions_to_dataflow(living))))
+        viewed = view_reshaped_results(view_flat_copies(reshape(regions_to_dataflow(living))))
+        kernels = patterns(viewed)
         return remove_dead_code(fuse(store_codes(kernels)))
 
 

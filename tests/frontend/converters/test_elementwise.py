@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 from onnx_node import Array, Case, check_together, node_model, ours
 
@@ -94,3 +94,12 @@ def test_bits_as_another_type() -> None:
     x = np.array([1.0, -2.5, 0.0], "float32")
     model = node_model("BitCast", [x], opset=26, to=TensorProto.INT32)
     np.testing.assert_array_equal(ours(model, [x])[0], x.view("int32"))
+
+
+@pytest.mark.parametrize("target", ["uint8", "int8", "uint16", "int16"])
+def test_floats_as_short_integers(target: str) -> None:
+    """Of what int32 holds the low bits count; NaN and infinities are 0, as on ONNX Runtime."""
+    values = [0.0, -0.9, 1.9, 127.5, 128, 255.9, 256, -1, -129, 70000, -70000, np.inf, -np.inf]
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(target))
+    data = np.array([*values, np.nan], "float32")
+    check_together([Case("Cast", [data], attributes={"to": kind})])

@@ -46,6 +46,17 @@ def test_constant_limits(centered: int) -> None:
     )
 
 
+def test_more_boxes_stay_than_a_vector_has_lanes() -> None:
+    boxes, scores = _boxes(2, 60), _scores(2, 3, 60)
+    check_together(
+        [
+            Case("NonMaxSuppression", [boxes, scores], _limits((count, overlap, 0.05)))
+            for count in (15, 16, 17, 60)
+            for overlap in (0.5, 0.9)
+        ]
+    )
+
+
 def test_limits_that_a_run_gives_and_ties() -> None:
     boxes, scores = _boxes(1, 9), _scores(1, 2, 9)
     turned = boxes[..., [2, 3, 0, 1]]

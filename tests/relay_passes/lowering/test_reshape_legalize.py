@@ -52,3 +52,29 @@ def test_only_what_leaves_its_block_is_copied() -> None:
     given = normal(5, 6)
     found = built["main"](tvm.runtime.tensor(given)).numpy()
     np.testing.assert_allclose(found, np.exp(given).reshape(5, 2, 3), rtol=1e-6)
+
+
+def test_a_result_is_a_view_of_what_a_call_made() -> None:
+    """What was given, and what leaves in another shape as well, is copied."""
+    x = relax.Var("x", relax.TensorType((4, 6), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            made, twice = builder.emit(op.exp(x)), builder.emit(op.negative(x))
+            shapes = [(x, (24,)), (made, (2, 12)), (twice, (8, 3)), (twice, (3, 8))]
+            results = [builder.emit_output(op.reshape(of, shape)) for of, shape in shapes]
+        builder.emit_func_output(relax.Tuple(results))
+    mod = FuseFunctions()(builder.get())
+    text = mod["main"].script()
+    assert (text.count("R.reshape("), text.count("R.call_tir(reshape")) == (2, 2)
+    built = relax.VirtualMachine(tvm.compile(mod, tvm.target.Target("llvm")), tvm.cpu())
+    runs = []
+    for given in (normal(4, 6), normal(4, 6) + 1):
+        of = {x: given, made: np.exp(given), twice: -given}
+        runs.append(
+            (built["main"](tvm.runtime.tensor(given)), [of[v].reshape(s) for v, s in shapes])
+        )
+    # A later run leaves the results of an earlier one alone.
+    for found, expected in runs:
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one.numpy(), other, rtol=1e-6)

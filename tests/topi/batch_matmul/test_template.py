@@ -10,7 +10,7 @@ from samples import BIAS, check
 
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig, MatmulGeometry, misfit
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
-from tvm_neocpu.topi.cost.ranking import predict_seconds
+from tvm_neocpu.topi.cost.ranking import predict_seconds, ranked
 from tvm_neocpu.topi.kernel import kernel
 
 IN_ORDER = (0, 1, 2)
@@ -64,3 +64,33 @@ def test_packing_again_and_turning_are_charged() -> None:
 @pytest.mark.parametrize("empty", [MatmulConfig(0, 1), MatmulConfig(16, 0), MatmulConfig(16, 1, 0)])
 def test_empty_tiles_do_not_fit(empty: MatmulConfig) -> None:
     assert misfit(EVEN, empty) == "its tiles are empty"
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        (MatmulConfig(32, 7, 2, in_place=True), "parallel 8, 2, 4, 64, unroll 7, vector 32"),
+        (MatmulConfig(32, 14, 1, in_place=True), "parallel 12, 2, 64, unroll 14, vector 32"),
+    ],
+)
+def test_panels_in_place_share_the_cores(config: MatmulConfig, expected: str) -> None:
+    assert nest(EVEN, config, "matmul_acc_update").replace(", 1,", ",") == expected
+
+
+@pytest.mark.parametrize("tiles", [1, 2, 3, 4])
+@pytest.mark.parametrize("height", [9, 7])
+def test_numbers_of_panels_in_place(height: int, tiles: int) -> None:
+    """A last panel that is not full, chunks that end behind it, rows that overhang."""
+    check(ODD, MatmulConfig(32, height, tiles, in_place=True), SKYLAKE, BIAS)
+
+
+def test_columns_that_lie_across_are_packed() -> None:
+    assert misfit(KEYS, MatmulConfig(32, 14, in_place=True)) is not None
+    assert misfit(EVEN, MatmulConfig(32, 14, in_place=True)) is None
+
+
+def test_few_rows_read_their_panels_in_place() -> None:
+    few = MatmulWorkload((8, 10, 10), (8, 10, 6800), IN_ORDER, IN_ORDER)
+    assert ranked(few, SKYLAKE)[0].config.in_place
+    many = MatmulWorkload((4, 197, 64), (4, 64, 197), IN_ORDER, IN_ORDER)
+    assert not any(candidate.config.in_place for candidate in ranked(many, SKYLAKE))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from tvm_neocpu.core.cpu import AVX512, KIB, Cpu
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import predict_seconds as direct_seconds
 from tvm_neocpu.topi.conv2d_direct.space import space as direct_space
-from tvm_neocpu.topi.conv2d_winograd.cost import predict_seconds
+from tvm_neocpu.topi.conv2d_winograd.cost import predict_seconds, pricing
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.space import space
 
@@ -63,3 +65,12 @@ def test_a_stem_pays_for_the_vectors_that_it_transforms() -> None:
 def test_workspace_beyond_l2_is_charged() -> None:
     small = replace(SKYLAKE, l2=256 * KIB)
     assert predict_seconds(CONV, CONFIG, small) > 1.05 * predict_seconds(CONV, CONFIG, SKYLAKE)
+
+
+def test_prices_know_which_chunks_see_the_last_row_of_tiles() -> None:
+    """Configs that differ in the chunk only: one of all rows takes fewer products."""
+    conv = replace(CONV, height=14, width=14)
+    whole = WinogradConfig(16, 16, 4, 4, th_bn=4)
+    price = pricing(conv, SKYLAKE)
+    for config in (whole, replace(whole, th_bn=1), whole):
+        assert price(config) == pytest.approx(predict_seconds(conv, config, SKYLAKE))

@@ -12,6 +12,7 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.node import Node
 
 _FLOATS = ("float16", "float32", "float64")
+_SMALL_INTEGERS = ("int8", "int16", "uint8", "uint16")
 
 
 def power(node: Node) -> relax.Expr:
@@ -157,6 +158,32 @@ def bit_cast(node: Node) -> relax.Expr:
         )
 
     return node.builder.emit_te(compute, node.data, primfunc_name_hint="bit_cast")
+
+
+def cast(node: Node) -> relax.Expr:
+    """To bytes and 16-bit integers floats go by way of int32, whose upper bits are dropped.
+
+    What int32 cannot hold, NaN and infinities are 0. TVM's importer has an operation for each step,
+    which made a second pass over the tensor.
+    """
+    target = str(helper.tensor_dtype_to_np_dtype(node.attributes["to"]))
+    is_tensor = isinstance(node.data, relax.Expr) and isinstance(node.data.ty, relax.TensorType)
+    if target not in _SMALL_INTEGERS or not is_tensor or node.known(0) is not None:
+        return node.by_tvm()
+    if node.dtype not in _FLOATS:
+        return node.by_tvm()
+
+    kind = "float64" if node.dtype == "float64" else "float32"
+
+    def whole(value: tirx.Expr) -> tirx.Expr:
+        wide = value.astype(kind)
+        held = tirx.abs(wide) < tirx.const(2.0**31, kind)
+        return tirx.Select(held, wide, tirx.const(0, kind)).astype("int32").astype(target)
+
+    def compute(data: te.Tensor) -> te.Tensor:
+        return te.compute(data.shape, lambda *at: whole(data(*at)), name="cast")
+
+    return node.builder.emit_te(compute, node.data, primfunc_name_hint="cast")
 
 
 def as_type(node: Node, value: relax.Expr, dtype: str) -> relax.Expr:

@@ -22,6 +22,7 @@ from tvm_neocpu.frontend.converters.einsum import einsum
 from tvm_neocpu.frontend.converters.elementwise import (
     bit_cast,
     bit_shift,
+    cast,
     equal,
     is_inf,
     modulo,
@@ -103,6 +104,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "BatchNormalization": batch_normalization,
         "BitCast": bit_cast,
         "BitShift": bit_shift,
+        "Cast": cast,
         "Celu": celu,
         "Clip": clip,
         "Col2Im": col2im,

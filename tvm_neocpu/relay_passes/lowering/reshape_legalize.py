@@ -13,7 +13,7 @@ from functools import reduce
 from operator import mul
 
 import tvm
-from tvm import relax, te, tirx
+from tvm import relax, te, tirx, topi
 from tvm.ir import GlobalVar
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
@@ -23,15 +23,20 @@ from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
 from tvm_neocpu.relay_passes.operators.call_form import OPAQUE
 
 RESHAPE = "relax.reshape"
-# The attribute of a flat copy.
-_FLAT_COPY = "neocpu.flat_copy"
+# The attributes of copies: of known extents, and of others.
+_COPY, _FLAT_COPY = "neocpu.reshape", "neocpu.flat_copy"
 
 
 def legalize_reshape(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """The legalisation of ``relax.reshape``, for the table of ``LegalizeOps``."""
     data, target = call.args
     known = static_shape(data) is not None and static_shape(call) is not None
-    if known or not isinstance(target, relax.ShapeExpr) or data.ty.shape is None:
+    if known:
+        extents, attrs = static_shape(call), {_COPY: True}
+        return builder.call_te(
+            topi.reshape, data, extents, primfunc_name_hint="reshape", primfunc_attrs=attrs
+        )
+    if not isinstance(target, relax.ShapeExpr) or data.ty.shape is None:
         return tvm.ir.Op.get(RESHAPE).get_attr("FLegalize")(builder, call)
 
     def written(ins: list[tirx.Buffer], outs: list[tirx.Buffer]) -> tirx.Stmt:
@@ -58,16 +63,39 @@ def _flat(buffer: tirx.Buffer, size: tirx.Expr) -> tirx.Buffer:
     return T.decl_buffer((size,), str(buffer.dtype), data=buffer.data, elem_offset=offset)
 
 
+def view_reshaped_results(mod: tvm.IRModule) -> tvm.IRModule:
+    """A reshape whose result leaves its block is a view of what a call of the block made.
+
+    TVM makes views of inner variables only, so that a network that ends in a Reshape copied its
+    result. What the network was given, or gives back in another shape as well, is still copied::
+
+        lv = f(x); y = call_tir(reshape, lv)    ->    lv = f(x); y = reshape(lv)
+
+    Needs: legalised reshapes, those of inner variables views already.
+    """
+    copies = _functions_with(_COPY, mod)
+
+    def rewrite(scope: Scope) -> None:
+        region, outputs = scope.region, set(scope.region.outputs)
+        free = {b.var for b in region.bindings if op_name(b.value) == CALL_TIR} - outputs
+        for binding in region.bindings:
+            var, value = binding.var, binding.value
+            if var in outputs and _calls_one_of(copies, value):
+                (source,) = value.args[1].fields
+                if source in free:
+                    free.discard(source)  # the next shape of it is a copy
+                    value = relax.op.reshape(source, var.ty.shape)
+            scope.bind(var, value)
+
+    return rewrite_regions(mod, rewrite) if copies else mod
+
+
 def view_flat_copies(mod: tvm.IRModule) -> tvm.IRModule:
     """Flat copies as views again, but for a result that leaves its block: it has its own memory.
 
     A tensor of a tuple that leaves becomes a view, as TVM makes one of known extents.
     """
-    copies = {
-        name
-        for name, func in mod.functions.items()
-        if isinstance(func, tirx.PrimFunc) and func.attrs and _FLAT_COPY in func.attrs
-    }
+    copies = _functions_with(_FLAT_COPY, mod)
     if not copies:  # as in nearly all networks
         return mod
 
@@ -79,6 +107,14 @@ def view_flat_copies(mod: tvm.IRModule) -> tvm.IRModule:
             scope.bind(binding.var, value)
 
     return rewrite_regions(mod, rewrite)
+
+
+def _functions_with(attribute: str, mod: tvm.IRModule) -> set[GlobalVar]:
+    return {
+        name
+        for name, func in mod.functions.items()
+        if isinstance(func, tirx.PrimFunc) and func.attrs and attribute in func.attrs
+    }
 
 
 def _calls_one_of(copies: Container[GlobalVar], value: relax.Expr) -> bool:

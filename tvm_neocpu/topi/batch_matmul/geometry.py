@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -17,6 +18,9 @@ class MatmulConfig:
     A chunk covers ``tiles`` tiles of rows of one product. Panels of the right matrix are packed by
     each chunk just before it multiplies them; ``shared``: all of them in a pass before the product.
     ``copies``: whether rows of the left matrix are copied first.
+
+    ``in_place``: panels are read where they lie, and a chunk covers ``tiles`` panels and all rows.
+    Only a last panel that is not full is packed, before the product.
     """
 
     template: ClassVar[str] = "batch_matmul_pack"
@@ -26,6 +30,7 @@ class MatmulConfig:
     tiles: int = 1
     shared: bool = False
     copies: bool = False
+    in_place: bool = False
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,9 @@ class MatmulGeometry:
     def tiles(self) -> Tiles:
         product, config = self.product, self.config
         sizes = product.rows, product.inner, product.columns
-        return Tiles(*sizes, config.oc_bn, config.reg_n, config.tiles)
+        every = math.ceil(product.rows / min(config.reg_n, product.rows))
+        tiles = every if config.in_place else config.tiles
+        return Tiles(*sizes, config.oc_bn, config.reg_n, tiles)
 
     @property
     def copies(self) -> bool:
@@ -49,11 +56,28 @@ class MatmulGeometry:
     @property
     def chunks(self) -> int:
         """Trip count of the parallel loop."""
-        return self.product.batch * self.tiles.row_chunks
+        return self.product.batch * (self.panel_chunks or self.tiles.row_chunks)
+
+    @property
+    def panel_chunks(self) -> int:
+        """Chunks of panels of a product; 0 where a chunk covers all of them."""
+        return math.ceil(self.tiles.blocks / self.config.tiles) if self.config.in_place else 0
+
+    @property
+    def computed_blocks(self) -> int:
+        """Panels, and those of zeros that the last chunk has behind them."""
+        return self.panel_chunks * self.config.tiles or self.tiles.blocks
+
+    @property
+    def whole_panels(self) -> int:
+        """Panels of a product that are full."""
+        return self.product.columns // self.config.oc_bn
 
     @property
     def times_packed(self) -> int:
         """How often a panel is packed."""
+        if self.config.in_place:
+            return 0
         return 1 if self.config.shared else self.tiles.row_chunks
 
     @property
@@ -64,4 +88,6 @@ class MatmulGeometry:
 
 def misfit(product: MatmulWorkload, config: MatmulConfig) -> str | None:
     """Why a config from a log cannot compute the product; ``None`` where it can."""
+    if config.in_place and not product.reads_right_along_rows:
+        return "its panels do not lie side by side"
     return misfit_of_tiles(config.oc_bn, config.reg_n, config.tiles)

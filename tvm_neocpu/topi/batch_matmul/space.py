@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product as combinations
 
 from tvm_neocpu.core.cpu import Cpu
@@ -10,18 +11,47 @@ from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.gemm.tiles import chunk_sizes, tile_shapes
 
+# Panels in place: tiles of rows that read one, rows of the right matrix.
+MOST_TILES, MOST_PAGES = 4, 64
+
 
 def accepts(product: MatmulWorkload, cpu: Cpu) -> bool:
     return True
 
 
 def space(product: MatmulWorkload, cpu: Cpu) -> tuple[MatmulConfig, ...]:
-    """Register tiles that fit, chunks of rows; panels shared or not, rows copied or not."""
+    """Register tiles that fit, chunks of rows; panels shared or not, rows copied or not.
+
+    Few rows are multiplied by panels in place, too.
+    """
     unit = cpu.unit(product.types.accumulator)
     row_bytes = product.inner * item_bytes(product.types.data)
-    return tuple(
+    shapes = tile_shapes(product.rows, product.columns, cpu, unit)
+    packed = tuple(
         MatmulConfig(vectors * unit.lanes, height, tiles, shared, copies)
-        for height, vectors in tile_shapes(product.rows, product.columns, cpu, unit)
+        for height, vectors in shapes
         for tiles in chunk_sizes(product.rows, height, row_bytes, cpu)
         for shared, copies in combinations((False, True), repeat=2)
     )
+    return packed + tuple(
+        MatmulConfig(vectors * unit.lanes, height, tiles, in_place=True)
+        for height, vectors in shapes
+        if multiplies_in_place(product, height)
+        for tiles in panel_chunks(product, vectors * unit.lanes, cpu)
+    )
+
+
+def multiplies_in_place(product: MatmulWorkload, height: int) -> bool:
+    """Whether panels are read where they lie: whole tiles of rows, and few of them.
+
+    Each row of the right matrix is on a page of its own, of which L1 translates some 64.
+    """
+    few = product.rows <= MOST_TILES * height and product.inner <= MOST_PAGES
+    return few and product.rows % height == 0 and product.reads_right_along_rows
+
+
+def panel_chunks(product: MatmulWorkload, oc_bn: int, cpu: Cpu) -> tuple[int, ...]:
+    """Panels of a chunk: what gives each core 1, 2 or 4 chunks of all products."""
+    blocks = math.ceil(product.columns / oc_bn)
+    shares = (product.batch * blocks / (cpu.cores * share) for share in (1, 2, 4))
+    return tuple(sorted({min(blocks, max(1, math.ceil(share))) for share in shares}))

@@ -9,6 +9,8 @@ keys and values are part of the copies, not passes of their own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tvm import te, tirx
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
@@ -51,7 +53,7 @@ def compute(
         return second(*unflat_index(b, outside), k, n)
 
     turned = None
-    if product.turns_right:
+    if product.turns_right and not config.in_place:
         shape = (product.batch, product.inner, product.columns)
         turned = te.compute(shape, crosswise, name=TURNED)
 
@@ -64,17 +66,19 @@ def compute(
         return tirx.if_then_else(column < product.columns, value, zero)
 
     copy = copied_rows(element, (product.batch,), tiles, ROWS) if geometry.copies else None
-    panels = te.compute(geometry.panels_shape, packed, name=PANELS)
+    panel = _in_place(crosswise, geometry, right.dtype) if config.in_place else None
+    if panel is None:
+        panel = te.compute(geometry.panels_shape, packed, name=PANELS)
     k = te.reduce_axis((0, product.inner), name="k")
 
     def term(b, r, o, c):
         value = (
             element(b, r, k) if copy is None else copy[b, r // tiles.height, r % tiles.height, k]
         )
-        return value.astype(types.accumulator) * panels[b, o, k, c].astype(types.accumulator)
+        return value.astype(types.accumulator) * panel(b, o, k, c).astype(types.accumulator)
 
     acc = te.compute(
-        (product.batch, tiles.computed_rows, tiles.blocks, oc_bn),
+        (product.batch, tiles.computed_rows, geometry.computed_blocks, oc_bn),
         lambda *at: te.sum(term(*at), axis=[k]),
         name=ACCUMULATE,
         attrs=anchor_attrs(product, config),
@@ -87,6 +91,27 @@ def compute(
     return te.compute(product.out_shape, stored, name=STORE)
 
 
+def _in_place(
+    crosswise: Callable[..., tirx.Expr], geometry: MatmulGeometry, dtype: str
+) -> Callable[..., tirx.Expr]:
+    """Reads a panel where it lies; a last one that is not full from a copy with zeros."""
+    product, oc_bn, whole = geometry.product, geometry.config.oc_bn, geometry.whole_panels
+    if not geometry.tiles.is_filled and geometry.computed_blocks == whole:
+        return lambda b, o, k, c: crosswise(b, k, o * oc_bn + c)
+
+    def behind(b, k, c):
+        column = whole * oc_bn + c
+        value = crosswise(b, k, column)
+        return tirx.if_then_else(column < product.columns, value, tirx.const(0, dtype))
+
+    last = te.compute((product.batch, product.inner, oc_bn), behind, name=PANELS)
+
+    def panel(b, o, k, c):
+        return tirx.if_then_else(o < whole, crosswise(b, k, o * oc_bn + c), last[b, k, c])
+
+    return panel
+
+
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """Schedule a function in which :func:`compute` and its epilogue were fused."""
     product, acc = anchor.workload, anchor.block
@@ -97,11 +122,17 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     flatten_output(sch, output, len(product.batch_shape))
     b, r, o, c, k = sch.get_loops(acc)
     q, t, one, i = split_rows(sch, r, tiles)
+    if geometry.config.in_place:
+        sch.reorder(b, o, q, t)
+        q, o = sch.split(o, [None, geometry.config.tiles], preserve_unit_iters=True)
     sch.reorder(b, q, o, t, k, one, i, c)
     chunk = steps.parallel_fused(sch, b, q)
     store_tile(sch, output, t, o, tiles, unit)
     keep_rolled(sch, k, tiles.height, unit.registers_of(tiles.oc_bn), unit)
     steps.hold_tile_in_registers(sch, acc, k, unit)
+    if geometry.config.in_place:
+        place_copied_rows(sch, ROWS, chunk, cpu.unit(types.data))
+        return output
     shared = geometry.config.shared
     place_panels(sch, None if shared else o, geometry, cpu)
     place_turned(sch, None if shared else chunk, geometry, cpu)

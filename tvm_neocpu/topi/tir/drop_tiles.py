@@ -98,7 +98,7 @@ def _tiles(nest: Stmt, rows: int, columns: int) -> Stmt:
     for top, bottom, high in _cut(nest, rows, _extent_of(across, TILE_ROWS)):
         inside = []
         for left, right, wide in _cut(across, columns, _extent_of(across, TILE_COLUMNS)):
-            body = _narrowed(across.body, high, wide)
+            body = _anew(_narrowed(across.body, high, wide))
             # Later parts are few, and the first one asked for the next panel.
             is_first = top == left == 0
             inside.append(_part(across, body if is_first else _without_requests(body), left, right))
@@ -114,14 +114,31 @@ def _cut(loop: For, needed: int, size: int) -> list[tuple[int, int, int]]:
 
 
 def _part(loop: For, body: Stmt, start: int, stop: int) -> Stmt:
-    """The loop from ``start`` to ``stop``, counted from 0."""
-    if (start, stop) == (0, int(loop.extent)):
-        return with_body(loop, body)
+    """The loop from ``start`` to ``stop``, counted from 0 by a variable of its own."""
     kind = str(loop.loop_var.ty.dtype)
-    var = tirx.Var(loop.loop_var.name, kind)
+    var = _like(loop.loop_var)
     shifted = replaced(body, {loop.loop_var: var + tirx.const(start, kind) if start else var})
     zero, count = tirx.const(0, kind), tirx.const(stop - start, kind)
     return For(var, zero, count, loop.kind, shifted, None, loop.annotations)
+
+
+def _anew(stmt: Stmt) -> Stmt:
+    """The nest with loops and axes of its own: one that is written again defines none twice."""
+    own: dict[tirx.Var, tirx.Var] = {}
+
+    def define(inner: Stmt) -> Stmt:
+        if isinstance(inner, For):
+            own[inner.loop_var] = _like(inner.loop_var)
+        if isinstance(inner, SBlockRealize):
+            own.update((axis.var, _like(axis.var)) for axis in inner.block.iter_vars)
+        return over_body(inner, define)
+
+    define(stmt)
+    return replaced(stmt, own)
+
+
+def _like(var: tirx.Var) -> tirx.Var:
+    return tirx.Var(var.name, str(var.ty.dtype))
 
 
 def _narrowed(stmt: Stmt, rows: int, columns: int) -> Stmt:

@@ -1,0 +1,138 @@
+"""1x1 convolutions of a plain image to odd channels, as matrix products over its pixels.
+
+Blocks of 33 channels fill no vector. Where the image comes in plain and the result leaves plain,
+the pixels lie side by side as they are, and fill the vectors instead. No layout is changed, and no
+dead channels are sliced away::
+
+    y = relu(conv2d(x, w) + b)    ->    p = relu(matmul(w, reshape(x, (N, C, H * W))) + b)
+                                        y = reshape(p)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import tvm
+from tvm import relax
+from tvm.ir import GenericConst
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.types import FP32
+from tvm_neocpu.relay_passes.folding.padded_widths import padded_output
+from tvm_neocpu.relay_passes.ir.constants import constant_of
+from tvm_neocpu.relay_passes.ir.exprs import op_name, over_variables, static_shape, variables
+from tvm_neocpu.relay_passes.ir.regions import Region
+from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions
+from tvm_neocpu.relay_passes.layouts.elementwise import BINARY, UNARY
+from tvm_neocpu.relay_passes.operators.batch_matmul import batch_matmul
+from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
+from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.cost.moves import moving_seconds
+from tvm_neocpu.topi.cost.ranking import best_per_layout, ranked
+
+# Bytes that a core moves in a cycle where it changes the layouts of both maps.
+MOVED_BYTES_PER_CYCLE = 4.0
+
+
+@dataclass(frozen=True)
+class PlainProducts:
+    """A conv2d of one tap, from a tensor that its region is given to one that leaves it.
+
+    Only elementwise operations with constants may stand between it and the region's end.
+
+    Needs: weights are constants; linear operations are folded.
+    Leaves: ``matmul`` calls that no dense layer matches; convolutions that are faster, by
+    prediction.
+    """
+
+    name: ClassVar[str] = "plain-products"
+    cpu: Cpu
+
+    def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
+        return rewrite_regions(mod, self._rewrite)
+
+    def _rewrite(self, scope: Scope) -> None:
+        flat: dict[relax.Var, relax.Var] = {}
+        last: set[relax.Var] = set()
+        for binding in scope.region.bindings:
+            var, value = binding.var, binding.value
+            conv = conv_workload(value)
+            if conv is not None and value.args[0] in scope.region.inputs:
+                chain = lone_chain(scope.region, var)
+                if chain and pays(conv, self.cpu):
+                    flat[var] = scope.emit(_product(scope, value, conv))
+                    last.add(chain[-1])
+            elif any(each in flat for each in variables(value)):
+                flat[var] = scope.emit(_over_rows(value, flat))
+            if var in last:
+                scope.bind(var, relax.op.reshape(flat[var], static_shape(var)))
+            elif var not in flat:
+                scope.bind(var, value)
+
+
+def lone_chain(region: Region, first: relax.Var) -> list[relax.Var]:
+    """The variables from ``first`` to one that leaves the region, each made of the one before it.
+
+    None where something else reads one of them, or where an operation is not elementwise.
+    """
+    chain = [first]
+    while chain[-1] not in region.outputs:
+        readers = [b for b in region.bindings if chain[-1] in variables(b.value)]
+        if len(readers) != 1 or not _is_elementwise(readers[0].value):
+            return []
+        chain.append(readers[0].var)
+    return chain if all(region.uses[var] == 1 for var in chain[:-1]) else []
+
+
+def _is_elementwise(value: relax.Expr) -> bool:
+    """Whether it is an elementwise operation of one tensor and of constants for each channel."""
+    if op_name(value) not in UNARY | BINARY or len(list(_tensors(value))) != 1:
+        return False
+    shapes = [arg.value.numpy().shape for arg in value.args if isinstance(arg, GenericConst)]
+    return all(shape[-2:] in ((1, 1), ()) or np.prod(shape) == 1 for shape in shapes)
+
+
+def _tensors(value: relax.Call) -> Iterator[relax.Var]:
+    return (arg for arg in value.args if isinstance(arg, relax.Var))
+
+
+def pays(conv: ConvWorkload, cpu: Cpu) -> bool:
+    """Whether the product is predicted to take less than the convolution and its transforms."""
+    lanes = cpu.unit(conv.types.accumulator).full_rate_lanes
+    of_pixels = conv.is_pointwise and conv.groups == 1 and conv.types == FP32
+    if not of_pixels or conv.out_channels % lanes == 0 or conv.out_channels < lanes:
+        return False
+    batch, channels, pixels = conv.batch, conv.in_channels, conv.height * conv.width
+    left, right = (conv.out_channels, channels), (batch, channels, pixels)
+    product = ranked(MatmulWorkload(left, right, (0, 1), (0, 1, 2)), cpu)[0].seconds
+    wide = replace(conv, out_channels=padded_output(conv, cpu, by_lanes=False))
+    blocked = best_per_layout(wide, cpu)[0].seconds
+    return product < blocked + moving_seconds(wide, MOVED_BYTES_PER_CYCLE, cpu)
+
+
+def _product(scope: Scope, call: relax.Call, conv: ConvWorkload) -> relax.Call:
+    weight = constant_of(call.args[1].value.numpy().reshape(conv.out_channels, conv.in_channels))
+    shape = (conv.batch, conv.in_channels, conv.height * conv.width)
+    image = scope.emit(relax.op.reshape(call.args[0], shape))
+    return batch_matmul(weight, image, (0, 1), (0, 1, 2))
+
+
+def _over_rows(value: relax.Call, flat: dict[relax.Var, relax.Var]) -> relax.Expr:
+    """The operation over (N, K, H * W); a constant (.., K, 1, 1) becomes (.., K, 1)."""
+
+    def narrowed(arg: relax.Expr) -> relax.Expr:
+        if not isinstance(arg, GenericConst) or arg.value.numpy().ndim < 2:
+            return arg
+        array = arg.value.numpy()
+        return constant_of(array.reshape(array.shape[:-1]))
+
+    args = [narrowed(arg) for arg in value.args]
+    call = relax.Call(value.op, args, value.attrs, value.ty_args)
+    return over_variables(call, lambda var: flat.get(var, var))
+
+
+__all__ = ["PlainProducts", "lone_chain", "pays"]
