@@ -6,8 +6,18 @@ import ctypes
 import sys
 
 import pytest
+from fresh_process import run_script
 
 from tvm_neocpu.runtime import heap
+
+# What mallopt(3) and glibc's manual name.
+SETTINGS = [
+    "GLIBC_TUNABLES",
+    "MALLOC_MMAP_MAX_",
+    "MALLOC_MMAP_THRESHOLD_",
+    "MALLOC_TOP_PAD_",
+    "MALLOC_TRIM_THRESHOLD_",
+]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap")
@@ -35,23 +45,35 @@ def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap")
 def test_large_blocks_go_back_at_once_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"):
+    """In a fresh process: elsewhere a block may fit a hole of the heap."""
+    for name in SETTINGS:
         monkeypatch.delenv(name, raising=False)
-    libc = ctypes.CDLL(None)
-    libc.malloc.restype = ctypes.c_void_p
-    libc.free.argtypes = [ctypes.c_void_p]
-    with heap.large_blocks_apart(), heap.large_blocks_apart():
-        blocks = [libc.malloc(8 << 20) for _ in range(6)]
-        last = libc.malloc(4096)
-        for block in blocks:
-            libc.memset(ctypes.c_void_p(block), 1, 8 << 20)
-        before = _resident()
-        for block in blocks:
-            libc.free(block)
-        assert _resident() < before - 30 * 2**20
-    libc.free(last)
-    monkeypatch.setenv("GLIBC_TUNABLES", "")
-    monkeypatch.setattr(heap.ctypes, "CDLL", None)  # the user's own heap: nothing is called
+    run_script(
+        "import ctypes\n"
+        "from tvm_neocpu.runtime import heap\n"
+        "libc = ctypes.CDLL(None)\n"
+        "libc.malloc.restype = ctypes.c_void_p\n"
+        "libc.free.argtypes = [ctypes.c_void_p]\n"
+        "def resident():\n"
+        "    return int(open('/proc/self/statm').read().split()[1]) * 4096\n"
+        "with heap.large_blocks_apart(), heap.large_blocks_apart():\n"
+        "    blocks = [libc.malloc(8 << 20) for _ in range(6)]\n"
+        "    last = libc.malloc(4096)\n"
+        "    for block in blocks:\n"
+        "        libc.memset(ctypes.c_void_p(block), 1, 8 << 20)\n"
+        "    before = resident()\n"
+        "    for block in blocks:\n"
+        "        libc.free(block)\n"
+        "    assert resident() < before - 30 * 2**20\n"
+    )
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_heap_that_the_user_set_stays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for other in SETTINGS:
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, "")
+    monkeypatch.setattr(heap.ctypes, "CDLL", None)  # a call would be an error
     with heap.large_blocks_apart():
         pass
 

@@ -142,6 +142,11 @@ def test_the_default_file_may_be_missing_or_foreign(
         ({VARIABLE: "  ", "XDG_CACHE_HOME": "/c"}, "/c/tvm_neocpu/calibration.json"),
         ({VARIABLE: "/a/b.json", "XDG_CACHE_HOME": "/c"}, "/a/b.json"),
         ({VARIABLE: "~/b.json"}, "HOME/b.json"),
+        # Folders of other things; they may be emptied, or off.
+        (
+            {"TVM_NEOCPU_CACHE": "/c", "TVM_NEOCPU_DATA": "off"},
+            "HOME/.cache/tvm_neocpu/calibration.json",
+        ),
         ({VARIABLE: "off"}, None),
         ({VARIABLE: "OFF"}, None),
     ],

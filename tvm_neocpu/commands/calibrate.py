@@ -33,7 +33,8 @@ DESCRIPTION = """Measure this machine for the cost model, in some seconds: its c
 per cycle, bytes per cycle from each cache and from memory, how much of the L3 it really has, and
 what a parallel loop costs. From then on builds for
 this machine's own CPU use the result: untuned choices follow the machine, not the table of CPU
-families. TVM_NEOCPU_CALIBRATION=off ignores the result, =FILE reads another."""
+families. The result is ~/.cache/tvm_neocpu/calibration.json, whatever TVM_NEOCPU_CACHE and
+TVM_NEOCPU_DATA say; TVM_NEOCPU_CALIBRATION=off ignores it, =FILE reads and writes another."""
 
 # What a figure is divided by for people.
 _SCALES = {"l3": MIB, "fork_join": 1e-6}

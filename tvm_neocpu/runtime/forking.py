@@ -47,15 +47,24 @@ class _ThisThread(threading.local):
     is_orphan = False
 
 
+class _ThisFork(threading.local):
+    """``wanted``: what a thread's fork locks, in order. ``held``: one entry for each of them that
+    it has locked. ``raised``: by signals' handlers meanwhile. Other threads may fork, too.
+    """
+
+    def __init__(self) -> None:
+        self.wanted: list[RLock] = []
+        self.held: list[bool] = []
+        self.raised: list[BaseException] = []
+
+
 _this_thread = _ThisThread()
+_this_fork = _ThisFork()
 _stand_in: ThreadPoolExecutor | None = None
 _forkables: WeakSet[Forkable] = WeakSet()
 _fork_locks: WeakKeyDictionary[RLock, int] = WeakKeyDictionary()
 _ages = count()
 _registering = threading.RLock()  # held from before a fork until after it
-_wanted: list[RLock] = []  # what a fork locks, in order
-_held: list[bool] = []  # one entry for each of them that it has locked
-_raised: list[BaseException] = []  # by signals' handlers meanwhile
 _lock = threading.RLock().__class__.__enter__
 # ``fork`` returns within this, once the last function of `os.register_at_fork` has.
 _BACK_SECONDS = 0.01
@@ -130,7 +139,7 @@ def _before_fork() -> None:
             if _lock_all():
                 return
         except BaseException as error:
-            _raised.append(error)
+            _this_fork.raised.append(error)
         _unlock_all()  # also where a call that has ended by now has made another lock
 
 
@@ -139,23 +148,28 @@ def _lock_all() -> bool:
     with _registering:
         ages = dict(_fork_locks)
     # A session's call may lock its library, which is older: in the other order each would wait.
-    _wanted[:] = [*sorted(ages, key=ages.__getitem__, reverse=True), _registering]
+    wanted, held = _this_fork.wanted, _this_fork.held
+    wanted[:] = [*sorted(ages, key=ages.__getitem__, reverse=True), _registering]
     # One call of C: no signal's handler runs between a lock and its entry in the list.
-    _held.extend(map(_lock, _wanted))
+    held.extend(map(_lock, wanted))
     return len(ages) == len({**ages, **_fork_locks})
 
 
 def _unlock_all() -> None:
-    held = len(_held)
-    _held.clear()
-    for lock in _wanted[:held]:
+    held = _this_fork.held
+    locks = _this_fork.wanted[: len(held)]
+    held.clear()
+    for lock in locks:
         lock.release()
 
 
 def _after_fork() -> None:
+    """The parent's part. For Ctrl-C during `fork` itself Python raises as this begins, reports
+    that, and goes on; called once more, this unlocks.
+    """
     _unlock_all()
-    raised = list(_raised)
-    _raised.clear()
+    raised = list(_this_fork.raised)
+    _this_fork.raised.clear()
     for error in raised:
         if not isinstance(error, KeyboardInterrupt):
             raise error  # Python reports it
@@ -176,7 +190,7 @@ def _repeat_ctrl_c() -> None:
 
 def _after_fork_in_child() -> None:
     global _stand_in
-    _raised.clear()
+    _this_fork.raised.clear()
     _unlock_all()
     _stand_in = None  # an inherited one has no thread
     if _this_thread.has_pool and thread_count() > 1:  # TVM runs loops of one thread in place
@@ -192,3 +206,4 @@ if hasattr(os, "register_at_fork"):
         after_in_parent=_after_fork,
         after_in_child=_after_fork_in_child,
     )
+    os.register_at_fork(after_in_parent=_after_fork)

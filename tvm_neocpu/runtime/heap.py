@@ -5,15 +5,21 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import threading
 from collections.abc import Iterator
+
+from tvm_neocpu.runtime.forking import fork_lock
 
 # From mallopt(3). What a program reaches by itself that frees large blocks: 32 MiB, and twice that.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _USUAL = 32 << 20
 # Large weights; smaller blocks, mapped anew each time, cost LLVM time.
 _APART = 4 << 20
-_LOCK = threading.Lock()
+# Any of these says how the heap is to be; what we set would come on top of it.
+_USERS = (
+    "GLIBC_TUNABLES",
+    *(f"MALLOC_{name}_" for name in ("MMAP_MAX", "MMAP_THRESHOLD", "TOP_PAD", "TRIM_THRESHOLD")),
+)
+_LOCK = fork_lock()
 _inside = 0
 
 
@@ -39,7 +45,7 @@ def large_blocks_apart() -> Iterator[None]:
 
 
 def _allocate_apart(size: int) -> None:
-    if {"MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES"} & os.environ.keys():
+    if os.environ.keys() & set(_USERS):
         return
     with contextlib.suppress(AttributeError, OSError):
         library = ctypes.CDLL(None)

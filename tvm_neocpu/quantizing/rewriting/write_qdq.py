@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 import numpy as np
 import onnx
 
+from tvm_neocpu.frontend.nodes import all_nodes
 from tvm_neocpu.quantizing.calibration.range_methods import Range
 from tvm_neocpu.quantizing.onnx_graphs import copy_of, output_names, readers_of
 from tvm_neocpu.quantizing.onnx_runs import runtime
@@ -134,7 +135,7 @@ def _drop_round_trips(
         graph.node.remove(dq)
         steps |= {*q.input[1:], *dq.input[1:]}
     # ONNX Runtime warns of initialisers that nothing reads.
-    unread = steps - {name for node in graph.node for name in node.input}
+    unread = steps - outputs - {name for node in all_nodes(graph) for name in node.input}
     for place in reversed(range(len(graph.initializer))):
         if graph.initializer[place].name in unread:
             del graph.initializer[place]
