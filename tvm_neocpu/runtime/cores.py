@@ -18,6 +18,7 @@ from numbers import Integral
 from tvm_neocpu.core.cores import allowed_cpus, physical_cores
 from tvm_neocpu.core.errors import SessionError
 from tvm_neocpu.core.plural import plural
+from tvm_neocpu.runtime.forking import late_imports
 from tvm_neocpu.runtime.threads import TooManyThreadsWarning, one_of_each_core
 from tvm_neocpu.runtime.tvm_library import runtime_function
 
@@ -150,7 +151,8 @@ def core_here() -> int | None:
 @cache
 def _sched_getcpu() -> Callable[[], int | None]:
     """The C library's; it takes less than 1 us."""
-    import ctypes  # a session that always uses all threads needs none of this
+    with late_imports:
+        import ctypes  # a session that always uses all threads needs none of this
 
     try:
         found: Callable[[], int | None] = ctypes.PyDLL(None).sched_getcpu

@@ -13,6 +13,7 @@ from tvm_neocpu.core.errors import ShapeError, first_line
 from tvm_neocpu.runtime.arrays import Extent, address, aligned_zeros
 from tvm_neocpu.runtime.cores import use_here
 from tvm_neocpu.runtime.crowd import Crowd
+from tvm_neocpu.runtime.forking import late_imports
 from tvm_neocpu.runtime.functions import Function, Functions, Shapes
 from tvm_neocpu.runtime.inputs import check
 from tvm_neocpu.runtime.machine import flat
@@ -301,7 +302,8 @@ class Feed:
 def _written_directly(
     function: Function, taken: Sequence[Extent], targets: Targets
 ) -> dict[int, Target]:
-    from tvm_neocpu.runtime.output_targets import written_directly  # few sessions bind outputs
+    with late_imports:
+        from tvm_neocpu.runtime.output_targets import written_directly  # few sessions bind outputs
 
     return written_directly(function, taken, targets)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvm_neocpu.core.errors import RunError, ShapeError
-from tvm_neocpu.runtime.forking import fork_lock, renew_after_fork
+from tvm_neocpu.runtime.forking import fork_lock, late_imports, renew_after_fork
 from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import Entry, TensorInfo
 from tvm_neocpu.runtime.ways import Way, whole
@@ -176,7 +176,8 @@ def _checked(run: Callable[..., Any]) -> Callable[..., Any]:
                 raise
             raise error.__context__ from None
         except RuntimeError as error:
-            from tvm_neocpu.core.run_check import failed_check
+            with late_imports:
+                from tvm_neocpu.core.run_check import failed_check
 
             line = failed_check(str(error))
             if line is None:

@@ -17,7 +17,7 @@ from typing import Any
 import tvm_ffi
 
 from tvm_neocpu.core.errors import MissingPackageError
-from tvm_neocpu.runtime.forking import fork_lock
+from tvm_neocpu.runtime.forking import fork_lock, late_imports
 from tvm_neocpu.runtime.light import c_abi
 
 # TVM's own variable: a folder that is searched for its libraries first.
@@ -50,7 +50,8 @@ def runtime_function(name: str) -> Any:
     """A global function of TVM's runtime, of numbers and texts."""
     load_runtime()
     if c_abi.is_available():
-        from tvm_neocpu.runtime.light.objects import global_function
+        with late_imports:
+            from tvm_neocpu.runtime.light.objects import global_function
 
         return global_function(name)
     return tvm_ffi.get_global_func(name)
