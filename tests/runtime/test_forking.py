@@ -229,34 +229,46 @@ def test_an_error_in_a_child_is_the_same_error(files: tuple[str, str]) -> None:
     )
 
 
-def test_a_child_submits_though_its_parent_was_importing() -> None:
+SUBMITS = """
+from tvm_neocpu.runtime.streams import Streams
+module = "concurrent.futures"
+streams = Streams([sorted(os.sched_getaffinity(0))[:1]], lambda cpus: None)
+def call(): return streams.submit(lambda _: "answer").result() == "answer"
+"""
+ASKS_THE_RUNTIME = """
+from tvm_neocpu.runtime.tvm_library import runtime_function
+module = "tvm_neocpu.runtime.light.objects"
+def call(): return runtime_function("runtime.NumThreads")() > 0
+"""
+
+
+@pytest.mark.parametrize("first", [SUBMITS, ASKS_THE_RUNTIME])
+def test_a_child_may_call_though_its_parent_was_importing(first: str) -> None:
     """Python's lock of a module is held in the child by a thread that does not exist there."""
     script = """
 import importlib.abc, sys, threading, time
-from tvm_neocpu.runtime.streams import Streams
 
-streams = Streams([sorted(os.sched_getaffinity(0))[:1]], lambda cpus: None)
 asked = threading.Event()
 
 class Slow(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
-        if name == "concurrent.futures":
+        if name == module:
             asked.set()
             time.sleep(0.5)
 
 def answered():
     signal.alarm(10)
-    return streams.submit(lambda _: "answer").result() == "answer"
+    return call()
 
-assert "concurrent.futures" not in sys.modules
+assert module not in sys.modules
 sys.meta_path.insert(0, Slow())
-thread = threading.Thread(target=lambda: streams.submit(lambda _: None).result())
+thread = threading.Thread(target=call)
 thread.start()
 asked.wait()
 assert succeeded(fork(answered))
 thread.join()
 """
-    run_script(FORK + script)
+    run_script(FORK + first + script)
 
 
 def test_a_child_loads_the_runtime_though_its_parent_was_loading_it() -> None:
