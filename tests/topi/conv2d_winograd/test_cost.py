@@ -74,3 +74,26 @@ def test_prices_know_which_chunks_see_the_last_row_of_tiles() -> None:
     price = pricing(conv, SKYLAKE)
     for config in (whole, replace(whole, th_bn=1), whole):
         assert price(config) == pytest.approx(predict_seconds(conv, config, SKYLAKE))
+
+
+def test_cores_wait_for_what_others_have_transformed() -> None:
+    """Twice the transforms take less than two more forks and half of the tiles from far."""
+    conv = ConvWorkload(1, 256, 14, 14, 256, (3, 3), padding=(1, 1, 1, 1))
+    cpu = replace(SKYLAKE, cores=2)
+    together = WinogradConfig(32, 32, 4, 4, 2, th_bn=4, parallel_oc=True)
+    by_core = replace(together, parallel_oc=False, oc_chunks=2)
+    assert predict_seconds(conv, by_core, cpu) < predict_seconds(conv, together, cpu)
+    instructions = replace(cpu, l2=10**9, l3=10**10, l2_bytes_per_cycle=1e9, line=10**9)
+    instructions = replace(instructions, l3_bytes_per_cycle=1e9, fork_join=0.0)
+    instructions = replace(instructions, dram_bytes_per_cycle=1e9, dram_total_bytes_per_cycle=1e9)
+    twice = predict_seconds(conv, by_core, instructions)
+    assert twice > predict_seconds(conv, together, instructions)
+
+
+def test_prices_know_which_chunks_transform() -> None:
+    conv = ConvWorkload(1, 32, 14, 14, 32, (3, 3), padding=(1, 1, 1, 1))
+    cpu = replace(SKYLAKE, cores=2)
+    whole = WinogradConfig(16, 16, 4, 4, th_bn=4)
+    price = pricing(conv, cpu)
+    for config in (whole, replace(whole, oc_chunks=2), replace(whole, parallel_oc=True), whole):
+        assert price(config) == pytest.approx(predict_seconds(conv, config, cpu))

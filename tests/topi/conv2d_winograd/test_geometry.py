@@ -61,6 +61,13 @@ def test_register_tiles_divide_the_grid() -> None:
     assert by_channels.chunks == 6
 
 
+def test_chunks_of_channels_that_transform_the_input() -> None:
+    by_core = WinogradGeometry(CONV, replace(CONFIG, oc_chunks=3))
+    assert (by_core.chunks, by_core.packed_copies, by_core.packs_apart) == (6, 3, False)
+    together = WinogradGeometry(CONV, replace(CONFIG, parallel_oc=True))
+    assert (together.packed_copies, together.packs_apart) == (1, True)
+
+
 def test_last_tiles_take_fewer_products() -> None:
     """14 rows are 4 + 4 + 4 + 2, 17 columns 4 times 4 and 1; the sixth column is only rounding."""
     whole = WinogradGeometry(CONV, replace(CONFIG, th_bn=4, parallel_oc=True))
@@ -108,6 +115,10 @@ def test_there_are_no_other_tiles(tile: int) -> None:
         (CONV, replace(CONFIG, reg_n=0), "are empty"),
         (CONV, replace(CONFIG, reg_m=-1), "are empty"),
         (CONV, replace(CONFIG, th_bn=0), "are empty"),
+        (CONV, replace(CONFIG, oc_chunks=2), "oc_chunks 2 do not divide its blocks"),
+        (CONV, replace(CONFIG, oc_chunks=-1), "oc_chunks -1 do not divide its blocks"),
+        (CONV, replace(CONFIG, oc_chunks=3, parallel_oc=True), "take blocked data of one group"),
+        (STEM, WinogradConfig(0, 16, 4, 7, oc_chunks=2), "take blocked data of one group"),
         (replace(CONV, kernel=(7, 7)), replace(CONFIG, tile=6), "needs 11 points; 8 are known"),
     ],
 )
@@ -118,5 +129,6 @@ def test_configs_that_do_not_fit(conv: ConvWorkload, config: WinogradConfig, rea
 
 def test_configs_that_fit() -> None:
     assert misfit(CONV, CONFIG) is None
+    assert misfit(CONV, replace(CONFIG, oc_chunks=3)) is None
     assert misfit(STEM, WinogradConfig(0, 16, 4, 7)) is None
     assert misfit(replace(CONV, kernel=(1, 7)), replace(CONFIG, tile=3)) is None

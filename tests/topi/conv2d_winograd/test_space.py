@@ -170,3 +170,21 @@ def test_blocks_of_groups_are_whole_groups(ic_bn: int, oc_bn: int) -> None:
     config = WinogradConfig(ic_bn, oc_bn, 4, 7)
     assert "no whole groups" in str(misfit(GROUPED, config)) or ic_bn == 12
     assert misfit(GROUPED, config) is not None
+
+
+@pytest.mark.parametrize(
+    ("conv", "cpu", "chunks"),
+    [
+        pytest.param(FEW_TILES, SKYLAKE, {0, 2}, id="a chunk for each core"),
+        pytest.param(FEW_TILES, HASWELL, {0, 4}, id="of four"),
+        pytest.param(FEW_TILES, CORTEX, {0}, id="one core transforms once"),
+        pytest.param(STEM, SKYLAKE, {0}, id="plain data"),
+        pytest.param(replace(FEW_TILES, groups=4), SKYLAKE, {0}, id="groups"),
+    ],
+)
+def test_each_core_may_transform_the_input_for_itself(
+    conv: ConvWorkload, cpu: Cpu, chunks: set[int]
+) -> None:
+    found = space(conv, cpu)
+    assert {config.oc_chunks for config in found} == chunks
+    assert all(misfit(conv, config) is None for config in found)

@@ -358,3 +358,23 @@ call(tvm.runtime.from_dlpack(data), *map(tvm.runtime.tensor, others))
 def test_pixels_beyond_an_image_are_not_read() -> None:
     """A last tile's select reads both its sides: what whole tiles have there, too."""
     run_script(BEFORE_A_LOCKED_PAGE)
+
+
+@pytest.mark.parametrize("th_bn", [1, 4], ids=["rows in chunks", "all rows"])
+def test_chunks_of_channels_that_transform_the_input(th_bn: int) -> None:
+    """The same numbers as chunks of rows, in one parallel loop: no core waits for another one."""
+    conv = ConvWorkload(2, 32, 14, 11, 64, (3, 3), padding=(1, 1, 1, 1))
+    rows = WinogradConfig(16, 16, 4, 3, th_bn=th_bn)
+    by_core = replace(rows, oc_chunks=2)
+    rng = np.random.default_rng(0)
+    data = stored(rng.normal(size=conv.in_shape).astype("float32"), Layout(16))
+    weight = rng.normal(size=conv.weight_shape).astype("float32")
+    inputs = [data, pack_weight(weight, conv, rows), np.zeros((1, 4, 1, 1, 16), "float32")]
+    expected, found = (
+        run(kernel(conv, config, HOST.cpu), inputs, (2, 4, 14, 11, 16), "float32")
+        for config in (rows, by_core)
+    )
+    np.testing.assert_array_equal(found, expected)
+    apart = replace(rows, th_bn=4, parallel_oc=True)
+    loops = [kernel(conv, c, SKYLAKE).script().count("T.parallel(") for c in (by_core, apart)]
+    assert loops == [1, 2]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -53,11 +54,15 @@ def test_extremes_are_exact(tile: int, sign: str) -> None:
     np.testing.assert_array_equal(found, stored(expected, Layout(16)))
 
 
-@pytest.mark.parametrize("parallel_oc", [False, True], ids=["chunks of rows", "of channels"])
-def test_tiles_as_one_axis(parallel_oc: bool) -> None:
+@pytest.mark.parametrize(
+    "split",
+    [{}, {"parallel_oc": True}, {"oc_chunks": 2}, {"oc_chunks": 2, "th_bn": 1}],
+    ids=["chunks of rows", "of channels", "of channels that transform", "and of rows in them"],
+)
+def test_tiles_as_one_axis(split: dict[str, Any]) -> None:
     """The space of a CPU with VNNI has such configs. Nine tiles are twice 4 and once 1."""
     conv = replace(CONV, out_channels=32)
-    config = replace(CONFIG, reg_n=4, reg_m=FLAT, th_bn=3, parallel_oc=parallel_oc)
+    config = replace(CONFIG, **{"reg_n": 4, "reg_m": FLAT, "th_bn": 3, **split})
     rng = np.random.default_rng(0)
     data = rng.integers(0, 256, conv.in_shape).astype("uint8")
     weight = rng.integers(-128, 128, conv.weight_shape).astype("int8")
@@ -71,13 +76,16 @@ def test_tiles_as_one_axis(parallel_oc: bool) -> None:
     assert len(np.unique(found)) > 50
 
 
+@pytest.mark.parametrize("split", [{"parallel_oc": True}, {"oc_chunks": 2}], ids=str)
 @pytest.mark.parametrize("side", [5, 6, 7, 14])
 @pytest.mark.parametrize("tile", [2, 3, 4])
-def test_last_tiles_of_fewer_products_are_exact(tile: int, side: int) -> None:
+def test_last_tiles_of_fewer_products_are_exact(
+    tile: int, side: int, split: dict[str, Any]
+) -> None:
     """Extremes at the borders, where pixels follow from others in 16 bits that may wrap."""
     conv = replace(CONV, height=side, width=side, out_channels=32)
     rows = -(-side // tile)
-    config = replace(CONFIG, tile=tile, reg_n=min(rows, 4), th_bn=rows, parallel_oc=True)
+    config = replace(CONFIG, tile=tile, reg_n=min(rows, 4), th_bn=rows, **split)
     rng = np.random.default_rng(side)
     data = rng.choice([0, 255], conv.in_shape).astype("uint8")
     weight = rng.choice([-128, 127], conv.weight_shape).astype("int8")

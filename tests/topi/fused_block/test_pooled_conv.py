@@ -79,6 +79,9 @@ def test_one_band_a_core_computes_no_chunk_twice_and_many_bands_do() -> None:
 def test_chunks_of_channels_are_no_group() -> None:
     layer = Member(stem(24, 9), replace(DIRECT, parallel_oc=True))
     assert misfit(layer) == "chunks of 3x24x9->16 3x3 p1 are no rows, but blocks of channels"
+    conv = ConvWorkload(1, 16, 24, 9, 16, (3, 3), padding=(1, 1, 1, 1))
+    winograd = Member(conv, WinogradConfig(8, 8, 4, 3, oc_chunks=2))
+    assert "but blocks of channels" in str(misfit(winograd))
     assert bands_of(layer, RowWindow(2, 2, 0), 12, CPU) == ()
 
 

@@ -51,6 +51,7 @@ CASES = [
     (PAIR, Bands(4, 4)),
     (PAIR, Bands(4)),
     (PAIR, Bands(8, 2)),
+    (stack((13, 11), *2 * ((replace(F4, oc_chunks=2), 3, 1, SAME),)), Bands(4, 4)),
     (stack((17, 9), (F4, 3, 1, SAME), (F4, 3, 1, SAME), batch=2), Bands(4, 3)),
     (stack((14, 10), (DIRECT, 3, 1, SAME), (F2, 3, 1, SAME)), Bands(2, 4)),
     (stack((15, 12), (F4, 3, 1, SAME), (DIRECT, 3, 2, (0, 1, 1, 0))), Bands(2, 4)),

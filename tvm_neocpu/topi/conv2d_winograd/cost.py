@@ -19,6 +19,7 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
     WinogradConfig,
     WinogradGeometry,
 )
+from tvm_neocpu.topi.cost.foreign import cycles_of_line, foreign_lines
 from tvm_neocpu.topi.cost.roofline import (
     ALONE,
     L2_SHARE,
@@ -78,7 +79,8 @@ def pricing_of(geometry_of: Callable[[Any], WinogradGeometry], cpu: Cpu) -> Pric
 
     def price(config: WinogradConfig, limit: float = math.inf, /) -> float:
         plain = config.ic_bn == 0
-        tile = plain, config.oc_bn, config.tile, config.reg_n, config.reg_m, config.parallel_oc
+        tile = plain, config.oc_bn, config.tile, config.reg_n, config.reg_m
+        tile = *tile, config.parallel_oc, config.oc_chunks
         # The last register tile of a chunk depends on what the chunk covers; so does whether its
         # last row of tiles is narrower, which a conv without tails never is.
         if (plain, config.tile) not in has_tails:
@@ -104,10 +106,21 @@ def seconds_of(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> floa
 
 
 def _around(geometry: WinogradGeometry, cpu: Cpu, near: Near) -> tuple[Supply, float]:
-    """What chunks take of the machine, and the seconds that passes before them take to fork."""
-    apart = geometry.config.parallel_oc and not geometry.packs_by_block
+    """What chunks take of the machine, and the seconds of passes before them beside their cycles:
+    forks, and the wait of each core for what others have transformed.
+    """
     supply = supply_of(geometry.chunks, _traffic(geometry, cpu, near), cpu)
-    return supply, (2 if apart else 0) * cpu.fork_join
+    if not geometry.packs_apart:
+        return supply, 0.0
+    packed = float(_packed_bytes(geometry))
+    cycles = foreign_lines(packed, 1.0, cpu) * cycles_of_line(packed, cpu)
+    return supply, 2 * cpu.fork_join + cycles / (cpu.ghz * 1e9)
+
+
+def _packed_bytes(geometry: WinogradGeometry) -> int:
+    """Of all transformed tiles."""
+    tiles = geometry.conv.batch * math.prod(geometry.grid) * geometry.tiled.products
+    return item_bytes(geometry.packed_type) * tiles * geometry.tiled.seen.in_channels
 
 
 def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
@@ -138,7 +151,8 @@ def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
     cycles *= geometry.out_blocks
     transformed = geometry.transformed_channels
     in_vectors = transform_unit.registers_of(transformed) * transform_unit.issue_share(transformed)
-    cycles += tiles * geometry.packed_blocks * in_vectors * _input_cycles(tiled)
+    packed = geometry.packed_copies * geometry.packed_blocks
+    cycles += tiles * packed * in_vectors * _input_cycles(tiled)
     cycles += tiles * geometry.out_blocks * vectors * share * _output_cycles(tiled)
     if tiled.plain:
         cycles += PHASE_CYCLES * math.prod(tiled.seen.in_shape)
@@ -190,12 +204,12 @@ def _output_cycles(tiled: TiledConv) -> float:
 def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffic:
     """Each block of output channels walks the packed input; each chunk walks the weights.
 
-    Of groups a block walks its group's: transformed tiles and products lie in L1 or L2.
+    Of groups a block walks its group's: transformed tiles and products lie in L1 or L2. A core that
+    transforms the input for itself reads all of it; no other core wrote what it multiplies.
     """
     conv, config, seen = geometry.conv, geometry.config, geometry.tiled.seen
     tiles = conv.batch * math.prod(geometry.grid)
-    spread = float(item_bytes(geometry.packed_type) * geometry.tiled.products)
-    packed = spread * tiles * seen.in_channels
+    packed = float(_packed_bytes(geometry))
     product_bytes = item_bytes(conv.types.accumulator)
     products = float(product_bytes * geometry.tiled.products * tiles * conv.out_channels)
     kernels = geometry.in_channels * conv.out_channels
@@ -206,13 +220,18 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
     by_rows = geometry.packs_by_block or not config.parallel_oc
     walks = conv.batch * geometry.row_chunks if by_rows else 1
     part = packed / walks / conv.groups
-    from_l2 = packed * (1 + blocks) + 2 * products + weights * walks + in_bytes + out_bytes
-    fit_l2 = weights + part <= L2_SHARE * cpu.l2 - near.beside
+    copies = geometry.packed_copies
+    from_l2 = packed * (copies + blocks) + 2 * products + weights * walks
+    from_l2 += in_bytes * copies + out_bytes
+    fit_l2 = weights / copies + part <= L2_SHARE * cpu.l2 - near.beside
     weight_walks = min(walks, cpu.cores) if fit_l2 else walks
     once = 1 if walks > 1 else min(cpu.cores, blocks)
+    if copies > 1:
+        once = 0
     packed_walks = blocks if part > PANEL_SHARE * cpu.l2 else once
-    apart = config.parallel_oc and not geometry.packs_by_block
-    private_products = products / walks / conv.groups / (blocks if apart else 1)
+    private_products = products / walks / conv.groups
+    if geometry.packs_apart or copies > 1:
+        private_products /= blocks
     if geometry.packs_by_block:
         packed_walks = 0
         if part + private_products <= cpu.l1:
@@ -220,12 +239,12 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
     spilled_products = 2 * products if private_products > PANEL_SHARE * cpu.l2 else 0.0
     from_l3 = weights * weight_walks + packed * packed_walks + spilled_products
     far = in_bytes * (not near.reads) + out_bytes * (not near.writes)
-    from_l3 += far
+    from_l3 += far + in_bytes * (copies - 1)
     if geometry.packs_by_block:
         # Transforms ask for no weights, and take half of a group's time. Without a split over
         # channels every core reads all of them.
-        copies = 1 if config.parallel_oc else min(walks, cpu.cores)
-        prefetched, from_dram = 0.0, weights * copies
+        readers = 1 if config.parallel_oc else min(walks, cpu.cores)
+        prefetched, from_dram = 0.0, weights * readers
     else:
         prefetched = prefetched_bytes(weights)
         from_dram = weights - prefetched
@@ -233,6 +252,7 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
         from_dram += far
     # Workspace beyond L2 went cold since other layers used that part of the arena: a write fetches
     # it first (Zen 5, 128x56x56 of stride 2, F(4), 2.5 MB: 650 us in a loop, 750-810 in ResNet-50).
+    apart = geometry.packs_apart
     workspace = private_products * cpu.cores + part * (1 if apart else cpu.cores)
     from_dram += 2 * max(0.0, workspace - cpu.l2 * cpu.cores)
     if apart and packed > 0.2 * cpu.l3:

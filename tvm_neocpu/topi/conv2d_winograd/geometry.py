@@ -36,7 +36,9 @@ class WinogradConfig:
     A tile has one row or column where the kernel has one; ``ic_bn == 0`` reads plain NCHW.
     ``reg_m`` x ``reg_n`` transformed tiles are held in registers by the product; if ``reg_m`` is
     :data:`FLAT`, ``reg_n`` tiles in order, from one row into the next. A chunk covers ``th_bn``
-    rows of tiles, or all of them when ``parallel_oc`` splits the output channels instead.
+    rows of tiles, or all of them when ``parallel_oc`` splits the output channels instead: all
+    cores transform the input together, before. Each of ``oc_chunks`` chunks of output channels
+    transforms all of it for itself.
     """
 
     template: ClassVar[str] = "conv2d_NCHWc_winograd"
@@ -48,6 +50,7 @@ class WinogradConfig:
     reg_m: int = 1
     th_bn: int = 1
     parallel_oc: bool = False
+    oc_chunks: int = 0
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,16 @@ class WinogradGeometry:
         return self.conv.groups > 1
 
     @property
+    def packs_apart(self) -> bool:
+        """Whether a parallel loop of its own transforms the input, before that over products."""
+        return self.config.parallel_oc and not self.packs_by_block
+
+    @property
+    def packed_copies(self) -> int:
+        """How often the input is transformed: by each chunk of channels that does so for itself."""
+        return max(1, self.config.oc_chunks)
+
+    @property
     def inner_steps(self) -> int:
         """Steps of a product in which it sums over a block."""
         return self.ic_bn
@@ -321,6 +334,8 @@ class WinogradGeometry:
     @property
     def chunks(self) -> int:
         """Trip count of the parallel loop."""
+        if self.config.oc_chunks:
+            return self.conv.batch * self.config.oc_chunks
         blocks, rows = self.out_blocks, self.row_chunks
         return self.conv.batch * (blocks if self.config.parallel_oc else rows)
 
@@ -400,7 +415,17 @@ def misfit(conv: ConvWorkload, config: WinogradConfig) -> str | None:
         return f"its oc_bn {config.oc_bn} does not divide {conv.out_channels} channels"
     if min(config.reg_n, config.th_bn) < 1 or config.reg_m < FLAT:
         return "its register tiles or chunks are empty"
-    return _misfit_of_points(conv, config)
+    return _misfit_of_chunks(conv, config) or _misfit_of_points(conv, config)
+
+
+def _misfit_of_chunks(conv: ConvWorkload, config: WinogradConfig) -> str | None:
+    if not config.oc_chunks:
+        return None
+    if config.parallel_oc or conv.groups > 1 or config.ic_bn == 0:
+        return "chunks of channels that transform the input take blocked data of one group"
+    if config.oc_chunks < 0 or conv.out_channels % (config.oc_bn * config.oc_chunks):
+        return f"its oc_chunks {config.oc_chunks} do not divide its blocks of output channels"
+    return None
 
 
 def _misfit_of_points(conv: ConvWorkload, config: WinogradConfig) -> str | None:

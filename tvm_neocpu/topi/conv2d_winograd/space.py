@@ -160,17 +160,17 @@ def schedules(
     if conv.reads_plain:
         blocks_in = [0]
 
-    def tilings(tile: int, oc_bn: int) -> Iterator[tuple[int, int, int, bool]]:
-        """(reg_n, reg_m, th_bn, parallel_oc)."""
+    def tilings(tile: int, oc_bn: int) -> Iterator[tuple[int, int, int, bool, int]]:
+        """(reg_n, reg_m, th_bn, parallel_oc, oc_chunks)."""
         vectors = unit.registers_of(min(oc_bn, conv.out_channels // conv.groups))
         for reg_m, reg_n in register_tiles(conv, tile, cpu):
             if unit.holds_tile(reg_m * reg_n, vectors, 1 + temporaries):
-                for th_bn, parallel_oc in chunkings(conv, tile, reg_m):
-                    yield reg_n, reg_m, th_bn, parallel_oc
+                for chunking in chunkings(conv, tile, reg_m, oc_bn, cpu):
+                    yield reg_n, reg_m, *chunking
         if not temporaries:
-            for th_bn, parallel_oc in chunkings(conv, tile, 1):
+            for th_bn, *split in chunkings(conv, tile, 1, oc_bn, cpu):
                 for reg_n in flat_tiles(conv, tile, th_bn, vectors, cpu):
-                    yield reg_n, FLAT, th_bn, parallel_oc
+                    yield reg_n, FLAT, th_bn, *split
 
     return (
         make(ic_bn, oc_bn, tile, *tiling)
@@ -229,11 +229,19 @@ def register_tiles(conv: ConvWorkload, tile: int, cpu: Cpu) -> tuple[tuple[int, 
     return tuple(found) or ((1, widest),)
 
 
-def chunkings(conv: ConvWorkload, tile: int, reg_m: int) -> tuple[tuple[int, bool], ...]:
-    """(tile rows that a chunk covers, whether chunks split the output channels instead)."""
+def chunkings(
+    conv: ConvWorkload, tile: int, reg_m: int, oc_bn: int, cpu: Cpu
+) -> tuple[tuple[int, bool, int], ...]:
+    """(tile rows that a chunk covers, whether chunks split the output channels instead, oc_chunks).
+
+    Where cores transform the input for themselves, each has one chunk of channels.
+    """
     tiles = TiledConv(_seen(conv), tile, conv.reads_plain).tiles
     rows = math.ceil(tiles[0] / reg_m) * reg_m
     heights = [f for f in factors(rows) if f % reg_m == 0 and f <= max(reg_m, 16)]
     # A block of a group transforms its own tiles, as few at a time as a chunk of rows does.
-    split = [(height, True) for height in heights if conv.groups > 1 and height < rows]
-    return (*((height, False) for height in heights), *split, (rows, True))
+    split = [(height, True, 0) for height in heights if conv.groups > 1 and height < rows]
+    by_core = cpu.cores > 1 and conv.groups == 1 and not conv.reads_plain
+    if by_core and conv.out_channels % (oc_bn * cpu.cores) == 0:
+        split.append((rows, False, cpu.cores))
+    return (*((height, False, 0) for height in heights), *split, (rows, True, 0))

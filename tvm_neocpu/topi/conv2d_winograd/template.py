@@ -245,6 +245,7 @@ def schedule_parts(sch: Schedule, anchor: Anchor, cpu: Cpu, geometry: WinogradGe
     """The same of any geometry like this one's.
 
     # parallel chunk of tile rows: pad; pack all channels; for o: product; inverse, epilogue
+    # oc_chunks: parallel chunk of o: pack all channels; for its o: product; inverse, epilogue
     # of groups: parallel chunk: for o: pad, pack its group's channels; product; inverse, epilogue
     """
     unit = cpu.unit(anchor.workload.types.accumulator)
@@ -263,9 +264,10 @@ def schedule_parts(sch: Schedule, anchor: Anchor, cpu: Cpu, geometry: WinogradGe
 def tile_inverse(
     sch: Schedule, inverse: SBlockRV, geometry: WinogradGeometry, unit: VectorUnit
 ) -> tuple[LoopRV, LoopRV, LoopRV]:
-    """Returns the parallel loop, the loop over output blocks, the loop over one tile's vectors.
+    """Returns a chunk's loop, the loop over output blocks, the loop over one tile's vectors.
 
     # for n, o, y, x, c  ->  parallel n_yb: for o: for ty, tx, cv: (yi, xi unrolled): cl
+    # oc_chunks: parallel n_oc: for yb: for o: for ty, tx, cv: (yi, xi unrolled): cl
     """
     config, (rows, columns) = geometry.config, geometry.tiled.outputs
     n, o, y, x, c = sch.get_loops(inverse)
@@ -273,9 +275,16 @@ def tile_inverse(
     tx, xi = steps.split_off(sch, x, columns)
     yb, ty = steps.split_off(sch, ty, geometry.chunk_rows)
     cv, cl = steps.split_off(sch, c, _lanes(geometry.oc_bn, unit))
-    sch.reorder(n, *((o, yb) if config.parallel_oc else (yb, o)), ty, tx, cv, yi, xi, cl)
+    chunks = [n]
+    if config.oc_chunks:
+        oc, o = steps.split_off(sch, o, geometry.out_blocks // config.oc_chunks)
+        chunks.append(oc)
+    sch.reorder(*chunks, *((o, yb) if config.parallel_oc else (yb, o)), ty, tx, cv, yi, xi, cl)
     steps.unroll_all(sch, yi, xi)
     steps.vectorize_lanes(sch, cl, unit)
+    if config.oc_chunks:
+        steps.parallel_fused(sch, *chunks)
+        return yb, o, cv
     if config.parallel_oc:
         chunk = steps.parallel_fused(sch, n, o)
         return chunk, yb, cv
@@ -347,9 +356,9 @@ def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cp
     are not (Zen 5, 1 MiB of L2: 64x224x224 5.8 ms, without the copy 7.0; 64x56x56 319 us, without
     it 306).
     """
-    conv, config = geometry.conv, geometry.config
+    conv = geometry.conv
     unit, data_unit = cpu.unit(geometry.factor_type), cpu.unit(conv.types.data)
-    pack, apart = sch.get_sblock(PACK), config.parallel_oc and not geometry.packs_by_block
+    pack, apart = sch.get_sblock(PACK), geometry.packs_apart
     if not apart:
         sch.compute_at(pack, chunk, preserve_unit_loops=True)
     *outer, u, v, i, ty, tx, c = _loops_by_row(sch, pack, geometry)

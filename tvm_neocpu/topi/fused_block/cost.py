@@ -18,6 +18,7 @@ from tvm_neocpu.topi.conv2d_direct import cost as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 from tvm_neocpu.topi.conv2d_winograd import cost as winograd
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.topi.cost.foreign import FOREIGN_L3_CYCLES, cycles_of_line, foreign_lines
 from tvm_neocpu.topi.cost.ranking import predict_seconds as member_seconds
 from tvm_neocpu.topi.cost.roofline import (
     CHUNK_CYCLES,
@@ -37,11 +38,6 @@ MODELS: dict[type[Any], ModuleType] = {
     DepthwiseConfig: depthwise,
     WinogradConfig: winograd,
 }
-# Cycles that a core waits for a line which another core has written and still holds in its L2. Zen
-# 3, two cores, MobileNet-v2: the 1x1 layers at 14x14 wait 40 to 130, depending on the machine's
-# mood; lines that have left for L3 cost 10. So do those of a depthwise layer, which reads row after
-# row (MobileNet-v2 and v3, behind expansions: 0 to 33).
-FOREIGN_L2_CYCLES, FOREIGN_L3_CYCLES = 40.0, 10.0
 # Cycles of a tile's begin and end inside a group, where no other core begins with it. Zen 3, one
 # thread, six blocks of MobileNet-v2 in bands of one and two rows: 150, as of a chunk, would be 3 %
 # of a block too much.
@@ -209,10 +205,8 @@ def _foreign_cycles(writer: Member, reader: Member, cpu: Cpu) -> float:
         geometry = DirectGeometry(reader.workload, reader.config)
         rows = math.ceil(geometry.chunks / cpu.cores) / (geometry.conv.batch * geometry.row_chunks)
         read = min(1.0, rows)
-        if writer.workload.out_bytes / cpu.cores <= cpu.l2:
-            cycles = FOREIGN_L2_CYCLES
-    lines = writer.workload.out_bytes / cpu.line * read * (cpu.cores - 1) / cpu.cores
-    return lines * cycles
+        cycles = cycles_of_line(writer.workload.out_bytes, cpu)
+    return foreign_lines(writer.workload.out_bytes, read, cpu) * cycles
 
 
 @lru_cache(maxsize=4096)

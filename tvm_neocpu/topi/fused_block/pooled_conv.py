@@ -137,6 +137,6 @@ def misfit(layer: Member) -> str | None:
         return f"{conv} is computed by {config.template}, whose chunks are no rows"
     if config.oc_bn > conv.out_channels // conv.groups:
         return f"blocks of {conv} hold several groups"
-    if config.parallel_oc:
+    if config.parallel_oc or (isinstance(config, WinogradConfig) and config.oc_chunks):
         return f"chunks of {conv} are no rows, but blocks of channels"
     return None

@@ -62,7 +62,7 @@ def _in_chunks(member: Member, rows: int) -> Member:
     """The layer with chunks of so many rows, and of all channels."""
     geometry = geometry_of(member)
     if isinstance(geometry, WinogradGeometry):
-        chunk = {"th_bn": rows // geometry.tiled.outputs[0]}
+        chunk = {"th_bn": rows // geometry.tiled.outputs[0], "oc_chunks": 0}
     else:
         chunk = {"oh_bn": rows // tile_rows(member)}
     return replace(member, config=replace(member.config, parallel_oc=False, **chunk))
