@@ -13,12 +13,8 @@ from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import PADDED_BYTES_PER_CYCLE
-from tvm_neocpu.topi.conv2d_winograd.geometry import (
-    FLAT,
-    TiledConv,
-    WinogradConfig,
-    WinogradGeometry,
-)
+from tvm_neocpu.topi.conv2d_winograd.geometry import FLAT, WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import TiledConv
 from tvm_neocpu.topi.cost.foreign import cycles_of_line, foreign_lines
 from tvm_neocpu.topi.cost.roofline import (
     ALONE,
@@ -217,8 +213,8 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
     in_bytes, out_bytes = float(seen.in_bytes), float(conv.out_bytes)
     # Blocks that walk what another one walks too.
     blocks = geometry.out_blocks // conv.groups
-    by_rows = geometry.packs_by_block or not config.parallel_oc
-    walks = conv.batch * geometry.row_chunks if by_rows else 1
+    apart = geometry.packs_apart
+    walks = 1 if apart else conv.batch * geometry.row_chunks
     part = packed / walks / conv.groups
     copies = geometry.packed_copies
     from_l2 = packed * (copies + blocks) + 2 * products + weights * walks
@@ -229,9 +225,8 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
     if copies > 1:
         once = 0
     packed_walks = blocks if part > PANEL_SHARE * cpu.l2 else once
-    private_products = products / walks / conv.groups
-    if geometry.packs_apart or copies > 1:
-        private_products /= blocks
+    own_products = apart or copies > 1
+    private_products = products / walks / conv.groups / (blocks if own_products else 1)
     if geometry.packs_by_block:
         packed_walks = 0
         if part + private_products <= cpu.l1:
@@ -252,7 +247,6 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
         from_dram += far
     # Workspace beyond L2 went cold since other layers used that part of the arena: a write fetches
     # it first (Zen 5, 128x56x56 of stride 2, F(4), 2.5 MB: 650 us in a loop, 750-810 in ResNet-50).
-    apart = geometry.packs_apart
     workspace = private_products * cpu.cores + part * (1 if apart else cpu.cores)
     from_dram += 2 * max(0.0, workspace - cpu.l2 * cpu.cores)
     if apart and packed > 0.2 * cpu.l3:
