@@ -75,8 +75,8 @@ def pricing_of(geometry_of: Callable[[Any], WinogradGeometry], cpu: Cpu) -> Pric
 
     def price(config: WinogradConfig, limit: float = math.inf, /) -> float:
         plain = config.ic_bn == 0
-        tile = plain, config.oc_bn, config.tile, config.reg_n, config.reg_m
-        tile = *tile, config.parallel_oc, config.oc_chunks
+        split = config.parallel_oc, config.oc_chunks
+        tile = plain, config.oc_bn, config.tile, config.reg_n, config.reg_m, split
         # The last register tile of a chunk depends on what the chunk covers; so does whether its
         # last row of tiles is narrower, which a conv without tails never is.
         if (plain, config.tile) not in has_tails:

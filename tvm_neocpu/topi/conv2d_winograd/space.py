@@ -163,9 +163,9 @@ def schedules(
                 for chunking in chunkings(conv, tile, reg_m, oc_bn, cpu):
                     yield reg_n, reg_m, *chunking
         if not temporaries:
-            for th_bn, *split in chunkings(conv, tile, 1, oc_bn, cpu):
-                for reg_n in flat_tiles(conv, tile, th_bn, vectors, cpu):
-                    yield reg_n, FLAT, th_bn, *split
+            for chunking in chunkings(conv, tile, 1, oc_bn, cpu):
+                for reg_n in flat_tiles(conv, tile, chunking[0], vectors, cpu):
+                    yield reg_n, FLAT, *chunking
 
     return (
         make(ic_bn, oc_bn, tile, *tiling)
