@@ -9,6 +9,7 @@ from nests import SKYLAKE, nest
 from samples import BIAS, check
 
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig, MatmulGeometry, misfit
+from tvm_neocpu.topi.batch_matmul.template import pieces_of
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.cost.ranking import predict_seconds, ranked
 from tvm_neocpu.topi.kernel import kernel
@@ -36,6 +37,25 @@ def test_loops(config: MatmulConfig, expected: str, shared: bool) -> None:
 @pytest.mark.parametrize("product", [ODD, KEYS], ids=["rows", "columns"])
 def test_numbers_of_every_way_to_pack(product: MatmulWorkload, shared: bool) -> None:
     check(product, MatmulConfig(32, 14, 1, shared), SKYLAKE, BIAS)
+
+
+ALONE = MatmulWorkload((27, 64), (64, 97), (0, 1), (0, 1))
+ALONE_TURNED = MatmulWorkload((27, 64), (97, 64), (0, 1), (1, 0))
+
+
+@pytest.mark.parametrize("product", [ALONE, ALONE_TURNED], ids=["rows", "columns"])
+def test_cores_pack_the_panels_of_one_product_together(product: MatmulWorkload) -> None:
+    config = MatmulConfig(32, 14, 1, shared=True)
+    forks = kernel(product, config, SKYLAKE).script().count("T.parallel")
+    assert forks == (3 if product.turns_right else 2)
+    check(product, config, SKYLAKE, BIAS)
+
+
+@pytest.mark.parametrize(("inner", "pieces"), [(64, 8), (97, 97), (5, 5), (30, 10)])
+def test_pieces_divide_what_is_packed(inner: int, pieces: int) -> None:
+    product = MatmulWorkload((27, inner), (inner, 97), (0, 1), (0, 1))
+    assert pieces_of(product, SKYLAKE.with_cores(2)) == pieces
+    assert pieces_of(product, SKYLAKE.with_cores(1)) == 1
 
 
 def test_columns_are_turned_in_square_tiles() -> None:
