@@ -9,7 +9,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
-from tvm_neocpu.topi.gemm.tiles import chunk_sizes, tile_shapes
+from tvm_neocpu.topi.gemm.tiles import block_shapes, chunk_sizes
 
 # Panels in place: tiles of rows that read one, rows of the right matrix.
 MOST_TILES, MOST_PAGES = 4, 64
@@ -26,18 +26,18 @@ def space(product: MatmulWorkload, cpu: Cpu) -> tuple[MatmulConfig, ...]:
     """
     unit = cpu.unit(product.types.accumulator)
     row_bytes = product.inner * item_bytes(product.types.data)
-    shapes = tile_shapes(product.rows, product.columns, cpu, unit)
+    shapes = block_shapes(product.rows, product.columns, cpu, unit)
     packed = tuple(
-        MatmulConfig(vectors * unit.lanes, height, tiles, shared, copies)
-        for height, vectors in shapes
+        MatmulConfig(oc_bn, height, tiles, shared, copies)
+        for height, oc_bn in shapes
         for tiles in chunk_sizes(product.rows, height, row_bytes, cpu)
         for shared, copies in combinations((False, True), repeat=2)
     )
     return packed + tuple(
-        MatmulConfig(vectors * unit.lanes, height, tiles, in_place=True)
-        for height, vectors in shapes
+        MatmulConfig(oc_bn, height, tiles, in_place=True)
+        for height, oc_bn in shapes
         if multiplies_in_place(product, height)
-        for tiles in panel_chunks(product, vectors * unit.lanes, cpu)
+        for tiles in panel_chunks(product, oc_bn, cpu)
     )
 
 
