@@ -126,7 +126,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     flatten_output(sch, output, len(product.batch_shape))
     b, r, o, c, k = sch.get_loops(acc)
     q, t, one, i = split_rows(sch, r, tiles)
-    if geometry.config.in_place:
+    if geometry.config.cuts_columns:
         sch.reorder(b, o, q, t)
         q, o = sch.split(o, [None, geometry.config.tiles], preserve_unit_iters=True)
     sch.reorder(b, q, o, t, k, one, i, c)
