@@ -70,8 +70,9 @@ def compute(
         return tirx.if_then_else(column < product.columns, value, zero)
 
     copy = copied_rows(element, (product.batch,), tiles, ROWS) if geometry.copies else None
-    panel = _in_place(crosswise, geometry, right.dtype) if config.in_place else None
-    if panel is None:
+    if config.in_place:
+        panel = _in_place(crosswise, geometry, right.dtype)
+    else:
         panel = te.compute(geometry.panels_shape, packed, name=PANELS)
     k = te.reduce_axis((0, product.inner), name="k")
 
