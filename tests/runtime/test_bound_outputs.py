@@ -15,8 +15,8 @@ from onnx import helper
 import tvm_neocpu
 from tvm_neocpu import Session, relay
 from tvm_neocpu.core.errors import ShapeError
+from tvm_neocpu.relay_passes.batches.sizes import MAX_BATCH
 from tvm_neocpu.runtime.binding import IOBinding
-from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.tensors import as_array, zeros
 
 Array = NDArray[np.float32]
@@ -46,15 +46,21 @@ def maps(make_model: Callable[..., onnx.ModelProto]) -> onnx.ModelProto:
     return model
 
 
-def _as_built_or_loaded(
-    library: BuiltModule, request: pytest.FixtureRequest, folders: pytest.TempPathFactory
-) -> BuiltModule:
-    """The library, or what is loaded from its file, as the fixture's parameter says."""
-    if request.param == "built":
-        return library
-    path: Path = folders.mktemp("loaded") / "net.so"
-    library.export_library(path)
-    return tvm_neocpu.load(path)
+def _sessions(
+    model: onnx.ModelProto,
+    request: pytest.FixtureRequest,
+    folders: pytest.TempPathFactory,
+    max_batch: int = MAX_BATCH,
+) -> Iterator[Session]:
+    """A session over what was built or over what its file holds, as the fixture says."""
+    mod, params = relay.frontend.from_onnx(model)
+    library = relay.build(mod, params=params, max_batch=max_batch)
+    if request.param == "loaded":
+        path: Path = folders.mktemp("loaded") / "net.so"
+        library.export_library(path)
+        library = tvm_neocpu.load(path)
+    with Session(library) as session:
+        yield session
 
 
 @pytest.fixture(scope="module", params=["built", "loaded"])
@@ -63,10 +69,7 @@ def map_session(
     maps: onnx.ModelProto,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Session]:
-    mod, params = relay.frontend.from_onnx(maps)
-    library = relay.build(mod, params=params)
-    with Session(_as_built_or_loaded(library, request, tmp_path_factory)) as session:
-        yield session
+    yield from _sessions(maps, request, tmp_path_factory)
 
 
 @pytest.fixture
@@ -201,10 +204,7 @@ def batch_session(
     batch_model: onnx.ModelProto,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Session]:
-    mod, params = relay.frontend.from_onnx(batch_model)
-    library = relay.build(mod, params=params, max_batch=2)
-    with Session(_as_built_or_loaded(library, request, tmp_path_factory)) as session:
-        yield session
+    yield from _sessions(batch_model, request, tmp_path_factory, max_batch=2)
 
 
 @pytest.mark.usefixtures("no_copies")

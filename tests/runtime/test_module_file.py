@@ -68,6 +68,25 @@ def test_one_exported_file_runs_in_a_fresh_process(
 
 
 @pytest.mark.compiler
+def test_a_network_that_moves_no_data_is_exported(tmp_path: Path) -> None:
+    """It has no machine code: reshapes are views. A random network of the nightly run was one."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        views (float[2, 3] data) => (float[2, 1, 3] y, float[2, 1, 1, 3] z) <int64[1] axes = {1}>
+        { y = Unsqueeze (data, axes) z = Unsqueeze (y, axes) }"""
+    )
+    mod, _ = relay.frontend.from_onnx(model)
+    lib = relay.build(mod)
+    lib.export_library(tmp_path / "views.so")
+    module = tvm_neocpu.load(tmp_path / "views.so")["default"](tvm.cpu())
+    data = np.arange(6, dtype="float32").reshape(2, 3)
+    module.run(data=data)
+    np.testing.assert_array_equal(module.get_output(1).numpy(), data[:, None, None])
+    with pytest.raises(ModuleFileError, match=r"no machine code; write a \.so"):
+        lib.export_library(tmp_path / "views.tar")
+
+
+@pytest.mark.compiler
 @pytest.mark.parametrize("suffix", [".so", ".tar"])
 def test_exporting_and_loading_after_a_run_says_nothing(
     suffix: str, lib: BuiltModule, tmp_path: Path, capfd: pytest.CaptureFixture[str]

@@ -13,8 +13,9 @@ from statistics import median
 
 from tvm_neocpu import pipeline
 from tvm_neocpu.commands import cli
-from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel, read_bandwidth
+from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel
 from tvm_neocpu.contrib.kernels.measure import time_workloads
+from tvm_neocpu.contrib.kernels.read_kernels import read_bandwidth
 from tvm_neocpu.contrib.kernels.report import as_json, show
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.cpu import Cpu

@@ -21,7 +21,8 @@ from rich.table import Table
 from tvm_neocpu.commands import cli
 from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.contrib.explain.explain_model import explain_model
-from tvm_neocpu.contrib.kernels.ceilings import PeakKernel, read_bandwidth
+from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
+from tvm_neocpu.contrib.kernels.read_kernels import read_bandwidth
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import cells, compare_layers, page
 from tvm_neocpu.contrib.profile.peer_layers import PEERS, IsolatedLayers

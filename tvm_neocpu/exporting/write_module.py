@@ -76,8 +76,12 @@ def export_module(
     Raises ModuleFileError.
     """
     check_place(path, weights, fcompile)
-    if not any(part.kind in (LLVM, OBJECTS) for part in module.imports):
-        raise ModuleFileError(f"cannot write {path}: a loaded module has no objects; copy its file")
+    has_kernels = any(part.kind in (LLVM, OBJECTS) for part in module.imports)
+    if path.suffix == ".tar" and not has_kernels:
+        raise ModuleFileError(
+            f"cannot write {path}: the network moves no data, so that it has no machine code; "
+            "write a .so"
+        )
     # TVM writes what binds objects for the CPU of an LLVM module among them; of objects alone, for
     # this machine.
     by_objects = fcompile is None and not options and not _is_foreign(info)

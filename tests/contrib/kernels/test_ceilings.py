@@ -12,28 +12,12 @@ from tvm_neocpu.contrib.kernels.ceilings import (
     Ceilings,
     ChainKernel,
     ClockKernel,
-    ColdReadKernel,
     ForkKernel,
     PeakKernel,
-    ReadKernel,
 )
 from tvm_neocpu.core.dot import PORTABLE_BF16
 from tvm_neocpu.core.types import BF16_WEIGHTS, U8S8
 from tvm_neocpu.targets import parse_target
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-@pytest.mark.parametrize(("cores", "size", "passes"), [(1, 5000, 3), (2, 100_000, 1), (1, 1, 2)])
-def test_a_read_kernel_reads_every_byte_of_every_pass(
-    cores: int, size: int, passes: int, dtype: str
-) -> None:
-    target = parse_target("llvm")
-    kernel = ReadKernel(replace(target, cpu=target.cpu.with_cores(cores)), dtype, size, passes)
-    assert kernel.bytes_per_second() > 0
-    data, total = (argument.numpy() for argument in kernel.arguments)
-    assert data.dtype == total.dtype == dtype
-    assert total.sum() == data.size * passes
-    assert kernel.read_bytes == data.nbytes * passes
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -112,15 +96,6 @@ def test_a_forked_call_writes_for_each_thread(fork: bool) -> None:
     kernel = ForkKernel(replace(target, cpu=target.cpu.with_cores(2)), fork)
     assert kernel.calls_per_second() > 0
     np.testing.assert_array_equal(kernel.arguments[1].numpy(), np.ones((2, 1)))
-
-
-def test_a_cold_buffer_is_read_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ceilings, "PART_BYTES", 4096)
-    target = parse_target("llvm")
-    kernel = ColdReadKernel(replace(target, cpu=target.cpu.with_cores(2)), "float32", 65536)
-    assert kernel.bytes_per_second() > 0
-    assert kernel.read_bytes == 2 * 4096
-    assert len(kernel._parts) == 8
 
 
 def test_the_roofline_is_the_lower_ceiling() -> None:

@@ -9,13 +9,11 @@ import pytest
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import (
     FLAT,
-    TiledConv,
     WinogradConfig,
     WinogradGeometry,
     misfit,
-    seen_by_tiles,
-    unit_stride,
 )
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import TiledConv, seen_by_tiles, unit_stride
 
 CONV = ConvWorkload(2, 32, 14, 17, 48, (3, 3), padding=(1, 1, 1, 1))
 STRIDED = ConvWorkload(1, 4, 12, 12, 16, (3, 3), (2, 2), (1, 1, 1, 1))

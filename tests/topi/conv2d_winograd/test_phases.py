@@ -11,8 +11,9 @@ from samples import BIAS, check
 
 from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, unit_stride
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.phases import split_taps
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import unit_stride
 
 STEM = ConvWorkload(1, 3, 21, 17, 16, (7, 7), (2, 2), (3, 3, 2, 3))
 UNEVEN = ConvWorkload(2, 4, 11, 14, 8, (3, 5), (1, 2), (1, 2, 1, 2))

@@ -7,8 +7,8 @@ import pytest
 
 from tvm_neocpu.core.types import FP16_WEIGHTS
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.geometry import TiledConv
 from tvm_neocpu.topi.conv2d_winograd.rounding import noise_growth, tile_growth, weight_scales
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import TiledConv
 
 CONVS = {
     "3x3": ConvWorkload(1, 64, 14, 14, 64, (3, 3), padding=(1, 1, 1, 1), types=FP16_WEIGHTS),

@@ -51,6 +51,17 @@ def largest_error(conv: ConvWorkload, tile: int) -> float:
     return float(np.max(np.abs(found - expected)) / np.max(expected))
 
 
+def check_layer(
+    conv: ConvWorkload, config: WinogradConfig, data: np.ndarray, weight: np.ndarray, bound: float
+) -> None:
+    """The template's layer, with ReLU, is a convolution; ``bound``: error over largest output."""
+    no_bias = np.zeros((1, conv.out_channels // config.oc_bn, 1, 1, config.oc_bn), "float32")
+    expected = np.maximum(stored(convolved(conv, data, weight), Layout(config.oc_bn)), 0)
+    inputs = [stored(data, Layout(config.ic_bn)), pack_weight(weight, conv, config), no_bias]
+    found = run(kernel(conv, config, HOST.cpu), inputs, expected.shape, "float32")
+    np.testing.assert_allclose(found, expected, rtol=0, atol=bound * np.max(expected))
+
+
 BOUNDS = [
     pytest.param(CONV, 2, 2e-6, id="F(2x2, 3x3)"),
     pytest.param(CONV, 3, 1e-5, id="F(3x3, 3x3)"),
@@ -190,12 +201,7 @@ def test_tiles_as_one_axis(conv: ConvWorkload, config: WinogradConfig) -> None:
     rng = np.random.default_rng(0)
     data = rng.normal(size=conv.in_shape).astype("float32")
     weight = rng.normal(size=conv.weight_shape).astype("float32") / 68
-    blocks = conv.out_channels // config.oc_bn
-    no_bias = np.zeros((1, blocks, 1, 1, config.oc_bn), "float32")
-    expected = np.maximum(stored(convolved(conv, data, weight), Layout(config.oc_bn)), 0)
-    inputs = [stored(data, Layout(config.ic_bn)), pack_weight(weight, conv, config), no_bias]
-    found = run(kernel(conv, config, HOST.cpu), inputs, expected.shape, "float32")
-    np.testing.assert_allclose(found, expected, rtol=0, atol=4e-5 * np.max(expected))
+    check_layer(conv, config, data, weight, 4e-5)
 
 
 def in_groups(channels: int, out_channels: int, groups: int, side: int, stride: int = 1):
@@ -231,12 +237,7 @@ def test_a_block_of_a_group_reads_its_own_channels(
     rng = np.random.default_rng(0)
     data = rng.normal(size=conv.in_shape).astype("float32")
     weight = rng.normal(size=conv.weight_shape).astype("float32")
-    blocks = conv.out_channels // config.oc_bn
-    no_bias = np.zeros((1, blocks, 1, 1, config.oc_bn), "float32")
-    expected = np.maximum(stored(convolved(conv, data, weight), Layout(config.oc_bn)), 0)
-    inputs = [stored(data, Layout(config.ic_bn)), pack_weight(weight, conv, config), no_bias]
-    found = run(kernel(conv, config, HOST.cpu), inputs, expected.shape, "float32")
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.max(expected))
+    check_layer(conv, config, data, weight, 1e-5)
 
 
 def test_short_panels_of_groups_are_asked_for_early() -> None:
@@ -277,11 +278,7 @@ def test_last_tiles_multiply_less(
     conv, data, weight = with_tails(config, side, stride, batch=2)
     assert (conv.out_height, conv.out_width) == side
     assert WinogradGeometry(conv, config).drops_tiles is (stride == 1)
-    no_bias = np.zeros((1, 32 // config.oc_bn, 1, 1, config.oc_bn), "float32")
-    expected = np.maximum(stored(convolved(conv, data, weight), Layout(config.oc_bn)), 0)
-    inputs = [stored(data, Layout(config.ic_bn)), pack_weight(weight, conv, config), no_bias]
-    found = run(kernel(conv, config, HOST.cpu), inputs, expected.shape, "float32")
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5 * np.max(expected))
+    check_layer(conv, config, data, weight, 1e-5)
 
 
 @pytest.mark.parametrize(("side", "config"), TAIL_CASES)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tvm_neocpu.core.cpu import AVX2, AVX512, Cpu
 from tvm_neocpu.core.dot import VDPBF16PS
 from tvm_neocpu.core.types import BF16_WEIGHTS
@@ -37,3 +39,9 @@ def test_a_block_is_a_whole_number_of_words() -> None:
     odd = Bf16WinogradConfig(ic_bn=1, oc_bn=16, tile=2, reg_n=5)
     assert misfit(CONV, odd) == "its ic_bn 1 is no whole number of words"
     assert misfit(CONV, CONFIG) is None
+
+
+def test_words_have_no_groups() -> None:
+    conv = replace(CONV, in_channels=32, out_channels=32, groups=2)
+    reason = misfit(conv, CONFIG)
+    assert reason == "it multiplies words of channels, which no grouped convolution has"

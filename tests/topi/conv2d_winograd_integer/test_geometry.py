@@ -46,6 +46,13 @@ def test_misfits(config: IntegerWinogradConfig, reason: str) -> None:
     assert misfit(CONV, CONFIG) is None
 
 
+def test_words_have_no_groups() -> None:
+    """Blocks would pass as whole groups; the template's words and padding know of one only."""
+    conv = replace(CONV, in_channels=32, out_channels=32, groups=2)
+    reason = misfit(conv, replace(CONFIG, ic_bn=16, oc_bn=16))
+    assert reason == "it multiplies words of channels, which no grouped convolution has"
+
+
 def test_a_word_of_weights_is_two_channels() -> None:
     geometry = IntegerWinogradGeometry(CONV, CONFIG)
     assert geometry.packed_shape == (3, 6, 6, 4, 8, 16)

@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 from tvm_neocpu.contrib.kernels.ceilings import (
     ChainKernel,
     ClockKernel,
-    ColdReadKernel,
     ForkKernel,
     PeakKernel,
-    ReadKernel,
 )
+from tvm_neocpu.contrib.kernels.read_kernels import ColdReadKernel, ReadKernel
 from tvm_neocpu.core.cpu import MIB, Cpu
 from tvm_neocpu.targets import CompileTarget
 

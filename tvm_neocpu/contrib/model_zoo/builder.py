@@ -13,27 +13,17 @@ from typing import Any
 
 import numpy as np
 import onnx
-from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from . import moments
+from .draws import OFFSET, Draws, Floats, after_weights
 from .moments import Moments, Values
 from .window import Padding, Size, Window
-
-Floats = NDArray[np.float32]
 
 OPSET = 17
 IR_VERSION = 8
 INPUT_NAME = "data"
 OUTPUT_NAME = "output"
-
-# The share of its mean that each filter gives up, 0 to 1. At 0, a deep network answers every input
-# alike: the positive mean that each ReLU leaves drowns the rest. At 1, each ReLU enlarges small
-# differences 1.2 times, and rounding errors show after forty layers (Yang et al. 2019, "A Mean
-# Field Theory of Batch Normalization").
-CENTRING = 0.6
-# Standard deviation of biases and of the offsets in batch norms, for a signal of size 1.
-OFFSET = 0.1
 
 
 @dataclass(frozen=True)
@@ -64,7 +54,7 @@ class GraphBuilder:
     def __init__(
         self, name: str, input_shape: tuple[int, ...], rng: np.random.Generator | None
     ) -> None:
-        self._rng = rng
+        self._draws = Draws(rng)
         self._shared: set[str] = set()
         self._model = onnx.ModelProto(ir_version=IR_VERSION, producer_name="tvm_neocpu")
         self._model.opset_import.append(helper.make_opsetid("", OPSET))
@@ -115,14 +105,14 @@ class GraphBuilder:
         Convolutions with the same `weights_of` share the weights that the first one draws.
         """
         window = Window.of(kernel, stride, padding, dilation)
-        after = _after_weights(x.moments)
+        after = after_weights(x.moments)
         owner = weights_of or name
         names = [f"{owner}.weight", *([f"{owner}.bias"] if bias else [])]
         if owner not in self._shared:
-            weight = self._draw_weight((filters, x.channels // groups, *window.kernel), x.moments)
+            weight = self._draws.weight((filters, x.channels // groups, *window.kernel), x.moments)
             self.parameter(names[0], weight)
             if bias:
-                self.parameter(names[1], self._draw_offset(filters))
+                self.parameter(names[1], self._draws.offset(filters))
         if weights_of:
             self._shared.add(weights_of)
         inputs = [x.name, *names]
@@ -134,14 +124,14 @@ class GraphBuilder:
     def conv_transpose(self, x: Tensor, name: str, filters: int, kernel: int) -> Tensor:
         """Transposed convolution with bias whose stride is its kernel: `kernel` times the size."""
         # Every output has one tap of each input channel: the fan-in is the channels.
-        weight = self._draw_weight((filters * kernel**2, x.channels), x.moments)
+        weight = self._draws.weight((filters * kernel**2, x.channels), x.moments)
         weight = weight.reshape(filters, kernel, kernel, x.channels).transpose(3, 0, 1, 2)
         inputs = [
             x.name,
             self.parameter(f"{name}.weight", weight),
-            self.parameter(f"{name}.bias", self._draw_offset(filters)),
+            self.parameter(f"{name}.bias", self._draws.offset(filters)),
         ]
-        after = moments.after_shift(_after_weights(x.moments), OFFSET**2)
+        after = moments.after_shift(after_weights(x.moments), OFFSET**2)
         shape = (x.shape[0], filters, *(size * kernel for size in x.image))
         window = {"kernel_shape": (kernel, kernel), "strides": (kernel, kernel)}
         return self.node("ConvTranspose", name, inputs, shape, after, **window)
@@ -150,10 +140,10 @@ class GraphBuilder:
         """Batch norm in inference form; the root mean square of its output is about `gain`."""
         channels, size = x.channels, math.sqrt(x.moments.power)
         parameters = {
-            "weight": np.float32(gain) * self._draw_factor(channels),
-            "bias": np.float32(gain) * self._draw_offset(channels),
-            "running_mean": np.float32(size) * self._draw_offset(channels),
-            "running_var": np.float32(size**2) * self._draw_factor(channels),
+            "weight": np.float32(gain) * self._draws.factor(channels),
+            "bias": np.float32(gain) * self._draws.offset(channels),
+            "running_mean": np.float32(size) * self._draws.offset(channels),
+            "running_var": np.float32(size**2) * self._draws.factor(channels),
         }
         inputs = [self.parameter(f"{name}.{key}", value) for key, value in parameters.items()]
         after = moments.after_scale(x.moments, gain / size)
@@ -163,23 +153,23 @@ class GraphBuilder:
 
     def gemm(self, x: Tensor, name: str, features: int) -> Tensor:
         """Fully connected layer with bias, weights (features, inputs)."""
-        weight = self._draw_weight((features, x.channels), x.moments)
+        weight = self._draws.weight((features, x.channels), x.moments)
         inputs = [
             x.name,
             self.parameter(f"{name}.weight", weight),
-            self.parameter(f"{name}.bias", self._draw_offset(features)),
+            self.parameter(f"{name}.bias", self._draws.offset(features)),
         ]
-        after = moments.after_shift(_after_weights(x.moments), OFFSET**2)
+        after = moments.after_shift(after_weights(x.moments), OFFSET**2)
         return self.node("Gemm", name, inputs, (x.shape[0], features), after, transB=1)
 
     def dense(self, x: Tensor, name: str, features: int) -> Tensor:
         """Fully connected layer over the last axis, any rank: MatMul (inputs, features) and Add."""
-        weight = self._draw_weight((features, x.shape[-1]), x.moments).T
+        weight = self._draws.weight((features, x.shape[-1]), x.moments).T
         inputs = [x.name, self.parameter(f"{name}.weight", weight)]
         shape = (*x.shape[:-1], features)
-        y = self.node("MatMul", f"{name}.matmul", inputs, shape, _after_weights(x.moments))
+        y = self.node("MatMul", f"{name}.matmul", inputs, shape, after_weights(x.moments))
         after = moments.after_shift(y.moments, OFFSET**2)
-        bias = self.parameter(f"{name}.bias", self._draw_offset(features))
+        bias = self.parameter(f"{name}.bias", self._draws.offset(features))
         return self.node("Add", name, [y.name, bias], shape, after)
 
     def layer_norm(self, x: Tensor, name: str, epsilon: float = 1e-6) -> Tensor:
@@ -187,8 +177,8 @@ class GraphBuilder:
         size = x.shape[-1]
         inputs = [
             x.name,
-            self.parameter(f"{name}.weight", self._draw_factor(size)),
-            self.parameter(f"{name}.bias", self._draw_offset(size)),
+            self.parameter(f"{name}.weight", self._draws.factor(size)),
+            self.parameter(f"{name}.bias", self._draws.offset(size)),
         ]
         after = moments.after_scale(x.moments, 1 / math.sqrt(x.moments.power))
         after = moments.after_shift(after, OFFSET**2)
@@ -203,7 +193,7 @@ class GraphBuilder:
         return self._scale(x, name, gain, 1)
 
     def _scale(self, x: Tensor, name: str, gain: float, count: int) -> Tensor:
-        factors = np.float32(gain) * self._draw_factor(count)
+        factors = np.float32(gain) * self._draws.factor(count)
         factor = self.parameter(f"{name}.weight", factors.reshape(-1, 1, 1))
         after = moments.after_scale(x.moments, gain)
         return self.node("Mul", name, [x.name, factor], x.shape, after)
@@ -335,42 +325,6 @@ class GraphBuilder:
         """A trained tensor of that name."""
         tensor = self._graph.initializer.add(name=name, data_type=TensorProto.FLOAT)
         tensor.dims.extend(value.shape)
-        if self._rng is not None:
+        if self._draws.have_values:
             tensor.raw_data = value.astype("<f4", copy=False).tobytes()
         return name
-
-    def _draw_weight(self, shape: tuple[int, ...], before: Moments) -> Floats:
-        """Normal weights, outputs first, scaled to outputs with a mean square of 1."""
-        if self._rng is None:
-            return np.broadcast_to(np.float32(1), shape)
-        weight = self._rng.standard_normal(shape, dtype=np.float32)
-        fan_in = math.prod(shape[1:])
-        filters = weight.reshape(shape[0], fan_in)
-        filters -= np.float32(CENTRING) * filters.mean(axis=1, keepdims=True)
-        filters *= np.float32(math.sqrt(_gain(before) / fan_in))
-        return weight
-
-    def _draw_offset(self, size: int) -> Floats:
-        if self._rng is None:
-            return np.broadcast_to(np.float32(1), size)
-        offset = self._rng.standard_normal(size, dtype=np.float32)
-        offset *= np.float32(OFFSET)
-        return offset
-
-    def _draw_factor(self, size: int) -> Floats:
-        """Uniform factors between 0.8 and 1.2."""
-        if self._rng is None:
-            return np.broadcast_to(np.float32(1), size)
-        factor = self._rng.random(size, dtype=np.float32)
-        factor *= np.float32(0.4)
-        factor += np.float32(0.8)
-        return factor
-
-
-def _gain(before: Moments) -> float:
-    """The sum of a filter's squared weights for outputs with a mean square of 1."""
-    return 1 / moments.after_filters(before, kept=1 - CENTRING, gain=1.0).power
-
-
-def _after_weights(before: Moments) -> Moments:
-    return moments.after_filters(before, kept=1 - CENTRING, gain=_gain(before))

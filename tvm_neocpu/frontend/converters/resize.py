@@ -14,6 +14,10 @@ import numpy as np
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.converters.compute.linear_of_bytes import (
+    is_linear_of_bytes,
+    linear_of_bytes,
+)
 from tvm_neocpu.frontend.converters.compute.weighted_gather import weighted_gather
 from tvm_neocpu.frontend.converters.geometry.interpolation import (
     COORDINATES,
@@ -30,7 +34,6 @@ Axes = dict[int, ResizedAxis]
 Region = tuple[float, float]
 
 _WHOLE: Region = (0.0, 1.0)
-_BYTES = ("int8", "uint8")
 _FLOATS = ("float16", "float32", "float64")
 # The tables of an axis have this many rows at most.
 MAX_EXTENT = 2**22
@@ -41,21 +44,9 @@ _RESIZE2D_MODES = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pi
 def resize(node: Node) -> relax.Expr:
     """Resize of every opset; ``roi``, ``scales`` and ``sizes`` are constants here."""
     method = method_of(node)
-    if method.mode == "linear" and not method.antialias and node.dtype in _BYTES:
-        return _of_bytes(node)
     if node.opset < 11:
         return _resized(node, method, _by_scales(node, _scales(node, 1)), 0.0)
     return _resized(node, method, _axes(node, method), node.attributes["extrapolation_value"])
-
-
-def _of_bytes(node: Node) -> relax.Expr:
-    """In float32, cut to whole numbers as ONNX Runtime does; ONNX does not say how to round.
-
-    ONNX Runtime's quantiser leaves Resize between integers in its QOperator format.
-    """
-    data = node.emit(relax.op.astype(node.data, "float32"))
-    mean = node.emit(resize(replace(node, inputs=(data, *node.inputs[1:]))))
-    return relax.op.astype(mean, node.dtype)
 
 
 def method_of(node: Node) -> Method:
@@ -162,9 +153,15 @@ def _resized(node: Node, method: Method, axes: Axes, extrapolation: float) -> re
     _check(node, method, axes)
     if not axes:
         return node.data
-    taps = {number: method.taps(axis) for number, axis in axes.items()}
     outside = {number: method.extrapolated(axis) for number, axis in axes.items()}
-    if not any(mask.any() for mask in outside.values()):
+    outside = {number: mask for number, mask in outside.items() if mask.any()}
+    if is_linear_of_bytes(node, method):
+        value = linear_of_bytes(node, method, axes)
+        for number, mask in outside.items():
+            value = _extrapolated(node, value, number, mask, extrapolation)
+        return value
+    taps = {number: method.taps(axis) for number, axis in axes.items()}
+    if not outside:
         whole = _resize2d(node, method, axes, taps)
         if whole is not None:
             return whole
@@ -172,14 +169,22 @@ def _resized(node: Node, method: Method, axes: Axes, extrapolation: float) -> re
     # The axes that shrink most come first, so that the others have less to do.
     for number in sorted(axes, key=lambda number: axes[number].resized / axes[number].length):
         value = weighted_gather(node, value, number, taps[number])
-        if outside[number].any():
-            mask = relax.const(_along(outside[number], number, node.rank))
-            value = node.emit(relax.op.where(mask, relax.const(extrapolation, node.dtype), value))
+        if number in outside:
+            value = _extrapolated(node, value, number, outside[number], extrapolation)
     return value
 
 
+def _extrapolated(
+    node: Node, value: relax.Expr, number: int, mask: Array, extrapolation: float
+) -> relax.Expr:
+    along = relax.const(_along(mask, number, node.rank))
+    return node.emit(relax.op.where(along, relax.const(extrapolation, node.dtype), value))
+
+
 def _check(node: Node, method: Method, axes: Axes) -> None:
-    check_method(node, method)
+    check_method(method)
+    if not is_linear_of_bytes(node, method):
+        check_type(node, method)
     for number, axis in axes.items():
         if not 1 <= axis.resized <= MAX_EXTENT:
             raise UnsupportedOperatorError(
@@ -187,8 +192,8 @@ def _check(node: Node, method: Method, axes: Axes) -> None:
             )
 
 
-def check_method(node: Node, method: Method) -> None:
-    """Raise UnsupportedOperatorError for what no Resize of the node's type has."""
+def check_method(method: Method) -> None:
+    """Raise UnsupportedOperatorError for a method that no Resize has."""
     for name, value, known in (
         ("mode", method.mode, MODES),
         ("coordinate_transformation_mode", method.coordinates, COORDINATES),
@@ -198,6 +203,10 @@ def check_method(node: Node, method: Method) -> None:
             raise UnsupportedOperatorError(f"{name} {value!r} is not supported")
     if method.antialias and method.mode == "nearest":
         raise UnsupportedOperatorError("antialias needs mode linear or cubic")
+
+
+def check_type(node: Node, method: Method) -> None:
+    """Raise UnsupportedOperatorError for blends of integers."""
     if method.mode != "nearest" and node.dtype not in _FLOATS:
         raise UnsupportedOperatorError(
             f"mode {method.mode} of {node.dtype}: ONNX does not say how it rounds; cast to float "

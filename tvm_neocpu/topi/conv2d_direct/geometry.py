@@ -11,6 +11,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.types import FP32, item_bytes
+from tvm_neocpu.topi.conv2d.blocks_of_groups import BlocksOfGroups
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 
 # A layer of one pixel with weights of so many bytes reads several blocks of channels side by side.
@@ -52,35 +53,16 @@ class ConvConfig:
 
 
 @dataclass(frozen=True)
-class DirectGeometry:
+class DirectGeometry(BlocksOfGroups):
     """The extents that template, space and cost share."""
 
     conv: ConvWorkload
     config: ConvConfig
 
     @property
-    def ic_bn(self) -> int:
-        """Input channels that are read together: a block, or a group's part of a wider one."""
-        return min(self.config.ic_bn, self._group_reads) or self.conv.in_channels
-
-    @property
-    def _group_reads(self) -> int:
+    def in_channels(self) -> int:
+        """Input channels of a group."""
         return self.conv.in_channels // self.conv.groups
-
-    @property
-    def groups_read(self) -> int:
-        """Groups of which a block of the input holds the channels; 1 where it is part of one."""
-        return max(1, self.config.ic_bn // self._group_reads)
-
-    @property
-    def oc_bn(self) -> int:
-        """Output channels that a register tile computes: a block, or a group's part of it."""
-        return min(self.config.oc_bn, self.conv.out_channels // self.conv.groups)
-
-    @property
-    def groups_written(self) -> int:
-        """Groups of which a block of the output holds the channels; 1 where it is part of one."""
-        return self.config.oc_bn // self.oc_bn
 
     @property
     def inner_steps(self) -> int:
@@ -124,7 +106,7 @@ class DirectGeometry:
     @property
     def in_blocks(self) -> int:
         """Input blocks that one output value reads: those of its group."""
-        return self._group_reads // self.ic_bn
+        return self.in_channels // self.ic_bn
 
     @property
     def out_blocks(self) -> int:

@@ -13,12 +13,8 @@ from tvm_neocpu.core.half import widening_of
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.cost import PADDED_BYTES_PER_CYCLE
-from tvm_neocpu.topi.conv2d_winograd.geometry import (
-    FLAT,
-    TiledConv,
-    WinogradConfig,
-    WinogradGeometry,
-)
+from tvm_neocpu.topi.conv2d_winograd.geometry import FLAT, WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import TiledConv
 from tvm_neocpu.topi.cost.roofline import (
     ALONE,
     L2_SHARE,
@@ -105,9 +101,8 @@ def seconds_of(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> floa
 
 def _around(geometry: WinogradGeometry, cpu: Cpu, near: Near) -> tuple[Supply, float]:
     """What chunks take of the machine, and the seconds that passes before them take to fork."""
-    apart = geometry.config.parallel_oc and not geometry.packs_by_block
     supply = supply_of(geometry.chunks, _traffic(geometry, cpu, near), cpu)
-    return supply, (2 if apart else 0) * cpu.fork_join
+    return supply, (2 if geometry.packs_apart else 0) * cpu.fork_join
 
 
 def _cycles(geometry: WinogradGeometry, cpu: Cpu) -> float:
@@ -203,15 +198,14 @@ def _traffic(geometry: WinogradGeometry, cpu: Cpu, near: Near = ALONE) -> Traffi
     in_bytes, out_bytes = float(seen.in_bytes), float(conv.out_bytes)
     # Blocks that walk what another one walks too.
     blocks = geometry.out_blocks // conv.groups
-    by_rows = geometry.packs_by_block or not config.parallel_oc
-    walks = conv.batch * geometry.row_chunks if by_rows else 1
+    apart = geometry.packs_apart
+    walks = 1 if apart else conv.batch * geometry.row_chunks
     part = packed / walks / conv.groups
     from_l2 = packed * (1 + blocks) + 2 * products + weights * walks + in_bytes + out_bytes
     fit_l2 = weights + part <= L2_SHARE * cpu.l2 - near.beside
     weight_walks = min(walks, cpu.cores) if fit_l2 else walks
     once = 1 if walks > 1 else min(cpu.cores, blocks)
     packed_walks = blocks if part > PANEL_SHARE * cpu.l2 else once
-    apart = config.parallel_oc and not geometry.packs_by_block
     private_products = products / walks / conv.groups / (blocks if apart else 1)
     if geometry.packs_by_block:
         packed_walks = 0

@@ -1,14 +1,10 @@
-"""What Winograd's tiles see of a convolution, and what a config means for it.
-
-A strided first convolution is computed over its phases (:mod:`.phases`): template, space, cost,
-packing and explain ask :class:`TiledConv` what that makes of shapes, and nobody else decides it.
-"""
+"""What a config of the Winograd template means for a convolution: tiles, blocks, chunks, shapes."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from typing import ClassVar
@@ -17,9 +13,11 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.types import item_bytes
+from tvm_neocpu.topi.conv2d.blocks_of_groups import BlocksOfGroups
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.matrices import WinogradMatrices, conv_matrices
-from tvm_neocpu.topi.conv2d_winograd.tails import Tail, tail_of
+from tvm_neocpu.topi.conv2d_winograd.tails import Tail
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import TiledConv, seen_by_tiles
 
 # Outputs of a tile on each side.
 TILES = (2, 3, 4, 6)
@@ -51,65 +49,7 @@ class WinogradConfig:
 
 
 @dataclass(frozen=True)
-class TiledConv:
-    """The convolution that tiles of ``tile`` outputs see.
-
-    ``seen`` is it: the given convolution over blocked data, that over its phases over plain data.
-    """
-
-    seen: ConvWorkload
-    tile: int
-    plain: bool
-
-    @cached_property
-    def matrices(self) -> tuple[WinogradMatrices, WinogradMatrices]:
-        """Down and across."""
-        return conv_matrices(self.seen, self.tile)
-
-    @property
-    def products(self) -> int:
-        """Multiplications of a tile, for one channel."""
-        down, across = self.matrices
-        return down.products * across.products
-
-    @property
-    def outputs(self) -> tuple[int, int]:
-        """Output rows and columns of a tile."""
-        down, across = self.matrices
-        return down.outputs, across.outputs
-
-    @property
-    def hop(self) -> tuple[int, int]:
-        """Input rows and columns from one tile to the next."""
-        (rows, columns), (down, across) = self.outputs, self.seen.stride
-        return rows * down, columns * across
-
-    @property
-    def tiles(self) -> tuple[int, int]:
-        """Tiles down and across that cover the output."""
-        rows, columns = self.outputs
-        return math.ceil(self.seen.out_height / rows), math.ceil(self.seen.out_width / columns)
-
-    @property
-    def tails(self) -> tuple[Tail | None, Tail | None]:
-        """What the last tile down and the last one across take, where they overhang the output.
-
-        Of a stride nobody measured it: there they count as whole tiles.
-        """
-        if self.seen.stride != (1, 1):
-            return None, None
-        sides = zip(self.matrices, (self.seen.out_height, self.seen.out_width), strict=True)
-        down, across = (tail_of(m, (side - 1) % m.outputs + 1) for m, side in sides)
-        return down, across
-
-    @property
-    def lanes(self) -> int:
-        """Channels of a pixel in memory where the data is plain: one vector, 16 for 12."""
-        return 1 << (self.seen.in_channels - 1).bit_length()
-
-
-@dataclass(frozen=True)
-class WinogradGeometry:
+class WinogradGeometry(BlocksOfGroups):
     """The extents that template, space and cost share."""
 
     conv: ConvWorkload
@@ -174,32 +114,17 @@ class WinogradGeometry:
         return self.tiled.seen.in_channels // self.conv.groups
 
     @property
-    def ic_bn(self) -> int:
-        """Channels of a block of the packed input that are multiplied: a group's at most."""
-        return min(self.config.ic_bn, self.in_channels) or self.in_channels
-
-    @property
-    def groups_read(self) -> int:
-        """Groups of which a block of the input holds the channels."""
-        return max(1, self.config.ic_bn // self.in_channels)
-
-    @property
-    def oc_bn(self) -> int:
-        """Output channels that a register tile computes: a block, or a group's part of it."""
-        return min(self.config.oc_bn, self.conv.out_channels // self.conv.groups)
-
-    @property
-    def groups_written(self) -> int:
-        """Groups of which a block of the output holds the channels."""
-        return self.config.oc_bn // self.oc_bn
-
-    @property
     def packs_by_block(self) -> bool:
         """Whether each block of output channels packs what it reads, and no other block reads it.
 
         A group's transformed tiles stay in L1, those of all groups would go through L2.
         """
         return self.conv.groups > 1
+
+    @property
+    def packs_apart(self) -> bool:
+        """Whether all tiles are packed before any chunk begins, since every chunk reads them."""
+        return self.config.parallel_oc and not self.packs_by_block
 
     @property
     def inner_steps(self) -> int:
@@ -365,26 +290,6 @@ def _cut_counts(needed: tuple[int, ...], size: int) -> Counter[int]:
         whole, rest = divmod(count, size)
         found.update({size: whole, rest: rest > 0})
     return +found
-
-
-def seen_by_tiles(conv: ConvWorkload, plain: bool) -> ConvWorkload:
-    """The convolution itself; over its phases, with stride 1, where the data is plain."""
-    return unit_stride(conv) if plain else conv
-
-
-def unit_stride(conv: ConvWorkload) -> ConvWorkload:
-    """The same convolution over phases: channels are (channel, row's phase, column's phase)."""
-    down, across = conv.stride
-    kernel = -(-conv.kernel[0] // down), -(-conv.kernel[1] // across)
-    return replace(
-        conv,
-        in_channels=conv.in_channels * down * across,
-        height=conv.out_height + kernel[0] - 1,
-        width=conv.out_width + kernel[1] - 1,
-        kernel=kernel,
-        stride=(1, 1),
-        padding=(0, 0, 0, 0),
-    )
 
 
 def misfit(conv: ConvWorkload, config: WinogradConfig) -> str | None:

@@ -14,7 +14,8 @@ from tvm.s_tir.schedule import LoopRV
 
 from tvm_neocpu.core.cpu import VectorUnit
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradGeometry, unit_stride
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import unit_stride
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import pad_spatial, place_padding
 

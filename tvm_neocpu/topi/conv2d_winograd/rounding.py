@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.geometry import TiledConv, seen_by_tiles
 from tvm_neocpu.topi.conv2d_winograd.matrices import Row, WinogradMatrices
 from tvm_neocpu.topi.conv2d_winograd.space import allowed_tiles
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import TiledConv, seen_by_tiles
 
 
 def noise_growth(conv: ConvWorkload) -> float:

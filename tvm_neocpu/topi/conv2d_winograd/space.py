@@ -14,14 +14,9 @@ from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.space import several_groups
-from tvm_neocpu.topi.conv2d_winograd.geometry import (
-    FLAT,
-    TILES,
-    TiledConv,
-    WinogradConfig,
-    seen_by_tiles,
-)
+from tvm_neocpu.topi.conv2d_winograd.geometry import FLAT, TILES, WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.matrices import MAX_POINTS
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import TiledConv, seen_by_tiles
 from tvm_neocpu.topi.cost.roofline import SPARE_REGISTERS, tile_step_cycles
 
 # The largest tile of a 3x3 kernel. 0 turns Winograd off; 6 trades a digit of precision (1e-3

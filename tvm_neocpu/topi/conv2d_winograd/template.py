@@ -347,9 +347,9 @@ def pack_input(sch: Schedule, chunk: LoopRV, geometry: WinogradGeometry, cpu: Cp
     are not (Zen 5, 1 MiB of L2: 64x224x224 5.8 ms, without the copy 7.0; 64x56x56 319 us, without
     it 306).
     """
-    conv, config = geometry.conv, geometry.config
+    conv, apart = geometry.conv, geometry.packs_apart
     unit, data_unit = cpu.unit(geometry.factor_type), cpu.unit(conv.types.data)
-    pack, apart = sch.get_sblock(PACK), config.parallel_oc and not geometry.packs_by_block
+    pack = sch.get_sblock(PACK)
     if not apart:
         sch.compute_at(pack, chunk, preserve_unit_loops=True)
     *outer, u, v, i, ty, tx, c = _loops_by_row(sch, pack, geometry)

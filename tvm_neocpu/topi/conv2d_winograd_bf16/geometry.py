@@ -9,10 +9,13 @@ from typing import ClassVar
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd import geometry as fp32
-from tvm_neocpu.topi.conv2d_winograd.geometry import TiledConv, WinogradConfig, seen_by_tiles
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.conv2d_winograd.matrices import COARSE, WinogradMatrices, conv_matrices
-from tvm_neocpu.topi.conv2d_winograd_integer.geometry import WORD, IntegerWinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import TiledConv, seen_by_tiles
+from tvm_neocpu.topi.conv2d_winograd_integer.geometry import (
+    IntegerWinogradGeometry,
+    misfit_of_words,
+)
 from tvm_neocpu.topi.math.half_precision import BITS
 
 
@@ -63,6 +66,4 @@ def tiled_conv(conv: ConvWorkload, tile: int, plain: bool) -> Bf16TiledConv:
 
 def misfit(conv: ConvWorkload, config: Bf16WinogradConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
-    if config.ic_bn % WORD:
-        return f"its ic_bn {config.ic_bn} is no whole number of words"
-    return fp32.misfit(conv, config)
+    return misfit_of_words(conv, config)

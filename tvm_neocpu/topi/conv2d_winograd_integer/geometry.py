@@ -15,14 +15,10 @@ from tvm_neocpu.core.dot import DotProduct
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import geometry as fp32
-from tvm_neocpu.topi.conv2d_winograd.geometry import (
-    TiledConv,
-    WinogradConfig,
-    WinogradGeometry,
-    seen_by_tiles,
-)
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
 from tvm_neocpu.topi.conv2d_winograd.matrices import EXACT, conv_matrices
 from tvm_neocpu.topi.conv2d_winograd.tails import tail_matrix
+from tvm_neocpu.topi.conv2d_winograd.tiled_conv import TiledConv, seen_by_tiles
 from tvm_neocpu.topi.conv2d_winograd_integer.matrices import (
     IntegerMatrices,
     in_integers,
@@ -98,9 +94,16 @@ def tiled_conv(conv: ConvWorkload, tile: int, plain: bool) -> IntegerTiledConv:
 
 def misfit(conv: ConvWorkload, config: IntegerWinogradConfig) -> str | None:
     """Why a config from a log cannot compute the convolution; ``None`` where it can."""
+    return misfit_of_words(conv, config) or overflow(conv, config.tile, config.ic_bn == 0)
+
+
+def misfit_of_words(conv: ConvWorkload, config: WinogradConfig) -> str | None:
+    """The same of any words of two channels, all of one group."""
+    if conv.groups > 1:
+        return "it multiplies words of channels, which no grouped convolution has"
     if config.ic_bn % WORD:
         return f"its ic_bn {config.ic_bn} is no whole number of words"
-    return fp32.misfit(conv, config) or overflow(conv, config.tile, config.ic_bn == 0)
+    return fp32.misfit(conv, config)
 
 
 def overflow(conv: ConvWorkload, tile: int, plain: bool = False) -> str | None:

@@ -31,9 +31,9 @@ from tvm.sym import Analyzer
 from tvm.tirx import Bind, BufferStore, For, ForKind, SeqStmt, Shuffle, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.tir.affine import replaced, store_of, stride
 from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque, rewrite_loops, with_body
+from tvm_neocpu.topi.tir.turn_square import lanes_of, turned
 
 # A note on the loop over ``i``: the side of a tile. One on the loop around it, or on that of ``i``
 # itself where there is none: the tiles run in parallel, all of them in one fork.
@@ -44,8 +44,6 @@ INTERLEAVE_KEY, SEPARATE_KEY, JOINED_TILES = "neocpu.interleave", "neocpu.separa
 TILES_IN_A_ROW = 16
 # Pieces of parallel work for a core, where rows of fewer tiles can make so many.
 PIECES_A_CORE = 4
-# Bytes between which x86 interleaves two registers without a table; a register of NEON.
-LANE_BYTES = 16
 _AT_0 = tirx.const(0, "int64")
 
 
@@ -135,7 +133,7 @@ def _joined_rows(i_loop: For, j_loop: For, outer: Sequence[For]) -> For:
         rows = [_row_of(nest, i, row, lanes) for row in range(count)]
         order = [row * lanes + at for at in range(lanes) for row in range(count)]
         place = _along(nest, nest.store.indices, (i, _AT_0), lanes * count)
-        return BufferStore(nest.store.buffer, Shuffle(rows, _lanes(order)), place)
+        return BufferStore(nest.store.buffer, Shuffle(rows, lanes_of(order)), place)
 
     return _in_groups(int(i_loop.extent), lanes, joined)
 
@@ -153,7 +151,7 @@ def _separated_rows(i_loop: For, j_loop: For, outer: Sequence[For]) -> For:
         stmts: list[Stmt] = [Bind(name, part) for name, part in zip(names, parts, strict=True)]
         for row in range(count):
             place = _along(nest, nest.store.indices, (tirx.const(row, "int64"), j), lanes)
-            picked = Shuffle(names, _lanes([at * count + row for at in range(lanes)]))
+            picked = Shuffle(names, lanes_of([at * count + row for at in range(lanes)]))
             stmts.append(BufferStore(nest.store.buffer, picked, place))
         return SeqStmt(stmts)
 
@@ -179,10 +177,6 @@ def _along(nest: _Nest, indices: Sequence[Expr], at: tuple[Expr, Expr], lanes: i
     """``lanes`` elements from where the indices are at (i, j)."""
     *outer, last = (nest.at(index, *at) for index in indices)
     return [*outer, _ramp(last, lanes)]
-
-
-def _lanes(order: Sequence[int]) -> list[Expr]:
-    return [tirx.const(lane, "int32") for lane in order]
 
 
 def _tiled(i_loop: For, j_loop: For, outer: Sequence[For], pieces: int) -> For:
@@ -260,72 +254,6 @@ def _finished(nest: _Nest, i: Expr, j: Expr, side: int) -> list[Stmt]:
     indices = [nest.at(index, i + row, j + lane) for index in nest.store.indices]
     store: Stmt = BufferStore(nest.store.buffer, nest.at(value, i + row, j + lane), indices)
     return [counted_loop(row, side, counted_loop(lane, side, store, ForKind.VECTORIZED))]
-
-
-def turned(rows: Sequence[Expr], dtype: str, named: Callable[[Expr], Expr]) -> list[Expr]:
-    """The columns of a square of vectors; ``named`` gives every intermediate vector a name.
-
-    Inside pieces of 16 bytes rows are interleaved, which takes x86 one instruction; then pieces
-    change places between rows.
-    """
-    side, piece = len(rows), LANE_BYTES // item_bytes(dtype)
-    if piece == 4:
-        rows = [named(row) for row in _interleaved(rows)]
-        step = 4
-    else:
-        step = 1
-    while step < side:
-        rows = [named(row) for row in _exchanged(rows, step)]
-        step *= 2
-    return list(rows)
-
-
-def _interleaved(rows: Sequence[Expr]) -> list[Expr]:
-    """Squares of 4 x 4 turned, in all pieces of 4 lanes at once.
-
-    (a0 a1 a2 a3), (b0 ..), (c0 ..), (d0 ..)  ->  (a0 b0 c0 d0), (a1 b1 c1 d1), ..
-    """
-    side = len(rows)
-
-    def zipped(a: Expr, b: Expr, picks: Sequence[int]) -> Expr:
-        """In each piece the four lanes ``picks`` of a's piece (0-3) and b's piece (4-7)."""
-        lanes = [
-            piece + pick if pick < 4 else side + piece + pick - 4
-            for piece in range(0, side, 4)
-            for pick in picks
-        ]
-        return _shuffle(a, b, lanes)
-
-    found: list[Expr] = []
-    low, high, first, second = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)
-    for at in range(0, side, 4):
-        a, b, c, d = rows[at : at + 4]
-        ab, cd = zipped(a, b, low), zipped(c, d, low)
-        more_ab, more_cd = zipped(a, b, high), zipped(c, d, high)
-        found += [
-            zipped(ab, cd, first),
-            zipped(ab, cd, second),
-            zipped(more_ab, more_cd, first),
-            zipped(more_ab, more_cd, second),
-        ]
-    return found
-
-
-def _exchanged(rows: Sequence[Expr], step: int) -> list[Expr]:
-    """Rows r and r + step exchange the pieces of ``step`` lanes that lie off the diagonal."""
-    side, found = len(rows), list(rows)
-    for row in range(side):
-        if row & step:
-            continue
-        a, b = rows[row], rows[row + step]
-        low = [side + lane - step if lane & step else lane for lane in range(side)]
-        high = [side + lane if lane & step else lane + step for lane in range(side)]
-        found[row], found[row + step] = _shuffle(a, b, low), _shuffle(a, b, high)
-    return found
-
-
-def _shuffle(a: Expr, b: Expr, lanes: Sequence[int]) -> Expr:
-    return Shuffle([a, b], _lanes(lanes))
 
 
 def _ramp(start: Expr, lanes: int) -> Expr:

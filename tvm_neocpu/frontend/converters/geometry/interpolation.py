@@ -22,6 +22,7 @@ _RUNTIME = np.float32
 # elements to 8 has one at 3.4999998.
 TIE = 1e-6
 CROP = "tf_crop_and_resize"
+_WHOLE = (0.0, 1.0)
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class ResizedAxis:
     length: int
     resized: int
     scale: float
-    roi: tuple[float, float] = (0.0, 1.0)
+    roi: tuple[float, float] = _WHOLE
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,22 @@ class Method:
             return self._filtered(axis, _triangle, 1)
         return self._filtered(axis, lambda x: _cubic(x, self.cubic_a), 2)
 
+    def byte_taps(self, axis: ResizedAxis) -> Taps:
+        """Linear's two taps as ONNX Runtime weighs bytes, whose fractions it cuts off.
+
+        Coordinates and weights are float32. On the last element and beyond it both taps are that
+        element and weigh a half.
+        """
+        last = axis.length - 1
+        stays = axis.scale == 1 and axis.roi == _WHOLE
+        at = np.arange(axis.resized, dtype=_RUNTIME) if stays else self._at_run_time(axis)
+        at = np.clip(at, _RUNTIME(0), _RUNTIME(last))
+        first = at.astype(np.int64)
+        index = np.stack([first, np.minimum(first + 1, last)], axis=1)
+        share = at - first.astype(_RUNTIME)
+        weight = np.stack([1 - share, share], axis=1)
+        return Taps(index, np.where(first[:, None] == last, _RUNTIME(0.5), weight))
+
     def source(self, axis: ResizedAxis) -> Floats:
         """``(resized,)``: where each output element lies on the input axis."""
         return _coordinates(axis, self.coordinates, np.float64)
@@ -88,14 +105,17 @@ class Method:
         """``(resized,)``: which output elements a crop takes from outside the axis."""
         if self.coordinates != CROP:
             return np.zeros(axis.resized, bool)
-        at = _coordinates(axis, self.coordinates, _RUNTIME)
+        at = self._at_run_time(axis)
         return (at < 0) | (at > axis.length - 1)
+
+    def _at_run_time(self, axis: ResizedAxis) -> Floats:
+        return _coordinates(axis, self.coordinates, _RUNTIME)
 
     def _nearest(self, axis: ResizedAxis) -> Taps:
         rounding = self.rounding
         if rounding == _SIMPLE:
             rounding = "ceil" if axis.scale < 1 else "floor"
-        at = _coordinates(axis, self.coordinates, _RUNTIME).astype(np.float64)
+        at = self._at_run_time(axis).astype(np.float64)
         index = np.clip(_ROUNDINGS[rounding](at), 0, axis.length - 1)[:, None].astype(np.int64)
         return Taps(index, np.ones(index.shape))
 

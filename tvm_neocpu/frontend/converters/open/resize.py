@@ -23,7 +23,7 @@ from tvm_neocpu.frontend.converters.geometry.interpolation import CROP, TIE, Met
 from tvm_neocpu.frontend.converters.node import Node
 from tvm_neocpu.frontend.converters.open.at_run_time import names_of, read
 from tvm_neocpu.frontend.converters.open.known import Extent, as_expr
-from tvm_neocpu.frontend.converters.resize import check_method, method_of
+from tvm_neocpu.frontend.converters.resize import check_method, check_type, method_of
 from tvm_neocpu.frontend.converters.resize import resize as resize_known
 
 Expr = tirx.Expr
@@ -54,7 +54,8 @@ def resize(node: Node) -> relax.Expr:
     if given and all(isinstance(own[number], int) for number in _changed(node, own, by_scales)):
         return resize_known(node)
     method = method_of(node)
-    check_method(node, method)
+    check_method(method)
+    check_type(node, method)
     if method.coordinates == CROP:
         raise UnsupportedOperatorError(
             f"{CROP} needs a roi, extents and sizes that are known at import"
