@@ -26,11 +26,9 @@ from ocr import (
     DETECT,
     READ,
     boxes_of,
-    line_image,
     line_samples,
-    page,
-    page_samples,
-    random_lines,
+    lines_to_read,
+    pages_to_search,
     reader,
     texts_of,
     without_blanks,
@@ -46,8 +44,6 @@ from tvm_neocpu.tuning.database.history import current_history
 # Precision and bound: without one the default is meant, which for int8 is none.
 READING = ("bf16", "auto", "auto:0.02", "int8", "int8:0.035")
 FINDING = ("bf16", "auto", "int8", "int8:0.05")
-# What an error of four pages is measured on, and what is compared.
-CALIBRATING, PAGES = 4, 12
 
 Session = Callable[[NDArray[np.float32]], list[NDArray[np.float32]]]
 
@@ -72,7 +68,7 @@ def main() -> None:
 def _texts(cpu: Any, asked: Sequence[str]) -> Any:
     engine = reader(ours=False)
     samples = line_samples(engine, 320)  # a build takes one shape
-    images = [line_image(line) for line in random_lines(100, 2)]
+    images = lines_to_read()
     wanted = texts_of(engine, engine.text_rec.session, images)
     for each in asked:
         chosen = _chosen(READ, samples, each, cpu)
@@ -84,10 +80,7 @@ def _texts(cpu: Any, asked: Sequence[str]) -> Any:
 
 def _boxes(cpu: Any, asked: Sequence[str]) -> Any:
     engine = reader(ours=False)
-    pages = [page(random_lines(5, seed), 640, 480) for seed in range(100, 100 + PAGES)]
-    whole = page_samples(engine, pages[:CALIBRATING])
-    samples = [{"x": np.ascontiguousarray(each["x"][:, :, :384, :512])} for each in whole]
-    rest = pages[CALIBRATING:]
+    samples, rest = pages_to_search()
     wanted = boxes_of(engine, engine.text_det.infer, rest)
     for each in asked:
         chosen = _chosen(DETECT, samples, each, cpu)

@@ -11,10 +11,9 @@ import onnx
 import pytest
 from ocr import (
     READ,
-    line_image,
     line_samples,
+    lines_to_read,
     page,
-    random_lines,
     reader,
     texts_of,
     without_blanks,
@@ -66,10 +65,10 @@ def is_depthwise(layer: onnx.NodeProto) -> bool:
     ("data", "at_least"), [(False, 100), (True, 99)], ids=["storage", "arithmetic"]
 )
 def test_lines_are_read_alike(data: bool, at_least: int) -> None:
-    """A hundred strings in seven fonts and six sizes; what may differ are blanks."""
+    """What may differ are blanks."""
     engine = reader(ours=False)
     run = runner(in_bf16(onnx.load(READ), data))
-    images = [line_image(line) for line in random_lines(100, 2)]
+    images = lines_to_read()
     wanted = texts_of(engine, engine.text_rec.session, images)
     found = texts_of(engine, lambda image: run({"x": image}), images)
     same = sum(one == other for one, other in zip(wanted, found, strict=True))
@@ -96,7 +95,7 @@ def test_a_bound_leaves_sensitive_layers_in_fp32() -> None:
     assert max(layers, key=lambda name: layers[name].halves.get("bf16", 0)) == "p2o.Conv.14"
     assert chosen.report.share_of("bf16") > 0.5
     run = runner(chosen.exact)
-    images = [line_image(line) for line in random_lines(100, 2)]
+    images = lines_to_read()
     wanted = texts_of(engine, engine.text_rec.session, images)
     assert texts_of(engine, lambda image: run({"x": image}), images) == wanted
 

@@ -21,8 +21,8 @@ from ocr import (
     boxes_of,
     line_image,
     line_samples,
-    page,
-    page_samples,
+    lines_to_read,
+    pages_to_search,
     random_lines,
     reader,
     texts_of,
@@ -103,12 +103,12 @@ def test_directions_are_those_of_fp32(lower: Lower) -> None:
 @pytest.mark.slow
 @HOW
 def test_the_recogniser_reads_what_fp32_reads(lower: Lower) -> None:
-    """A hundred strings in seven fonts and six sizes; at most two may differ."""
+    """Of a hundred lines at most two may differ."""
     engine = reader(ours=False)
     # A build takes one shape: the first columns of every line.
     asked = (None, READ_BOUND) if lower is quantised else (320, None)
     result = lower(READ, line_samples(engine, asked[0]), asked[1])
-    images = [line_image(line) for line in random_lines(100, 2)]
+    images = lines_to_read()
     wanted = texts_of(engine, engine.text_rec.session, images)
     found = texts_of(engine, session_of(result), images)
     same = sum(one == other for one, other in zip(wanted, found, strict=True))
@@ -121,12 +121,10 @@ def test_the_recogniser_reads_what_fp32_reads(lower: Lower) -> None:
 def test_boxes_are_where_fp32_finds_them(lower: Lower) -> None:
     """Eight pages of five lines: as many boxes, each corner within two pixels."""
     engine = reader(ours=False)
-    pages = [page(random_lines(5, seed), 640, 480) for seed in range(100, 112)]
-    samples = page_samples(engine, pages[:4])
-    crops = [{"x": np.ascontiguousarray(each["x"][:, :, :384, :512])} for each in samples]
-    result = lower(DETECT, crops, DETECT_BOUND if lower is quantised else None)
+    samples, pages = pages_to_search()
+    result = lower(DETECT, samples, DETECT_BOUND if lower is quantised else None)
     sessions = engine.text_det.infer, session_of(result)
-    pairs = zip(*(boxes_of(engine, session, pages[4:]) for session in sessions), strict=True)
+    pairs = zip(*(boxes_of(engine, session, pages) for session in sessions), strict=True)
     for one, other in pairs:
         np.testing.assert_allclose(other, one, atol=2)
     assert share(result) >= (DETECT_SHARE if lower is quantised else 0.3)

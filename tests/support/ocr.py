@@ -103,6 +103,10 @@ WORDS = (
 )
 
 
+# Pages of which an error is measured on the first, and boxes are compared on the others.
+CALIBRATING, PAGES = 4, 12
+
+
 def random_lines(count: int, seed: int) -> list[tuple[str, str, int]]:
     """Lines of one to three words and perhaps a number, as `page` takes them."""
     rng = random.Random(seed)
@@ -156,6 +160,19 @@ def boxes_of(
     finally:
         engine.text_det.infer = plain
     return [each[np.argsort(each[:, 0, 1], kind="stable")] for each in found]
+
+
+def lines_to_read() -> list[NDArray[np.uint8]]:
+    """A hundred strings in seven fonts and six sizes."""
+    return [line_image(line) for line in random_lines(100, 2)]
+
+
+def pages_to_search() -> tuple[list[dict[str, NDArray[np.float32]]], list[NDArray[np.uint8]]]:
+    """What the detector is asked for pages of five lines, cut to one shape; and other pages."""
+    pages = [page(random_lines(5, seed), 640, 480) for seed in range(100, 100 + PAGES)]
+    whole = page_samples(reader(ours=False), pages[:CALIBRATING])
+    cut = [{"x": np.ascontiguousarray(each["x"][:, :, :384, :512])} for each in whole]
+    return cut, pages[CALIBRATING:]
 
 
 def without_blanks(texts: list[list[str]]) -> list[list[str]]:

@@ -69,3 +69,10 @@ def test_a_hopeful_prediction_is_tightened() -> None:
 def test_the_best_of_single_layers_is_measured_where_none_fits() -> None:
     with pytest.raises(BoundError, match=r"the best reachable is 0\.502, with c alone in int8"):
         meet_bound(0.1, NOISE, choose, lambda chosen: NOISE.of(chosen) ** 0.5)
+
+
+def test_layers_return_one_by_one_where_no_noise_is_predicted() -> None:
+    """Rounding may change nothing on the few samples that the noise is measured on."""
+    silent = OutputNoise(dict.fromkeys("abc", 0.0), NOISE.needs, NOISE.gains)
+    choice = meet_bound(1.0, silent, choose, len)
+    assert (len(choice.chosen), choice.measured, choice.predicted) == (1, 1.0, 0.0)

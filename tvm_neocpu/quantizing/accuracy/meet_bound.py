@@ -59,6 +59,8 @@ def meet_bound(
         if measured <= bound:
             return Choice(tuple(chosen), tuple(returned), predicted**0.5, measured)
         target = predicted * min(TIGHTENING, (bound / measured) ** 2)
+        # Where no noise is predicted no target is below it: a layer returns with every try.
+        returned.append(noise.worst(chosen))
 
 
 def _best_alone(
