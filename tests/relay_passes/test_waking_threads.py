@@ -78,6 +78,20 @@ def test_what_is_no_vectors_wakes_threads(operation: Callable[[relax.Expr], rela
     assert forks(lower(mod, TWO)) > 0
 
 
+def lone_pool(window: int, then: bool) -> tvm.IRModule:
+    def build(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        pool = relax.op.nn.max_pool2d(x, [window, window], strides=[window, window])
+        return relu(b.emit(pool)) if then else pool
+
+    return module_of((1, 192, 28, 28), build)
+
+
+@pytest.mark.parametrize(("window", "then", "wakes"), [(2, False, True), (2, True, False)])
+def test_a_lone_operation_wakes_threads_sooner(window: int, then: bool, wakes: bool) -> None:
+    zen4 = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").cpu.with_cores(2)
+    assert (forks(lower(lone_pool(window, then), zen4)) > 0) == wakes
+
+
 def test_explain_says_so() -> None:
     model = zoo.build("lenet")
     shapes = {"data": zoo.input_shape("lenet")}
