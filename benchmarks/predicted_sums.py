@@ -29,6 +29,8 @@ from typing import Any
 from tvm_neocpu.commands import cli
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.candidate import Candidate
+from tvm_neocpu.core.draft import draft_of
+from tvm_neocpu.core.errors import NeoCpuError, first_line
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import IN_NETWORK, Record
 from tvm_neocpu.core.workload import Workload
@@ -163,17 +165,24 @@ def main(while_timing: Callable[[], AbstractContextManager[Any]] = contextlib.nu
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-1:])
     make = partial(prepared, target=options.target, seed=options.seed)
     rows = []
+    failed = 0
     for name in options.networks:
-        made = make(name)
-        with while_timing():
-            rows.append(compared(made))
+        try:
+            made = make(name)
+            with while_timing():
+                rows.append(compared(made))
+        except NeoCpuError as error:
+            failed += 1
+            print(f"{name}: {first_line(error)}", flush=True)
+            continue
         for plan in rows[-1]["plans"]:
             print(name, json.dumps(plan), flush=True)
-    report = provenance(made.network.cpu.name, count, ("numpy",)) | {"networks": rows}
-    if options.json is not None:
-        options.json.write_text(json.dumps(report, indent=1) + "\n")
+        if options.json is not None:  # after every network: an interrupted run keeps what it has
+            report = provenance(made.network.cpu.name, count, ("numpy",)) | {"networks": rows}
+            with draft_of(options.json) as draft:
+                draft.write_text(json.dumps(report, indent=1) + "\n")
     errors = [plan["error"] for row in rows for plan in row["plans"]]
-    return 1 if any(abs(error) > BAR for error in errors) else 0
+    return 1 if failed or any(abs(error) > BAR for error in errors) else 0
 
 
 if __name__ == "__main__":

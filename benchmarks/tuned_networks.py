@@ -45,8 +45,6 @@ from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
 
-import tvm
-
 from tvm_neocpu import relay
 from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.contrib import model_zoo
@@ -68,6 +66,8 @@ LIMIT = 0.995
 # Six pairs are the least that have an interval of 95 %.
 PAIRS, MOST_PAIRS, RUNS = 6, 12, 20
 SURE = 0.95
+# A session that takes longer than so many seconds and budgets hangs.
+LONGEST_START, LATE = 600.0, 3.0
 LABELS = ("untuned", "tuned")
 PACKAGES = ("numpy", "xgboost")
 
@@ -83,7 +83,11 @@ def tune(name: str, target: str, threads: int, budget: float, log: Path) -> Row:
     environment = {**os.environ, "TVM_NEOCPU_DATA": str(log.with_suffix(".data"))}
     environment["TVM_NUM_THREADS"] = str(threads)
     load, start = os.getloadavg()[0], time.monotonic()
-    done = subprocess.run(command, env=environment, check=False)
+    longest = LONGEST_START + LATE * budget
+    try:
+        done = subprocess.run(command, env=environment, check=False, timeout=longest)
+    except subprocess.TimeoutExpired:
+        raise NeoCpuError(f"tune did not end within {longest:.0f} s") from None
     if done.returncode:
         raise NeoCpuError(f"tune ended with code {done.returncode}")
     (found,) = json.loads(report.read_text())["networks"]
@@ -233,7 +237,7 @@ def tried(name: str, options: argparse.Namespace) -> Row:
     """As :func:`measure`; what failed is a row with the reason."""
     try:
         row = measure(name, options)
-    except (NeoCpuError, tvm.error.InternalError) as error:
+    except Exception as error:  # whatever it is: the other networks are still to be run
         row = {"network": name, "failed": first_line(error)}
     budget = row.get("tune", {}).get("time_budget", options.time_budget)
     return {**row, "time_budget": budget, "target": options.target}

@@ -114,15 +114,16 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(
     assert [row["network"] for row in json.loads(output.read_text())["networks"]] == ["lenet"]
 
 
+@pytest.mark.parametrize("kind", [NeoCpuError, OSError, ValueError])
 def test_a_network_that_fails_is_written_down_and_tried_again(
-    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[Exception]
 ) -> None:
     output = tmp_path / "found.json"
     command = ["lenet", "alexnet", "--output", str(output)]
 
     def fail(name: str, _: object) -> dict[str, object]:
         if name == "lenet":
-            raise NeoCpuError("tune ended with code 2")
+            raise kind("tune ended with code 2")
         return bench.row_of(name, {}, pairs(1.0))
 
     monkeypatch.setattr(bench, "measure", fail)
@@ -237,6 +238,17 @@ def test_another_comparison_is_refused(
         bench.main([*more, *command])
     assert ended.value.code == 2
     assert why in capsys.readouterr().err
+
+
+def test_a_session_that_hangs_fails(
+    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang(command: list[str], timeout: float, **_: object) -> None:
+        raise bench.subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(bench.subprocess, "run", hang)
+    with pytest.raises(NeoCpuError, match="tune did not end within 690 s"):
+        bench.tune("lenet", "llvm", 1, 30.0, tmp_path / "lenet.log")
 
 
 @pytest.mark.slow

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,6 +15,9 @@ from tvm_neocpu.core.layer_group import LayerGroup
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.tuning.in_network.board import Board
+from tvm_neocpu.tuning.in_network.progress import Progress
+from tvm_neocpu.tuning.in_network.proofs import Proofs
 from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.in_network.verify import (
     Pair,
@@ -22,6 +27,7 @@ from tvm_neocpu.tuning.in_network.verify import (
     is_clear,
     prove,
 )
+from tvm_neocpu.tuning.measuring.child_process import ChildDied
 
 WORKLOADS = [ConvWorkload(1, 8 * n, 14, 14, 64, (1, 1)) for n in range(1, 8)]
 NODES = tuple(
@@ -62,7 +68,14 @@ def test_nobody_is_blamed_if_nobody_is_wrong_alone() -> None:
 
 @pytest.mark.parametrize(
     ("log", "error", "clear"),
-    [(-0.05, 0.01, True), (0.05, 0.01, True), (-0.02, 0.01, False), (0.0, 0.001, True)],
+    [
+        (-0.05, 0.01, True),
+        (0.05, 0.01, True),
+        (-0.02, 0.01, False),
+        (0.0, 0.001, True),
+        (0.006, 0.005, True),  # equal or slower: it is not faster
+        (-0.004, 0.002, False),
+    ],
 )
 def test_turns_go_on_until_it_is_clear(log: float, error: float, clear: bool) -> None:
     assert is_clear(Ratio(log, error)) == clear
@@ -125,6 +138,57 @@ def test_a_small_gain_needs_more_pairs_and_time(ratio: float, opened: int, faste
 
     assert prove(open_pair, seconds=600.0).faster == faster
     assert count == opened
+
+
+@pytest.mark.parametrize("alive", [0, 1, 2, 3, 5])
+def test_a_pair_that_dies_behind_the_third_one_leaves_the_others(alive: int) -> None:
+    """Three pairs would have been enough for a gain that is clear, so that none is proven."""
+    count = 0
+
+    def open_pair() -> AbstractContextManager[Pair]:
+        nonlocal count
+        count += 1
+        if count > alive:
+            raise ChildDied("its process ended with code -9")
+        return nullcontext((Steady(0.1), Steady(0.1 * 0.992)))
+
+    if alive < 3:
+        with pytest.raises(ChildDied):
+            prove(open_pair, seconds=600.0)
+        return
+    proof = prove(open_pair, seconds=600.0)
+    assert count == alive + 1
+    assert not proof.faster
+    assert proof.ratio.value == pytest.approx(0.992)
+
+
+class Dying:
+    """A site on which the proof of every plan but ``faster`` dies."""
+
+    def __init__(self, faster: Plan | None) -> None:
+        self.faster = faster
+
+    def prove(self, network: object, plans: tuple[Plan, Plan], *_: object) -> Proof:
+        if plans[1] != self.faster:
+            raise ChildDied("its process ended with code -11")
+        return Proof(Ratio(-0.2, 0.001), 0.0, 1.0, 0.8)
+
+
+@pytest.mark.parametrize("rescued", [True, False])
+def test_a_contender_that_dies_in_its_proof_is_not_used(rescued: bool) -> None:
+    """The session goes on with the next one, and writes its verdict."""
+    said: list[str] = []
+    progress = SimpleNamespace(say=said.append)
+    plans = [plan({1}), plan({2})]
+    site: Any = Dying(plans[1] if rescued else None)
+    proofs = Proofs(
+        GRAPH, Board({}, 1.0), plan(set()), site, Any, 1, Any, Any, cast("Progress", progress)
+    )
+    found = [(Ratio(-0.1, 0.01), each) for each in plans]
+    proof, chosen = proofs.first_faster(found, lambda: 100.0, 1.0)
+    assert (proof is not None) == rescued
+    assert chosen.configs == (plans[1] if rescued else plan(set())).configs
+    assert sum("ended with code -11" in text for text in said) == (1 if rescued else 2)
 
 
 GROUPS = tuple(LayerGroup((str(n), str(n + 1)), 2) for n in (0, 2, 4))

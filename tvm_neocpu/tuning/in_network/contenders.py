@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
@@ -20,6 +21,7 @@ from tvm_neocpu.tuning.in_network.measured_groups import TimedPlan, faster_group
 from tvm_neocpu.tuning.in_network.progress import Progress
 from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 from tvm_neocpu.tuning.in_network.rounds import Keep
+from tvm_neocpu.tuning.in_network.verify import may_gain
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
 from tvm_neocpu.tuning.measuring.child_process import ChildError
 
@@ -95,10 +97,15 @@ class Contenders:
         return self._faster(tried)
 
     def _faster(self, tried: Mapping[str, tuple[Ratio, Plan]]) -> list[tuple[Ratio, Plan]]:
-        """What ran faster than the incumbent with its groups, the fastest first."""
+        """What may be faster than the incumbent with its groups, the fastest first."""
         ours, ratios = _text(self.incumbent), dict(tried)
         limit = ratios.pop(ours)[0].value if ours in ratios else 1.0
-        faster = [(ratio, plan) for ratio, plan in ratios.values() if ratio.value < limit]
+        # A proof takes longer than all rounds of a small network: not for what it cannot show.
+        faster = [
+            (ratio, plan)
+            for ratio, plan in ratios.values()
+            if ratio.value < limit and may_gain(Ratio(ratio.log - math.log(limit), ratio.error))
+        ]
         return sorted(faster, key=lambda pair: pair[0].value)
 
     def _regrouped(self, plans: Sequence[Plan]) -> list[Plan]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tvm_neocpu.core.conv_graph import ConvGraph
+from tvm_neocpu.core.errors import first_line
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.tuning.in_network.beside import MakeRecord
 from tvm_neocpu.tuning.in_network.board import Board
@@ -16,6 +17,7 @@ from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.in_network.reserve import PROOF_SECONDS
 from tvm_neocpu.tuning.in_network.rounds import Keep
 from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, find_wrong_groups
+from tvm_neocpu.tuning.measuring.child_process import ChildError
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
 
 
@@ -46,7 +48,16 @@ class Proofs:
             expected = f"{1 / ratio.value:.3f}x"
             self.progress.say(f"proving a plan that ran {expected} as fast, in fresh processes")
             plans, seconds = (self.incumbent, plan), max(PROOF_SECONDS, left())
-            proof = self.site.prove(self.open_network, plans, self.threads, seconds)
+            try:
+                proof = self.site.prove(self.open_network, plans, self.threads, seconds)
+            except ChildError as error:
+                # A plan that dies in a fresh process is not proven; what was measured counts.
+                self.progress.say(
+                    f"  it does not build or run there: {first_line(error)}: not used"
+                )
+                if left() < needed:
+                    break
+                continue
             if proof.faster:
                 return proof, replace(plan, seconds=self.board.network_seconds * proof.ratio.value)
             if not proof.right:
