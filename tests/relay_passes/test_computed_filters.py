@@ -58,8 +58,14 @@ def test_numbers_of_a_sequence() -> None:
 
 @pytest.mark.parametrize(
     ("case", "left"),
-    [("everything", 0), ("one tap, one filter", 0), ("one filter", 0), ("few filters", 0)]
-    + [("strides that read few pixels", 1), ("depthwise", 1)],
+    [
+        ("everything", 0),
+        ("one tap, one filter", 0),
+        ("one filter", 0),
+        ("few filters", 0),
+        ("strides that read few pixels", 1),
+        ("depthwise", 1),
+    ],
 )
 def test_templates_take_all_but_depthwise(case: str, left: int) -> None:
     weight, attributes = CASES[case]
