@@ -8,7 +8,7 @@ import pytest
 from onnx_net import Net, check
 
 from tvm_neocpu import relay
-from tvm_neocpu.pipeline import fold
+from tvm_neocpu.pipeline import fold, lower
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.targets import parse_target
 
@@ -71,3 +71,10 @@ def test_templates_take_all_but_depthwise(case: str, left: int) -> None:
     weight, attributes = CASES[case]
     folded = fold(relay.frontend.from_onnx(network(weight, **attributes))[0], CPU)
     assert len(FindFallbacks(CPU)(folded).fallbacks) == left
+
+
+def test_columns_are_copied_in_one_pass() -> None:
+    model = network((6, 8, 3, 3), pads=[1] * 4)
+    mod = lower(relay.frontend.from_onnx(model)[0], CPU)
+    copies = [name for name in map(str, mod.get_global_vars()) if "slice" in name]
+    assert len(copies) == 1 and "concatenate" in copies[0]

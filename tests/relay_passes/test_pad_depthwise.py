@@ -8,6 +8,7 @@ from onnx_net import Net, check
 
 from tvm_neocpu import relay
 from tvm_neocpu.pipeline import fold
+from tvm_neocpu.relay_passes.ir.exprs import op_name
 from tvm_neocpu.relay_passes.operators.conv2d import conv_workload
 from tvm_neocpu.relay_passes.pad_depthwise import dead_channels
 from tvm_neocpu.targets import parse_target
@@ -57,4 +58,15 @@ def test_numbers(
     bindings = [b for block in mod["main"].body.blocks for b in block.bindings]
     (conv,) = filter(None, (conv_workload(binding.value) for binding in bindings))
     assert conv.in_channels % 8 == 0
+    check(model)
+
+
+def test_phases_of_a_transposed_convolution_share_what_is_padded() -> None:
+    net = Net((1, 21, 14, 14))
+    attributes = {"group": 21, "strides": [2, 2], "pads": [1] * 4}
+    model = net.model(net("ConvTranspose", "data", net.weight(21, 1, 4, 4), **attributes))
+    mod = fold(relay.frontend.from_onnx(model)[0], CPU)
+    values = [b.value for block in mod["main"].body.blocks for b in block.bindings]
+    assert sum(op_name(value) == "relax.nn.pad" for value in values) == 1
+    assert sum(conv_workload(value) is not None for value in values) == 4
     check(model)

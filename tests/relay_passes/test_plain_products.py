@@ -21,9 +21,17 @@ def test_odd_channels_are_a_product(channels: int, product: bool) -> None:
     assert pays(ConvWorkload(1, 17, 57, 57, channels, (1, 1)), CPU) == product
 
 
-def network(*tail: str, kernel: int = 1) -> onnx.ModelProto:
-    net = Net((2, 17, 23, 19))
-    found = net("Conv", "data", net.weight(33, 17, kernel, kernel), net.weight(33))
+@pytest.mark.parametrize(("channels", "product"), [(60, True), (96, False), (12, False)])
+def test_groups_of_odd_channels_are_products(channels: int, product: bool) -> None:
+    assert pays(ConvWorkload(1, 240, 28, 28, channels, (1, 1), groups=3), CPU) == product
+
+
+def network(*tail: str, kernel: int = 1, groups: int = 1) -> onnx.ModelProto:
+    net = Net((2, 17 * groups, 23, 19))
+    filters = 33 * groups
+    found = net(
+        "Conv", "data", net.weight(filters, 17, kernel, kernel), net.weight(filters), group=groups
+    )
     for operator in tail:
         found = net(operator, found)
     return net.model(found)
@@ -35,10 +43,11 @@ def products(model: onnx.ModelProto) -> int:
     return sum(matmul_workload(binding.value) is not None for binding in bindings)
 
 
+@pytest.mark.parametrize("groups", [1, 3])
 @pytest.mark.parametrize("tail", [(), ("Relu",), ("Sigmoid", "Relu")])
-def test_numbers(tail: tuple[str, ...]) -> None:
-    assert products(network(*tail)) == 1
-    check(network(*tail))
+def test_numbers(tail: tuple[str, ...], groups: int) -> None:
+    assert products(network(*tail, groups=groups)) == 1
+    check(network(*tail, groups=groups))
 
 
 def test_what_follows_may_want_another_layout() -> None:

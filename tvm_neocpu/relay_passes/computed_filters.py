@@ -131,9 +131,10 @@ def _columns(
     scope: Scope, call: relax.Call, weight: tuple[int, ...], out: tuple[int, int]
 ) -> relax.Expr:
     """(N, C, R * S, OH, OW); the data itself for a kernel of one tap that reads all of them."""
-    data = _padded(scope, call)
+    # One axis for the taps, which the slices have already: the concat reads them where they lie.
+    data = scope.emit(relax.op.expand_dims(_padded(scope, call), 2))
     taps = [
-        scope.emit(relax.op.expand_dims(_read_by(scope, data, call, tap, out), 2))
+        _read_by(scope, data, call, tap, out)
         for tap in ((row, column) for row in range(weight[2]) for column in range(weight[3]))
     ]
     return taps[0] if len(taps) == 1 else scope.emit(relax.op.concat(taps, axis=2))
@@ -142,13 +143,13 @@ def _columns(
 def _read_by(
     scope: Scope, data: relax.Expr, call: relax.Call, tap: tuple[int, int], out: tuple[int, int]
 ) -> relax.Expr:
-    """The pixels that one tap reads, one for each output."""
+    """The pixels of (N, C, 1, H, W) that one tap reads, one for each output."""
     extents = static_shape(data)
     assert extents is not None
     ranges = []
     for axis in (0, 1):
         stride, begin = int(call.attrs.strides[axis]), tap[axis] * int(call.attrs.dilation[axis])
         end = begin + (out[axis] - 1) * stride + 1
-        if (begin, end, stride) != (0, extents[2 + axis], 1):
-            ranges.append(Range(2 + axis, begin, end, stride))
+        if (begin, end, stride) != (0, extents[3 + axis], 1):
+            ranges.append(Range(3 + axis, begin, end, stride))
     return scope.emit(slice_of(data, ranges)) if ranges else data

@@ -9,7 +9,8 @@ that ended a run of padded tensors.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 import tvm
@@ -26,6 +27,8 @@ from tvm_neocpu.topi.cost.ranking import best_per_layout
 
 # Bytes that a core moves in a cycle to fill up the data, and to drop what is dead of the result.
 MOVED_BYTES_PER_CYCLE = 4.0
+# What was padded already: in a region, a tensor, by so many channels.
+Filled: TypeAlias = dict[tuple[Scope, relax.Expr, int], relax.Var]
 
 
 @dataclass(frozen=True)
@@ -40,9 +43,9 @@ class PadDepthwise:
     cpu: Cpu
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return rewrite_values(mod, self._rewrite)
+        return rewrite_values(mod, partial(self._rewrite, {}))
 
-    def _rewrite(self, scope: Scope, value: relax.Expr) -> relax.Expr | None:
+    def _rewrite(self, filled: Filled, scope: Scope, value: relax.Expr) -> relax.Expr | None:
         conv = conv_workload(value)
         if conv is None or not conv.is_depthwise or conv.multiplier > 1 or conv.types != FP32:
             return None
@@ -50,7 +53,10 @@ class PadDepthwise:
         if dead == 0:
             return None
         weight = np.pad(value.args[1].value.numpy(), ((0, dead), (0, 0), (0, 0), (0, 0)))
-        data = scope.emit(relax.op.nn.pad(value.args[0], [0, 0, 0, dead, 0, 0, 0, 0]))
+        key = (scope, scope.resolve(value.args[0]), dead)
+        if key not in filled:  # the phases of a transposed convolution read one tensor
+            filled[key] = scope.emit(relax.op.nn.pad(key[1], [0, 0, 0, dead, 0, 0, 0, 0]))
+        data = filled[key]
         whole = scope.emit(convolution(data, weight, conv, groups=len(weight)))
         return slice_of(whole, [Range(CHANNELS, 0, conv.out_channels)])
 

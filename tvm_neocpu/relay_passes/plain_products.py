@@ -6,10 +6,13 @@ dead channels are sliced away::
 
     y = relu(conv2d(x, w) + b)    ->    p = relu(matmul(w, reshape(x, (N, C, H * W))) + b)
                                         y = reshape(p)
+
+Groups are products of their own, over (N, G, C/G, H * W).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -103,32 +106,47 @@ def _tensors(value: relax.Call) -> Iterator[relax.Var]:
 def pays(conv: ConvWorkload, cpu: Cpu) -> bool:
     """Whether the product is predicted to take less than the convolution and its transforms."""
     lanes = cpu.unit(conv.types.accumulator).full_rate_lanes
-    of_pixels = conv.is_pointwise and conv.groups == 1 and conv.types == FP32
-    if not of_pixels or conv.out_channels % lanes == 0 or conv.out_channels < lanes:
+    filters, of_pixels = conv.out_channels // conv.groups, conv.is_pointwise and conv.types == FP32
+    if not of_pixels or filters % lanes == 0 or filters < lanes:
         return False
-    batch, channels, pixels = conv.batch, conv.in_channels, conv.height * conv.width
-    left, right = (conv.out_channels, channels), (batch, channels, pixels)
-    product = ranked(MatmulWorkload(left, right, (0, 1), (0, 1, 2)), cpu)[0].seconds
+    shapes = _shapes(conv)
+    axes = [tuple(range(len(shape))) for shape in shapes]
+    product = ranked(MatmulWorkload(*shapes, *axes), cpu)[0].seconds
+    if conv.groups > 1:
+        blocked = best_per_layout(conv, cpu)[0].seconds
+        return product < blocked + moving_seconds(conv, MOVED_BYTES_PER_CYCLE, cpu)
     wide = replace(conv, out_channels=padded_output(conv, cpu, by_lanes=False))
     blocked = best_per_layout(wide, cpu)[0].seconds
     return product < blocked + moving_seconds(wide, MOVED_BYTES_PER_CYCLE, cpu)
 
 
+def _shapes(conv: ConvWorkload) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Weights (G, K/G, C/G) and an image (N, G, C/G, H * W); neither has G where that is 1."""
+    groups = (conv.groups,) if conv.groups > 1 else ()
+    channels = conv.in_channels // conv.groups
+    weight = (*groups, conv.out_channels // conv.groups, channels)
+    return weight, (conv.batch, *groups, channels, conv.height * conv.width)
+
+
 def _product(scope: Scope, call: relax.Call, conv: ConvWorkload) -> relax.Call:
-    weight = constant_of(call.args[1].value.numpy().reshape(conv.out_channels, conv.in_channels))
-    shape = (conv.batch, conv.in_channels, conv.height * conv.width)
-    image = scope.emit(relax.op.reshape(call.args[0], shape))
-    return batch_matmul(weight, image, (0, 1), (0, 1, 2))
+    left, right = _shapes(conv)
+    image = scope.emit(relax.op.reshape(call.args[0], right))
+    weight = constant_of(call.args[1].value.numpy().reshape(left))
+    return batch_matmul(weight, image, [*range(len(left))], [*range(len(right))])
 
 
 def _over_rows(value: relax.Call, flat: dict[relax.Var, relax.Var]) -> relax.Expr:
-    """The operation over (N, K, H * W); a constant (.., K, 1, 1) becomes (.., K, 1)."""
+    """The operation over (N, [G,] K/G, H * W); a constant (K, 1, 1) becomes ([G,] K/G, 1)."""
+    shape = next(static_shape(flat[var]) for var in variables(value) if var in flat)
+    assert shape is not None
+    channels = shape[1:-1]
 
     def narrowed(arg: relax.Expr) -> relax.Expr:
         if not isinstance(arg, GenericConst) or arg.value.numpy().ndim < 2:
             return arg
         array = arg.value.numpy()
-        return constant_of(array.reshape(array.shape[:-1]))
+        own = channels if array.shape[-3:-2] == (math.prod(channels),) else (1,) * len(channels)
+        return constant_of(array.reshape(*array.shape[:-3], *own, 1))
 
     args = [narrowed(arg) for arg in value.args]
     call = relax.Call(value.op, args, value.attrs, value.ty_args)

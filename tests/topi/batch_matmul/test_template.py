@@ -8,7 +8,9 @@ import pytest
 from nests import SKYLAKE, nest
 from samples import BIAS, check
 
+from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig, MatmulGeometry, misfit
+from tvm_neocpu.topi.batch_matmul.template import pieces_of
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.cost.ranking import predict_seconds, ranked
 from tvm_neocpu.topi.kernel import kernel
@@ -36,6 +38,45 @@ def test_loops(config: MatmulConfig, expected: str, shared: bool) -> None:
 @pytest.mark.parametrize("product", [ODD, KEYS], ids=["rows", "columns"])
 def test_numbers_of_every_way_to_pack(product: MatmulWorkload, shared: bool) -> None:
     check(product, MatmulConfig(32, 14, 1, shared), SKYLAKE, BIAS)
+
+
+ALONE = MatmulWorkload((27, 64), (64, 97), (0, 1), (0, 1))
+ALONE_TURNED = MatmulWorkload((27, 64), (97, 64), (0, 1), (1, 0))
+
+
+@pytest.mark.parametrize("product", [ALONE, ALONE_TURNED], ids=["rows", "columns"])
+def test_cores_pack_the_panels_of_one_product_together(product: MatmulWorkload) -> None:
+    config = MatmulConfig(32, 14, 1, shared=True)
+    forks = kernel(product, config, SKYLAKE).script().count("T.parallel")
+    assert forks == (3 if product.turns_right else 2)
+    check(product, config, SKYLAKE, BIAS)
+
+
+@pytest.mark.parametrize("columns", [96, 97, 128])
+def test_each_core_packs_the_panels_that_it_multiplies(columns: int) -> None:
+    product = MatmulWorkload((28, 64), (64, columns), (0, 1), (0, 1))
+    for oc_bn in (16, 32):
+        panels = -(-columns // oc_bn)
+        for tiles in factors(panels):
+            config = MatmulConfig(oc_bn, 14, tiles, by_panels=True)
+            assert MatmulGeometry(product, config).chunks == panels // tiles
+            check(product, config, SKYLAKE, BIAS)
+
+
+def test_one_product_is_cut_by_panels() -> None:
+    alone = MatmulWorkload((196, 768), (768, 768), (0, 1), (0, 1))
+    several = MatmulWorkload((12, 196, 64), (12, 64, 768), IN_ORDER, IN_ORDER)
+    assert ranked(alone, SKYLAKE)[0].config.by_panels
+    assert not any(found.config.by_panels for found in ranked(several, SKYLAKE))
+    assert not any(found.config.by_panels for found in ranked(alone, SKYLAKE.with_cores(1)))
+    assert misfit(alone, MatmulConfig(32, 14, 5, by_panels=True)) == "its last chunk is not full"
+
+
+@pytest.mark.parametrize(("inner", "pieces"), [(64, 8), (97, 97), (5, 5), (30, 10)])
+def test_pieces_divide_what_is_packed(inner: int, pieces: int) -> None:
+    product = MatmulWorkload((27, inner), (inner, 97), (0, 1), (0, 1))
+    assert pieces_of(product, SKYLAKE.with_cores(2)) == pieces
+    assert pieces_of(product, SKYLAKE.with_cores(1)) == 1
 
 
 def test_columns_are_turned_in_square_tiles() -> None:

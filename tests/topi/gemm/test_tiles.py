@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, Cpu
-from tvm_neocpu.topi.gemm.tiles import Tiles, chunk_sizes, rows_evict_each_other, tile_shapes
+from tvm_neocpu.topi.gemm.tiles import (
+    Tiles,
+    block_shapes,
+    chunk_sizes,
+    rows_evict_each_other,
+    tile_shapes,
+)
 
 SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2)
 HASWELL = Cpu("haswell", AVX2, cores=4, l2=256 * KIB)
@@ -39,6 +47,15 @@ def test_narrow_products_have_narrow_tiles() -> None:
     unit = SKYLAKE.unit("float32")
     assert {vectors for _, vectors in tile_shapes(50, 10, SKYLAKE, unit)} == {1}
     assert {vectors for _, vectors in tile_shapes(50, 33, SKYLAKE, unit)} == {1, 2, 3}
+
+
+@pytest.mark.parametrize(("columns", "narrow"), [(33, {8, 24, 40}), (48, set()), (169, set())])
+def test_half_vectors_fill_less_where_they_lose_no_time(columns: int, narrow: set[int]) -> None:
+    whole = block_shapes(100, columns, SKYLAKE, SKYLAKE.unit("float32"))
+    halves = replace(SKYLAKE, name="znver4", narrow=2)
+    found = block_shapes(100, columns, halves, halves.unit("float32"))
+    assert not {oc_bn % 16 for _, oc_bn in whole} - {0}
+    assert {oc_bn for _, oc_bn in found if oc_bn % 16} == narrow
 
 
 def test_a_chunk_covers_all_rows_or_gives_every_core_some() -> None:

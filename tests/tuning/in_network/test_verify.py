@@ -74,7 +74,8 @@ def test_nobody_is_blamed_if_nobody_is_wrong_alone() -> None:
         (-0.02, 0.01, False),
         (0.0, 0.001, True),
         (0.006, 0.005, True),  # equal or slower: it is not faster
-        (-0.004, 0.002, False),
+        (-0.008, 0.004, False),
+        (-0.008, 0.003, True),  # another pair differs by 1 %
     ],
 )
 def test_turns_go_on_until_it_is_clear(log: float, error: float, clear: bool) -> None:

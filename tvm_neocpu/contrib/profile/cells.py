@@ -26,7 +26,7 @@ def of_row(row: ProfileRow, profile: Profile) -> tuple[str, ...]:
         f"{row.call.seconds * 1e3:.3f}",
         f"{row.call.seconds / profile.wall:.1%}",
         f"{row.gflops:.0f}" if known else "",
-        f"{row.gflops / profile.ceilings.peak:.0%}" if known else "",
+        f"{row.share_of_peak:.0%}" if row.share_of_peak else "",
         f"{row.call.moved / 2**20:.2f}",
         f"{row.bandwidth / profile.ceilings.bandwidth:.0%}",
     )

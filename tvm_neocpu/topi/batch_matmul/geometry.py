@@ -21,6 +21,8 @@ class MatmulConfig:
 
     ``in_place``: panels are read where they lie, and a chunk covers ``tiles`` panels and all rows.
     Only a last panel that is not full is packed, before the product.
+
+    ``by_panels``: such a chunk packs its panels itself. No core writes what another one reads.
     """
 
     template: ClassVar[str] = "batch_matmul_pack"
@@ -31,6 +33,12 @@ class MatmulConfig:
     shared: bool = False
     copies: bool = False
     in_place: bool = False
+    by_panels: bool = False
+
+    @property
+    def cuts_columns(self) -> bool:
+        """Whether a chunk covers all rows."""
+        return self.in_place or self.by_panels
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ class MatmulGeometry:
         product, config = self.product, self.config
         sizes = product.rows, product.inner, product.columns
         every = math.ceil(product.rows / min(config.reg_n, product.rows))
-        tiles = every if config.in_place else config.tiles
+        tiles = every if config.cuts_columns else config.tiles
         return Tiles(*sizes, config.oc_bn, config.reg_n, tiles)
 
     @property
@@ -61,7 +69,8 @@ class MatmulGeometry:
     @property
     def panel_chunks(self) -> int:
         """Chunks of panels of a product; 0 where a chunk covers all of them."""
-        return math.ceil(self.tiles.blocks / self.config.tiles) if self.config.in_place else 0
+        cuts = self.config.cuts_columns
+        return math.ceil(self.tiles.blocks / self.config.tiles) if cuts else 0
 
     @property
     def computed_blocks(self) -> int:
@@ -78,7 +87,7 @@ class MatmulGeometry:
         """How often a panel is packed."""
         if self.config.in_place:
             return 0
-        return 1 if self.config.shared else self.tiles.row_chunks
+        return 1 if self.config.shared or self.config.by_panels else self.tiles.row_chunks
 
     @property
     def panels_shape(self) -> tuple[int, ...]:
@@ -88,6 +97,10 @@ class MatmulGeometry:
 
 def misfit(product: MatmulWorkload, config: MatmulConfig) -> str | None:
     """Why a config from a log cannot compute the product; ``None`` where it can."""
-    if config.in_place and not product.reads_right_along_rows:
+    if config.in_place and config.by_panels:
+        return "its panels are packed and read where they lie"
+    if config.cuts_columns and not product.reads_right_along_rows:
         return "its panels do not lie side by side"
+    if config.by_panels and MatmulGeometry(product, config).tiles.blocks % config.tiles:
+        return "its last chunk is not full"
     return misfit_of_tiles(config.oc_bn, config.reg_n, config.tiles)

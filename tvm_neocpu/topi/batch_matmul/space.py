@@ -6,10 +6,11 @@ import math
 from itertools import product as combinations
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
-from tvm_neocpu.topi.gemm.tiles import chunk_sizes, tile_shapes
+from tvm_neocpu.topi.gemm.tiles import block_shapes, chunk_sizes
 
 # Panels in place: tiles of rows that read one, rows of the right matrix.
 MOST_TILES, MOST_PAGES = 4, 64
@@ -22,22 +23,47 @@ def accepts(product: MatmulWorkload, cpu: Cpu) -> bool:
 def space(product: MatmulWorkload, cpu: Cpu) -> tuple[MatmulConfig, ...]:
     """Register tiles that fit, chunks of rows; panels shared or not, rows copied or not.
 
-    Few rows are multiplied by panels in place, too.
+    Few rows are multiplied by panels in place, too. What few products would share is cut by panels.
     """
     unit = cpu.unit(product.types.accumulator)
     row_bytes = product.inner * item_bytes(product.types.data)
-    shapes = tile_shapes(product.rows, product.columns, cpu, unit)
+    shapes = block_shapes(product.rows, product.columns, cpu, unit)
     packed = tuple(
-        MatmulConfig(vectors * unit.lanes, height, tiles, shared, copies)
-        for height, vectors in shapes
+        MatmulConfig(oc_bn, height, tiles, shared, copies)
+        for height, oc_bn in shapes
         for tiles in chunk_sizes(product.rows, height, row_bytes, cpu)
         for shared, copies in combinations((False, True), repeat=2)
     )
-    return packed + tuple(
-        MatmulConfig(vectors * unit.lanes, height, tiles, in_place=True)
-        for height, vectors in shapes
+    apart = tuple(
+        MatmulConfig(oc_bn, height, panels, by_panels=True)
+        for height, oc_bn in shapes
+        if gains_by_panels(product, height, cpu)
+        for panels in equal_panel_chunks(product, oc_bn, cpu)
+    )
+    in_place = tuple(
+        MatmulConfig(oc_bn, height, tiles, in_place=True)
+        for height, oc_bn in shapes
         if multiplies_in_place(product, height)
-        for tiles in panel_chunks(product, vectors * unit.lanes, cpu)
+        for tiles in panel_chunks(product, oc_bn, cpu)
+    )
+    return packed + in_place + apart
+
+
+def gains_by_panels(product: MatmulWorkload, height: int, cpu: Cpu) -> bool:
+    """Whether cores would share panels, and tiles are whole.
+
+    With a product for each core none shares any. A core that writes lines which another one read
+    waits for each of them (Zen 4: 9 GB/s).
+    """
+    shares = product.batch % cpu.cores > 0 and product.reads_right_along_rows
+    return shares and product.rows % height == 0
+
+
+def equal_panel_chunks(product: MatmulWorkload, oc_bn: int, cpu: Cpu) -> tuple[int, ...]:
+    """The same of equal chunks."""
+    blocks = math.ceil(product.columns / oc_bn)
+    return tuple(
+        sorted({largest_factor(blocks, size) for size in panel_chunks(product, oc_bn, cpu)})
     )
 
 

@@ -9,6 +9,7 @@ keys and values are part of the copies, not passes of their own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tvm import te, tirx
@@ -16,6 +17,7 @@ from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.layout import factors
 from tvm_neocpu.topi.anchor import Anchor, anchor_attrs
 from tvm_neocpu.topi.batch_matmul.definition import transposed
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig, MatmulGeometry
@@ -36,6 +38,8 @@ from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 
 ROWS, TURNED, PANELS = "matmul_rows", "matmul_turned", "matmul_panels"
 ACCUMULATE, STORE = "matmul_acc", "matmul_store"
+# Pieces of what is packed at once, for each core: none waits long for the last one.
+MIN_PIECES = 4
 
 
 def compute(
@@ -123,7 +127,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     flatten_output(sch, output, len(product.batch_shape))
     b, r, o, c, k = sch.get_loops(acc)
     q, t, one, i = split_rows(sch, r, tiles)
-    if geometry.config.in_place:
+    if geometry.config.cuts_columns:
         sch.reorder(b, o, q, t)
         q, o = sch.split(o, [None, geometry.config.tiles], preserve_unit_iters=True)
     sch.reorder(b, q, o, t, k, one, i, c)
@@ -145,20 +149,32 @@ def place_panels(sch: Schedule, block: LoopRV | None, geometry: MatmulGeometry, 
     """Pack a panel just before it is multiplied; all of them at once, in parallel, without a loop.
 
     # for k: for c: panel[k, c] = right[k, o * oc_bn + c]
+
+    All at once they are cut along k: the loop over panels is cut before one that is not full.
     """
     panels, product = sch.get_sblock(PANELS), geometry.product
     if block is not None:
         sch.compute_at(panels, block, preserve_unit_loops=True)
     else:
-        b, o, *_ = sch.get_loops(panels)
+        b, o, k, _ = sch.get_loops(panels)
         if geometry.tiles.is_filled and geometry.tiles.blocks > 1:
             sch.annotate(o, LOOP_PARTITION_HINT, 1)
-        steps.parallel_fused(sch, b)
+        pieces, k = sch.split(k, [pieces_of(product, cpu), None], preserve_unit_iters=True)
+        sch.reorder(b, pieces, o, k)
+        steps.parallel_fused(sch, b, pieces)
     c = sch.get_loops(panels)[-1]
     if geometry.tiles.is_filled:
         cut_at_borders(sch, c)
     elif product.reads_right_along_rows or product.turns_right:
         steps.vectorize_lanes(sch, c, cpu.unit(product.types.weight))
+
+
+def pieces_of(product: MatmulWorkload, cpu: Cpu) -> int:
+    """Equal pieces of a right matrix that cores pack side by side: 1 where products are enough."""
+    if cpu.cores == 1:
+        return 1
+    enough = math.ceil(MIN_PIECES * cpu.cores / product.batch)
+    return next(count for count in factors(product.inner) if count >= min(enough, product.inner))
 
 
 def place_turned(sch: Schedule, chunk: LoopRV | None, geometry: MatmulGeometry, cpu: Cpu) -> None:
@@ -173,10 +189,10 @@ def place_turned(sch: Schedule, chunk: LoopRV | None, geometry: MatmulGeometry, 
     if chunk is not None:
         sch.compute_at(turned, chunk, preserve_unit_loops=True)
     *outside, k, _ = sch.get_loops(turned)
-    if chunk is None:
-        steps.parallel_fused(sch, *outside)
     product = geometry.product
     unit = cpu.unit(product.types.weight)
     side = side_of(min(product.inner, product.columns), product.types.weight, unit)
     if side is not None:
-        mark(sch, [], k, side, parallel=False)
+        mark(sch, outside if chunk is None else [], k, side, parallel=chunk is None)
+    elif chunk is None:
+        steps.parallel_fused(sch, *outside)

@@ -8,7 +8,7 @@ from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.dense.workload import DenseWorkload
 from tvm_neocpu.topi.dense_gemm.geometry import GemmConfig
-from tvm_neocpu.topi.gemm.tiles import chunk_sizes, tile_shapes
+from tvm_neocpu.topi.gemm.tiles import block_shapes, chunk_sizes
 
 # With one row there is nothing to hold in registers.
 MIN_ROWS = 2
@@ -23,9 +23,9 @@ def space(dense: DenseWorkload, cpu: Cpu) -> tuple[GemmConfig, ...]:
     unit = cpu.unit(dense.types.accumulator)
     row_bytes = dense.in_features * item_bytes(dense.types.data)
     return tuple(
-        GemmConfig(vectors * unit.lanes, height, tiles, parallel_oc, copies)
-        for height, vectors in tile_shapes(dense.batch, dense.out_features, cpu, unit)
+        GemmConfig(oc_bn, height, tiles, parallel_oc, copies)
+        for height, oc_bn in block_shapes(dense.batch, dense.out_features, cpu, unit)
         for tiles in chunk_sizes(dense.batch, height, row_bytes, cpu)
         for parallel_oc, copies in product((False, True), repeat=2)
-        if not (parallel_oc and dense.out_features % (vectors * unit.lanes))
+        if not (parallel_oc and dense.out_features % oc_bn)
     )

@@ -16,6 +16,8 @@ from tvm_neocpu.topi.cost.roofline import PANEL_SHARE, tile_step_cycles
 
 # Vectors of columns that a register tile may have.
 VECTORS = (1, 2, 3, 4, 6)
+# The same of half vectors: odd, else they are whole ones.
+HALF_VECTORS = (1, 3, 5, 7)
 # Heights of tiles offered for each count of vectors: so many, and within a fifth of the best.
 MAX_HEIGHTS, NEARLY = 3, 1.2
 # Caches are indexed by the address inside a page (x86): rows a page apart share a set.
@@ -88,11 +90,39 @@ def tile_shapes(rows: int, columns: int, cpu: Cpu, unit: VectorUnit) -> tuple[tu
     )
 
 
-def _heights(rows: int, vectors: int, cpu: Cpu, unit: VectorUnit) -> tuple[int, ...]:
-    """Heights of tiles, those that take the fewest cycles a row."""
-    streamed = float(unit.lanes * vectors * cpu.line // unit.line)
+def block_shapes(
+    rows: int, columns: int, cpu: Cpu, unit: VectorUnit
+) -> tuple[tuple[int, int], ...]:
+    """(height, columns) of the register tiles worth trying.
+
+    Those of an odd count of half vectors, too, where halves lose no time and the last whole vector
+    of a row would be half empty: 33 columns are 40, not 48.
+    """
+    whole = [
+        (height, vectors * unit.lanes) for height, vectors in tile_shapes(rows, columns, cpu, unit)
+    ]
+    lanes = unit.full_rate_lanes
+    if lanes == unit.lanes or -columns % unit.lanes < lanes:
+        return tuple(whole)
+    halves = [
+        (height, count * lanes)
+        for count in HALF_VECTORS
+        if count * lanes < columns + lanes
+        for height in _heights(rows, count, cpu, unit, lanes)
+        if unit.holds_tile(height, count)
+    ]
+    return (*whole, *halves)
+
+
+def _heights(
+    rows: int, vectors: int, cpu: Cpu, unit: VectorUnit, lanes: int = 0
+) -> tuple[int, ...]:
+    """Heights of tiles, those that take the fewest cycles a row; ``lanes``: of a vector, 0: all."""
+    columns = (lanes or unit.lanes) * vectors
+    streamed, share = float(columns * cpu.line // unit.line), unit.issue_share(columns)
     cycles = {
-        height: tile_step_cycles(height, vectors, cpu, unit, streamed) * math.ceil(rows / height)
+        height: tile_step_cycles(height, vectors, cpu, unit, streamed, share=share)
+        * math.ceil(rows / height)
         for height in range(1, min(rows, unit.max_pixels) + 1)
         if unit.holds_tile(height, vectors)
     }

@@ -197,11 +197,12 @@ def _culprit(suspects: Sequence[T], differs: Callable[[Sequence[T]], bool]) -> S
 
 
 def is_clear(ratio: Ratio) -> bool:
-    """Whether more turns would change nothing: faster for sure, or not by a share that counts.
+    """Whether more turns of a pair would change nothing: faster for sure, not by a share that
+    counts, or known far better than to what another pair would say.
 
     How much slower a plan is need not be known.
     """
-    return ratio.is_below_one or not may_gain(ratio)
+    return ratio.is_below_one or not may_gain(ratio) or ratio.error <= PAIR_ERROR / 3
 
 
 def may_gain(ratio: Ratio) -> bool:
