@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.errors import ModelFileError, SessionError, TargetError
 from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.forking import late_imports
 from tvm_neocpu.runtime.module_file import SUFFIXES
 from tvm_neocpu.runtime.session import CompiledSession, Runnable, runnable_file
 
@@ -123,11 +124,12 @@ def _compiled(
         )
 
     def build() -> BuiltModule:
-        from tvm_neocpu import relay
-        from tvm_neocpu.frontend.onnx_model import load_model
-        from tvm_neocpu.frontend.source import forget_source
-        from tvm_neocpu.runtime.heap import large_blocks_apart
-        from tvm_neocpu.targets import parse_target
+        with late_imports:
+            from tvm_neocpu import relay
+            from tvm_neocpu.frontend.onnx_model import load_model
+            from tvm_neocpu.frontend.source import forget_source
+            from tvm_neocpu.runtime.heap import large_blocks_apart
+            from tvm_neocpu.targets import parse_target
 
         found = parse_target(target)
         if not found.runs_here:
@@ -149,7 +151,8 @@ def _compiled(
     content = _content(model) if cache else None
     if content is None:
         return build()
-    from tvm_neocpu.compile_cache import cached
+    with late_imports:
+        from tvm_neocpu.compile_cache import cached
 
     options = {
         "shapes": {name: list(map(str, dims)) for name, dims in (shapes or {}).items()},
