@@ -30,7 +30,6 @@ from tvm_neocpu.core.told import listening
 from tvm_neocpu.core.tvm_version import tvm_version
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.calibration_place import chosen_path
-from tvm_neocpu.runtime.forking import late_imports
 from tvm_neocpu.runtime.heap import give_back, large_blocks_apart
 from tvm_neocpu.runtime.host import executable_features
 from tvm_neocpu.runtime.linker import c_compiler
@@ -84,8 +83,6 @@ def _cached(
     key = key_of(model, options)
     found = store.read(key, read)
     if found is None:
-        with late_imports:
-            import filelock  # noqa: F401  # the folder's locks: see late_imports
         with store.locked(key):
             found = store.read(key, read)  # another process may have made it meanwhile
             if found is None:
@@ -103,9 +100,8 @@ def cached_network(
     """:func:`cached` for modules, by the names of their functions; the library can be compiled
     again, and for other shapes. Modules without a hash are not cached.
     """
-    with late_imports:
-        from tvm_neocpu.exporting.cached_library import library_of
-        from tvm_neocpu.relay_passes.ir.content_hash import content_hash
+    from tvm_neocpu.exporting.cached_library import library_of
+    from tvm_neocpu.relay_passes.ir.content_hash import content_hash
 
     place = _usable_folder()
     if place is None:
@@ -176,8 +172,7 @@ def _made(
 
     Where the folder takes no file, a temporary one does; failing that, it is compiled to run.
     """
-    with late_imports:
-        from tvm_neocpu.codegen.kernel_store import kernels_kept
+    from tvm_neocpu.codegen.kernel_store import kernels_kept
 
     with listening() as heard, kernels_kept(store.folder):
         library = build()

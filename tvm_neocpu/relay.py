@@ -32,7 +32,6 @@ from tvm_neocpu.relay_passes.bind_shapes import InputShapes, at_shapes, open_inp
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
-from tvm_neocpu.runtime.forking import late_imports
 
 if TYPE_CHECKING:
     from tvm_neocpu.core.cpu import Cpu
@@ -103,10 +102,9 @@ def build(
     an error that int8 cannot keep to; TargetError, ShapeError, FallbackError, NeoCpuError for an
     unknown ``fallback`` and for a module whose ``main`` is no closed Relax function.
     """
-    with late_imports:
-        from tvm_neocpu.runtime.heap import large_blocks_apart
-        from tvm_neocpu.specialize import build_networks
-        from tvm_neocpu.targets import parse_target
+    from tvm_neocpu.runtime.heap import large_blocks_apart
+    from tvm_neocpu.specialize import build_networks
+    from tvm_neocpu.targets import parse_target
 
     check_choice(fallback)
     request = request_of(precision, max_error, accuracy_data)
@@ -164,8 +162,7 @@ def build(
 
     if small_file or not (cache and _passes_are_ours()):
         return compile_all()
-    with late_imports:
-        from tvm_neocpu.compile_cache import cached_network, network_for_elsewhere
+    from tvm_neocpu.compile_cache import cached_network, network_for_elsewhere
 
     if not compile_target.runs_here:
         return network_for_elsewhere(compile_all, on_demand)

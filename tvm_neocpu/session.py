@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.errors import ModelFileError, SessionError, TargetError
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.forking import late_imports
 from tvm_neocpu.runtime.module_file import SUFFIXES
 from tvm_neocpu.runtime.session import CompiledSession, Runnable, runnable_file
 
@@ -124,12 +123,11 @@ def _compiled(
         )
 
     def build() -> BuiltModule:
-        with late_imports:
-            from tvm_neocpu import relay
-            from tvm_neocpu.frontend.onnx_model import load_model
-            from tvm_neocpu.frontend.source import forget_source
-            from tvm_neocpu.runtime.heap import large_blocks_apart
-            from tvm_neocpu.targets import parse_target
+        from tvm_neocpu import relay
+        from tvm_neocpu.frontend.onnx_model import load_model
+        from tvm_neocpu.frontend.source import forget_source
+        from tvm_neocpu.runtime.heap import large_blocks_apart
+        from tvm_neocpu.targets import parse_target
 
         found = parse_target(target)
         if not found.runs_here:
@@ -151,8 +149,7 @@ def _compiled(
     content = _content(model) if cache else None
     if content is None:
         return build()
-    with late_imports:
-        from tvm_neocpu.compile_cache import cached
+    from tvm_neocpu.compile_cache import cached
 
     options = {
         "shapes": {name: list(map(str, dims)) for name, dims in (shapes or {}).items()},

@@ -31,7 +31,6 @@ from tvm_neocpu.codegen.scratch import scratch_folder
 from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.runtime.forking import fork_lock
 from tvm_neocpu.runtime.linker import c_compiler, link
 
 _SHA_BYTES = hashlib.sha256().digest_size
@@ -137,8 +136,7 @@ class KernelStore:
         named = func.with_attr(GLOBAL_SYMBOL, symbol)
         module = build_module({symbol: named}, self._target, context)
         with scratch_folder() as folder:
-            with fork_lock():  # LLVM's mutexes, as in build_module
-                module.write_to_file(f"{folder}/kernel.o")
+            module.write_to_file(f"{folder}/kernel.o")
             return KernelObject(symbol, Path(folder, "kernel.o").read_bytes())
 
     def _read(self, key: str) -> KernelObject | None:

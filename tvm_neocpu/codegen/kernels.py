@@ -15,7 +15,6 @@ from tvm.ir.transform import PassContext
 from tvm.target import Target
 
 from tvm_neocpu.core.cores import physical_cores
-from tvm_neocpu.runtime.forking import fork_lock
 from tvm_neocpu.topi.tir.forget_locals import is_compacted
 
 # A module costs some 10 ms by itself; many modules share the cores evenly.
@@ -64,12 +63,9 @@ def compile_kernels(
 def build_module(
     kernels: Mapping[str, tirx.PrimFunc], target: Target, context: PassContext
 ) -> tvm.runtime.Module:
-    """One module of kernels that check nothing, in any thread; ``context`` is the caller's.
-
-    A fork waits for it: LLVM and TVM may hold mutexes meanwhile.
-    """
+    """One module of kernels that check nothing, in any thread; ``context`` is the caller's."""
     needless = NEEDLESS_AGAIN if all(map(is_compacted, kernels.values())) else ()
-    with fork_lock(), unchecked(context, needless):
+    with unchecked(context, needless):
         return tirx.build(tvm.IRModule(dict(kernels)), target)
 
 
