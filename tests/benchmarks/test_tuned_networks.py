@@ -157,6 +157,15 @@ def test_the_run_ends_in_time(
     assert done == ["lenet", "alexnet", "resnet18"]
 
 
+def test_the_first_network_is_begun_though_no_time_is_given(
+    bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "measure", lambda name, _: bench.row_of(name, {}, pairs(1.0)))
+    output = tmp_path / "found.json"
+    assert bench.main(["lenet", "alexnet", "--output", str(output), "--minutes", "0"]) == 0
+    assert [row["network"] for row in json.loads(output.read_text())["networks"]] == ["lenet"]
+
+
 def test_sessions_may_run_first_and_the_comparison_later(
     bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:

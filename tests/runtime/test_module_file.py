@@ -86,6 +86,8 @@ def test_a_network_that_moves_no_data_is_exported(tmp_path: Path) -> None:
     np.testing.assert_array_equal(module.get_output(1).numpy(), data[:, None, None])
     with pytest.raises(ModuleFileError, match=r"no machine code; write a \.so"):
         lib.export_library(tmp_path / "views.tar")
+    with pytest.raises(ModuleFileError, match="it has no machine code"):
+        lib.inspect_source()
 
 
 @pytest.mark.compiler

@@ -129,6 +129,8 @@ class BuiltModule:
         if fmt not in _FORMATS:
             raise ModuleFileError(f"no source format {fmt!r}; there are {', '.join(_FORMATS)}")
         sources = [part for part in self._original().module.imports if part.kind == "llvm"]
+        if not sources and self._write is not None:
+            raise ModuleFileError("the network moves no data, so that it has no machine code")
         if not sources:
             raise ModuleFileError("a loaded library has no source; try objdump -d on the file")
         return "\n".join(str(part.inspect_source(_FORMATS[fmt])) for part in sources)

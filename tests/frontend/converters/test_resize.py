@@ -240,6 +240,21 @@ def test_linear_of_bytes_is_onnx_runtimes_to_the_last_bit(place: int, dtype: str
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.parametrize("mode", ["linear", "nearest"])
+@pytest.mark.parametrize("outside", [300.0, -3.5, -200.0, 1e20])
+def test_bytes_outside_a_crop_keep_the_lowest_bits(outside: float, mode: str) -> None:
+    """A value that no byte holds was refused with numpy's words."""
+    attributes: dict[str, Any] = {"coordinate_transformation_mode": "tf_crop_and_resize"}
+    roi = scales(0.5, 0.5, 2, 2)
+    for dtype in ("uint8", "int8"):
+        x = some_bytes((4, 6), dtype)
+        inputs = [roi, scales(2, 2)]
+        model = node_model(
+            "Resize", [x], inputs, opset=19, mode=mode, extrapolation_value=outside, **attributes
+        )
+        np.testing.assert_array_equal(ours(model, [x])[0], onnx_runtime(model, [x])[0])
+
+
 def test_onnxs_reference_rounds_bytes_otherwise() -> None:
     """By at most 1: where the reference learns to cut fractions off, this test is to go."""
     x = some_bytes((1, 2, 5, 6), "uint8")

@@ -192,6 +192,33 @@ def test_a_contender_that_dies_in_its_proof_is_not_used(rescued: bool) -> None:
     assert sum("ended with code -11" in text for text in said) == (1 if rescued else 2)
 
 
+class Wrong(Dying):
+    """A site on which the first plan is wrong, and what looks for the reason dies."""
+
+    def prove(self, network: object, plans: tuple[Plan, Plan], *rest: object) -> Proof:
+        if plans[1] == self.faster:
+            return super().prove(network, plans, *rest)
+        return Proof(Ratio(-0.2, 0.001), 1.0, 1.0, 0.8)
+
+    def computing(self, *_: object) -> AbstractContextManager[Any]:
+        raise ChildDied("its process ended with code -9")
+
+
+def test_the_search_for_a_wrong_layer_may_die() -> None:
+    """It ended the session, and with it the proof of the next plan."""
+    said: list[str] = []
+    progress = SimpleNamespace(say=said.append)
+    plans = [plan({1}), plan({2})]
+    site: Any = Wrong(plans[1])
+    proofs = Proofs(
+        GRAPH, Board({}, 1.0), plan(set()), site, Any, 1, Any, Any, cast("Progress", progress)
+    )
+    found = [(Ratio(-0.1, 0.01), each) for each in plans]
+    proof, chosen = proofs.first_faster(found, lambda: 100.0, 1.0)
+    assert proof is not None and chosen.configs == plans[1].configs
+    assert any("was not found: its process ended with code -9" in text for text in said)
+
+
 GROUPS = tuple(LayerGroup((str(n), str(n + 1)), 2) for n in (0, 2, 4))
 
 

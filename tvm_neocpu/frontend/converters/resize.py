@@ -35,6 +35,8 @@ Region = tuple[float, float]
 
 _WHOLE: Region = (0.0, 1.0)
 _FLOATS = ("float16", "float32", "float64")
+# Well inside int64, and its lowest bits are zeros.
+_WIDE = 2.0**62
 # The tables of an axis have this many rows at most.
 MAX_EXTENT = 2**22
 # The modes of coordinates that resize2d has, and our legalisation of it too.
@@ -178,7 +180,10 @@ def _extrapolated(
     node: Node, value: relax.Expr, number: int, mask: Array, extrapolation: float
 ) -> relax.Expr:
     along = relax.const(_along(mask, number, node.rank))
-    return node.emit(relax.op.where(along, relax.const(extrapolation, node.dtype), value))
+    fill = np.array(extrapolation)
+    if node.dtype not in _FLOATS:  # ONNX Runtime keeps the lowest bits: 300 is 44 in uint8
+        fill = np.clip(np.nan_to_num(fill), -_WIDE, _WIDE).astype("int64")
+    return node.emit(relax.op.where(along, relax.const(fill.astype(node.dtype)), value))
 
 
 def _check(node: Node, method: Method, axes: Axes) -> None:

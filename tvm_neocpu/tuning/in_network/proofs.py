@@ -69,10 +69,14 @@ class Proofs:
 
     def _blame(self, plan: Plan) -> None:
         """Find what computes something else: a group, which is named, or a candidate, which is
-        written down too."""
-        with self.site.computing(self.open_network, self.threads) as compute:
-            groups = find_wrong_groups(compute, self.incumbent, plan)
-            found = [] if groups else find_wrong(compute, self.graph, self.incumbent, plan)
+        written down too. A mixture of the plans that dies ends the search for it alone."""
+        try:
+            with self.site.computing(self.open_network, self.threads) as compute:
+                groups = find_wrong_groups(compute, self.incumbent, plan)
+                found = [] if groups else find_wrong(compute, self.graph, self.incumbent, plan)
+        except ChildError as error:
+            self.progress.say(f"  which layer it is was not found: {first_line(error)}")
+            return
         for group in groups:
             names = " -> ".join(str(self.graph.by_id[id].workload) for id in group.members)
             self.progress.say(f"  {names} as one function computes something else than by itself")
