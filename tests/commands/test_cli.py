@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.commands import bench, cli, tune
+from tvm_neocpu.commands import bench, cli, explain, profile, tune, verify
 from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.errors import LogError, ShapeError
 
@@ -84,6 +84,18 @@ def test_a_bad_model_file_is_one_line(kind: bytes, capfd: pytest.CaptureFixture[
     Path("bad.onnx").write_bytes(kind)
     assert tune.main(["bad.onnx"]) == USER_ERROR
     assert capfd.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize("main", [tune.main, bench.main, profile.main, explain.main, verify.main])
+def test_a_compiled_file_in_place_of_a_model_is_one_line(
+    main: Main, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Path("net.so").write_bytes(b"code")
+    assert main(["net.so"]) == USER_ERROR
+    error = capfd.readouterr().err
+    assert error.startswith("error: net.so is compiled")
+    assert "run net.so" in error
+    assert error.count("\n") == 1
 
 
 def test_errors_of_the_real_command_have_no_traceback(tmp_path: Path) -> None:

@@ -33,6 +33,12 @@ CASES = {
         (8, 4, 3, 2),
         {"pads": [2] * 4, "strides": [2, 1], "dilations": [1, 3], "group": 2},
     ),
+    "one filter": ((1, 8, 4, 3), {}),
+    "few filters": (
+        (3, 8, 3, 2),
+        {"pads": [2, 1, 0, 2], "strides": [2, 1], "dilations": [1, 3]},
+    ),
+    "strides that read few pixels": ((2, 8, 2, 2), {"strides": [4, 3]}),
     "depthwise": ((8, 1, 3, 3), {"group": 8}),
 }
 
@@ -51,7 +57,15 @@ def test_numbers_of_a_sequence() -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "left"), [("everything", 0), ("one tap, one filter", 0), ("depthwise", 1)]
+    ("case", "left"),
+    [
+        ("everything", 0),
+        ("one tap, one filter", 0),
+        ("one filter", 0),
+        ("few filters", 0),
+        ("strides that read few pixels", 1),
+        ("depthwise", 1),
+    ],
 )
 def test_templates_take_all_but_depthwise(case: str, left: int) -> None:
     weight, attributes = CASES[case]

@@ -19,7 +19,12 @@ from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.contrib.model_zoo import zoo
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.pipeline import lower
-from tvm_neocpu.relay_passes.waking_threads import SAID, elementwise_seconds, may_be_small
+from tvm_neocpu.relay_passes.waking_threads import (
+    SAID,
+    elementwise_seconds,
+    gains_less_than_waking,
+    may_be_small,
+)
 from tvm_neocpu.targets import parse_target
 
 TWO = parse_target("llvm -mcpu=znver3").cpu.with_cores(2)
@@ -76,6 +81,22 @@ def test_what_is_no_vectors_wakes_threads(operation: Callable[[relax.Expr], rela
     """They were priced as vectors: some of 150 to 230 us ran on one core."""
     mod = module_of((1, 64, 64, 12), lambda b, x: operation(x))
     assert forks(lower(mod, TWO)) > 0
+
+
+def lone_pool(then: bool) -> tvm.IRModule:
+    def build(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+        pool = relax.op.nn.max_pool2d(x, [2, 2], strides=[2, 2])
+        return relu(b.emit(pool)) if then else pool
+
+    return module_of((1, 192, 28, 28), build)
+
+
+def test_a_lone_operation_wakes_threads_sooner() -> None:
+    """Both save some 13 to 16 us of the 20 that a wake-up takes."""
+    zen4 = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").cpu.with_cores(2)
+    assert not gains_less_than_waking(lone_pool(then=False), 0.0, 0.0, zen4)
+    assert gains_less_than_waking(lone_pool(then=True), 0.0, 0.0, zen4)
+    assert forks(lower(lone_pool(then=False), zen4)) > 0
 
 
 def test_explain_says_so() -> None:

@@ -43,6 +43,19 @@ def test_without_glibc_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     heap.give_back()
 
 
+def test_windows_opens_no_library_without_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+
+    def refuse(name: None) -> object:
+        raise TypeError(f"bad argument type for built-in operation: {name}")
+
+    monkeypatch.setattr(heap.ctypes, "CDLL", refuse)
+    heap.give_back()
+    with heap.large_blocks_apart():
+        pass
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's heap")
 def test_large_blocks_go_back_at_once_inside(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a fresh process: elsewhere a block may fit a hole of the heap."""

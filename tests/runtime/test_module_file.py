@@ -7,12 +7,14 @@ import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 import tvm
+from onnx import helper
 
 import tvm_neocpu
 from tvm_neocpu import relay
@@ -115,6 +117,34 @@ def test_a_loaded_library_knows_itself_and_can_be_replaced(
         module = library["default"](tvm.cpu())
         module.run(data=data)
         np.testing.assert_array_equal(module.get_output(0).numpy(), scores)
+
+
+def test_a_replaced_library_answers_with_its_new_code(
+    make_model: Callable[..., onnx.ModelProto], tmp_path: Path
+) -> None:
+    """The loader knows libraries by name: a network loaded after another one ran its code."""
+    path, kept = tmp_path / "net.so", []
+    data = np.random.default_rng(0).standard_normal((1, 3, 8, 8), dtype="float32")
+    for function in ("Relu", "Neg", "Abs"):
+        nodes = [
+            helper.make_node("Conv", ["data", "w"], ["maps"]),
+            helper.make_node(function, ["maps"], ["out"]),
+        ]
+        mod, params = relay.frontend.from_onnx(
+            make_model(nodes, data.shape, {"w": (8, 3, 3, 3)}, (1, 8, 6, 6))
+        )
+        built = relay.build(mod, params=params)
+        built.export_library(path)
+        module = tvm_neocpu.load(path)["default"](tvm.cpu())
+        again = tvm_neocpu.load(path)["default"](tvm.cpu())
+        kept.append((module, again, built["default"](tvm.cpu())))
+    for *loaded, expected in kept:
+        expected.run(data=data)
+        for module in loaded:
+            module.run(data=data)
+            np.testing.assert_array_equal(
+                module.get_output(0).numpy(), expected.get_output(0).numpy()
+            )
 
 
 def test_export_without_a_compiler(

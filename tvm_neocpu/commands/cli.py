@@ -22,6 +22,7 @@ from rich.console import Console
 from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.errors import (
     LogError,
+    ModelFileError,
     NeoCpuError,
     OpenShapeError,
     ShapeError,
@@ -192,6 +193,7 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
     from tvm_neocpu.contrib import model_zoo
     from tvm_neocpu.contrib.model_zoo.pretrained import PREFIX, pretrained
     from tvm_neocpu.frontend.onnx_model import load_model
+    from tvm_neocpu.runtime.module_file import SUFFIXES
 
     if spec in model_zoo.names():
         return spec, model_zoo.build(spec)
@@ -199,6 +201,11 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
         name = spec.removeprefix(PREFIX)
         return name, pretrained(name)
     path = Path(spec)
+    if path.suffix in SUFFIXES:
+        raise ModelFileError(
+            f"{spec} is compiled: this command needs the network's layers, so name the ONNX model "
+            f"it was made of; `python -m tvm_neocpu run {spec}` runs the file and times it"
+        )
     if path.suffix or path.exists() or len(path.parts) > 1:
         return path.stem, load_model(path)
     known = ", ".join(model_zoo.names())

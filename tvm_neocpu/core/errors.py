@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import re
+
 
 class NeoCpuError(Exception):
     """Base of all: the text is one line that says what was wrong and what to do."""
 
 
+_TVM_OPERATOR = re.compile(r'ir\.Op\(span=.*?, name="([^"]*)".*?, support_level=\d+\)')
+_TVM_INTEGER = re.compile(r"\bT\.int\d+\((-?\d+)\)")
+
+
 def first_line(error: BaseException) -> str:
-    """The first line with text of an error's message, which may be a stack; else its type."""
+    """The first line with text of an error's message, which may be a stack; else its type.
+
+    Of TVM's operators and integers, which it prints with all their fields, the names and numbers.
+    """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0] if lines else type(error).__name__
+    if not lines:
+        return type(error).__name__
+    named = _TVM_OPERATOR.sub(r"\1", lines[0])
+    return _TVM_INTEGER.sub(r"\1", named)
 
 
 class UnknownModelError(NeoCpuError, KeyError):

@@ -15,7 +15,7 @@ from typing import Any
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.exporting.write_module import INSIDE, check_place
-from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.built_module import BuiltModule, Write
 from tvm_neocpu.runtime.functions import OnDemand
 from tvm_neocpu.runtime.module_file import read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo
@@ -30,6 +30,27 @@ def library_of(
     """
     found = read_module(entry)
     original = cache(build)
+    return BuiltModule(
+        found.module,
+        found.info,
+        on_demand,
+        _writes(original, entry),
+        found.weights_by_function,
+        original,
+    )
+
+
+def library_of_objects(
+    made: BuiltModule, build: Callable[[], BuiltModule], on_demand: OnDemand | None = None
+) -> BuiltModule:
+    """``made`` of objects, which it can write; its source ``build`` makes again."""
+    return BuiltModule(
+        made.module, made.info, on_demand, _writes(lambda: made), original=cache(build)
+    )
+
+
+def _writes(library: Callable[[], BuiltModule], entry: Path | None = None) -> Write:
+    """Writes what ``library()`` exports; a copy of ``entry`` where this is what is asked for."""
 
     def write(
         _: Any,
@@ -40,33 +61,14 @@ def library_of(
         weights: str,
     ) -> None:
         check_place(path, weights, fcompile)
-        as_it_is = path.suffix == entry.suffix and weights == INSIDE and not (fcompile or options)
-        if as_it_is and entry.exists():  # the cache may have dropped it
+        plain = weights == INSIDE and not (fcompile or options)
+        # The cache may have dropped its entry.
+        if entry is not None and plain and path.suffix == entry.suffix and entry.exists():
             _copy(entry, path)
         else:
-            original().export_library(path, fcompile, weights, **options)
+            library().export_library(path, fcompile, weights, **options)
 
-    return BuiltModule(
-        found.module, found.info, on_demand, write, found.weights_by_function, original
-    )
-
-
-def library_of_objects(
-    made: BuiltModule, build: Callable[[], BuiltModule], on_demand: OnDemand | None = None
-) -> BuiltModule:
-    """``made`` of objects, which it can write; its source ``build`` makes again."""
-
-    def write(
-        _: Any,
-        __: ModuleInfo,
-        path: Path,
-        fcompile: Callable[..., Any] | None,
-        options: Mapping[str, Any],
-        weights: str,
-    ) -> None:
-        made.export_library(path, fcompile, weights, **options)
-
-    return BuiltModule(made.module, made.info, on_demand, write, original=cache(build))
+    return write
 
 
 def _copy(entry: Path, path: Path) -> None:

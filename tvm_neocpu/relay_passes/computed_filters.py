@@ -2,11 +2,19 @@
 
 y = conv2d(x, w)     ->     c = concat of pad(x), shifted for each tap    # (N, C * R * S, OH * OW)
                             y = matmul(reshape(w, (K, C * R * S)), c)
+
+Few filters (a tracker's one filter is another image) make no columns: they would be copied for a
+product that holds too little in registers. Their taps are the filters of a product over the image,
+and shifted sums follow, over rows and then over columns::
+
+    p = matmul(reshape(w, (K * R * S, C)), pad(x))       # (N, K, R, S, H, W)
+    y[n, k, i, j] = sum over r, s of p[n, k, r, s, i + r, j + s]
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import tvm
@@ -20,14 +28,17 @@ from tvm_neocpu.relay_passes.layouts.slices import Range, slice_of
 
 # With fewer filters a group, or channels of one, a product has nothing to hold in registers.
 MIN_FILTERS, MIN_CHANNELS = 4, 2
+# Few filters: products of pixels that no output reads, for each that one reads; float32 elements
+# that the products may take (16 MiB).
+MAX_PIXELS, MAX_PRODUCTS = 4, 2**22
 
 
 @dataclass(frozen=True)
 class ComputedFilters:
     """Each conv2d of static shape without a constant weight becomes a ``matmul``.
 
-    Convolutions of few filters or channels a group (depthwise) stay: copying their columns would
-    cost more than the general schedule does. Those of one tap and one group copy none.
+    Convolutions of few filters or channels a group stay (depthwise): copying their columns would
+    cost more than the general schedule does. Those of one group do not need them.
 
     Needs: constants are folded; padding is in the convolutions.
     Leaves: ``matmul`` calls that no dense layer matches.
@@ -54,8 +65,10 @@ def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     if len(types) > 1 or not types < {*FOLDED} or 0 in out:
         return None
     has_one_tap = groups == 1 and weight[2:] == (1, 1)  # no columns are copied
-    if (weight[0] // groups < MIN_FILTERS and not has_one_tap) or weight[1] < MIN_CHANNELS:
+    if weight[1] < MIN_CHANNELS:
         return None
+    if weight[0] // groups < MIN_FILTERS and not has_one_tap:
+        return _by_taps(scope, call, weight, out) if groups == 1 else None
     batch, filters, height, width = out
     taps = weight[1] * weight[2] * weight[3]
     columns = _columns(scope, call, weight, (height, width))
@@ -64,16 +77,62 @@ def _rewrite(scope: Scope, value: relax.Expr) -> relax.Expr | None:
     return relax.op.reshape(scope.emit(relax.op.matmul(kernel, grouped)), out)
 
 
+def _by_taps(
+    scope: Scope, call: relax.Call, weight: tuple[int, ...], out: tuple[int, ...]
+) -> relax.Expr | None:
+    """Products of all taps and pixels, then their shifted sums; ``None`` where that is too much."""
+    shape = static_shape(call.args[0])
+    assert shape is not None
+    batch, channels = shape[:2]
+    top, left, bottom, right = (int(width) for width in call.attrs.padding)
+    height, width = shape[2] + top + bottom, shape[3] + left + right
+    filters, _, rows, columns = weight
+    products = (batch * filters, rows, columns, height, width)
+    if height * width > MAX_PIXELS * out[2] * out[3] or prod(products) > MAX_PRODUCTS:
+        return None
+    data = scope.emit(relax.op.reshape(_padded(scope, call), (batch, 1, channels, height * width)))
+    by_tap = scope.emit(relax.op.permute_dims(call.args[1], (0, 2, 3, 1)))
+    kernel = scope.emit(relax.op.reshape(by_tap, (1, filters * rows * columns, channels)))
+    value = scope.emit(relax.op.matmul(kernel, data))
+    value = scope.emit(relax.op.reshape(value, products))
+    for axis, count in enumerate((rows, columns)):
+        value = _shifted_sum(scope, value, call, axis, count, out[2 + axis])
+    return relax.op.reshape(value, out)
+
+
+def _shifted_sum(
+    scope: Scope, products: relax.Expr, call: relax.Call, axis: int, count: int, extent: int
+) -> relax.Expr:
+    """Over an axis' taps, each of which reads its own pixels: ``(.., 1, .., extent, ..)``."""
+    taps, pixels = 1 + axis, 3 + axis
+    stride, dilation = int(call.attrs.strides[axis]), int(call.attrs.dilation[axis])
+    total: relax.Expr | None = None
+    for tap in range(count):
+        begin = tap * dilation
+        ranges = [
+            Range(taps, tap, tap + 1, 1),
+            Range(pixels, begin, begin + (extent - 1) * stride + 1, stride),
+        ]
+        term = scope.emit(slice_of(products, ranges))
+        total = term if total is None else scope.emit(relax.op.add(total, term))
+    assert total is not None
+    return total
+
+
+def _padded(scope: Scope, call: relax.Call) -> relax.Expr:
+    top, left, bottom, right = (int(width) for width in call.attrs.padding)
+    data = call.args[0]
+    if not (top or left or bottom or right):
+        return data
+    return scope.emit(relax.op.nn.pad(data, [0, 0, 0, 0, top, bottom, left, right]))
+
+
 def _columns(
     scope: Scope, call: relax.Call, weight: tuple[int, ...], out: tuple[int, int]
 ) -> relax.Expr:
     """(N, C, R * S, OH, OW); the data itself for a kernel of one tap that reads all of them."""
-    attrs, data = call.attrs, call.args[0]
-    top, left, bottom, right = (int(width) for width in attrs.padding)
-    if top or left or bottom or right:
-        data = scope.emit(relax.op.nn.pad(data, [0, 0, 0, 0, top, bottom, left, right]))
     # One axis for the taps, which the slices have already: the concat reads them where they lie.
-    data = scope.emit(relax.op.expand_dims(data, 2))
+    data = scope.emit(relax.op.expand_dims(_padded(scope, call), 2))
     taps = [
         _read_by(scope, data, call, tap, out)
         for tap in ((row, column) for row in range(weight[2]) for column in range(weight[3]))

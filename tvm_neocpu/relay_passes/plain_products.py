@@ -112,12 +112,21 @@ def pays(conv: ConvWorkload, cpu: Cpu) -> bool:
     shapes = _shapes(conv)
     axes = [tuple(range(len(shape))) for shape in shapes]
     product = ranked(MatmulWorkload(*shapes, *axes), cpu)[0].seconds
-    if conv.groups > 1:
-        blocked = best_per_layout(conv, cpu)[0].seconds
-        return product < blocked + moving_seconds(conv, MOVED_BYTES_PER_CYCLE, cpu)
-    wide = replace(conv, out_channels=padded_output(conv, cpu, by_lanes=False))
-    blocked = best_per_layout(wide, cpu)[0].seconds
-    return product < blocked + moving_seconds(wide, MOVED_BYTES_PER_CYCLE, cpu)
+    wide = conv
+    if conv.groups == 1:
+        wide = replace(conv, out_channels=padded_output(conv, cpu, by_lanes=False))
+    blocked = best_per_layout(wide, cpu)[0].seconds + moving_seconds(
+        wide, MOVED_BYTES_PER_CYCLE, cpu
+    )
+    if wide.out_channels > conv.out_channels:
+        blocked += sliced_seconds(conv, cpu)
+    return product < blocked
+
+
+def sliced_seconds(conv: ConvWorkload, cpu: Cpu) -> float:
+    """Seconds of the pass that drops dead channels: it reads and writes the result, and forks."""
+    cycles = 2 * conv.out_bytes / MOVED_BYTES_PER_CYCLE / cpu.cores
+    return cycles / (cpu.ghz * 1e9) + (cpu.fork_join if cpu.cores > 1 else 0.0)
 
 
 def _shapes(conv: ConvWorkload) -> tuple[tuple[int, ...], tuple[int, ...]]:

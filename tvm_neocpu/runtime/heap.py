@@ -19,6 +19,8 @@ _USERS = (
     "GLIBC_TUNABLES",
     *(f"MALLOC_{name}_" for name in ("MMAP_MAX", "MMAP_THRESHOLD", "TOP_PAD", "TRIM_THRESHOLD")),
 )
+# Of a library without these functions, and of Windows, which opens no library without a name.
+_ELSEWHERE = (AttributeError, OSError, TypeError)
 _LOCK = fork_lock()
 _inside = 0
 
@@ -47,7 +49,7 @@ def large_blocks_apart() -> Iterator[None]:
 def _allocate_apart(size: int) -> None:
     if os.environ.keys() & set(_USERS):
         return
-    with contextlib.suppress(AttributeError, OSError):
+    with contextlib.suppress(*_ELSEWHERE):
         library = ctypes.CDLL(None)
         library.gnu_get_libc_version  # noqa: B018  # others have another mallopt, or none
         library.mallopt(_MMAP_THRESHOLD, size)
@@ -59,5 +61,5 @@ def give_back() -> None:
 
     It keeps what is freed in pieces: after a build of ResNet-50 as much as the network's weights.
     """
-    with contextlib.suppress(AttributeError, OSError):
+    with contextlib.suppress(*_ELSEWHERE):
         ctypes.CDLL(None).malloc_trim(0)

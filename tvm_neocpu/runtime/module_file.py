@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.binary import check_library, library_size
 from tvm_neocpu.runtime.file_tail import Tail, map_weights, read_tail
+from tvm_neocpu.runtime.library_names import name_to_open
 from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
 from tvm_neocpu.runtime.quiet import silent_stderr
@@ -110,14 +111,15 @@ def _with_tail(path: StrPath, tail: Tail, way: Way) -> LoadedFile:
 
 def _has_parallel_loops(path: StrPath) -> bool:
     """Whether TVM wrote the place where such code keeps the address of its pool's function."""
-    return hasattr(ctypes.CDLL(os.path.realpath(path)), "__TVMBackendParallelLaunch")
+    with name_to_open(path) as name:
+        return hasattr(ctypes.CDLL(name), "__TVMBackendParallelLaunch")
 
 
 def _load_linked(library: StrPath, shown: StrPath, way: Way) -> Any:
     try:
         check_library(library, shown)
-        with silent_stderr():
-            return way.load_module(os.path.realpath(library))
+        with silent_stderr(), name_to_open(library) as name:
+            return way.load_module(name)
     except (OSError, RuntimeError, ValueError) as error:
         raise ModuleFileError(f"cannot load {shown}: {first_line(error)}") from error
 
