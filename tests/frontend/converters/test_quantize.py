@@ -62,6 +62,16 @@ def test_the_range_of_the_data_and_zero(data: Array) -> None:
     assert_same(ours(model, [data]), onnx_runtime(model, [data]))
 
 
+def test_the_step_of_a_range_is_the_nearest_float32() -> None:
+    """A product with 1/255 is an ulp off for most ranges, and then ties round otherwise."""
+    data = np.float32([5, 6, 7, 9, 10, 11, 13]) * np.float32(0.3)
+    model = node_model("DynamicQuantizeLinear", [data[:1]], opset=11, outputs=3)
+    for value in data:
+        found = ours(model, [value.reshape(1)])
+        for one, other in zip(found, onnx_runtime(model, [value.reshape(1)]), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize(
     ("zero", "message"),
     [
