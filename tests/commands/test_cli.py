@@ -57,7 +57,7 @@ BAD = [
     (["nosuch"], "neither a file nor a network of the zoo"),
     (["no/such.onnx"], "there is no model file no/such.onnx"),
     (["lenet", "--bogus"], "unrecognized arguments: --bogus"),
-    (["lenet", "--threads", "0"], "invalid positive number"),
+    (["lenet", "--threads", "0"], "invalid number of threads"),
     (["lenet", "--shape", "x"], "--shape is NAME"),
     (["lenet", "--shape", "image:1,1,28,28"], "no input 'image'"),
     (["lenet", "--target", "cuda"], "not a CPU"),

@@ -88,7 +88,9 @@ BAD = [
     (run, ["tiny.onnx", "--input", "data=ones.npy"], "input 'data' is [1, 8, 6, 6], not [3]"),
     (run, ["tiny.onnx", "--input", "data=text.npy"], "text.npy is no array of NumPy's"),
     (run, ["tiny.onnx", "--output", "no/such.npz"], "cannot write no/such.npz"),
-    (run, ["tiny.onnx", "--threads", "nan"], "invalid positive number value: 'nan'"),
+    (run, ["tiny.onnx", "--threads", "nan"], "invalid number of threads (1 to 1024) value: 'nan'"),
+    (run, ["tiny.onnx", "--threads", "0"], "invalid number of threads (1 to 1024) value: '0'"),
+    (run, ["tiny.onnx", "--threads", "99999999"], "(1 to 1024) value: '99999999'"),
     (run, ["tiny.onnx", "--hint", "fast"], "invalid choice: 'fast'"),
 ]
 

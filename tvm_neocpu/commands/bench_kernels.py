@@ -101,7 +101,9 @@ def _parser() -> cli.Parser:
     parser.add_argument("--network", default="resnet50", help=cli.MODEL_HELP)
     parser.add_argument("--workload", action="append", default=[], metavar="'64x56x56->64 3x3 p1'")
     parser.add_argument("--target", default="llvm", help="as for tuning (default: this machine)")
-    parser.add_argument("--threads", type=cli.positive, help="threads to run on (default: cores)")
+    parser.add_argument(
+        "--threads", type=cli.thread_count, help="threads to run on (default: cores)"
+    )
     parser.add_argument("--shape", action="append", default=[], metavar="NAME:1,3,224,224")
     parser.add_argument(
         "--precision",

@@ -147,7 +147,7 @@ def _parser() -> cli.Parser:
     parser = cli.Parser(prog="python -m tvm_neocpu.calibrate", description=DESCRIPTION)
     parser.add_argument("--target", default="llvm", help="as for tuning (default: this machine)")
     parser.add_argument(
-        "--threads", type=cli.positive, help="threads of the all-core figures (default: cores)"
+        "--threads", type=cli.thread_count, help="threads of the all-core figures (default: cores)"
     )
     parser.add_argument(
         "--output", type=Path, metavar="F", help="write to this file (default: where builds look)"

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from tvm_neocpu.targets import CompileTarget
 
 MODEL_HELP = "a network of the zoo, torchvision:NAME, or an ONNX file"
+# More threads than any machine has: plans and workers for a million would be made for hours.
+MOST_THREADS = 1024
 # Target flags without a value: `-fast-math`, unlike `-mcpu NAME`.
 _SWITCHES = ("-fast-math", "-fast-math-nnan", "-fast-math-ninf", "-fast-math-nsz")
 
@@ -79,7 +81,7 @@ def add_common_options(parser: argparse.ArgumentParser, models: str = "+") -> No
         default="llvm",
         help='"llvm -mcpu=NAME", or llvm and the flags unquoted (default: this machine)',
     )
-    parser.add_argument("--threads", type=positive, help="threads to run on (default: cores)")
+    parser.add_argument("--threads", type=thread_count, help="threads to run on (default: cores)")
     parser.add_argument("--log", type=Path, help="the tuning log")
     add_shape_option(parser)
 
@@ -149,8 +151,17 @@ def positive_number(text: str) -> float:
     return number
 
 
+def thread_count(text: str) -> int:
+    """A command line's text as a number of threads that TVM can start. Raises ValueError."""
+    count = positive(text)
+    if count > MOST_THREADS:
+        raise ValueError
+    return count
+
+
 # argparse's error message names the type by it.
 positive.__name__ = positive_number.__name__ = "positive number"
+thread_count.__name__ = f"number of threads (1 to {MOST_THREADS})"
 
 
 def check_environment(environment: Mapping[str, str] = os.environ) -> None:
