@@ -97,3 +97,12 @@ def test_prices_know_which_chunks_transform() -> None:
     price = pricing(conv, cpu)
     for config in (whole, replace(whole, oc_chunks=2), replace(whole, parallel_oc=True), whole):
         assert price(config) == pytest.approx(predict_seconds(conv, config, cpu))
+
+
+def test_chunks_of_groups_have_prices_of_their_own() -> None:
+    """A stride has no tails; the rows that chunks share are copied all the same."""
+    cpu = SKYLAKE.with_cores(2)
+    conv = ConvWorkload(1, 24, 18, 11, 48, (3, 3), (1, 2), (1, 1, 1, 1), groups=3)
+    price, low = pricing(conv, cpu), WinogradConfig(8, 16, 2, 3, 2, th_bn=2)
+    for config in (low, replace(low, th_bn=10)):
+        assert price(config) == predict_seconds(conv, config, cpu)

@@ -71,17 +71,20 @@ def pricing_of(geometry_of: Callable[[Any], WinogradGeometry], cpu: Cpu) -> Pric
     """The same of any geometries like this one's, all of one convolution."""
     of_tiles: dict[Hashable, float] = {}
     supplies: dict[Hashable, tuple[Supply, float]] = {}
-    has_tails: dict[Hashable, bool] = {}
+    by_rows: dict[Hashable, bool] = {}
 
     def price(config: WinogradConfig, limit: float = math.inf, /) -> float:
         plain = config.ic_bn == 0
         split = config.parallel_oc, config.oc_chunks
         tile = plain, config.oc_bn, config.tile, config.reg_n, config.reg_m, split
         # The last register tile of a chunk depends on what the chunk covers; so does whether its
-        # last row of tiles is narrower, which a conv without tails never is.
-        if (plain, config.tile) not in has_tails:
-            has_tails[plain, config.tile] = geometry_of(config).tiled.tails[0] is not None
-        rows = config.th_bn if config.reg_m == FLAT or has_tails[plain, config.tile] else 0
+        # last row of tiles is narrower, which a conv without tails never is. Chunks of groups copy
+        # rows that they share.
+        if (plain, config.tile) not in by_rows:
+            geometry = geometry_of(config)
+            has_tails = geometry.tiled.tails[0] is not None
+            by_rows[plain, config.tile] = has_tails or geometry.packs_by_block
+        rows = config.th_bn if config.reg_m == FLAT or by_rows[plain, config.tile] else 0
         inside, around = (*tile, config.ic_bn, rows), (*tile, config.th_bn)
         if inside not in of_tiles:
             of_tiles[inside] = _cycles(geometry_of(config), cpu)
