@@ -99,7 +99,7 @@ def test_an_earlier_calibration_does_not_decide_what_is_measured(
         (["--target", "lvm"], "unknown target 'lvm'"),
         (["--target", "llvm", "-mcpu=nehalem", "-mtriple=x86_64-linux-gnu"], "cannot measure a"),
         (["--target", "llvm", "-mtriple=aarch64-linux-gnu", "-mcpu=cortex-a72"], "cortex-a72 here"),
-        (["--threads", "0"], "positive number"),
+        (["--threads", "0"], "number of threads (1 to 1024)"),
         (["--rounds", "3"], "--rounds"),
         ([], "off: name a file with --output"),
         (["--output", "notes.txt"], "remove it or name another"),
