@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from tvm_neocpu.core.errors import ModelFileError
+from tvm_neocpu.frontend.check_bodies import check_bodies
 from tvm_neocpu.frontend.limits import check_node_count, check_weight_bytes
 from tvm_neocpu.frontend.nodes import nested_graphs
 
@@ -46,6 +47,10 @@ def check_sound(model: onnx.ModelProto, name: str) -> None:
         raise ModelFileError(f"{name} has no outputs")
     check_node_count(name, _inlined_nodes(model, name))
     _check_names(model.graph, name)
+    opset = max((entry.version for entry in model.opset_import if not entry.domain), default=1)
+    for graph in _graphs([model.graph]):
+        for node in graph.node:
+            check_bodies(node, opset, name)
     tensors = list(tensors_of(model))
     for tensor in tensors:
         _check_tensor(tensor, name)
