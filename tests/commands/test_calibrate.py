@@ -173,3 +173,6 @@ def test_what_is_not_steady_is_named(
     monkeypatch.setattr(measure_machine, "MEASURE_SECONDS", 0.0)
     assert calibrate.main(["--output", "c.json"]) == 0
     assert "not to be believed: dram;" in capsys.readouterr().err
+    written = Path("c.json").read_text()
+    assert '"ghz"' in written
+    assert '"dram_bytes_per_cycle"' not in written

@@ -76,7 +76,9 @@ def _calibrate(argv: list[str]) -> int:
     buffers = measure_machine.buffers_of(target.cpu)
     rounds = measure_machine.measure(measure_machine.probes(target, buffers))
     measured = measure_machine.parameters(rounds, buffers, target.cpu)
-    _say_unsteady(measure_machine.unsteady(rounds))
+    disturbed = measure_machine.unsteady(rounds)
+    _say_unsteady(disturbed)
+    measured = measure_machine.believed(measured, disturbed)
     about = provenance(target.cpu.name, target.cpu.cores)
     calibration_file.save(path, target.cpu.name, Calibration(measured, about))
     _show(target.cpu, measured, Console())
@@ -117,8 +119,8 @@ def _say_unsteady(probes: Sequence[str]) -> None:
     """Say which figures nobody should believe: their probes were never undisturbed."""
     if probes:
         print(
-            f"warning: not steady, and not to be believed: {', '.join(probes)}; calibrate again "
-            "when the machine is idle",
+            f"warning: not steady, and not to be believed: {', '.join(probes)}; what memory gives "
+            "is not written where it rests on them; calibrate again when the machine is idle",
             file=sys.stderr,
         )
 

@@ -132,3 +132,12 @@ def test_what_stays_disturbed_is_given_up(monkeypatch) -> None:
     monkeypatch.setattr(measure_machine, "MEASURE_SECONDS", 0.0)
     rates = iter(range(1, 100))
     assert len(measure({"busy": lambda: float(next(rates))}, rounds=3)) == 3
+
+
+def test_what_rests_on_a_disturbed_probe_is_not_believed() -> None:
+    """32 MiB that others read too looked like memory: L3 seemed to hold 8."""
+    measured = {"ghz": 3.7, "l3": 2**23, "l3_bytes_per_cycle": 23.0, "dram_bytes_per_cycle": 5.0}
+    assert measure_machine.believed(measured, []) == measured
+    without_l3 = {"ghz": 3.7, "dram_bytes_per_cycle": 5.0}
+    assert measure_machine.believed(measured, [f"l3 {2**25}"]) == without_l3
+    assert measure_machine.believed(without_l3, [measure_machine.DRAM]) == {"ghz": 3.7}
