@@ -219,6 +219,30 @@ def test_the_search_for_a_wrong_layer_may_die() -> None:
     assert any("was not found: its process ended with code -9" in text for text in said)
 
 
+class Slower:
+    """A site on which every plan is slower, each by a ratio of its own."""
+
+    def __init__(self, *logs: float) -> None:
+        self.logs = list(logs)
+
+    def prove(self, *_: object) -> Proof:
+        return Proof(Ratio(self.logs.pop(0), 0.001), 0.0, 1.0, 1.0)
+
+
+def test_the_best_of_the_plans_that_were_not_proven_is_told() -> None:
+    """The verdict speaks of the best other plan; it told the last one, 1.3 times as slow."""
+    progress = SimpleNamespace(say=lambda text: None)
+    site: Any = Slower(0.02, 0.01, 0.3)
+    proofs = Proofs(
+        GRAPH, Board({}, 1.0), plan(set()), site, Any, 1, Any, Any, cast("Progress", progress)
+    )
+    found = [(Ratio(-0.1, 0.01), plan({each})) for each in (1, 2, 3)]
+    proof, chosen = proofs.first_faster(found, lambda: 100.0, 1.0)
+    assert proof is not None
+    assert proof.ratio.log == 0.01
+    assert chosen.configs == plan(set()).configs
+
+
 GROUPS = tuple(LayerGroup((str(n), str(n + 1)), 2) for n in (0, 2, 4))
 
 
