@@ -97,11 +97,11 @@ class Contenders:
                 timed = self._timed(new[first : first + len(self.workers)])
                 tried |= {_text(plan): (ratio, plan) for ratio, plan in timed}
             wanted = self._regrouped(wanted)
-        first = self._faster(tried)
-        if not first or not time_left():
-            return first[:1]
-        found = faster_again(self.workers, self.incumbent, first)
-        count = min(FINALISTS, len(first))
+        fastest = self._faster(tried)
+        if not fastest or not time_left():
+            return fastest[:1]
+        found = faster_again(self.workers, self.incumbent, fastest)
+        count = min(FINALISTS, len(fastest))
         self.progress.say(f"  {len(found)} of the {count} fastest are faster in a second reading")
         return found
 
