@@ -81,6 +81,7 @@ def dense_block(emit, x):
 
 def deep_block(emit, x):
     """As DenseNet's blocks: concats in each other, each read by the next one and by a layer."""
+    x = emit(conv(x))
     for _ in range(4):
         x = emit(op.concat([x, emit(conv(emit(op.nn.relu(x)), size=1))], axis=1))
     return conv(emit(op.nn.relu(x)), size=1)
@@ -111,7 +112,7 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], list[str], list[str]]] = {
     "pool": (pooled, ["pool"], []),
     "read through": (read_through, [], ["move"]),
     "dense block": (dense_block, [], ["move", "move"]),
-    "deep block": (deep_block, [], ["move"] * 5),  # the first one is a relu of the input
+    "deep block": (deep_block, [], ["move"] * 5),  # the first one is a relu
     "unread block": (unread_block, [], ["move"]),
     "copied": (copied, ["move", "move"], []),
     "mean": (mean_of, ["reduce"], []),
