@@ -60,7 +60,7 @@ from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads as our_threads
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
+from tvm_neocpu.tuning.database.history import History, apply_history_best
 
 # No network may be slower than this, tuned over untuned.
 LIMIT = 0.995
@@ -120,11 +120,11 @@ def export(name: str, target: str, log: Path) -> None:
     model = model_zoo.build(name)
     mod, _ = relay.frontend.from_onnx(model, resolve_shapes(model.graph, {}))
     chosen = parse_target(target)
+    paths, nothing = libraries_of(log), History(chosen.cpu.name, chosen.cpu.cores)
+    build_networks({"main": mod}, chosen, history=nothing).export_library(paths["untuned"])
+    # Inside, since a network that runs on one core has its plan under another thread count.
     with apply_history_best(log):
-        known = {"tuned": current_history(chosen.cpu)}
-    known["untuned"] = History(chosen.cpu.name, chosen.cpu.cores)
-    for label, path in libraries_of(log).items():
-        build_networks({"main": mod}, chosen, history=known[label]).export_library(path)
+        build_networks({"main": mod}, chosen).export_library(paths["tuned"])
 
 
 def same(libraries: dict[str, Path]) -> bool:
