@@ -34,11 +34,12 @@ import contextlib
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -59,7 +60,7 @@ from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.runtime import threads as our_threads
 from tvm_neocpu.specialize import build_networks
 from tvm_neocpu.targets import parse_target
-from tvm_neocpu.tuning.database.history import History, apply_history_best, current_history
+from tvm_neocpu.tuning.database.history import History, apply_history_best
 
 # No network may be slower than this, tuned over untuned.
 LIMIT = 0.995
@@ -84,15 +85,29 @@ def tune(name: str, target: str, threads: int, budget: float, log: Path) -> Row:
     environment["TVM_NUM_THREADS"] = str(threads)
     load, start = os.getloadavg()[0], time.monotonic()
     longest = LONGEST_START + LATE * budget
-    try:
-        done = subprocess.run(command, env=environment, check=False, timeout=longest)
-    except subprocess.TimeoutExpired:
-        raise NeoCpuError(f"tune did not end within {longest:.0f} s") from None
-    if done.returncode:
-        raise NeoCpuError(f"tune ended with code {done.returncode}")
+    if code := run_in_group(command, environment, longest):
+        raise NeoCpuError(f"tune ended with code {code}")
     (found,) = json.loads(report.read_text())["networks"]
     about = {"time_budget": budget, "load": load, "commit": commit()}
     return {**found, "wall_seconds": time.monotonic() - start, **about}
+
+
+def run_in_group(command: Sequence[str], environment: Mapping[str, str], longest: float) -> int:
+    """Run a command with all that it starts in a process group of its own; its exit code.
+
+    Whatever ends the wait ends the group, so that no process of it disturbs the next network.
+    Raises NeoCpuError if it takes more than ``longest`` seconds.
+    """
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    try:
+        return process.wait(longest)
+    except subprocess.TimeoutExpired:
+        raise NeoCpuError(f"{command[2]} did not end within {longest:.0f} s") from None
+    finally:
+        # Also behind a command that ended: it may have died without its children.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def libraries_of(log: Path) -> dict[str, Path]:
@@ -105,11 +120,11 @@ def export(name: str, target: str, log: Path) -> None:
     model = model_zoo.build(name)
     mod, _ = relay.frontend.from_onnx(model, resolve_shapes(model.graph, {}))
     chosen = parse_target(target)
+    paths, nothing = libraries_of(log), History(chosen.cpu.name, chosen.cpu.cores)
+    build_networks({"main": mod}, chosen, history=nothing).export_library(paths["untuned"])
+    # Inside, since a network that runs on one core has its plan under another thread count.
     with apply_history_best(log):
-        known = {"tuned": current_history(chosen.cpu)}
-    known["untuned"] = History(chosen.cpu.name, chosen.cpu.cores)
-    for label, path in libraries_of(log).items():
-        build_networks({"main": mod}, chosen, history=known[label]).export_library(path)
+        build_networks({"main": mod}, chosen).export_library(paths["tuned"])
 
 
 def same(libraries: dict[str, Path]) -> bool:
@@ -282,6 +297,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.later and options.folder is None:
         parser.error("--later needs a --folder")
     our_threads.use_threads(options.threads)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: nothing is left behind
     try:
         cpu = parse_target(f"{options.target} -num-cores={options.threads}").cpu
         report = load_report(options)

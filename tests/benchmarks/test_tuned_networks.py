@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -19,6 +23,29 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     import tuned_networks
 
     return tuned_networks
+
+
+# Starts a process, writes down both process numbers.
+HANGS = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+open(sys.argv[1], "w").write(f"{os.getpid()} {child.pid}")
+"""
+
+
+def runs(pid: int) -> bool:
+    """Whether the process is there, and is not one that only waits to be forgotten."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 10.0) -> bool:
+    end = time.monotonic() + seconds
+    while not true() and time.monotonic() < end:
+        time.sleep(0.02)
+    return true()
 
 
 def pairs(*ratios: float) -> list[dict[str, float]]:
@@ -252,12 +279,21 @@ def test_another_comparison_is_refused(
 def test_a_session_that_hangs_fails(
     bench: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def hang(command: list[str], timeout: float, **_: object) -> None:
-        raise bench.subprocess.TimeoutExpired(command, timeout)
+    run = bench.run_in_group
+    command = [sys.executable, "-c", HANGS + "time.sleep(600)", str(tmp_path / "pids")]
+    monkeypatch.setattr(bench, "LONGEST_START", 0.0)
+    monkeypatch.setattr(bench, "run_in_group", lambda _, *rest: run(command, *rest))
+    with pytest.raises(NeoCpuError, match="did not end within 3 s"):
+        bench.tune("lenet", "llvm", 1, 1.0, tmp_path / "lenet.log")
+    pids = [int(text) for text in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 2  # the session and a process that it started
+    assert wait_until(lambda: not any(map(runs, pids)))
 
-    monkeypatch.setattr(bench.subprocess, "run", hang)
-    with pytest.raises(NeoCpuError, match="tune did not end within 690 s"):
-        bench.tune("lenet", "llvm", 1, 30.0, tmp_path / "lenet.log")
+
+def test_a_command_that_dies_leaves_no_process_behind(bench: ModuleType, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HANGS + "os._exit(3)", str(tmp_path / "pids")]
+    assert bench.run_in_group(command, os.environ, 60.0) == 3
+    assert wait_until(lambda: not any(map(runs, map(int, (tmp_path / "pids").read_text().split()))))
 
 
 @pytest.mark.slow

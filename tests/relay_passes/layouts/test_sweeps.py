@@ -79,6 +79,21 @@ def dense_block(emit, x):
     return conv(b)
 
 
+def deep_block(emit, x):
+    """As DenseNet's blocks: concats in each other, each read by the next one and by a layer."""
+    x = emit(conv(x))
+    for _ in range(4):
+        x = emit(op.concat([x, emit(conv(emit(op.nn.relu(x)), size=1))], axis=1))
+    return conv(emit(op.nn.relu(x)), size=1)
+
+
+def unread_block(emit, x):
+    """Only the last concat has a reader once it is flat."""
+    a, b, c = emit(conv(x)), emit(conv(x)), emit(conv(x))
+    inner = emit(op.concat([emit(op.concat([a, b], axis=1)), c], axis=1))
+    return conv(emit(op.nn.relu(inner)), size=1)
+
+
 def copied(emit, x):
     a, b = emit(conv(x)), emit(conv(x))
     c = emit(op.concat([a, b], axis=1))
@@ -97,6 +112,8 @@ CASES: dict[str, tuple[Callable[..., relax.Expr], list[str], list[str]]] = {
     "pool": (pooled, ["pool"], []),
     "read through": (read_through, [], ["move"]),
     "dense block": (dense_block, [], ["move", "move"]),
+    "deep block": (deep_block, [], ["move"] * 5),  # the first one is a relu
+    "unread block": (unread_block, [], ["move"]),
     "copied": (copied, ["move", "move"], []),
     "mean": (mean_of, ["reduce"], []),
 }

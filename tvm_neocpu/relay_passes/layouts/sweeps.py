@@ -14,7 +14,7 @@ What a plan changes here is not known yet: a transform between a convolution and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -23,7 +23,7 @@ from tvm import relax
 
 from tvm_neocpu.core.conv_graph import RowWindow, Shape4, Sweep, SweepKind
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.relay_passes.flatten_concats import concat_axis, flat_parts
+from tvm_neocpu.relay_passes.flatten_concats import concat_axis
 from tvm_neocpu.relay_passes.ir.exprs import (
     dtype_of,
     op_name,
@@ -60,7 +60,9 @@ class Sweeps:
 
 def sweeps_of(region: Region, cpu: Cpu) -> Sweeps:
     """The sweeps of one region of a folded module whose feature maps are plain NCHW."""
-    walk = _Walk(cpu, _flat_uses(region), {b.var: b.value for b in region.bindings})
+    concats = _flat_concats(region)
+    uses = _flat_uses(region, concats)
+    walk = _Walk(cpu, uses, {b.var: b.value for b in region.bindings}, concats)
     for binding in region.bindings:
         walk.visit(binding.var, binding.value)
     return walk.found
@@ -75,6 +77,7 @@ class _Walk:
     cpu: Cpu
     uses: Counter[relax.Var]
     definitions: Mapping[relax.Var, relax.Expr]
+    concats: Mapping[relax.Var, Sequence[relax.Expr]]
     found: Sweeps = field(default_factory=Sweeps)
     open: dict[relax.Var, bool] = field(default_factory=dict)
     joined: dict[relax.Var, relax.Var] = field(default_factory=dict)
@@ -153,7 +156,7 @@ class _Walk:
     def _copy(self, var: relax.Var, value: relax.Expr) -> None:
         """Copies that nothing else reads are merged into this one, which reads what they read."""
         inputs: list[Shape4] = []
-        for operand in self._parts(value):
+        for operand in self._parts(var, value):
             if self._is_alone(operand) and self.open[operand] and operand in self.found.own:
                 inputs.extend(self.found.own.pop(operand).inputs)
             elif is_feature_map(operand):
@@ -161,11 +164,11 @@ class _Walk:
         self._add(var, value, inputs)
         self._open(var, True)
 
-    def _parts(self, value: relax.Expr) -> list[relax.Expr]:
+    def _parts(self, var: relax.Var, value: relax.Expr) -> Sequence[relax.Expr]:
         """The tensors that a call reads, those of a concat's concats too."""
-        if concat_axis(value) is None:
-            return [part for part in operands(value) if isinstance(part, relax.Var)]
-        return flat_parts(value, self.definitions.get)
+        if var in self.concats:
+            return self.concats[var]
+        return [part for part in operands(value) if isinstance(part, relax.Var)]
 
     def _read_through(self, var: relax.Var, data: relax.Expr) -> None:
         """The sweeps in front of a convolution that its template may compute as it reads."""
@@ -209,17 +212,31 @@ def _row_window(pool: relax.Expr) -> RowWindow:
     return RowWindow(reach, int(attrs.strides[0]), int(attrs.padding[0]))
 
 
-def _flat_uses(region: Region) -> Counter[relax.Var]:
-    """How often each variable is read once concats of concats are flat (:mod:`..flatten_concats`):
-    the parts are read instead."""
-    uses = Counter(region.uses)
-    definitions = {binding.var: binding.value for binding in region.bindings}
+def _flat_concats(region: Region) -> dict[relax.Var, list[relax.Expr]]:
+    """What each concat reads once concats of concats are flat (:mod:`..flatten_concats`), however
+    many there are in each other."""
+    found: dict[relax.Var, list[relax.Expr]] = {}
+    axes: dict[relax.Var, int] = {}
     for binding in region.bindings:
         axis = concat_axis(binding.value)
         if axis is None:
             continue
+        parts: list[relax.Expr] = []
         for part in binding.value.args[0]:
-            if concat_axis(definitions.get(part)) == axis:
-                uses[part] -= 1
-                uses.update(definitions[part].args[0])
+            parts.extend(found[part] if axes.get(part) == axis else [part])
+        found[binding.var], axes[binding.var] = parts, axis
+    return found
+
+
+def _flat_uses(
+    region: Region, concats: Mapping[relax.Var, Sequence[relax.Expr]]
+) -> Counter[relax.Var]:
+    """How often each variable is read then. A concat that is not read any more reads nothing."""
+    uses = Counter(region.uses)
+    for binding in reversed(region.bindings):
+        if binding.var not in concats:
+            continue
+        uses.subtract(binding.value.args[0])
+        if uses[binding.var] or not region.uses[binding.var]:
+            uses.update(concats[binding.var])
     return uses

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from tvm_neocpu.tuning.in_network.progress import Progress
 from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.in_network.reserve import PROOF_SECONDS
 from tvm_neocpu.tuning.in_network.rounds import Keep
+from tvm_neocpu.tuning.in_network.second_reading import LEAST_GAIN
 from tvm_neocpu.tuning.in_network.verify import Proof, find_wrong, find_wrong_groups
 from tvm_neocpu.tuning.measuring.child_process import ChildError
 from tvm_neocpu.tuning.measuring.measurer import MeasureErrorNo
@@ -41,10 +43,14 @@ class Proofs:
         """The first contender that is proven faster, else the incumbent; and the best proof.
 
         ``left`` says how many seconds are left. Another proof is begun while these are ``needed``
-        at least.
+        at least, and while the plan is believed to be faster after what the proofs before it showed
+        of theirs.
         """
         best: Proof | None = None
+        misses: list[float] = []
         for ratio, plan in contenders:
+            if ratio.log + _shift(misses) > math.log(1 - LEAST_GAIN):
+                break  # those behind it ran slower
             expected = f"{1 / ratio.value:.3f}x"
             self.progress.say(f"proving a plan that ran {expected} as fast, in fresh processes")
             plans, seconds = (self.incumbent, plan), max(PROOF_SECONDS, left())
@@ -58,15 +64,15 @@ class Proofs:
                 if left() < needed:
                     break
                 continue
+            self.progress.say(f"  there it takes {proof.ratio} of the time")
             if proof.faster:
                 return proof, replace(plan, seconds=self.board.network_seconds * proof.ratio.value)
-            if not proof.right:
+            if proof.right:
+                misses.append(proof.ratio.log - ratio.log)
+            else:
                 self.progress.say(f"  its outputs are off by {proof.error:.1e}: not used")
                 self._blame(plan)
-            if best is None or (not proof.right, proof.ratio.log) < (
-                not best.right,
-                best.ratio.log,
-            ):
+            if best is None or _rank(proof) < _rank(best):
                 best = proof
             if left() < needed:
                 break
@@ -89,6 +95,14 @@ class Proofs:
             self.board.seats[workload].fail(config, "it computes something else")
             self.progress.say(f"  {workload} as {config} computes something else: never again")
             self.keep(self.make_record(workload, config, (), MeasureErrorNo.WRONG_ANSWER))
+
+
+def _shift(misses: Sequence[float]) -> float:
+    """How far the next plan is believed to miss, as the plans before it did on average.
+
+    One miss counts half: a pair of processes is off by itself.
+    """
+    return sum(misses) / (len(misses) + 1)
 
 
 def _rank(proof: Proof) -> tuple[bool, float]:

@@ -64,6 +64,11 @@ def paired(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     return Ratio(middle, max(FLOOR, _MEDIAN * spread / math.sqrt(len(logs))))
 
 
+def over(one: Ratio, other: Ratio) -> Ratio:
+    """The ratio of two ratios to the same thing, measured apart."""
+    return Ratio(one.log - other.log, math.hypot(one.error, other.error))
+
+
 def combined(ratios: Sequence[Ratio]) -> Ratio:
     """The mean of independent measurements of one ratio, weighted by how sure each is."""
     weights = [ratio.error**-2 for ratio in ratios]
