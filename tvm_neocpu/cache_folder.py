@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from tvm_neocpu.core.errors import ModuleFileError, NeoCpuError, first_line
+from tvm_neocpu.runtime.fork_gate import first_at_forks, pausing
+from tvm_neocpu.runtime.forking import late_imports
 
 VARIABLE = "TVM_NEOCPU_CACHE"
 OFF = "off"
@@ -27,6 +29,7 @@ MIN_FREE = 1 << 30
 PATIENCE_SECONDS = 120.0
 
 _said: set[str] = set()
+_gated: list[type] = []
 
 Found = TypeVar("Found")
 
@@ -93,13 +96,19 @@ class CacheFolder:
         Without ``wait``, whether this is so: ``False`` means that somebody else makes it.
         """
         # With asyncio, sockets and more; what is in the cache needs none of it.
-        from filelock import FileLock, Timeout
+        with pausing(), late_imports:
+            from filelock import FileLock, Timeout
+
+            if not _gated:
+                _gated.append(FileLock)  # it takes a lock at a fork
+                first_at_forks()
 
         lock, alone = None, True
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             lock = FileLock(self.folder / f"{key}.lock", timeout=PATIENCE_SECONDS if wait else 0.0)
-            lock.acquire()
+            with pausing():
+                lock.acquire()
         except (OSError, Timeout, NotImplementedError) as error:
             if wait or not isinstance(error, Timeout):
                 self._say(error)

@@ -32,6 +32,7 @@ from tvm_neocpu.relay_passes.bind_shapes import InputShapes, at_shapes, open_inp
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_weights
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
 from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
+from tvm_neocpu.runtime.fork_gate import building
 
 if TYPE_CHECKING:
     from tvm_neocpu.core.cpu import Cpu
@@ -45,6 +46,7 @@ __all__ = ["build", "frontend"]
 _LOG = logging.getLogger(__name__)
 
 
+@building()
 def build(
     mod: tvm.IRModule | relax.Function,
     target: TargetLike = None,

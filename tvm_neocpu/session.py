@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.errors import ModelFileError, SessionError, TargetError
 from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.fork_gate import building
 from tvm_neocpu.runtime.module_file import SUFFIXES
 from tvm_neocpu.runtime.session import CompiledSession, Runnable, runnable_file
 
@@ -99,6 +100,7 @@ def _library(
     return _compiled(model, shapes, target, cache, request)
 
 
+@building()  # imports, too: a fork waits
 def _compiled(
     model: str | PathLike[str] | onnx.ModelProto,
     shapes: Mapping[str, Any] | None,

@@ -31,12 +31,14 @@ from tvm_neocpu.relay_passes.outputs_from_caller import OutputsFromCaller
 from tvm_neocpu.relay_passes.unlowered import naming_what_is_left
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.runtime.fork_gate import building
 from tvm_neocpu.runtime.functions import OnDemand
 from tvm_neocpu.runtime.module_info import Entry, ModuleInfo, TensorInfo, interface_of
 from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.database.history import History
 
 
+@building()
 def build_networks(
     networks: Mapping[str, tvm.IRModule],
     target: CompileTarget,

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from tvm.target import Target
 
 from tvm_neocpu.cache_folder import KERNEL, CacheFolder, cache_folder
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
+from tvm_neocpu.codegen.kernel_threads import KernelThreads, kernel_threads, result
 from tvm_neocpu.codegen.kernels import build_module, unchecked
 from tvm_neocpu.codegen.late_weights import weights_late
 from tvm_neocpu.codegen.scratch import scratch_folder
@@ -71,10 +72,10 @@ class KernelStore:
         keys: dict[str, str] = {}
         wanted: dict[str, tirx.PrimFunc] = {}
         before = self.compiled
-        with ThreadPoolExecutor(physical_cores()) as pool:
+        with kernel_threads(physical_cores()) as threads:
 
             def begin(key: str, wait: bool) -> Future[KernelObject | None]:
-                return pool.submit(self._found, key, wanted[key], context, wait)
+                return threads.submit(self._found, key, wanted[key], context, wait)
 
             jobs: dict[str, Future[KernelObject | None]] = {}
             for name, func in functions.items():
@@ -82,9 +83,9 @@ class KernelStore:
                 if key not in wanted:
                     wanted[key] = func
                     jobs[key] = begin(key, wait=False)
-            found = {key: job.result() for key, job in jobs.items()}
+            found = {key: result(job) for key, job in jobs.items()}
             late = {key: begin(key, wait=True) for key, known in found.items() if known is None}
-            found.update({key: job.result() for key, job in late.items()})
+            found.update({key: result(job) for key, job in late.items()})
         if self.compiled > before:
             self._folder.drop_old(*wanted)
         objects = {key: known for key, known in found.items() if known is not None}
@@ -201,7 +202,7 @@ def compiling_ahead(target: Target) -> Iterator[Callable[[tirx.PrimFunc], None] 
         yield None
         return
     context = PassContext.current()
-    pool = ThreadPoolExecutor(max(1, physical_cores() - 1))
+    threads = KernelThreads(physical_cores() - 1)
     begun: dict[int, list[tirx.PrimFunc]] = {}
 
     def begin(func: tirx.PrimFunc) -> None:
@@ -209,12 +210,12 @@ def compiling_ahead(target: Target) -> Iterator[Callable[[tirx.PrimFunc], None] 
         equal = begun.setdefault(_hash_of(bare), [])
         if not any(tvm_ffi.structural_equal(other, bare) for other in equal):
             equal.append(bare)
-            pool.submit(store.prepare, func, context)
+            threads.submit(store.prepare, func, context)
 
     try:
         yield begin
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        threads.leave()
 
 
 def static_libraries(objects: Sequence[KernelObject]) -> tuple[tvm.runtime.Module, ...]:

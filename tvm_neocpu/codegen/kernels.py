@@ -7,13 +7,13 @@ Lowering and LLVM run without Python's lock, so that threads are enough. ResNet-
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import tvm
 from tvm import tirx
 from tvm.ir.transform import PassContext
 from tvm.target import Target
 
+from tvm_neocpu.codegen.kernel_threads import kernel_threads
 from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.topi.tir.forget_locals import is_compacted
 
@@ -56,8 +56,8 @@ def compile_kernels(
     compacted = tuple(name for name, func in kernels.items() if is_compacted(func))
     others = tuple(name for name in kernels if name not in set(compacted))
     parts = [part for names in (compacted, others) for part in _parts(names, KERNELS_PER_MODULE)]
-    with ThreadPoolExecutor(max(1, min(len(parts), physical_cores()))) as pool:
-        return dict(zip(parts, pool.map(build, parts), strict=True))
+    with kernel_threads(min(len(parts), physical_cores())) as threads:
+        return dict(zip(parts, threads.map(build, parts), strict=True))
 
 
 def build_module(

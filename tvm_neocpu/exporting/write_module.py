@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 import tarfile
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from tvm import relax
 from tvm.runtime import load_static_library
 from tvm.support import cc
 
+from tvm_neocpu.codegen.kernel_threads import kernel_threads
 from tvm_neocpu.codegen.late_weights import LateWeights
 from tvm_neocpu.codegen.scratch import check_room, scratch_folder
 from tvm_neocpu.core.cores import physical_cores
@@ -119,8 +119,8 @@ def _link_objects(apart: SeparatedModule, path: Path, link: Callable[..., Any]) 
     """
     with scratch_folder() as folder:
         files = [f"{folder}/kernels{number}.o" for number in range(len(apart.kernels))]
-        with ThreadPoolExecutor(physical_cores()) as pool:
-            list(pool.map(lambda kernel, file: kernel.write_to_file(file), apart.kernels, files))
+        with kernel_threads(physical_cores()) as threads:
+            threads.map(lambda kernel, file: kernel.write_to_file(file), apart.kernels, files)
         for file in files:
             apart.module.import_module(load_static_library(file, []))
         with silent_stderr():

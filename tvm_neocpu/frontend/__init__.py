@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tvm_neocpu.runtime.fork_gate import building
+
 if TYPE_CHECKING:
     import onnx
     import tvm
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["from_onnx"]
 
 
+@building()
 def from_onnx(
     model: onnx.ModelProto | str | Path,
     shape: Mapping[str, Sequence[int | str | None]] | None = None,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.errors import ModuleFileError, TargetError
+from tvm_neocpu.runtime.fork_gate import building
 from tvm_neocpu.runtime.functions import Functions, Library, OnDemand
 from tvm_neocpu.runtime.module_file import read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo
@@ -109,7 +110,8 @@ class BuiltModule:
             )
         from pathlib import Path  # 7 ms, which loading a file has not
 
-        with self.library.lock:
+        # A fork waits for the library's lock, so that no pause is allowed.
+        with building(pauses=False), self.library.lock:
             self._write(self.module, self.info, Path(file_name), fcompile, options, weights)
 
     def get_lib(self) -> tvm_ffi.Module:

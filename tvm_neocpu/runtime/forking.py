@@ -174,10 +174,10 @@ def _after_fork() -> None:
         if not isinstance(error, KeyboardInterrupt):
             raise error  # Python reports it
     if raised:
-        _repeat_ctrl_c()
+        repeat_ctrl_c()
 
 
-def _repeat_ctrl_c() -> None:
+def repeat_ctrl_c() -> None:
     """Send it to the main thread again, once ``fork`` has returned there."""
     import signal
 

@@ -15,6 +15,7 @@ from tvm import relax
 
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
+from tvm_neocpu.runtime.fork_gate import pause
 
 DEBUG = "TVM_NEOCPU_DEBUG"
 _PRINT, _VERIFY = "print", "verify"
@@ -39,6 +40,7 @@ def run_passes(mod: tvm.IRModule, *passes: Pass) -> tvm.IRModule:
     for step in passes:
         with PYTHON_LOCK:
             mod = step(mod)
+        pause()
         if _PRINT in wanted:
             print(f"# after {step.name}\n{mod.script()}", file=sys.stderr)
         if _VERIFY in wanted and not relax.analysis.check_well_formed(mod):
