@@ -9,8 +9,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from tvm_neocpu.commands import explain
-from tvm_neocpu.core.errors import OpenShapeError, ShapeError
-from tvm_neocpu.frontend.onnx_model import resolve_shapes
+from tvm_neocpu.core.errors import ModelFileError, OpenShapeError, ShapeError
+from tvm_neocpu.frontend.onnx_model import check_model, resolve_shapes
 
 
 def relu(*shape: int | str) -> onnx.ModelProto:
@@ -69,3 +69,17 @@ def test_a_dimension_may_be_empty_where_the_model_has_it_so() -> None:
         resolve_shapes(graph, {"x": (0, 0, 4)})
     with pytest.raises(ShapeError, match="has dynamic dimensions"):
         resolve_shapes(graph, None)
+
+
+@pytest.mark.parametrize("opset", [onnx.defs.onnx_opset_version() + 1, 99])
+def test_an_opset_that_does_not_exist_is_refused(opset: int) -> None:
+    model = relu(1, 3, 8, 8)
+    model.opset_import[0].version = opset
+    with pytest.raises(ModelFileError, match=rf"^the model is of opset {opset}; .* is the newest"):
+        check_model(model)
+
+
+def test_the_newest_opset_is_taken() -> None:
+    model = relu(1, 3, 8, 8)
+    model.opset_import[0].version = onnx.defs.onnx_opset_version()
+    assert check_model(model) is model

@@ -80,7 +80,17 @@ def _check_model(model: onnx.ModelProto, name: str) -> None:
         raise ModelFileError(f"{name} is not an ONNX model, or is truncated: it has no graph")
     if model.ir_version < 3:
         raise ModelFileError(f"{name} is of ONNX IR version {model.ir_version}; 3 is the oldest")
+    _check_opset(model, name)
     check_sound(model, name)
+
+
+def _check_opset(model: onnx.ModelProto, name: str) -> None:
+    """What operators mean in an opset that is not published is a guess."""
+    opset, newest = opset_of(model), onnx.defs.onnx_opset_version()
+    if opset > newest:
+        raise ModelFileError(
+            f"{name} is of opset {opset}; {newest} is the newest that onnx {onnx.__version__} knows"
+        )
 
 
 def opset_of(model: onnx.ModelProto) -> int:
