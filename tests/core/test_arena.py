@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import combinations, permutations
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tvm_neocpu.core import arena
 from tvm_neocpu.core.arena import (
     ALIGNMENT,
     Lifetime,
@@ -66,6 +68,43 @@ def test_greedy_by_size_leaves_a_gap_that_another_sequence_does_not() -> None:
     buffers = [Lifetime(*each) for each in drawn]
     assert place(buffers)[1] == 2048
     assert place_tightly(buffers)[1] == largest_live_set(buffers) == 1792
+
+
+@given(lifetimes(most=12))
+def test_no_placement_takes_less_than_the_bound(buffers: list[Lifetime]) -> None:
+    least = arena._least_bytes(buffers)
+    assert largest_live_set(buffers) <= least <= place_tightly(buffers)[1]
+
+
+def test_all_but_the_highest_buffer_are_padded() -> None:
+    buffers = [Lifetime(100, 0, 0), Lifetime(30, 0, 0), Lifetime(200, 1, 1)]
+    assert arena._least_bytes(buffers[:2]) == 128 + 64 - 34
+    assert arena._least_bytes(buffers) == 200 == place_tightly(buffers)[1]
+
+
+def test_a_search_that_goes_round_in_a_circle_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = [
+        (256, 1, 4),
+        (128, 2, 2),
+        (256, 0, 2),
+        (320, 1, 2),
+        (256, 2, 5),
+        (320, 1, 1),
+        (64, 0, 2),
+        (256, 0, 3),
+    ]
+    buffers = [Lifetime(*each) for each in drawn]
+    tried: list[Offsets] = []
+    placed = arena._placed
+
+    def counted(*arguments: Any) -> Offsets:
+        tried.append(placed(*arguments))
+        return tried[-1]
+
+    monkeypatch.setattr(arena, "_placed", counted)
+    _, size = place_tightly(buffers, rounds=10_000)
+    assert size == min(size for _, size in tried) > arena._least_bytes(buffers)
+    assert len(tried) < 1000
 
 
 def in_lines(buffer: Lifetime) -> Lifetime:
