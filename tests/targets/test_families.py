@@ -34,7 +34,7 @@ FROZEN = {
     "cascadelake": SKYLAKE_X,
     "cooperlake": SKYLAKE_X,
     "icelake-client": (48 * KIB, 512 * KIB, 8 * MIB, 2.5, 1, 2, 4, 32.0, 10.0, 4.0, 16.0),
-    "icelake-server": (48 * KIB, 1280 * KIB, 32 * MIB, 2.5, 2, 2, 4, 32.0, 10.0, 4.0, 16.0),
+    "icelake-server": (48 * KIB, 1280 * KIB, 32 * MIB, 2.8, 2, 1, 4, 46.7, 8.2, 4.6, 9.0),
     "sapphirerapids": SAPPHIRE_RAPIDS,
     "emeraldrapids": SAPPHIRE_RAPIDS,
     "graniterapids": SAPPHIRE_RAPIDS,
