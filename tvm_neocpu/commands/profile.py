@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
-from functools import partial
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -23,15 +25,17 @@ from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
 from tvm_neocpu.contrib.kernels.read_kernels import read_bandwidth
+from tvm_neocpu.contrib.peers.compare import PAUSE_SECONDS
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import cells, compare_layers, page
-from tvm_neocpu.contrib.profile.peer_layers import PEERS, IsolatedLayers
+from tvm_neocpu.contrib.profile.peer_layers import PEERS, IsolatedLayers, PeerLayer
 from tvm_neocpu.contrib.profile.profile_network import (
     Profile,
     as_json,
     chrome_trace,
     profile_network,
 )
+from tvm_neocpu.contrib.profile.watch_calls import TURNS
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.core.plural import plural
@@ -70,8 +74,9 @@ def _profile(argv: list[str]) -> int:
     network = Network(name, model, shapes, count, text)
     with cli.logs_of(options):
         bandwidth = read_bandwidth(target, DTYPE)
-        found = profile_network(network, partial(_peak, target), bandwidth, options.runs)
-        beside = _compared(found, network, options.compare, options.runs)
+        with _peer(options.compare, network, options.runs) as peer:
+            found = profile_network(network, _Peaks(target), bandwidth, options.runs, peer.turn)
+        beside = peer.beside(found)
         plan = explain_model(name, network.model, shapes, target.cpu) if options.html else None
     _show(found, options.top)
     report = {**provenance(target.cpu.name, count), **as_json(found)}
@@ -88,18 +93,39 @@ def _profile(argv: list[str]) -> int:
     return 0
 
 
-def _compared(
-    profile: Profile, network: Network, peer: str | None, runs: int
-) -> compare_layers.Comparison | None:
-    """The profile beside the peer's, if one is asked for; raises EngineError."""
-    if peer is None:
-        return None
-    if find_spec(peer) is None:
-        raise NeoCpuError(f"{peer} is not installed: pip install {peer}")
-    with IsolatedLayers(peer, network) as runner:
-        layers = runner.layers(runs)
-    nodes = OnnxNodes(network.model, network.shapes)
-    return compare_layers.compare_layers(profile, peer, layers, nodes)
+class _Peer:
+    """The peer to compare with, whose runs take turns with ours; with no runner there is none."""
+
+    def __init__(self, name: str, network: Network, runs: int, runner: IsolatedLayers | None):
+        self._name, self._network = name, network
+        self._runs, self._runner = max(1, runs // TURNS), runner
+        self._turns: list[list[PeerLayer]] = []
+
+    def turn(self) -> None:
+        """Its part of the runs. Raises EngineError."""
+        if self._runner is not None:
+            self._turns.append(self._runner.layers(self._runs))
+            time.sleep(PAUSE_SECONDS)  # its threads spin on
+
+    def beside(self, profile: Profile) -> compare_layers.Comparison | None:
+        """The profile beside the medians of its turns."""
+        if self._runner is None:
+            return None
+        nodes = OnnxNodes(self._network.model, self._network.shapes)
+        layers = compare_layers.medians(self._turns)
+        return compare_layers.compare_layers(profile, self._name, layers, nodes)
+
+
+@contextmanager
+def _peer(name: str | None, network: Network, runs: int) -> Iterator[_Peer]:
+    """The peer of that name in a process of its own, as long as we run; raises EngineError."""
+    if name is None:
+        yield _Peer("", network, runs, None)
+        return
+    if find_spec(name) is None:
+        raise NeoCpuError(f"{name} is not installed: pip install {name}")
+    with IsolatedLayers(name, network) as runner:
+        yield _Peer(name, network, runs, runner)
 
 
 def _show_comparison(found: compare_layers.Comparison) -> None:
@@ -118,9 +144,15 @@ def _show_comparison(found: compare_layers.Comparison) -> None:
     )
 
 
-def _peak(target: CompileTarget, types: Types, weight_bits: int) -> float:
-    kernel = PeakKernel(target, types, weight_bits)
-    return max(kernel.gflops() for _ in range(TRIES))  # the clock rises, threads wake
+class _Peaks:
+    """GFLOP/s of multiply-adds of some types at this moment; each kernel is compiled once."""
+
+    def __init__(self, target: CompileTarget) -> None:
+        self._kernel = cache(partial(PeakKernel, target))
+
+    def __call__(self, types: Types, weight_bits: int) -> float:
+        kernel = self._kernel(types, weight_bits)
+        return max(kernel.gflops() for _ in range(TRIES))  # the clock rises, threads wake
 
 
 def _show(profile: Profile, top: int) -> None:

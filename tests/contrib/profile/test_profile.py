@@ -15,8 +15,9 @@ from onnx_net import Net
 from tvm_neocpu.commands import profile
 from tvm_neocpu.commands.exit_codes import USER_ERROR
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
+from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import page
-from tvm_neocpu.contrib.profile.clock import measure_overheads
+from tvm_neocpu.contrib.profile.clock import Times, measure_overheads, overheads_of
 from tvm_neocpu.contrib.profile.profile_network import (
     GROUP,
     PLAIN,
@@ -24,8 +25,9 @@ from tvm_neocpu.contrib.profile.profile_network import (
     ProfileRow,
     as_json,
     chrome_trace,
+    profile_network,
 )
-from tvm_neocpu.contrib.profile.watch_calls import Call
+from tvm_neocpu.contrib.profile.watch_calls import TURNS, Call
 from tvm_neocpu.topi.fused_block import cost
 from tvm_neocpu.topi.recurrence.cost import ALGORITHM as RECURRENCE
 
@@ -65,11 +67,25 @@ def test_the_machines_own_part_counts(made: Profile) -> None:
     assert as_json(whole)["machine_ms"] == pytest.approx(0.1)
 
 
-def test_what_the_clock_takes_for_an_argument() -> None:
-    """It is there, and far below a microsecond; each call of the machine costs something too."""
-    found = measure_overheads()
-    assert 0 < found.argument < 1e-5
-    assert found.machine(20) > found.machine(0) >= 0
+def test_what_the_clock_and_the_machine_take() -> None:
+    """A run of calls of 2 us, whose arguments take 0.1 us each and under the clock 0.4 more."""
+    run, call, idle = 5e-6, 1e-6, 3e-7
+
+    def times(calls: int, arguments: int) -> Times:
+        adding = 2e-6 + 1e-7 * arguments
+        watched = adding + idle + 4e-7 * arguments
+        return Times(calls, arguments, run + calls * (call + adding), watched)
+
+    found = overheads_of(times(20, 3), times(20, 13), times(1, 3), idle)
+    assert found.argument == pytest.approx(4e-7)
+    assert found.machine(0) == pytest.approx(run) and found.machine(10) == pytest.approx(15e-6)
+
+
+def test_overheads_are_never_below_nothing() -> None:
+    """On a busy machine a reading may be longer than one that has it as a part."""
+    found = overheads_of(Times(20, 3, 1e-3, 2e-6), Times(20, 13, 2e-3, 1e-6), Times(1, 3, 1, 1), 0)
+    assert found.argument == found.call == 0 and found.run >= 0
+    assert measure_overheads().machine(20) >= 0
 
 
 def test_the_trace(made: Profile) -> None:
@@ -135,6 +151,17 @@ def test_a_real_network(
     assert starts == sorted(starts)
     assert len(json.loads(Path("t.json").read_text())["traceEvents"]) == len(operations)
     assert Path("p.html").read_text().startswith("<!doctype html>")
+
+
+def test_others_take_turns_with_the_runs(tiny_net: str) -> None:
+    """A peak of the moment is a median of moments between the runs, not one behind them."""
+    network = Network("net", onnx.load(tiny_net), {"data": (1, 8, 6, 6)}, threads=1)
+    peaks, turns = iter([100.0, 400.0, 200.0, 300.0]), []
+    found = profile_network(network, lambda *_: next(peaks), 10.0, 8, lambda: turns.append(1))
+    assert len(turns) == TURNS and found.ceilings.peak == 250.0
+    assert {row.peak for row in found.rows} == {0.0, 250.0}
+    profile_network(network, lambda *_: 1.0, 10.0, 1, lambda: turns.append(1))
+    assert len(turns) == TURNS + 1
 
 
 def test_loops_written_by_hand_are_a_row(tiny_net: str, monkeypatch: pytest.MonkeyPatch) -> None:

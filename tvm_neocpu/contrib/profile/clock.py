@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 import numpy as np
 import tvm
@@ -52,12 +53,31 @@ def measure_overheads() -> Overheads:
     for _ in range(_RUNS):
         for network in (few, many, one):
             network.run()
+    return overheads_of(few.times, many.times, one.times, idle_seconds(few.traces))
+
+
+class Times(NamedTuple):
+    """Of a network of so many calls with so many arguments each: seconds of a run that nobody
+    watches, and of a call and the clock.
+    """
+
+    calls: int
+    arguments: int
+    wall: float
+    watched: float
+
+
+def overheads_of(few: Times, many: Times, one: Times, idle: float) -> Overheads:
+    """From networks that differ in arguments (``few``, ``many``) and in calls (``few``, ``one``).
+
+    ``idle`` is what the clock adds to a call without arguments.
+    """
     longer = many.watched - few.watched
-    anyway = (many.wall - few.wall) / _CALLS  # what arguments cost without a clock
-    argument = max(0.0, (longer - anyway) / (_MANY - _FEW))
-    clock = idle_seconds(few.traces) + _FEW * argument
-    beside, beside_one = (n.wall - n.calls * (few.watched - clock) for n in (few, one))
-    call = max(0.0, (beside - beside_one) / (_CALLS - 1))
+    anyway = (many.wall - few.wall) / few.calls  # what arguments cost without a clock
+    argument = max(0.0, (longer - anyway) / (many.arguments - few.arguments))
+    clock = idle + few.arguments * argument
+    beside, beside_one = (each.wall - each.calls * (few.watched - clock) for each in (few, one))
+    call = max(0.0, (beside - beside_one) / (few.calls - 1))
     return Overheads(argument, max(0.0, beside_one - call), call)
 
 
@@ -65,7 +85,7 @@ class _Adding:
     """A network of so many additions, with the times of its runs."""
 
     def __init__(self, calls: int, arguments: int) -> None:
-        self.calls = calls
+        self._calls, self._arguments = calls, arguments
         self.traces: list[list[TimedCall]] = []
         self._walls: list[float] = []
         numbers = [tvm.runtime.tensor(np.zeros(1, "float32"))]
@@ -78,15 +98,10 @@ class _Adding:
         self.traces.append(self._network.trace())
 
     @property
-    def wall(self) -> float:
-        """Seconds of a run that nobody watches."""
-        return median(self._walls)
-
-    @property
-    def watched(self) -> float:
-        """Seconds of an addition and the clock."""
+    def times(self) -> Times:
         trace = (call for calls in self.traces for call in calls if not call.is_builtin)
-        return median(call.seconds for call in trace)
+        watched = median(call.seconds for call in trace)
+        return Times(self._calls, self._arguments, median(self._walls), watched)
 
 
 def _adding(calls: int, arguments: int) -> tvm.IRModule:

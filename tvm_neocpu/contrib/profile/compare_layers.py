@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 from tvm_neocpu.contrib.profile.peer_layers import PeerLayer
@@ -57,6 +58,26 @@ def compare_layers(
     )
     alone = sum(row.call.seconds for row in profile.rows if row.node not in theirs)
     return Comparison(peer, both, alone, elsewhere)
+
+
+def medians(turns: Sequence[Sequence[PeerLayer]]) -> list[PeerLayer]:
+    """The layers of the first turn, each with the median of its seconds over all turns.
+
+    A layer is known by its names and kind, and where it stands among those of the same.
+    """
+    seconds: dict[Hashable, list[float]] = defaultdict(list)
+    for turn in turns:
+        for key, layer in _with_keys(turn):
+            seconds[key].append(layer.seconds)
+    return [replace(layer, seconds=median(seconds[key])) for key, layer in _with_keys(turns[0])]
+
+
+def _with_keys(layers: Iterable[PeerLayer]) -> Iterator[tuple[Hashable, PeerLayer]]:
+    before: Counter[Hashable] = Counter()
+    for layer in layers:
+        same = layer.names, layer.kind
+        yield (*same, before[same]), layer
+        before[same] += 1
 
 
 def as_json(comparison: Comparison) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 import tvm
@@ -102,12 +103,17 @@ class Profile:
 
 
 def profile_network(
-    network: Network, peak_of: Callable[[Types, int], float], bandwidth: float, runs: int
+    network: Network,
+    peak_of: Callable[[Types, int], float],
+    bandwidth: float,
+    runs: int,
+    turn_of_peer: Callable[[], None] = lambda: None,
 ) -> Profile:
     """Build as `relay.build` would, of the kernels that the cache has, and time ``runs`` runs.
 
     ``peak_of`` measures the GFLOP/s of multiply-adds of some types, with integer weights of so many
-    bits; ``bandwidth`` is in GB/s.
+    bits; ``bandwidth`` is in GB/s. Peaks are medians of measurements between the runs, where
+    ``turn_of_peer`` is called, too.
     """
     folded = open_onnx(network.content, network.shapes, network.target)
     cpu = folded.cpu
@@ -115,14 +121,22 @@ def profile_network(
     inputs = [tvm.runtime.tensor(array) for array in folded.inputs]
     kernels = KernelCache(folded.target, store_for(folded.target))
     code = kernels.load(lowered.module).mod
-    found = watch_calls(code, inputs, runs)
+    known = [scheme[0] for scheme in lowered.schemes.values()]
+    multiplied = {_arithmetic(w) for w in known if not isinstance(w, SweepWorkload)} | {FLOATS}
+    measured: dict[Arithmetic, list[float]] = {each: [] for each in multiplied}
+
+    def turn_of_others() -> None:
+        turn_of_peer()
+        for each, readings in measured.items():
+            readings.append(peak_of(*each))
+
+    found = watch_calls(code, inputs, runs, turn_of_others)
+    peaks = {each: median(readings) for each, readings in measured.items()}
     functions = _functions_of(lowered.module)
     schemes = [lowered.schemes.get(call.name) for call in found.calls]
     nodes = OnnxNodes(network.model, network.shapes)
     workloads = [scheme[0] if scheme else None for scheme in schemes]
     names = nodes.names_of(workloads)
-    multiplied = {_arithmetic(w) for w in workloads if w and not isinstance(w, SweepWorkload)}
-    peaks = {each: peak_of(*each) for each in multiplied | {FLOATS}}
     rows = tuple(
         _row(call, scheme, name, functions.get(call.name), peaks)
         for call, scheme, name in zip(found.calls, schemes, names, strict=True)

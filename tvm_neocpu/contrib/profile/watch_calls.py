@@ -1,8 +1,9 @@
 """Every call of a run timed: Relax's virtual machine tells an instrument before and after each.
 
-Runs with the instrument and runs without take turns. What the clock itself takes is taken off every
-call: what it takes on calls that do nothing (`vm.builtin.null_value`, in the same runs), and what
-every argument adds (:mod:`.clock`).
+Runs with the instrument and runs without take turns, and so do what the profile compares them with:
+the machine's peak, a peer. What the clock itself takes is taken off every call: what it takes on
+calls that do nothing (`vm.builtin.null_value`, in the same runs), and what every argument adds
+(:mod:`.clock`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from tvm_neocpu.contrib.profile.clock import idle_seconds, measure_overheads
 from tvm_neocpu.tuning.in_network.watch import BUILTIN, TimedCall, WatchedNetwork
 
 T = TypeVar("T")
+# How often a profile measures what its runs are compared with, between them. The clock of an Ice
+# Lake's virtual core changed by 1.9 times within a minute: a peak that was measured behind all runs
+# was below half of their kernels.
+TURNS = 4
 
 
 @dataclass(frozen=True)
@@ -48,14 +53,26 @@ class WatchedRun:
     machine: float
 
 
-def watch_calls(code: tvm.runtime.Module, inputs: Sequence[Any], runs: int) -> WatchedRun:
-    """Time ``main`` of an executable's code on the inputs."""
+def watch_calls(
+    code: tvm.runtime.Module,
+    inputs: Sequence[Any],
+    runs: int,
+    turn_of_others: Callable[[], None] = lambda: None,
+) -> WatchedRun:
+    """Time ``main`` of an executable's code on the inputs.
+
+    ``turn_of_others`` is called up to :data:`TURNS` times, evenly between the runs.
+    """
     sizes = _sizes_of(code, inputs)
     overheads = measure_overheads()
     network = WatchedNetwork(code, inputs)
     walls: list[float] = []
     traces: list[list[TimedCall]] = []
+    turns = {1 + turn * runs // TURNS for turn in range(TURNS)}
     for number in range(runs + 1):
+        if number in turns:
+            turn_of_others()
+            network.run()  # not counted: it fills the caches again
         start = time.perf_counter()
         network.run()
         wall = time.perf_counter() - start
