@@ -108,11 +108,11 @@ class _Peer:
             time.sleep(PAUSE_SECONDS)  # its threads spin on
 
     def beside(self, profile: Profile) -> compare_layers.Comparison | None:
-        """The profile beside the medians of its turns."""
+        """The profile beside the means of its turns."""
         if self._runner is None:
             return None
         nodes = OnnxNodes(self._network.model, self._network.shapes)
-        layers = compare_layers.medians(self._turns)
+        layers = compare_layers.means(self._turns)
         return compare_layers.compare_layers(profile, self._name, layers, nodes)
 
 

@@ -13,7 +13,7 @@ from tvm_neocpu.commands import profile as command
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import page
-from tvm_neocpu.contrib.profile.compare_layers import as_json, compare_layers, medians
+from tvm_neocpu.contrib.profile.compare_layers import as_json, compare_layers, means
 from tvm_neocpu.contrib.profile.peer_layers import PEERS, OnnxRuntimeLayers, PeerLayer
 from tvm_neocpu.contrib.profile.profile_network import PLAIN, Profile, ProfileRow
 from tvm_neocpu.contrib.profile.watch_calls import Call
@@ -110,7 +110,7 @@ def test_all_times_are_in_the_comparison(nodes: OnnxNodes) -> None:
     assert '<table id="beside">' in text and "onnxruntime ms" in text
 
 
-def test_a_layer_has_the_median_of_its_turns() -> None:
+def test_a_layer_has_the_mean_of_its_turns() -> None:
     def turn(*seconds: float) -> list[PeerLayer]:
         first, move, again = seconds
         return [
@@ -119,8 +119,8 @@ def test_a_layer_has_the_median_of_its_turns() -> None:
             PeerLayer(("conv",), "Reorder", again, False),
         ]
 
-    found = medians([turn(4.0, 1.0, 20.0), turn(9.0, 2.0, 10.0), turn(5.0, 3.0, 30.0)])
-    assert found == turn(5.0, 2.0, 20.0)
+    found = means([turn(4.0, 1.0, 20.0), turn(9.0, 2.0, 10.0), turn(5.0, 3.0, 30.0)])
+    assert found == turn(6.0, 2.0, 20.0)
 
 
 @pytest.mark.peers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
+from statistics import fmean
 from typing import Any
 
 from tvm_neocpu.contrib.profile.peer_layers import PeerLayer
@@ -60,8 +60,8 @@ def compare_layers(
     return Comparison(peer, both, alone, elsewhere)
 
 
-def medians(turns: Sequence[Sequence[PeerLayer]]) -> list[PeerLayer]:
-    """The layers of the first turn, each with the median of its seconds over all turns.
+def means(turns: Sequence[Sequence[PeerLayer]]) -> list[PeerLayer]:
+    """The layers of the first turn, each with the mean of its seconds over all turns.
 
     A layer is known by its names and kind, and where it stands among those of the same.
     """
@@ -69,7 +69,7 @@ def medians(turns: Sequence[Sequence[PeerLayer]]) -> list[PeerLayer]:
     for turn in turns:
         for key, layer in _with_keys(turn):
             seconds[key].append(layer.seconds)
-    return [replace(layer, seconds=median(seconds[key])) for key, layer in _with_keys(turns[0])]
+    return [replace(layer, seconds=fmean(seconds[key])) for key, layer in _with_keys(turns[0])]
 
 
 def _with_keys(layers: Iterable[PeerLayer]) -> Iterator[tuple[Hashable, PeerLayer]]:

@@ -12,15 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, TypeVar
+from typing import Any
 
 import tvm
 from tvm import relax
 
 from tvm_neocpu.contrib.profile.clock import idle_seconds, measure_overheads
+from tvm_neocpu.core.middle_half import middle_half
 from tvm_neocpu.tuning.in_network.watch import BUILTIN, TimedCall, WatchedNetwork
 
-T = TypeVar("T")
 # How often a profile measures what its runs are compared with, between them. The clock of an Ice
 # Lake's virtual core changed by 1.9 times within a minute: a peak that was measured behind all runs
 # was below half of their kernels.
@@ -81,7 +81,7 @@ def watch_calls(
             walls.append(wall)
             traces.append(trace)
     idle = idle_seconds(traces)
-    usual = _middle_half(traces, lambda trace: sum(call.seconds for call in trace))
+    usual = middle_half(traces, lambda trace: sum(call.seconds for call in trace))
     calls = []
     for place, call in enumerate(traces[0]):
         if call.is_builtin:
@@ -90,17 +90,8 @@ def watch_calls(
         seconds = fmean(trace[place].seconds for trace in usual) - clock
         begun = fmean(trace[place].start for trace in usual)
         calls.append(Call(call.name, begun, max(0.0, seconds), sizes.moved[place]))
-    wall = fmean(_middle_half(walls, float))
+    wall = fmean(middle_half(walls, float))
     return WatchedRun(tuple(calls), wall, overheads.machine(len(calls)))
-
-
-def _middle_half(runs: Sequence[T], seconds: Callable[[T], float]) -> list[T]:
-    """Without the fastest and the slowest quarter. Means of the calls of equal runs add up to the
-    run's, as medians do not: two calls are rarely slow in the same run.
-    """
-    ordered = sorted(runs, key=seconds)
-    cut = len(ordered) // 4
-    return ordered[cut : len(ordered) - cut]
 
 
 def _sizes_of(code: tvm.runtime.Module, inputs: Sequence[Any]) -> _Sizes:
