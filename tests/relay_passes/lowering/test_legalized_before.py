@@ -20,18 +20,19 @@ def module() -> tvm.IRModule:
         for name, shape in (("x", (1, 4, 6, 6)), ("y", (1, 4, 6, 6)), ("z", (1, 4, 3, 3)))
     )
     scalar = relax.const(np.float32(2))
-    with builder.function("main", [one, other, small]), builder.dataflow():
-        lv = builder.emit(relax.op.add(one, other))
-        lv = builder.emit(relax.op.add(lv, other))
-        twice = builder.emit(relax.op.add(lv, lv))  # one tensor, two operands
-        again = builder.emit(relax.op.add(twice, twice))
-        lv = builder.emit(relax.op.multiply(again, scalar))  # part of the function
-        lv = builder.emit(relax.op.multiply(lv, relax.const(np.float32(3))))
-        smaller = builder.emit(relax.op.add(small, small))
-        joined = builder.emit(relax.op.concat([lv, one], axis=1))
-        joined = builder.emit(relax.op.concat([other, lv], axis=1))
-        along = builder.emit(relax.op.concat([lv, one], axis=2))
-        result = builder.emit_output(relax.Tuple([joined, along, relax.op.nn.relu(smaller)]))
+    with builder.function("main", [one, other, small]):
+        with builder.dataflow():
+            lv = builder.emit(relax.op.add(one, other))
+            lv = builder.emit(relax.op.add(lv, other))
+            twice = builder.emit(relax.op.add(lv, lv))  # one tensor, two operands
+            again = builder.emit(relax.op.add(twice, twice))
+            lv = builder.emit(relax.op.multiply(again, scalar))  # part of the function
+            lv = builder.emit(relax.op.multiply(lv, relax.const(np.float32(3))))
+            smaller = builder.emit(relax.op.add(small, small))
+            joined = builder.emit(relax.op.concat([lv, one], axis=1))
+            joined = builder.emit(relax.op.concat([other, lv], axis=1))
+            along = builder.emit(relax.op.concat([lv, one], axis=2))
+            result = builder.emit_output(relax.Tuple([joined, along, relax.op.nn.relu(smaller)]))
         builder.emit_func_output(result)
     return relax.transform.Normalize()(builder.get())
 
