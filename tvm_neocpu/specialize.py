@@ -33,7 +33,6 @@ from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.fork_gate import building
 from tvm_neocpu.runtime.functions import OnDemand
-from tvm_neocpu.runtime.garbage import garbage_seldom
 from tvm_neocpu.runtime.module_info import Entry, ModuleInfo, TensorInfo, interface_of
 from tvm_neocpu.targets import CompileTarget, describe_target, warn_of_generic_code
 from tvm_neocpu.tuning.database.history import History
@@ -74,7 +73,6 @@ def build_networks(
     with (
         packed_at_once() if small_file else nullcontext(),
         recorded as transforms,
-        garbage_seldom(),
         compiling_ahead(target.target) as ready,
     ):
         lowered = lower_networks(networks, target.cpu, history, fallback, max_batch, ready)
