@@ -89,9 +89,12 @@ def test_two_at_once_share_the_work(cache_home: Path, compiled: list[str]) -> No
 def test_a_module_of_several_kernels(cache_home: Path, compiled: list[str]) -> None:
     store = KernelStore(cache_home, TARGET, together=4)
     store.prepare([FUNCTIONS["one"], FUNCTIONS["another"]], PassContext.current())
-    run(KernelStore(cache_home, TARGET))
+    reader = KernelStore(cache_home, TARGET)
+    run(reader)
     assert len(compiled) == 2
     assert len({name.rpartition("_")[2] for name in compiled}) == 1  # one module
+    one, another, _ = reader.objects(FUNCTIONS).values()
+    assert one.content is another.content
 
 
 def test_two_modules_that_share_a_kernel_are_linked(cache_home: Path, compiled: list[str]) -> None:

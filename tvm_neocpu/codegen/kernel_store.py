@@ -64,6 +64,8 @@ class KernelStore:
         self._together = together
         self._takes_files = True
         self._prepared: dict[int, list[tuple[tirx.PrimFunc, str, str]]] = {}
+        # Entries of one module have equal objects: one of them stays in memory.
+        self._contents: dict[bytes, bytes] = {}
         self.compiled = 0
 
     def objects(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, KernelObject]:
@@ -175,7 +177,10 @@ class KernelStore:
             self.compiled += 1
 
     def _read(self, key: str) -> KernelObject | None:
-        return self._folder.read(key, _load)
+        found = self._folder.read(key, _load)
+        if found is None:
+            return None
+        return KernelObject(found.symbol, self._contents.setdefault(found.content, found.content))
 
 
 def store_for(target: Target, folder: Path | None = None, together: int = 1) -> KernelStore | None:
