@@ -86,6 +86,29 @@ def test_two_at_once_share_the_work(cache_home: Path, compiled: list[str]) -> No
     assert {path.suffix for path in cache_home.iterdir()} == {".kernel"}
 
 
+def test_a_module_of_several_kernels(cache_home: Path, compiled: list[str]) -> None:
+    store = KernelStore(cache_home, TARGET, together=4)
+    store.prepare([FUNCTIONS["one"], FUNCTIONS["another"]], PassContext.current())
+    reader = KernelStore(cache_home, TARGET)
+    run(reader)
+    assert len(compiled) == 2
+    assert len({name.rpartition("_")[2] for name in compiled}) == 1  # one module
+    one, another, _ = reader.objects(FUNCTIONS).values()
+    assert one.content is another.content
+
+
+def test_two_modules_that_share_a_kernel_are_linked(cache_home: Path, compiled: list[str]) -> None:
+    """As after the entry of one was dropped: its other kernels are found in the older module."""
+    store, context = KernelStore(cache_home, TARGET, together=4), PassContext.current()
+    shared = adds(3.0)
+    store.prepare([shared, FUNCTIONS["one"]], context)
+    _, key, _ = compiled[0].split("_")
+    (cache_home / f"{key}.kernel").unlink()
+    store.prepare([shared, FUNCTIONS["another"]], context)
+    run(KernelStore(cache_home, TARGET))
+    assert len(compiled) == 4
+
+
 def test_what_is_ready_is_compiled_before_it_is_asked_for(
     cache_home: Path, compiled: list[str]
 ) -> None:
@@ -104,7 +127,7 @@ def test_a_kernel_that_comes_again_is_prepared_once(
     cache_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared: list[Any] = []
-    monkeypatch.setattr(KernelStore, "prepare", lambda _, func, context: prepared.append(func))
+    monkeypatch.setattr(KernelStore, "prepare", lambda _, some, context: prepared.extend(some))
     with kernels_kept(cache_home), compiling_ahead(TARGET) as begin:
         assert begin is not None
         for func in FUNCTIONS.values():
@@ -149,7 +172,7 @@ def test_nothing_is_compiled_ahead_where_no_file_can_wait(
     (tmp_path / "file").write_text("no folder")
     store = KernelStore(tmp_path / "file" / "cache", TARGET)
     for function in FUNCTIONS.values():
-        store.prepare(function, PassContext.current())
+        store.prepare([function], PassContext.current())
     assert len(compiled) == 1
     with compiling_ahead(TARGET) as begin:
         assert begin is None  # no build here ends in the cache

@@ -17,6 +17,8 @@ from tvm.target import Target
 from tvm_neocpu.core.tvm_version import tvm_version
 
 GLOBAL_SYMBOL = "global_symbol"
+# How entries are written: :mod:`.kernel_store` would not read those of another number.
+_FORMAT = 2
 # Python's words and TVMScript's prefix, which the script has beside names.
 _WORDS = frozenset([*keyword.kwlist, "T", "range"])
 # A string, or a name: one behind a dot is an attribute, one before "=" a parameter's.
@@ -33,6 +35,7 @@ def kernel_key(func: tirx.PrimFunc, target: Target, context: PassContext) -> str
     """
     bare = func.without_attr(GLOBAL_SYMBOL)
     about = [
+        _FORMAT,
         tvm_version(),
         str(target),
         context.opt_level,
@@ -40,7 +43,8 @@ def kernel_key(func: tirx.PrimFunc, target: Target, context: PassContext) -> str
         sorted(map(str, context.disabled_pass)),
         sorted(dict(context.config).items()),
         tvm_ffi.structural_hash(bare),
-        nameless(bare.script(show_meta=False)),
+        # Most integers are of 64 bits: without their type a script takes a sixth less time.
+        nameless(bare.script(show_meta=False, int_dtype="int64")),
     ]
     return hashlib.sha256(repr(about).encode()).hexdigest()[:40]
 

@@ -3,8 +3,10 @@
 Networks of a family share kernels, a tuner's candidates are those of the build that follows. Files
 are found by what a kernel computes (:mod:`.kernel_key`), whoever compiled it.
 
-    conv2d_add, conv2d_add1, ...  ->  kernel_3f2a..., kernel_90b1...    keys
-                                  ->  3f2a....kernel                    an object and its SHA-256
+    conv2d_add, conv2d_add1, ...  ->  3f2a..., 90b1...    keys
+                                  ->  3f2a....kernel      a symbol, an object that has it, a SHA-256
+
+The kernels of a build share modules, so that several entries may have one object.
 """
 
 from __future__ import annotations
@@ -12,9 +14,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import tvm
@@ -25,7 +27,7 @@ from tvm.target import Target
 
 from tvm_neocpu.cache_folder import KERNEL, CacheFolder, cache_folder
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
-from tvm_neocpu.codegen.kernel_threads import KernelThreads, kernel_threads, result
+from tvm_neocpu.codegen.kernel_threads import Backlog, KernelThreads, kernel_threads, result
 from tvm_neocpu.codegen.kernels import build_module, unchecked
 from tvm_neocpu.codegen.late_weights import weights_late
 from tvm_neocpu.codegen.scratch import scratch_folder
@@ -33,32 +35,37 @@ from tvm_neocpu.core.cores import physical_cores
 from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.linker import c_compiler, link
+from tvm_neocpu.topi.tir.forget_locals import is_compacted
 
 _SHA_BYTES = hashlib.sha256().digest_size
+# The kernels of a build that share a module. A trivial kernel takes 41 ms of CPU in a module of its
+# own, 21 in one of four, 18 in one of eight (Ice Lake, two cores of a virtual machine, busy). What
+# needs one of them later links them all.
+PER_MODULE = 4
 
 
 @dataclass(frozen=True)
 class KernelObject:
-    """Machine code of one function, as an object file's content."""
+    """Machine code of one function, ``symbol``, and maybe of others: an object file's content."""
 
     symbol: str
     content: bytes
 
-    def write(self, folder: str | Path) -> str:
-        """The path of the object file."""
-        path = Path(folder) / f"{self.symbol}.o"
-        path.write_bytes(self.content)
-        return str(path)
-
 
 class KernelStore:
-    """Objects of kernels for one target; ``compiled`` counts those that LLVM had to write."""
+    """Objects of kernels for one target; ``compiled`` counts those that LLVM had to write.
 
-    def __init__(self, folder: Path, target: Target) -> None:
+    Up to ``together`` kernels share a module.
+    """
+
+    def __init__(self, folder: Path, target: Target, together: int = 1) -> None:
         self._folder = CacheFolder(folder, suffix=KERNEL)
         self._target = target
+        self._together = together
         self._takes_files = True
         self._prepared: dict[int, list[tuple[tirx.PrimFunc, str, str]]] = {}
+        # Entries of one module have equal objects: one of them stays in memory.
+        self._contents: dict[bytes, bytes] = {}
         self.compiled = 0
 
     def objects(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, KernelObject]:
@@ -73,40 +80,51 @@ class KernelStore:
         wanted: dict[str, tirx.PrimFunc] = {}
         before = self.compiled
         with kernel_threads(physical_cores()) as threads:
+            waiting: Backlog[str] = Backlog(physical_cores(), self._together)
 
-            def begin(key: str, wait: bool) -> Future[KernelObject | None]:
-                return threads.submit(self._found, key, wanted[key], context, wait)
+            def some() -> dict[str, KernelObject | None]:
+                return self._found({key: wanted[key] for key in waiting.take()}, context, False)
 
-            jobs: dict[str, Future[KernelObject | None]] = {}
+            def late(key: str) -> dict[str, KernelObject | None]:
+                return self._found({key: wanted[key]}, context, wait=True)
+
+            jobs = []
             for name, func in functions.items():
                 key = keys[name] = self._key(func, context)
                 if key not in wanted:
                     wanted[key] = func
-                    jobs[key] = begin(key, wait=False)
-            found = {key: result(job) for key, job in jobs.items()}
-            late = {key: begin(key, wait=True) for key, known in found.items() if known is None}
-            found.update({key: result(job) for key, job in late.items()})
+                    waiting.add(key)
+                    jobs.append(threads.submit(some))
+            found = {key: known for job in jobs for key, known in result(job).items()}
+            for again in threads.map(late, [key for key, known in found.items() if known is None]):
+                found.update(again)
         if self.compiled > before:
             self._folder.drop_old(*wanted)
         objects = {key: known for key, known in found.items() if known is not None}
         return {name: objects[key] for name, key in keys.items()}
 
     def _found(
-        self, key: str, func: tirx.PrimFunc, context: PassContext, wait: bool
-    ) -> KernelObject | None:
-        """The folder's object, else a new one; ``None`` as :meth:`_make` says."""
-        return self._read(key) or self._make(key, func, context, wait)
+        self, kernels: Mapping[str, tirx.PrimFunc], context: PassContext, wait: bool
+    ) -> dict[str, KernelObject | None]:
+        """By key the folder's objects, else new ones; ``None`` as :meth:`_make` says."""
+        found = {key: self._read(key) for key in kernels}
+        missing = {key: kernels[key] for key, known in found.items() if known is None}
+        return {**found, **self._make(missing, context, wait)} if missing else found
 
-    def prepare(self, func: tirx.PrimFunc, context: PassContext) -> None:
-        """Compile a kernel that :meth:`objects` will probably be asked for, in any thread.
+    def prepare(self, functions: Sequence[tirx.PrimFunc], context: PassContext) -> None:
+        """Compile kernels that :meth:`objects` will probably be asked for, in any thread.
 
-        The folder keeps it until then: nothing is done once the folder took no file.
+        The folder keeps them until then: nothing is done once the folder took no file.
         """
-        key = self._key(func, context)
-        bare = func.without_attr(GLOBAL_SYMBOL)
-        self._prepared.setdefault(_hash_of(bare), []).append((bare, _options(context), key))
-        if self._takes_files and self._read(key) is None:
-            self._make(key, func, context, wait=False)
+        missing: dict[str, tirx.PrimFunc] = {}
+        for func in functions:
+            key = self._key(func, context)
+            bare = func.without_attr(GLOBAL_SYMBOL)
+            self._prepared.setdefault(_hash_of(bare), []).append((bare, _options(context), key))
+            if self._takes_files and self._read(key) is None:
+                missing[key] = func
+        if missing:
+            self._make(missing, context, wait=False)
 
     def _key(self, func: tirx.PrimFunc, context: PassContext) -> str:
         """A kernel's key; of one that was prepared it is known, which takes a fifth of the time."""
@@ -117,41 +135,62 @@ class KernelStore:
         return kernel_key(bare, self._target, unchecked(context))
 
     def _make(
-        self, key: str, func: tirx.PrimFunc, context: PassContext, wait: bool
-    ) -> KernelObject | None:
-        """Compile a kernel; ``None`` if somebody else does and this one does not ``wait``."""
-        with self._folder.locked(key, wait) as alone:
-            if not alone:
-                return None
-            known = self._read(key)  # somebody may have made it meanwhile
-            if known is not None:
-                return known
-            made = self._compile(key, func, context)
-            written = self._folder.write(key, lambda path: _save(made.content, path))
-            self._takes_files = self._takes_files and written
-            self.compiled += 1
-            return made
+        self, kernels: Mapping[str, tirx.PrimFunc], context: PassContext, wait: bool
+    ) -> dict[str, KernelObject | None]:
+        """Compile kernels; ``None`` for those that somebody else makes, without a ``wait``."""
+        found: dict[str, KernelObject | None] = dict.fromkeys(kernels)
+        with contextlib.ExitStack() as locks:
+            mine = [key for key in kernels if locks.enter_context(self._folder.locked(key, wait))]
+            found.update({key: self._read(key) for key in mine})  # made meanwhile by somebody
+            missing = [key for key in mine if found[key] is None]
+            # The others need passes that compacted kernels had.
+            compacted = [key for key in missing if is_compacted(kernels[key])]
+            for part in (compacted, [key for key in missing if key not in compacted]):
+                if part:
+                    made = self._compile({key: kernels[key] for key in part}, context)
+                    self._write(made)
+                    found.update(made)
+        return found
 
-    def _compile(self, key: str, func: tirx.PrimFunc, context: PassContext) -> KernelObject:
-        symbol = f"kernel_{key}"
-        named = func.with_attr(GLOBAL_SYMBOL, symbol)
-        module = build_module({symbol: named}, self._target, context)
+    def _compile(
+        self, kernels: Mapping[str, tirx.PrimFunc], context: PassContext
+    ) -> dict[str, KernelObject]:
+        """Kernels as one module. Another module that has some of them has other symbols."""
+        group = ""
+        if len(kernels) > 1:
+            group = "_" + hashlib.sha256(" ".join(sorted(kernels)).encode()).hexdigest()[:16]
+        symbols = {key: f"kernel_{key}{group}" for key in kernels}
+        named = {
+            symbols[key]: func.with_attr(GLOBAL_SYMBOL, symbols[key])
+            for key, func in kernels.items()
+        }
+        module = build_module(named, self._target, context)
         with scratch_folder() as folder:
             module.write_to_file(f"{folder}/kernel.o")
-            return KernelObject(symbol, Path(folder, "kernel.o").read_bytes())
+            content = Path(folder, "kernel.o").read_bytes()
+        return {key: KernelObject(symbol, content) for key, symbol in symbols.items()}
+
+    def _write(self, made: Mapping[str, KernelObject]) -> None:
+        for key, each in made.items():
+            written = self._folder.write(key, partial(_save, each))
+            self._takes_files = self._takes_files and written
+            self.compiled += 1
 
     def _read(self, key: str) -> KernelObject | None:
-        content = self._folder.read(key, _load)
-        return None if content is None else KernelObject(f"kernel_{key}", content)
+        found = self._folder.read(key, _load)
+        if found is None:
+            return None
+        return KernelObject(found.symbol, self._contents.setdefault(found.content, found.content))
 
 
-def store_for(target: Target, folder: Path | None = None) -> KernelStore | None:
+def store_for(target: Target, folder: Path | None = None, together: int = 1) -> KernelStore | None:
     """The store of kernels for a target in the user's cache folder, or in another one.
 
-    ``None`` where the cache is switched off, or nothing links objects.
+    ``None`` where the cache is switched off, or nothing links objects. A tuner's candidates are not
+    compiled ``together``: a build that takes one of them would get all.
     """
     place = folder or cache_folder()
-    return None if place is None or c_compiler() is None else KernelStore(place, target)
+    return None if place is None or c_compiler() is None else KernelStore(place, target, together)
 
 
 @dataclass(frozen=True)
@@ -185,7 +224,7 @@ def current_store(target: Target) -> KernelStore | None:
         return None
     name = str(target)
     if name not in build.stores:
-        build.stores[name] = store_for(target, build.folder)
+        build.stores[name] = store_for(target, build.folder, PER_MODULE)
     return build.stores[name]
 
 
@@ -203,14 +242,19 @@ def compiling_ahead(target: Target) -> Iterator[Callable[[tirx.PrimFunc], None] 
         return
     context = PassContext.current()
     threads = KernelThreads(physical_cores() - 1)
+    waiting: Backlog[tirx.PrimFunc] = Backlog(max(1, physical_cores() - 1), PER_MODULE)
     begun: dict[int, list[tirx.PrimFunc]] = {}
+
+    def prepare() -> None:
+        store.prepare(waiting.take(), context)
 
     def begin(func: tirx.PrimFunc) -> None:
         bare = func.without_attr(GLOBAL_SYMBOL)
         equal = begun.setdefault(_hash_of(bare), [])
         if not any(tvm_ffi.structural_equal(other, bare) for other in equal):
             equal.append(bare)
-            threads.submit(store.prepare, func, context)
+            waiting.add(func)
+            threads.submit(prepare)
 
     try:
         yield begin
@@ -220,11 +264,9 @@ def compiling_ahead(target: Target) -> Iterator[Callable[[tirx.PrimFunc], None] 
 
 def static_libraries(objects: Sequence[KernelObject]) -> tuple[tvm.runtime.Module, ...]:
     """Objects as modules that an export links; they do not run."""
-    different = tuple(dict.fromkeys(objects))
-    with objects_in_files(different) as files:
+    with objects_in_files(objects) as files:
         return tuple(
-            tvm.runtime.load_static_library(file, [each.symbol])
-            for file, each in zip(files, different, strict=True)
+            tvm.runtime.load_static_library(file, list(symbols)) for file, symbols in files.items()
         )
 
 
@@ -232,15 +274,23 @@ def loaded(objects: Sequence[KernelObject]) -> tvm.runtime.Module:
     """Objects linked and loaded into this process, to be asked for their symbols."""
     with scratch_folder() as folder, objects_in_files(objects) as files:
         library = f"{folder}/kernels.so"
-        link(library, files, "load kernels")
+        link(library, list(files), "load kernels")
         return tvm.runtime.load_module(library)
 
 
 @contextlib.contextmanager
-def objects_in_files(objects: Sequence[KernelObject]) -> Iterator[list[str]]:
-    """Paths of object files, each object once, for a moment."""
+def objects_in_files(objects: Sequence[KernelObject]) -> Iterator[dict[str, dict[str, None]]]:
+    """Paths of object files, for a moment, and the symbols that are wanted of each."""
+    contents: dict[bytes, dict[str, None]] = {}
+    for each in objects:
+        contents.setdefault(each.content, {})[each.symbol] = None
     with scratch_folder() as folder:
-        yield [each.write(folder) for each in dict.fromkeys(objects)]
+        files = {}
+        for number, (content, symbols) in enumerate(contents.items()):
+            path = Path(folder) / f"{number}.o"
+            path.write_bytes(content)
+            files[str(path)] = symbols
+        yield files
 
 
 def _hash_of(func: tirx.PrimFunc) -> int:
@@ -254,12 +304,13 @@ def _options(context: PassContext) -> str:
     return repr((context.opt_level, *passes, config))
 
 
-def _save(content: bytes, path: Path) -> None:
+def _save(made: KernelObject, path: Path) -> None:
+    content = made.symbol.encode() + b"\n" + made.content
     with draft_of(path) as draft:
         draft.write_bytes(content + hashlib.sha256(content).digest())
 
 
-def _load(path: Path) -> bytes:
+def _load(path: Path) -> KernelObject:
     """An entry's object. Raises ModuleFileError for one that is damaged."""
     try:
         whole = path.read_bytes()
@@ -268,4 +319,5 @@ def _load(path: Path) -> bytes:
     content = whole[:-_SHA_BYTES]
     if not content or hashlib.sha256(content).digest() != whole[-_SHA_BYTES:]:
         raise ModuleFileError("it is damaged: its checksum is another")
-    return content
+    symbol, _, code = content.partition(b"\n")
+    return KernelObject(symbol.decode(), code)

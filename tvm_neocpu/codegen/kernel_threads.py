@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from contextlib import contextmanager, suppress
+from typing import Any, Generic, TypeVar
 
 from tvm_neocpu.runtime.fork_gate import building, may_pause, pausing
 
@@ -35,6 +36,29 @@ class KernelThreads:
         """Wait for all."""
         with pausing():
             self._pool.shutdown(wait=True)
+
+
+class Backlog(Generic[T]):
+    """What waits for ``threads``, each of which takes up to ``most`` at once.
+
+    It takes less as the backlog runs out, so that all threads end at about the same time.
+    """
+
+    def __init__(self, threads: int, most: int) -> None:
+        self._threads = threads
+        self._most = most
+        self._waiting: deque[T] = deque()
+
+    def add(self, item: T) -> None:
+        self._waiting.append(item)
+
+    def take(self) -> list[T]:
+        """In order; nothing where others took all."""
+        taken: list[T] = []
+        with suppress(IndexError):  # other threads take, too
+            for _ in range(max(1, min(self._most, len(self._waiting) // (2 * self._threads)))):
+                taken.append(self._waiting.popleft())
+        return taken
 
 
 @contextmanager

@@ -30,7 +30,27 @@ _NO_CHECKS = {"tirx.disable_assert": True}
 # The third one makes an entry of a lone kernel, a second copy of the code that takes its arguments
 # apart. Nobody asks for it; LLVM has 2 to 5 % less work for equal kernels (Zen 4, MobileNet-v2 and
 # SqueezeNet 1.1).
-NEEDLESS = ("tirx.RemoveNoOp", "s_tir.RenormalizeSplitPattern", "tirx.AnnotateEntryFunc")
+_FINDS_NOTHING = ("tirx.RemoveNoOp", "s_tir.RenormalizeSplitPattern", "tirx.AnnotateEntryFunc")
+# Passes for a GPU's threads and memories, a fiftieth of a kernel's compilation. Without them the
+# machine code of 68 kernels is equal (every third of NASNet-A mobile's, every sixth of
+# DenseNet-201's; AVX-512).
+_FOR_GPUS = tuple(
+    f"s_tir.{name}"
+    for name in (
+        "InferFragment",
+        "InjectPermutedLayout",
+        "InjectVirtualThread",
+        "LowerAutoCopy",
+        "LowerThreadAllreduce",
+        "LowerVtcmAlloc",
+        "ManifestSharedMemoryLocalStage",
+        "MergeSharedMemoryAllocations",
+        "ThreadSync",
+        "TransformMmaBufferLayout",
+        "UnifyThreadBinding",
+    )
+)
+NEEDLESS = (*_FINDS_NOTHING, *_FOR_GPUS)
 # What is needless where :func:`.forget_locals` has run these two: the kernels of ResNet-50,
 # MobileNet-v2 and GoogLeNet that it concerns have equal machine code without, for 6 to 12 % less
 # time (Zen 3).

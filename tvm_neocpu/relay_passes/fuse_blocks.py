@@ -104,7 +104,7 @@ class _Call:
 
     @property
     def args(self) -> tuple[relax.Expr, ...]:
-        return tuple(self.binding.value.args[1])
+        return tuple(self.binding.value.args[1].fields[:])
 
     def reads_as_data(self, var: relax.Var) -> int | None:
         """The position of a variable among the arguments; ``None`` where it is no layer's data.
@@ -112,20 +112,28 @@ class _Call:
         A residual that the epilogue adds is none, nor is a variable that is read twice.
         """
         places = [at for at, arg in enumerate(self.args) if arg.same_as(var)]
-        if len(places) != 1:
-            return None
+        return places[0] if len(places) == 1 and places[0] in self.data_places else None
+
+    @cached_property
+    def data_places(self) -> frozenset[int]:
+        """The parameters that only the anchor reads, and what stands in front of it: padding and a
+        prologue.
+        """
         sch = UncheckedSchedule(self.func)
         anchor = anchor_of(sch)
         assert anchor is not None
-        buffer = self.func.params[places[0]]
-        readers = {
-            block_name(sch, block)
-            for block in child_blocks(sch)
-            if any(read.source.same_as(buffer) for read in sch.get(block).reads)
-        }
-        # Padding and a prologue stand in front of the anchor.
         before = {block_name(sch, anchor.block)} | names_upstream(sch, anchor.block)
-        return places[0] if readers <= before else None
+        behind = [
+            read.source
+            for block in child_blocks(sch)
+            if block_name(sch, block) not in before
+            for read in sch.get(block).reads[:]
+        ]
+        return frozenset(
+            at
+            for at, param in enumerate(self.func.params[:])
+            if not any(source.same_as(param) for source in behind)
+        )
 
 
 @dataclass(frozen=True)

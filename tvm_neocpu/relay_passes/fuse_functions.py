@@ -12,6 +12,7 @@ from tvm_neocpu.relay_passes.ir.dataflow import regions_to_dataflow
 from tvm_neocpu.relay_passes.ir.rewrite import remove_dead_code
 from tvm_neocpu.relay_passes.layouts.channel_moves import MOVE
 from tvm_neocpu.relay_passes.lowering.channel_move_legalize import legalize_channel_move
+from tvm_neocpu.relay_passes.lowering.legalized_before import OPERATORS, LegalizedBefore
 from tvm_neocpu.relay_passes.lowering.norm_legalize import (
     INSTANCE_NORM,
     LAYER_NORM,
@@ -44,17 +45,18 @@ class FuseFunctions:
     name: ClassVar[str] = "fuse-functions"
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        legalize = relax.transform.LegalizeOps(
-            {
-                **vector_legalization(ends=set(mod.get_global_vars())),
-                **pool_legalization(),
-                INSTANCE_NORM: legalize_instance_norm,
-                LAYER_NORM: legalize_layer_norm,
-                RESHAPE: legalize_reshape,
-                RESIZE: legalize_resize,
-                MOVE: legalize_channel_move,
-            }
-        )
+        ours = {
+            **vector_legalization(ends=set(mod.get_global_vars())),
+            **pool_legalization(),
+            INSTANCE_NORM: legalize_instance_norm,
+            LAYER_NORM: legalize_layer_norm,
+            RESHAPE: legalize_reshape,
+            RESIZE: legalize_resize,
+            MOVE: legalize_channel_move,
+        }
+        before = LegalizedBefore()
+        ours |= {op: before.of(op, ours.get(op)) for op in OPERATORS}
+        legalize = relax.transform.LegalizeOps(ours)
         reshape, patterns = (
             relax.transform.RewriteDataflowReshape(),
             relax.transform.AnnotateTIROpPattern(),

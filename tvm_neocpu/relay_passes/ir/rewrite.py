@@ -21,6 +21,7 @@ from tvm import relax
 from tvm.ir import GenericConst
 
 from tvm_neocpu.relay_passes.ir.regions import Region, count_uses, parts_of, relax_functions
+from tvm_neocpu.relay_passes.ir.window_types import with_window_type
 
 # Python's note on a module that was tidied; no copy of the module has it.
 _TIDY = "_neocpu_is_tidy"
@@ -63,7 +64,7 @@ class Scope:
 
     def normalize(self, value: relax.Expr) -> relax.Expr:
         """The value with its type inferred."""
-        return self._builder.normalize(value)
+        return self._builder.normalize(with_window_type(value))
 
     def resolve(self, expr: relax.Expr) -> relax.Expr:
         """``expr`` with aliases followed: the oldest variable of that value, or a constant."""

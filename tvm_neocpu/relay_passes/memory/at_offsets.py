@@ -6,8 +6,9 @@ All its callers see the same function, so that one caller that TVM plans keeps i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 import tvm
 from tvm import relax, tirx
@@ -19,6 +20,8 @@ from tvm_neocpu.relay_passes.memory.explicit import ALLOCATE, RESHAPE, with_allo
 from tvm_neocpu.topi.tir.memory_params import are_constant, takes_memory_params
 
 Bindings = Sequence[VarBinding]
+# Whether the function of a name can take memory of the arena.
+Suits = Callable[[str], bool]
 
 
 @dataclass(frozen=True)
@@ -53,9 +56,9 @@ class AtOffsets:
     def of(cls, mod: tvm.IRModule, at_offset: Collection[str] = ()) -> AtOffsets:
         """``at_offset`` names the networks that should take their callers' tensors so."""
         explicit, networks = _explicit(mod)
-        fixed = _called_elsewhere(explicit, networks)
+        suits = cache(partial(_suits, explicit, _called_elsewhere(explicit, networks)))
         bindings = {var: list(explicit[var].body.blocks[0].bindings) for var in networks}
-        memory = {var: _Memory.of(explicit, var, bindings[var], fixed) for var in networks}
+        memory = {var: _Memory.of(explicit, var, bindings[var], suits) for var in networks}
         owners = {var: found.owners() for var, found in memory.items()}
         shifted = {
             var: found.shifted() for var, found in memory.items() if var.name_hint in at_offset
@@ -63,7 +66,7 @@ class AtOffsets:
         moving = {
             var: {*owners[var], *(shifted[var].names if var in shifted else ())} for var in networks
         }
-        return cls(explicit, bindings, owners, shifted, _movable(explicit, bindings, moving, fixed))
+        return cls(explicit, bindings, owners, shifted, _movable(bindings, moving, suits))
 
 
 def callee(binding: VarBinding) -> str:
@@ -130,9 +133,7 @@ class _Memory:
     unsuited: Collection[Var]
 
     @classmethod
-    def of(
-        cls, mod: tvm.IRModule, network: GlobalVar, bindings: Bindings, fixed: frozenset[str]
-    ) -> _Memory:
+    def of(cls, mod: tvm.IRModule, network: GlobalVar, bindings: Bindings, suits: Suits) -> _Memory:
         func = mod[network]
         roots: dict[Var, Var] = {param: param for param in func.params}
         unsuited: set[Var] = set()
@@ -146,7 +147,7 @@ class _Memory:
                     roots[binding.var] = roots[source]
             elif isinstance(value, relax.Tuple) and binding.var.same_as(func.body.body):
                 continue
-            elif not _suits(mod, callee(binding), fixed):
+            elif not suits(callee(binding)):
                 unsuited |= {roots[name] for name in variables(value) if name in roots}
         return cls(list(func.params), _results(func.body.body, bindings), roots, unsuited)
 
@@ -179,10 +180,9 @@ def _results(result: relax.Expr, bindings: Bindings) -> list[relax.Expr]:
 
 
 def _movable(
-    mod: tvm.IRModule,
     bindings: Mapping[GlobalVar, Bindings],
     moving: Mapping[GlobalVar, Collection[Var]],
-    fixed: frozenset[str],
+    suits: Suits,
 ) -> dict[str, list[int]]:
     """The functions that are called with ``moving`` tensors, and their parameters that get these.
 
@@ -192,14 +192,14 @@ def _movable(
     for network, calls in bindings.items():
         for binding in calls:
             name = callee(binding)
-            if _suits(mod, name, fixed):
+            if suits(name):
                 args = binding.value.args
                 at_call = {at for at, arg in enumerate(args) if arg in moving[network]}
                 movable.setdefault(name, set()).update(at_call)
     return {name: sorted(places) for name, places in movable.items()}
 
 
-def _suits(mod: tvm.IRModule, name: str, fixed: frozenset[str]) -> bool:
+def _suits(mod: tvm.IRModule, fixed: frozenset[str], name: str) -> bool:
     """Whether the function of that name can take memory of the arena."""
     func = mod[name] if name and name not in fixed else None
     return isinstance(func, tirx.PrimFunc) and takes_memory_params(func)

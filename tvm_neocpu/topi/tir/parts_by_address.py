@@ -12,6 +12,7 @@ and of the time that these took to compile. The copies differ in nothing but an 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -33,6 +34,7 @@ from tvm.tirx import (
     SeqStmt,
     Stmt,
 )
+from tvm_ffi.structural import WalkResult
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.tir.affine import is_call, store_of, uses
@@ -71,13 +73,15 @@ def parts_by_address(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     these lie apart by another stride in each part. The loop is unrolled then if it is serial.
     """
 
+    params = func.params[:]
+
     def over_loop(loop: For, body: Stmt, _: tuple[For, ...]) -> Stmt:
         if PARTS_KEY not in loop.annotations:
             return with_body(loop, body)
         rows = int(loop.annotations[PARTS_KEY])
         unmarked = without_mark(loop, PARTS_KEY, body)
         choice = _choice_in(unmarked, rows)
-        if choice is not None and all(_is_given(load, func) for load in choice.loads):
+        if choice is not None and all(_is_given(load, params) for load in choice.loads):
             return _over_addresses(unmarked, choice)
         return _unrolled(unmarked) if loop.kind == ForKind.SERIAL else unmarked
 
@@ -105,9 +109,10 @@ class _Choice:
         return (0, *self.ends)
 
 
-def _is_given(load: TensorLoad, func: tirx.PrimFunc) -> bool:
+def _is_given(load: TensorLoad, params: Sequence[tirx.Var]) -> bool:
     """Whether it reads a parameter: TVM may reuse memory of its own that is read by address."""
-    return any(load.source.same_as(param) for param in func.params)
+    source = load.source
+    return any(source.same_as(param) for param in params)
 
 
 def _choice_in(loop: For, rows: int) -> _Choice | None:
@@ -121,14 +126,17 @@ def _choice_in(loop: For, rows: int) -> _Choice | None:
     at = var if rows == 1 else var // rows
     found: list[_Choice] = []
 
-    def look_at(call: Call) -> None:
+    def look_at(call: Call) -> WalkResult:
         loads, ends = _parts(call, var, rows)
-        if loads and (not found or len(loads) > len(found[0].loads)):
+        if not loads:
+            return WalkResult.ADVANCE
+        if not found or len(loads) > len(found[0].loads):
             _, _, row, *rest = loads[0].indices
             pixel = (row if rows == 1 else var % rows, *rest)
             found[:] = [_Choice(block, store, at, pixel, call, loads, ends)]
+        return WalkResult.SKIP  # inside is the same choice without its first parts
 
-    tvm_ffi.structural_walk(store.value, (Call, look_at))
+    tvm_ffi.structural_walk(store.value, (Call, look_at), order="pre")
     return found[0] if found and _differ_in_address(found[0], loop, rows) else None
 
 
@@ -139,7 +147,7 @@ def _parts(value: Expr, var: tirx.Var, rows: int) -> tuple[tuple[TensorLoad, ...
     """
     loads, ends = [], []
     while is_call(value, _IF_THEN_ELSE):
-        test, part, value = value.args
+        test, part, value = value.args[:]
         is_end = isinstance(test, tirx.LT) and test.a.same_as(var) and isinstance(test.b, IntImm)
         if not is_end or int(test.b) % rows or not isinstance(part, TensorLoad):
             return (), ()

@@ -66,7 +66,7 @@ class RemoteKernels(KernelCache):
         objects = self._store.objects(functions)
         library = self._next_path()
         with objects_in_files(tuple(objects.values())) as files:
-            self._link(str(library), files)
+            self._link(str(library), list(files))
         return {name: _Kernel(each.symbol, library) for name, each in objects.items()}
 
     def _of_modules(self, functions: Mapping[str, tirx.PrimFunc]) -> dict[str, _Kernel]:
