@@ -153,6 +153,7 @@ class TuningSession:
             self.choices,
             self._record,
         )
+        self._hold_incumbent()
         self._keep_incumbents()
         return True
 
@@ -173,6 +174,15 @@ class TuningSession:
         self._search_candidates(workers, contenders)
         self.progress.say(f"  {self._state()}")
         return contenders.find(Pace(lambda: self._left() - self._reserve.proof).allows)
+
+    def _hold_incumbent(self) -> None:
+        """Builds stay as they are until a plan is proven, however the session ends: a build that
+        finds records and no plan would search among them."""
+        logged = self.known.plan(self.graph)
+        if logged is not None and logged.configs == self.incumbent.configs:
+            return
+        with self._interrupts.held():
+            self.log.append_plan(self.incumbent, self.graph, self.cpu.name, self.cpu.cores)
 
     def _keep_incumbents(self) -> None:
         """The incumbent's own times, against which the ratios in the log are read."""
