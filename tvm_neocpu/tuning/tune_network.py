@@ -22,6 +22,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.record import IN_NETWORK, Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout
@@ -206,8 +207,8 @@ class TuningSession:
             self._keep,
             self._record,
         )
-        about = len(self._board.seats)
-        self.progress.say(f"tuning {about} layers of {1e3 * self._board.network_seconds:.2f} ms")
+        about = plural(len(self._board.seats), "layer")
+        self.progress.say(f"tuning {about} of {1e3 * self._board.network_seconds:.2f} ms")
         pace = Pace(self._time_for_rounds)
         for _ in range(QUESTIONS):
             while (goes_on := pace.allows()) and rounds.play():
