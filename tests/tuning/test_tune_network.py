@@ -207,6 +207,8 @@ def test_no_time_behind_the_start_means_the_plan_stays(
     outcome = current.run()
     assert outcome.measured == 0
     assert "no faster plan found" in str(outcome)
+    (verdict,) = TuningLog(tmp_path / "tiny.log").load().verdicts
+    assert verdict.kept and not verdict.compared  # no interval that nobody measured
 
 
 def test_stand_ins_run_the_same_functions_without_transforms(network) -> None:
