@@ -151,6 +151,6 @@ def _resume(seat: Seat, known: History) -> None:
             spread = math.log(max(record.costs) / min(record.costs)) / 4
             error = RESUMED_ERROR if record.confirmed else max(spread, RESUMED_ERROR)
             ratio = Ratio(math.log(record.read_seconds / seat.unit), error)
-            before = record.readings or 2  # a line of an older version does not say
-            seat.estimates[config] = Estimate([ratio], resumed=True, before=before)
+            readings = record.readings or 2  # a line of an older version does not say
+            seat.estimates[config] = Estimate([ratio], resumed=True, before=readings)
             seat.tuner.observe(config, seat.seconds * ratio.value)

@@ -92,7 +92,7 @@ class Ranker:
             for rows in (features, np.array([row.features for row in alike]))
         )
         differ = (ours[:, None, :] != known[None]).sum(axis=-1).min(axis=1)
-        return np.maximum(1, differ)
+        return np.asarray(np.maximum(1, differ), np.float64)
 
     def spreads(self, workload: Workload, features: Floats) -> Floats:
         """The typical error of each guess, for rows of :meth:`features`.
