@@ -13,7 +13,7 @@ from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record, Stamp
-from tvm_neocpu.core.verdict import Settled, Verdict
+from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
@@ -119,6 +119,15 @@ def test_names_in_a_log_cannot_command_a_terminal(
     assert records.main(["list", *TARGET]) == 0
     shown = capsys.readouterr().out
     assert "\x1b" not in shown and "?[2J[red]?" in shown
+
+
+def test_a_session_without_a_plan_to_compare_shows_no_ratio(
+    log: TuningLog, cpu: Cpu, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log.append_verdict(Verdict("g", cpu.name, 2, KEPT, 1.0, 1.0, 1.0, 3, network="alone"))
+    assert records.main(["list", *TARGET]) == 0
+    (row,) = [line for line in capsys.readouterr().out.splitlines() if "alone" in line]
+    assert "kept, no other plan looked faster" in row
 
 
 def test_an_empty_log_has_nothing_to_show(cpu: Cpu, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from tvm_neocpu.commands import tune, tuning_session
 from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.fallback import FallbackWarning
 from tvm_neocpu.core.verdict import KEPT, Verdict
+from tvm_neocpu.runtime.threads import TooManyThreadsWarning
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.measuring.child_process import ChildDied
@@ -57,6 +58,36 @@ def test_an_unwritable_log_is_said_before_tuning(
     assert tune.main(["lenet", "--log", "file/x.log"]) == USER_ERROR
     assert "cannot write the log file/x.log" in capfd.readouterr().err
     assert found.made == []
+
+
+def test_a_log_that_is_another_file_is_refused(sessions, capfd: pytest.CaptureFixture[str]) -> None:
+    """Two options mistaken for each other must not append lines to a model."""
+    model = Path("model.onnx")
+    model.write_bytes(b"\x08\x08\x12\0weights")
+    found = sessions()
+    assert tune.main(["lenet", "--log", "model.onnx"]) == USER_ERROR
+    assert capfd.readouterr().err == "error: model.onnx is no tuning log: name another file\n"
+    assert model.read_bytes() == b"\x08\x08\x12\0weights"
+    assert found.made == []
+
+
+def test_a_network_without_layers_to_choose_for_is_not_built(
+    sessions, capsys: pytest.CaptureFixture[str]
+) -> None:
+    net = Net((1, 4))
+    onnx.save(net.model(net("Relu", "data")), "relu.onnx")
+    found = sessions()
+    assert tune.main(["relu.onnx", "--json", "out.json"]) == 0
+    assert "relu: nothing to tune: no layer can be computed" in capsys.readouterr().out
+    (report,) = json.loads(Path("out.json").read_text())["networks"]
+    assert report == {"network": "relu", "nothing_to_tune": True}
+    assert found.made == []
+
+
+def test_more_threads_than_cores_are_remarked(sessions) -> None:
+    sessions()
+    with pytest.warns(TooManyThreadsWarning, match="1024 threads on"):
+        assert tune.main(["lenet", "--threads", "1024", "--log", "x.log"]) == 0
 
 
 def test_tune_passes_its_options_on(

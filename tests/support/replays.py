@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import math
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -21,7 +22,8 @@ from tvm_neocpu.tuning.tuners import TUNERS
 # Good enough: this share of the best config's speed.
 ENOUGH = 0.97
 
-Layers = list[tuple[Task, dict[Config, float]]]
+Times = dict[Config, float]
+Layers = list[tuple[Task, Times]]
 
 
 class GuessedTimes(dict[Config, float]):
@@ -81,13 +83,16 @@ class Recorded:
 
 
 class Replay:
-    """A session whose measurements are those of the log; ``best`` are its layers' best seconds."""
+    """A session whose measurements are those of the log, from what ``start`` takes of each layer's
+    task and times."""
 
-    def __init__(self, layers: Layers, tuner: str, seed: int = 0) -> None:
+    def __init__(
+        self, layers: Layers, tuner: str, start: Callable[[Task, Times], Config], seed: int = 0
+    ) -> None:
         tasks = [task for task, _ in layers]
         make = TUNERS[tuner](tasks, seed)
         self.times = {task.workload: times for task, times in layers}
-        incumbents = {task.workload: middling(self.times[task.workload]) for task in tasks}
+        incumbents = {task.workload: start(task, self.times[task.workload]) for task in tasks}
         seconds = {w: self.times[w][config] for w, config in incumbents.items()}
         network = sum(task.occurrences * seconds[task.workload] for task in tasks)
         seats = {}
@@ -100,10 +105,29 @@ class Replay:
         self.board = Board(seats, network)
 
     def share(self, seat: Seat) -> float:
-        """How fast the best config is that was measured, over the best there is; 1 is the best."""
+        """How fast the best config is that was measured, over the best there is; 1 is the best.
+
+        One whose time is guessed is none that was found.
+        """
         times = self.times[seat.workload]
-        tried = [*seat.incumbent, *seat.estimates]
+        tried = {*seat.incumbent, *seat.estimates} & times.keys()
         return min(times.values()) / min(times[config] for config in tried)
+
+    def play(self) -> None:
+        """Measure until every layer is settled, each in its turn."""
+        while open_ := self.board.open:
+            for seat in open_:
+                self.measure(seat)
+
+    @property
+    def share_of_all(self) -> float:
+        """How fast the layers are together with what was found, over the best there is."""
+        best = found = 0.0
+        for seat in self.board.seats.values():
+            layer = seat.task.occurrences * min(self.times[seat.workload].values())
+            best += layer
+            found += layer / self.share(seat)
+        return best / found
 
     def measure(self, seat: Seat) -> None:
         """The next candidate of one layer."""
@@ -112,9 +136,14 @@ class Replay:
         seat.hear(config, Ratio(math.log(seconds / seat.seconds), FLOOR))
 
 
-def middling(times: dict[Config, float]) -> Config:
+def middling(_task: Task, times: Times) -> Config:
     """The config in the middle: an untuned build takes a better one, which leaves little to do."""
     return sorted(times, key=lambda config: times[config])[len(times) // 2]
+
+
+def favourite(task: Task, times: Times) -> Config:
+    """What the cost model prefers of those that were timed, as an untuned build does."""
+    return min(times, key=task.predicted)
 
 
 def needed(layers: Layers, tuner: str, seed: int = 0) -> int:

@@ -86,6 +86,22 @@ def test_a_measured_scheme_beats_one_that_the_model_prefers() -> None:
     assert schemes(took(measured, 1.0))[0].config == measured
 
 
+def test_what_was_read_once_is_not_believed_to_beat_what_was_read_again() -> None:
+    """The first reading of a candidate is the best of many: too good to be true."""
+    layouts = {layouts_of(candidate.config): candidate.config for candidate in PREDICTED}
+    sure, lucky = list(layouts.values())[:2]
+    least = 2 * max(predict_seconds(CONV, config, CPU) for config in (sure, lucky))
+    records = [
+        Record(CONV, sure, (least,), "testcpu", 2, readings=2),
+        Record(CONV, lucky, (0.5 * least, 0.6 * least, 0.7 * least), "testcpu", 2, readings=1),
+    ]
+    found = {scheme.config: scheme.seconds for scheme in schemes(*records)}
+    assert found[sure] == found[lucky] == least
+    assert schemes(*records)[0].seconds == least
+    found = {scheme.config: scheme.seconds for scheme in schemes(records[1])}
+    assert found[lucky] == 0.7 * least  # nothing else was read
+
+
 def test_the_fastest_record_of_a_layout_stands_for_it() -> None:
     same = [c.config for c in ranked(CONV, CPU) if layouts_of(c.config) == layouts_of(WORST[0])]
     slow, fast = took(same[0], 3.0), took(same[1], 1.0)

@@ -32,6 +32,8 @@ from tests.support.replays import (
     Layers,
     Recorded,
     Replay,
+    favourite,
+    middling,
     needed,
     needed_at_random,
 )
@@ -56,6 +58,11 @@ COUNTS = {"mobilenet_v2": 1479, "resnet50": 671}
 # Measurements that a session of 300 s has for each layer of MobileNet-v2, at five a second.
 BUDGET = 40
 ENOUGH_OF_ONE = 0.95
+# From an untuned build a session ends this near to the best.
+NEARLY_THE_BEST = 0.985
+# Measurements until every layer is within 3 % of its best: 49 and 25, and some for other trees. In
+# the cost model's order it takes 85 and 89.
+STRAIGHT = {"mobilenet_v2": 55, "resnet50": 35}
 SEEDS = 12
 
 
@@ -96,21 +103,26 @@ def test_random_needs_what_chance_says(layers: Layers, network: str) -> None:
     assert random == pytest.approx(needed_at_random(layers), rel=0.4)
 
 
+def test_the_default_tuner_goes_straight_to_good_candidates(layers: Layers, network: str) -> None:
+    assert needed(layers, next(iter(TUNERS))) <= STRAIGHT[network]
+
+
 def test_a_budget_finds_the_best_within_three_percent_and_then_stops(layers: Layers) -> None:
     """All layers together. One alone may be 5 % off: the best of many readings is too good."""
-    replay = Replay(layers, next(iter(TUNERS)))
-    while open_ := replay.board.open:
-        for seat in open_:
-            replay.measure(seat)
-    best = found = 0.0
+    replay = Replay(layers, next(iter(TUNERS)), middling)
+    replay.play()
     for seat in replay.board.seats.values():
         assert len(seat.estimates) <= BUDGET
         assert replay.share(seat) >= ENOUGH_OF_ONE
         assert seat.best <= 1.0
-        layer = seat.task.occurrences * min(replay.times[seat.workload].values())
-        best += layer
-        found += layer / replay.share(seat)
-    assert best / found >= ENOUGH
+    assert replay.share_of_all >= ENOUGH
+
+
+def test_a_session_that_starts_from_an_untuned_build_is_not_settled_early(layers: Layers) -> None:
+    """What it starts from is good already, so that few candidates look better."""
+    replay = Replay(layers, next(iter(TUNERS)), favourite)
+    replay.play()
+    assert replay.share_of_all >= NEARLY_THE_BEST
 
 
 def test_what_was_not_timed_takes_its_prediction_times_the_error_of_the_drawn() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -132,7 +133,52 @@ def test_an_interrupt_keeps_what_was_measured(network, tmp_path: Path, monkeypat
     assert outcome.plan is None
     contents = TuningLog(log).load()
     assert contents.records
-    assert not contents.plans
+    assert not contents.verdicts
+
+
+def test_a_build_after_an_interrupt_takes_the_plan_that_it_took_before(
+    network, tmp_path: Path, monkeypatch
+) -> None:
+    """No plan of these records was proven; a build that searched among them might be slower."""
+    _, folded = network
+    log = tmp_path / "tiny.log"
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tune_network.Contenders, "find", interrupted)
+    current = session(network, log, choices=Choices(trials=2))
+    current.run()
+    writer = TuningLog(log, folded.cpu.features)
+    for seat in current._board.seats.values():
+        (tried, *_) = seat.estimates.keys() - seat.incumbent
+        writer.append(current._record(seat.workload, tried, (seat.seconds / 100,), 0))
+    known = known_from(log, folded)
+    taken = choose_plan(folded.graph, folded.cpu, known)
+    assert taken.configs == current.incumbent.configs
+    assert search_plan(folded.graph, folded.cpu, known).configs != taken.configs
+    session(network, log, known, choices=Choices(trials=2)).run()
+    assert len(TuningLog(log).load().plans) == 1  # it is not written twice
+
+
+def test_a_first_reading_of_an_earlier_session_is_taken_again(
+    network, tmp_path: Path, monkeypatch
+) -> None:
+    _, folded = network
+    log = tmp_path / "tiny.log"
+    first = session(network, log, choices=Choices(trials=2))
+    first.run()
+    seat = next(iter(first._board.seats.values()))
+    (tried, *_) = seat.estimates.keys() - seat.incumbent
+    lucky = first._record(seat.workload, tried, [seat.unit * x for x in (0.45, 0.5, 0.55)], 0)
+    TuningLog(log, folded.cpu.features).append(replace(lucky, readings=1))
+    again = session(network, log, known_from(log, folded), choices=Choices(trials=6))
+    monkeypatch.setattr(tune_network.Rounds, "play", lambda _: 0)
+    monkeypatch.setattr(tune_network.Contenders, "find", lambda *_: [])
+    again.run()
+    seat = again._board.seats[seat.workload]
+    assert seat.best == 1.0 or seat.estimates[tried].ratio.value > seat.best
+    assert seat.contender() == tried
 
 
 def test_a_session_ends_with_its_time_though_the_network_is_not_built(
@@ -161,6 +207,8 @@ def test_no_time_behind_the_start_means_the_plan_stays(
     outcome = current.run()
     assert outcome.measured == 0
     assert "no faster plan found" in str(outcome)
+    (verdict,) = TuningLog(tmp_path / "tiny.log").load().verdicts
+    assert verdict.kept and not verdict.compared  # no interval that nobody measured
 
 
 def test_stand_ins_run_the_same_functions_without_transforms(network) -> None:

@@ -226,14 +226,17 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
 def prepare_log(path: Path) -> Path:
     """The log's path, after a test that the log can be written.
 
-    Raises LogError before hours of tuning instead of after them, and for what is no file: a device
-    may have no end.
+    Raises LogError before hours of tuning instead of after them, and for what is no file (a device
+    may have no end) or is another kind of file.
     """
+    from tvm_neocpu.tuning.database.log import TuningLog
+
     if path.exists() and not path.is_file():
         raise LogError(f"cannot write the log {path}: it is not a file")
     with writing(f"the log {path}", LogError):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.open("a").close()
+    TuningLog(path).check_writable()
     return path
 
 

@@ -99,5 +99,6 @@ def best_rows(logs: Sequence[IndexedLog], cpu: Cpu, threads: int | None) -> tupl
 def _words(verdict: Verdict) -> str:
     """ "1.06x faster (1.05-1.08)", or that it stays; an old one is said to be."""
     interval = f"{verdict.ratio:.2f}x ({verdict.low:.2f}-{verdict.high:.2f})"
-    text = f"kept, {interval}" if verdict.kept else f"faster, {interval}"
+    kept = f"kept, {interval}" if verdict.compared else "kept, no other plan looked faster"
+    text = kept if verdict.kept else f"faster, {interval}"
     return text if is_current(verdict) else f"{text}, of another version"

@@ -16,6 +16,7 @@ from tvm_neocpu.contrib.tuning_plots.page import render, render_svg
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import LogError
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import predict_seconds
 from tvm_neocpu.topi.table import implementation_of
@@ -47,7 +48,10 @@ def plot(paths: Sequence[Path], options: argparse.Namespace, cpu: Cpu) -> int:
     counts = Counter(record.threads for record in ours)
     if not counts or (options.threads and options.threads not in counts):
         others = Counter((r.cpu, r.threads) for r in contents.records if is_current(r))
-        known = ", ".join(f"{name} on {count} threads" for name, count in others) or "none at all"
+        known = (
+            ", ".join(f"{name} on {plural(count, 'thread')}" for name, count in others)
+            or "none at all"
+        )
         raise LogError(f"no current records of {cpu.name} to plot; the logs have {known}")
     threads = options.threads or counts.most_common(1)[0][0]
 
@@ -60,7 +64,7 @@ def plot(paths: Sequence[Path], options: argparse.Namespace, cpu: Cpu) -> int:
         [v for v in contents.verdicts if v.cpu == cpu.name and v.threads == threads],
         predict,
     )
-    title = f"Tuning on {cpu.name}, {threads} threads"
+    title = f"Tuning on {cpu.name}, {plural(threads, 'thread')}"
     _show(title, history)
     report = {
         "cpu": cpu.name,

@@ -87,6 +87,8 @@ def _tune(argv: list[str]) -> int:
         )
     # Records are keyed by the threads, which -num-cores may set.
     threads.use_threads(target.cpu.cores)
+    if fleet is None:
+        threads.remark_too_many(target.cpu.cores)
     cli.check_writable(options.json)
     site = Here() if fleet is None else Remotely(fleet)
     if options.workload:
@@ -125,6 +127,10 @@ def _tune_network(
         print(
             f"{name}: {coverage.fixed_kinds} computed in one way, with nothing to tune", flush=True
         )
+    if not network.graph.convs:
+        # All such networks have one graph hash: a verdict would be another network's.
+        print(f"{name}: nothing to tune: no layer can be computed in several ways", flush=True)
+        return {"network": name, "nothing_to_tune": True}
     known = current_history(cpu)
     if request.log != find_user_log(cpu.name):
         known = replace(known, logs=(*known.logs, IndexedLog(request.log)))

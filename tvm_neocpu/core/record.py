@@ -41,6 +41,9 @@ class Record:
 
     ``stamp`` says whether the time may be believed, not what was measured, so it does not count
     when records are compared. ``None``: this process measured it, in isolation.
+
+    ``readings`` says how often a session read it in the network, 0 if nobody said. A first reading
+    made the candidate look good: the best of many is too good to be true.
     """
 
     workload: Workload
@@ -53,6 +56,7 @@ class Record:
     timestamp: float = 0.0
     features: str = ""
     stamp: Stamp | None = field(default=None, compare=False)
+    readings: int = 0
 
     @property
     def protocol(self) -> int:
@@ -64,8 +68,23 @@ class Record:
         return self.error_no == 0 and bool(self.costs)
 
     @property
+    def confirmed(self) -> bool:
+        """Whether more was read than what made the candidate look good."""
+        return self.readings != 1
+
+    @property
     def seconds(self) -> float:
-        """Median seconds of one run; infinite for a failed candidate."""
+        """Seconds of one run as one may believe them; infinite for a failed candidate.
+
+        The median, but of a first reading the upper end.
+        """
+        if not self.ok:
+            return float("inf")
+        return median(self.costs) if self.confirmed else max(self.costs)
+
+    @property
+    def read_seconds(self) -> float:
+        """Median seconds of one run as it was read; infinite for a failed candidate."""
         return median(self.costs) if self.ok else float("inf")
 
     @property

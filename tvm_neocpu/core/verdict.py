@@ -42,9 +42,10 @@ class Verdict:
     ``graph`` is the :class:`ConvGraph`'s hash. ``plan`` is the digest of the plan that won
     (``plan_lines.plan_digest``), or :data:`KEPT`. ``ratio`` is the time before over the time with
     the new plan, above 1 where the new one is faster; ``low`` and ``high`` bound its confidence
-    interval. ``candidates`` counts what was measured on the way, ``settled`` are the workloads that
-    need no more; ``complete``: all of the network's are settled. ``network`` is its name for
-    people, ``seconds`` the budget that the session had (without one, the time that it took).
+    interval, and are 1 if no plan was fast enough to be compared. ``candidates`` counts what was
+    measured on the way, ``settled`` are the workloads that need no more; ``complete``: all of the
+    network's are settled. ``network`` is its name for people, ``seconds`` the budget that the
+    session had (without one, the time that it took).
     ``stamp`` is one of all templates; ``None``: this process made it.
     """
 
@@ -63,6 +64,11 @@ class Verdict:
     seconds: float = 0.0
     complete: bool = False
     stamp: Stamp | None = field(default=None, compare=False)
+
+    @property
+    def compared(self) -> bool:
+        """Whether there was a plan to compare, so that the ratio was measured."""
+        return self.low < self.high
 
     @property
     def kept(self) -> bool:

@@ -152,12 +152,17 @@ def _schemes(workload: Workload, cpu: Cpu, records: Sequence[Record]) -> list[Ca
     predicted = _not_failed(workload, cpu, records)
     if not worked:
         return list(predicted)
-    known: dict[tuple[Layout, Layout], Record] = {}
-    for record in sorted(worked, key=lambda record: record.seconds):
-        known.setdefault(layouts_of(record.config), record)
+    # What was read once is not believed to beat what was read again.
+    least = min((record.seconds for record in worked if record.confirmed), default=0.0)
+    known: dict[tuple[Layout, Layout], Candidate] = {}
+    for record in sorted(worked, key=lambda record: (record.seconds, not record.confirmed)):
+        seconds = record.seconds if record.confirmed else max(record.seconds, least)
+        before = known.get(layouts_of(record.config))
+        if before is None or seconds < before.seconds:
+            known[layouts_of(record.config)] = Candidate(record.config, seconds)
     scale = _scale(workload, cpu, worked)
-    floor = min(record.seconds for record in worked) * UNMEASURED_PENALTY
-    schemes = [Candidate(record.config, record.seconds) for record in known.values()]
+    floor = min(scheme.seconds for scheme in known.values()) * UNMEASURED_PENALTY
+    schemes = list(known.values())
     schemes += [
         Candidate(c.config, max(c.seconds * scale, floor))
         for c in predicted
@@ -171,7 +176,7 @@ def _scale(workload: Workload, cpu: Cpu, worked: Sequence[Record]) -> float:
 
     Not the fastest one's: it may be the fastest because the model was too pessimistic there.
     """
-    pairs = [(r.seconds, predict_seconds(workload, r.config, cpu)) for r in worked]
+    pairs = [(r.read_seconds, predict_seconds(workload, r.config, cpu)) for r in worked]
     ratios = [seconds / guess for seconds, guess in pairs if 0 < guess < inf]
     return median(ratios) if ratios else 1.0
 

@@ -123,12 +123,16 @@ def _taught(tasks: Sequence[Task], known: History, cpu: Cpu) -> Ranker:
             continue
         for record in known.best_records.ascending(workload)[:RECORDS_OF_LESSON]:
             predicted = predict_seconds(workload, record.config, cpu)
-            ranker.learn(workload, record.config, predicted, record.seconds)
+            ranker.learn(workload, record.config, predicted, record.read_seconds)
     return ranker
 
 
 def _resume(seat: Seat, known: History) -> None:
-    """Ratios that logs know count as confirmed, against their own record of the incumbent."""
+    """Ratios that logs know, against their own record of the incumbent.
+
+    Those that an earlier session had confirmed count as such; of a first reading, another one is
+    asked for as in that session.
+    """
     doubt = known.noise(seat.workload)
     if doubt is not None and not seat.exhaustive:
         # It may be a larger part of this network than of the one in which it was settled.
@@ -144,6 +148,9 @@ def _resume(seat: Seat, known: History) -> None:
         if not record.ok:
             seat.fail(config, "failed before")
         elif before:
-            ratio = Ratio(math.log(record.seconds / seat.unit), RESUMED_ERROR)
-            seat.estimates[config] = Estimate([ratio], resumed=True)
+            spread = math.log(max(record.costs) / min(record.costs)) / 4
+            error = RESUMED_ERROR if record.confirmed else max(spread, RESUMED_ERROR)
+            ratio = Ratio(math.log(record.read_seconds / seat.unit), error)
+            readings = record.readings or 2  # a line of an older version does not say
+            seat.estimates[config] = Estimate([ratio], resumed=True, before=readings)
             seat.tuner.observe(config, seat.seconds * ratio.value)

@@ -22,6 +22,7 @@ from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.record import IN_NETWORK, Record
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.cost.ranking import best_per_layout
@@ -153,6 +154,7 @@ class TuningSession:
             self.choices,
             self._record,
         )
+        self._hold_incumbent()
         self._keep_incumbents()
         return True
 
@@ -173,6 +175,15 @@ class TuningSession:
         self._search_candidates(workers, contenders)
         self.progress.say(f"  {self._state()}")
         return contenders.find(Pace(lambda: self._left() - self._reserve.proof).allows)
+
+    def _hold_incumbent(self) -> None:
+        """Builds stay as they are until a plan is proven, however the session ends: a build that
+        finds records and no plan would search among them."""
+        logged = self.known.plan(self.graph)
+        if logged is not None and logged.configs == self.incumbent.configs:
+            return
+        with self._interrupts.held():
+            self.log.append_plan(self.incumbent, self.graph, self.cpu.name, self.cpu.cores)
 
     def _keep_incumbents(self) -> None:
         """The incumbent's own times, against which the ratios in the log are read."""
@@ -196,8 +207,8 @@ class TuningSession:
             self._keep,
             self._record,
         )
-        about = len(self._board.seats)
-        self.progress.say(f"tuning {about} layers of {1e3 * self._board.network_seconds:.2f} ms")
+        about = plural(len(self._board.seats), "layer")
+        self.progress.say(f"tuning {about} of {1e3 * self._board.network_seconds:.2f} ms")
         pace = Pace(self._time_for_rounds)
         for _ in range(QUESTIONS):
             while (goes_on := pace.allows()) and rounds.play():

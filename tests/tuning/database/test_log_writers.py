@@ -44,6 +44,24 @@ def test_an_unwritable_path_raises_before_tuning(tmp_path) -> None:
     assert log.path.read_bytes() == b""
 
 
+@pytest.mark.parametrize(
+    "content", [b"\x08\x07\0onnx", b'{\n  "a": 1\n}\n', b"# A page\n\nText.\n"]
+)
+def test_another_file_is_refused_and_stays_as_it_is(tmp_path, content: bytes) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    with pytest.raises(LogError, match="is no tuning log: name another file"):
+        TuningLog(path).check_writable()
+    assert path.read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"", b"# a comment\n", b'{"input": ["ll', b'\xff\n{"i": 1}\n'])
+def test_a_log_that_is_empty_or_damaged_is_written(tmp_path, content: bytes) -> None:
+    path = tmp_path / "x.log"
+    path.write_bytes(content)
+    TuningLog(path).check_writable()
+
+
 def test_a_torn_last_line_is_ended_before_the_next_record(tmp_path, make_record) -> None:
     path = tmp_path / "x.log"
     first, second = make_record(ConvConfig(8, 8, 7)), make_record(ConvConfig(16, 8, 7))

@@ -112,6 +112,7 @@ def records(draw):
         threads=draw(st.integers(0, 256)),
         all_cost=draw(st.floats(0, 1e4)),
         timestamp=draw(st.floats(0, 1e11)),
+        readings=draw(st.integers(0, 9)),
     )
 
 

@@ -131,6 +131,16 @@ def test_resumed_ratios_are_confirmed_and_not_counted_as_measured(seat, space) -
     assert Board({seat.workload: seat}, 5e-3).measured == 0
 
 
+def test_a_first_reading_of_an_earlier_session_asks_for_another_one(seat, space) -> None:
+    seat.estimates[space[2]] = Estimate([ratio(0.8)], resumed=True, before=1)
+    assert seat.best == 1.0
+    assert seat.contender() == space[2]
+    seat.hear(space[2], ratio(0.97))
+    assert seat.best == pytest.approx(0.97)
+    assert seat.estimates[space[2]].count == 2
+    assert Board({seat.workload: seat}, 5e-3).measured == 0
+
+
 def test_no_more_candidates_than_the_limit(seat, space) -> None:
     seat.trials = 2
     seat.hear(space[1], ratio(1.1))

@@ -103,7 +103,9 @@ def test_the_best_candidate_is_found_and_confirmed(play, space) -> None:
         assert seat.best == pytest.approx(0.8 / 1.1, rel=1e-3)
         assert len(seat.estimates[space[5]].readings) > 1
     worked = [record for record in records if record.config == space[5]]
-    assert all(record.seconds == pytest.approx(1e-3 * 0.8 / 1.1, rel=1e-3) for record in worked)
+    wanted = pytest.approx(1e-3 * 0.8 / 1.1, rel=1e-3)
+    assert all(record.read_seconds == wanted for record in worked)
+    assert worked[-1].seconds == wanted
 
 
 def test_one_candidate_that_crashes_is_found_and_costs_nothing_else(play, space) -> None:
@@ -131,6 +133,18 @@ def test_every_measurement_is_a_record(play) -> None:
     board, records, _ = play(lambda config: 1.1)
     measured = {(r.workload, r.config) for r in records if r.ok}
     assert len(measured) == board.measured
+
+
+def test_a_record_says_how_often_the_candidate_was_read(play, space) -> None:
+    board, records, _ = play(lambda config: 0.8 if config == space[5] else 1.1)
+    last = {(r.workload, r.config): r.readings for r in records if r.ok}
+    assert last == {
+        (seat.workload, config): len(estimate.readings)
+        for seat in board.seats.values()
+        for config, estimate in seat.estimates.items()
+        if config not in seat.incumbent
+    }
+    assert {1, 2} <= {record.readings for record in records}
 
 
 @pytest.mark.parametrize(

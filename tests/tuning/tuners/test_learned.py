@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import astuple
 from itertools import product
 
 import pytest
@@ -80,6 +81,24 @@ def test_favoured_configs_come_first() -> None:
     for config in favoured:
         learner.observe(config, true_seconds(config))
     assert set(learner.propose(len(SPACE))) == set(SPACE) - set(favoured)
+
+
+def test_guesses_are_less_sure_of_what_is_less_like_the_measured() -> None:
+    shared = ranker()
+    (near, *_), features = SPACE, shared.features(WORKLOADS[0], SPACE, [1.0] * len(SPACE))
+    assert shared.distances(WORKLOADS[0], features).tolist() == [1.0] * len(SPACE)
+    for config in SPACE[:2] * ENOUGH:
+        shared.learn(WORKLOADS[0], config, 1.0, 1.0)
+
+    def apart(one: ConvConfig, other: ConvConfig) -> int:
+        return sum(a != b for a, b in zip(astuple(one), astuple(other), strict=True))
+
+    differ = [min(apart(config, known) for known in SPACE[:2]) for config in SPACE]
+    assert shared.distances(WORKLOADS[0], features).tolist() == [max(1, count) for count in differ]
+    spreads = dict(zip(SPACE, shared.spreads(WORKLOADS[0], features), strict=True))
+    assert spreads[near] == shared.sigma < spreads[SPACE[-1]]
+    # Another workload's measurements say nothing of how near these are.
+    assert set(shared.distances(WORKLOADS[1], features)) == {1.0}
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.inf, math.nan])

@@ -50,6 +50,8 @@ _MEMORY = {
     "dram_bytes_per_cycle": DRAM,
     "dram_total_bytes_per_cycle": DRAM_ALL,
 }
+# What a core issues in a cycle, by the probe that it rests on beside the clock's.
+_ISSUE = {"fma_per_cycle": PEAK, "load_per_cycle": L1, "fma_latency": CHAIN}
 Probes = Mapping[str, Callable[[], float]]
 
 
@@ -131,13 +133,18 @@ def parameters(rounds: list[dict[str, float]], buffers: Buffers, cpu: Cpu) -> di
     Without a probe of the clock it is the measured peak over the family's FMAs per cycle. If the
     family is wrong then, clock and bytes per cycle are wrong by the same factor, and predicted
     times stay right.
+
+    What a core issues in a cycle is left out where its probe was disturbed: it is rounded to a
+    whole number, so that a share of 0.7 makes one load of two.
     """
 
     def reached(probe: str) -> float:
         """The second best figure: nothing is faster than it can be, but a timer may err once."""
         return sorted(found[probe] for found in rounds)[-2:][0]
 
+    disturbed = {*unsteady(rounds)}
     rates = _rates(reached, cpu) if CLOCK in rounds[0] else {}
+    rates = {name: n for name, n in rates.items() if not disturbed & {CLOCK, _ISSUE[name]}}
     known = replace(cpu, **rates)  # type: ignore[arg-type]
     hertz = reached(PEAK) / (2 * known.multiply_adds_per_cycle(DTYPE)) * 1e9
 

@@ -47,7 +47,8 @@ class History:
 
 
 def history_of(records: Sequence[Record], verdicts: Iterable[Verdict], predict: Predict) -> History:
-    """Curves of the workloads, the slowest first; (network, ratio, low, high) of each verdict.
+    """Curves of the workloads, the slowest first; (network, ratio, low, high) of each network
+    that was compared with a new plan.
 
     Failed records are counted only. All records are of one machine.
     """
@@ -62,7 +63,7 @@ def history_of(records: Sequence[Record], verdicts: Iterable[Verdict], predict: 
             points = scatter.setdefault(record.config.template, [])
             points.append((1e3 * predicted, 1e3 * record.seconds))
     curves = [Curve(str(w), _best_so_far(found), len(found)) for w, found in by_workload.items()]
-    told = {(v.network or v.graph, v.cpu, v.threads): v for v in verdicts}
+    told = {(v.network or v.graph, v.cpu, v.threads): v for v in verdicts if v.compared}
     return History(
         tuple(sorted(curves, key=lambda curve: -curve.points[-1][1])),
         tuple((name, v.ratio, v.low, v.high) for (name, _, _), v in told.items()),

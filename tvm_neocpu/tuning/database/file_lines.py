@@ -10,6 +10,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+# Bytes at the start of a file that say whether it is a log; a head of comments may come first.
+_HEAD = 1 << 16
+
+
+def is_other_file(handle: int) -> bool:
+    """Whether a file that is not empty starts like something else than a log.
+
+    A log has a line that begins a JSON object on one line, if only a torn one; or nothing but
+    comments yet.
+    """
+    lines = [line.strip() for line in os.pread(handle, _HEAD, 0).splitlines()]
+    said = [line for line in lines if line and not line.startswith(b"#")]
+    return bool(said) and not any(line.startswith(b'{"') for line in said)
+
 
 def append_lines(handle: int, data: bytes) -> None:
     """Append whole lines to a file opened for appending, after the end of a torn one.

@@ -26,7 +26,7 @@ from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.verdict import Settled, Verdict
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.tuning.database.best_records import RecordTable
-from tvm_neocpu.tuning.database.file_lines import append_lines, replace_lines
+from tvm_neocpu.tuning.database.file_lines import append_lines, is_other_file, replace_lines
 from tvm_neocpu.tuning.database.index.lines import TOO_LONG, read_lines
 from tvm_neocpu.tuning.database.plan_lines import PlanAssembler, PlanKey, encode_plan, is_plan_row
 from tvm_neocpu.tuning.database.record_lines import encode_record, reason_of
@@ -111,9 +111,13 @@ class TuningLog:
         self._lock = FileLock(lock, timeout=LOCK_SECONDS)
 
     def check_writable(self) -> None:
-        """Create the file and its folders; raises LogError now, not after an hour of tuning."""
-        with self._opened():
-            pass
+        """Create the file and its folders; raises LogError now, not after an hour of tuning.
+
+        A file that is no log is refused: lines at its end would damage a model or a photo.
+        """
+        with self._opened() as handle:
+            if is_other_file(handle):
+                raise LogError(f"{self.path} is no tuning log: name another file")
 
     def append(self, record: Record) -> None:
         """Write one record as one whole line; raises LogError if it cannot.

@@ -5,10 +5,11 @@
      "result": [[seconds, ...], error_no, all_cost, timestamp],
      "version": 0.2, "tvm_version": "0.27.0",
      "neocpu": {"cpu": "skylake-avx512", "threads": 2, "version": "0.1.0",
-                "features": "83f1c0de", "template": "4a4b1a1d", "protocol": 1}}
+                "features": "83f1c0de", "template": "4a4b1a1d", "protocol": 2, "readings": 3}}
 
 The ``"neocpu"`` key says what AutoTVM left out of a record's key, and with ``tvm_version`` what its
-time depends on (:mod:`.staleness`); AutoTVM's reader ignores ours.
+time depends on (:mod:`.staleness`); AutoTVM's reader ignores ours. ``readings`` is said of records
+that were taken in a network (:attr:`Record.readings`).
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def encode_record(record: Record) -> str:
     result = [list(costs), record.error_no, record.all_cost, record.timestamp]
     row = row_of(record.workload, record.config, result, record.cpu, record.threads)
     stamp_row(row, record.stamp or record_stamp(record.config), record.features)
+    if record.readings:
+        row["neocpu"]["readings"] = record.readings
     return json.dumps(row)
 
 
@@ -81,6 +84,7 @@ def decode_record(row: Row) -> Record:
         threads=threads_of(ours),
         features=features_of(ours),
         stamp=stamp_of(row, ours),
+        readings=whole(ours.get("readings", 0), "readings"),
         **decode_result(row),
     )
 

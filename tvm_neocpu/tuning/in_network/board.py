@@ -39,20 +39,28 @@ MOST = 0.15
 class Estimate:
     """A candidate's ratios to the incumbent, in the order in which they were taken.
 
-    ``resumed`` is a ratio that an earlier session had confirmed.
+    The first one of a ``resumed`` estimate is what an earlier session found, by ``before``
+    readings.
     """
 
     readings: list[Ratio] = field(default_factory=list)
     resumed: bool = False
+    before: int = 2
+
+    @property
+    def count(self) -> int:
+        """Readings, those of an earlier session included."""
+        return len(self.readings) + (self.before - 1 if self.resumed else 0)
 
     @property
     def confirmed(self) -> bool:
-        return self.resumed or len(self.readings) > 1
+        return self.count > 1
 
     @property
     def ratio(self) -> Ratio:
         """The readings after the first; the first while it is the only one."""
-        return combined(self.readings[0 if self.resumed else 1 :] or self.readings)
+        first_counts = self.resumed and self.before > 1
+        return combined(self.readings[0 if first_counts else 1 :] or self.readings)
 
     @property
     def settled(self) -> bool:

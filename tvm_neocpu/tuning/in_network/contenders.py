@@ -19,7 +19,7 @@ from tvm_neocpu.tuning.in_network.machine import Run, Scheme, seconds_of
 from tvm_neocpu.tuning.in_network.measured_groups import TimedPlan, faster_groups
 from tvm_neocpu.tuning.in_network.progress import Progress
 from tvm_neocpu.tuning.in_network.ratios import Ratio, over, paired
-from tvm_neocpu.tuning.in_network.rounds import Keep
+from tvm_neocpu.tuning.in_network.rounds import Keep, record_of
 from tvm_neocpu.tuning.in_network.second_reading import FINALISTS, faster_again
 from tvm_neocpu.tuning.in_network.verify import may_gain
 from tvm_neocpu.tuning.in_network.workers import INCUMBENT, STAND_IN
@@ -165,7 +165,8 @@ class Contenders:
                 continue
             mine = [run[workload, config] / count for run in ours]
             other = [seconds_of(workload, run) / seat.calls for run in theirs]
-            seat.hear(config, paired(mine, other))
+            if seat.hear(config, paired(mine, other)):
+                self.keep(record_of(seat, config, self.make_record))
 
     def _confirmed(self) -> list[Record]:
         """What the search may believe: confirmed ratios, others at no less than the best of these.

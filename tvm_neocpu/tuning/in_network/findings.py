@@ -10,7 +10,7 @@ from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
 from tvm_neocpu.tuning.database.plan_lines import plan_digest
 from tvm_neocpu.tuning.in_network.board import Board
-from tvm_neocpu.tuning.in_network.ratios import SURE, Ratio
+from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.in_network.verify import Proof
 
 
@@ -26,7 +26,7 @@ def verdict_of(
     """The verdict on a network; ``seconds`` is what the session was given, or took."""
     now = time.time()
     won = proof is not None and proof.faster
-    before = proof.ratio if proof is not None else Ratio(0.0, SURE)
+    before = proof.ratio if proof is not None else Ratio(0.0, 0.0)
     return Verdict(
         graph=graph.hash,
         cpu=cpu.name,

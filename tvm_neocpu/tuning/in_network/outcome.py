@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.plural import plural
 from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.in_network.verify import Proof
 
@@ -35,7 +36,7 @@ class Outcome:
         return self.proof is not None and self.proof.faster
 
     def __str__(self) -> str:
-        after = f"after {self.measured} candidates"
+        after = f"after {plural(self.measured, 'candidate')}"
         if self.interrupted:
             return f"interrupted {after}; run again to go on"
         if not self.started:

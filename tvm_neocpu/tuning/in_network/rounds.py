@@ -7,7 +7,7 @@ cannot be compiled stands alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from tvm_neocpu.core.config import Config
@@ -147,13 +147,8 @@ class Rounds:
             if ratio is None or config in seat.failed:
                 continue
             if seat.hear(config, ratio) and config not in seat.incumbent:
-                self._record(seat, config)
+                self.keep(record_of(seat, config, self.make_record))
         return len(turn.granted)
-
-    def _record(self, seat: Seat, config: Config) -> None:
-        ratio = seat.estimates[config].ratio
-        costs = [seat.unit * value for value in (ratio.low, ratio.value, ratio.high)]
-        self.keep(self.make_record(seat.workload, config, costs, MeasureErrorNo.NO_ERROR))
 
     def _blame(self, about: Mapping[Workload, Config], error: ChildError) -> int:
         """Halve a round that failed; give up the candidate that fails alone."""
@@ -167,6 +162,15 @@ class Rounds:
         self.board.seats[workload].fail(config, str(error))
         self.keep(self.make_record(workload, config, (), error_number(error)))
         return 1
+
+
+def record_of(seat: Seat, config: Config, make_record: MakeRecord) -> Record:
+    """What the session knows of a candidate, to be written down."""
+    estimate = seat.estimates[config]
+    ratio = estimate.ratio
+    costs = [seat.unit * value for value in (ratio.low, ratio.value, ratio.high)]
+    made = make_record(seat.workload, config, costs, MeasureErrorNo.NO_ERROR)
+    return replace(made, readings=estimate.count)
 
 
 def workload_ratio(workload: Workload, ours: Sequence[Run], theirs: Sequence[Run]) -> Ratio | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -26,12 +27,21 @@ def expected_improvement(gain: float, sigma: float) -> float:
     return gain * math.erfc(-at / math.sqrt(2)) / 2 + sigma * density
 
 
-class LearnedTuner:
-    """Proposes by guessed time. Its promise is the expected improvement of the best guess.
+@dataclass(frozen=True)
+class _Ranked:
+    """Untried configs, the most wanted first, and what the first is expected to improve."""
 
-    Guesses err by the ranker's ``sigma`` (log-normal); the improvement counts against the best
-    measured config. ``favoured`` configs come before the rest of the space. Nothing is predicted
-    before it is asked for: DenseNet-121 has 365,000 configs.
+    configs: list[Config]
+    improvement: float
+
+
+class LearnedTuner:
+    """Proposes what is expected to improve most, which is its promise, too.
+
+    Guesses err by the ranker's ``spreads`` (log-normal), the more the less a config is like those
+    that were measured; the improvement counts against the best measured config. Before there is
+    one, the best guess comes first. ``favoured`` configs come before the rest of the space. Nothing
+    is predicted before it is asked for: DenseNet-121 has 365,000 configs.
     """
 
     def __init__(
@@ -54,10 +64,10 @@ class LearnedTuner:
         self._shortlist: list[Config] = []
         self._features: Floats | None = None
         self._priors: Floats = np.zeros(0)
-        self._known: tuple[tuple[int, int], list[Config], Floats] | None = None
+        self._known: tuple[tuple[int, int, float], _Ranked] | None = None
 
     def propose(self, count: int) -> list[Config]:
-        return self._ranked()[0][: max(0, count)]
+        return self._ranked().configs[: max(0, count)]
 
     def observe(self, config: Config, seconds: float) -> None:
         self._seen.add(config)
@@ -65,29 +75,31 @@ class LearnedTuner:
         self._best = min(self._best, seconds if seconds > 0 else math.inf)
 
     def promise(self) -> float:
-        configs, guesses = self._ranked()
-        if not configs:
-            return 0.0
-        if self._best == math.inf:
-            return FIRST_HOPE
-        gain = math.log(self._best) - float(guesses[0])
-        return expected_improvement(gain, self._ranker.sigma)
+        return self._ranked().improvement
 
-    def _ranked(self) -> tuple[list[Config], Floats]:
-        """Untried configs and the guessed logs of their seconds, ascending."""
-        version = (self._ranker.version, len(self._seen))
-        if self._known is not None and self._known[0] == version:
-            return self._known[1], self._known[2]
+    def _ranked(self) -> _Ranked:
+        version = (self._ranker.version, len(self._seen), self._ranker.sigma)
+        if self._known is None or self._known[0] != version:
+            self._known = version, self._rank()
+        return self._known[1]
+
+    def _rank(self) -> _Ranked:
         untried = np.array([config not in self._seen for config in self._shortlist], bool)
         if not untried.any():
             self._refill()
             untried = np.ones(len(self._shortlist), bool)
-        guesses = self._priors.copy()
-        if len(guesses):
-            guesses += self._errors()
-        order = [index for index in np.argsort(guesses, kind="stable") if untried[index]]
-        self._known = version, [self._shortlist[index] for index in order], guesses[order]
-        return self._known[1], self._known[2]
+        if not len(untried):
+            return _Ranked([], 0.0)
+        errors, spreads = self._guessed()
+        guesses = self._priors + errors
+        if self._best == math.inf:
+            wanted, improvement = -guesses, FIRST_HOPE
+        else:
+            gains = math.log(self._best) - guesses
+            wanted = np.array([*map(expected_improvement, gains, spreads)])
+            improvement = float(wanted[untried].max())
+        order = [index for index in np.lexsort((guesses, -wanted)) if untried[index]]
+        return _Ranked([self._shortlist[index] for index in order], improvement)
 
     def _refill(self) -> None:
         """The next configs of the cost model's order: guessing about all of them takes too long."""
@@ -100,14 +112,20 @@ class LearnedTuner:
         self._features = None
         self._priors = np.log(predicted) if predicted else np.zeros(0)
 
-    def _errors(self) -> Floats | float:
-        """What the ranker adds to the priors; it looks at features once it has trees."""
-        if not self._ranker.version:
-            return self._ranker.common_error(self._workload)
+    def _guessed(self) -> tuple[Floats, Floats]:
+        """What the ranker adds to the priors, and how far each sum may be off.
+
+        It looks at features once it has trees.
+        """
+        ranker, count = self._ranker, len(self._shortlist)
+        if not ranker.version:
+            error = ranker.common_error(self._workload)
+            return np.full(count, error), np.full(count, ranker.sigma)
         if self._features is None:
             predicted = [_positive(self._predicted(config)) for config in self._shortlist]
-            self._features = self._ranker.features(self._workload, self._shortlist, predicted)
-        return self._ranker.errors(self._workload, self._features)
+            self._features = ranker.features(self._workload, self._shortlist, predicted)
+        rows = self._workload, self._features
+        return ranker.errors(*rows), ranker.spreads(*rows)
 
 
 def _positive(seconds: float) -> float:

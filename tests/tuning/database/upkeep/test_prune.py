@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
+from tvm_neocpu.core.errors import LogError
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Stamp
 from tvm_neocpu.core.verdict import KEPT, Settled, Verdict
@@ -57,6 +58,16 @@ def test_all_that_is_no_record_stays(log, make_record, conv) -> None:
         file.write(b"\xff\n" + b"x" * 300_000 + b'\n{"input": ')
     assert prune_log(log).dropped == {"torn": 3}
     assert log.path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content", [b"\0" * 99, b"\x89PNG\r\n\x1a\n", b'{\n  "a": 1\n}\n', b"text\n"]
+)
+def test_a_file_without_a_line_of_a_log_stays_as_it_is(log, content: bytes) -> None:
+    log.path.write_bytes(content)
+    with pytest.raises(LogError, match="is no tuning log: nothing was changed"):
+        prune_log(log)
+    assert log.path.read_bytes() == content
 
 
 def test_a_build_that_has_the_log_open_reads_it_as_it_was(log, make_record, conv) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from tvm_neocpu.core.errors import LineError
+from tvm_neocpu.core.errors import LineError, LogError
 from tvm_neocpu.tuning.database.index.lines import read_lines
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.database.plan_lines import is_plan_row
@@ -33,12 +33,15 @@ def prune_log(log: TuningLog) -> Pruned:
 
     Plans, verdicts, settled workloads, imported hints and comments stay, and so does what may be a
     record of a template that nobody registered here. Of several records of one config on one
-    machine the last one stays. Builds and writers never see a part of it. Raises LogError.
+    machine the last one stays. Builds and writers never see a part of it. Raises LogError, also for
+    a file without any line of a log, which stays as it is.
     """
     found = Pruned()
 
     def kept(file: BinaryIO) -> Iterator[bytes]:
         judged = [_judge(line) for line, _ in read_lines(file)]
+        if judged and all(reason == TORN for reason, _ in judged):
+            raise LogError(f"{log.path} is no tuning log: nothing was changed")
         last = {key: number for number, (_, key) in enumerate(judged) if key is not None}
         file.seek(0)
         for number, (line, _) in enumerate(read_lines(file)):
