@@ -14,6 +14,7 @@ import pytest
 from tvm_neocpu import tune
 from tvm_neocpu.commands import cli, overview
 from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
+from tvm_neocpu.version import __version__
 
 
 @pytest.mark.parametrize("argv", [[], ["resnet50"], ["tun", "lenet"]])
@@ -31,6 +32,12 @@ def test_help_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     for word in ("--help", "-h", "help"):
         assert overview.main([word]) == 0
         assert "tvm_neocpu explain" in capsys.readouterr().out
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("--version", "-V"):
+        assert overview.main([word]) == 0
+        assert capsys.readouterr().out == f"tvm-neocpu {__version__}\n"
 
 
 def test_every_command_that_is_listed_is_there() -> None:

@@ -205,6 +205,7 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
     from tvm_neocpu.contrib.model_zoo.pretrained import PREFIX, pretrained
     from tvm_neocpu.frontend.onnx_model import load_model
     from tvm_neocpu.runtime.module_file import SUFFIXES
+    from tvm_neocpu.targets.syntax import suggestion
 
     if spec in model_zoo.names():
         return spec, model_zoo.build(spec)
@@ -212,15 +213,15 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
         name = spec.removeprefix(PREFIX)
         return name, pretrained(name)
     path = Path(spec)
-    if path.suffix in SUFFIXES:
+    if path.suffix in SUFFIXES and path.exists():
         raise ModelFileError(
             f"{spec} is compiled: this command needs the network's layers, so name the ONNX model "
             f"it was made of; `python -m tvm_neocpu run {spec}` runs the file and times it"
         )
-    if path.suffix or path.exists() or len(path.parts) > 1:
-        return path.stem, load_model(path)
-    known = ", ".join(model_zoo.names())
-    raise UnknownModelError(f"{spec!r} is neither a file nor a network of the zoo: {known}")
+    if not spec or path.suffix or path.exists() or len(path.parts) > 1:
+        return path.stem, load_model(spec)
+    hint = suggestion(spec, model_zoo.names()) or f": {', '.join(model_zoo.names())}"
+    raise UnknownModelError(f"{spec!r} is neither a file nor a network of the zoo{hint}")
 
 
 def prepare_log(path: Path) -> Path:

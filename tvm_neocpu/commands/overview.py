@@ -9,6 +9,7 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
+from tvm_neocpu.version import __version__
 
 # The command -> what it does. Its module is `tvm_neocpu.commands.NAME`, whose `main` takes words.
 COMMANDS = {
@@ -42,6 +43,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         except KeyboardInterrupt:  # while the command is imported, which takes seconds
             print("interrupted", file=sys.stderr)
             return INTERRUPTED
+    if words[:1] in (["-V"], ["--version"]):
+        print(f"tvm-neocpu {__version__}")
+        return 0
     is_help = words[:1] in (["-h"], ["--help"], ["help"])
     if words and not is_help:
         print(f"error: there is no command {words[0]!r}{_hint(words[0])}", file=sys.stderr)
