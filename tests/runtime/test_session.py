@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,13 @@ from onnx import helper
 import tvm_neocpu
 from tvm_neocpu import Session
 from tvm_neocpu.core.cores import allowed_cpus
-from tvm_neocpu.core.errors import ModelFileError, SessionError, ShapeError, TargetError
+from tvm_neocpu.core.errors import (
+    MissingPackageError,
+    ModelFileError,
+    SessionError,
+    ShapeError,
+    TargetError,
+)
 from tvm_neocpu.runtime import cores, host
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.cores import TooManyThreadsWarning
@@ -353,6 +360,16 @@ def test_models_of_every_kind(
     for model in (tmp_path / "net.so", str(tmp_path / "net.onnx"), tiny_cnn):
         with Session(model) as session:
             np.testing.assert_allclose(session.run({"data": data})["out"], scores, rtol=1e-6)
+
+
+def test_a_package_without_a_compiler_says_what_compiling_needs(
+    tiny_cnn: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(tiny_cnn, tmp_path / "net.onnx")
+    monkeypatch.delenv("TVM_NEOCPU_CACHE", raising=False)
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    with pytest.raises(MissingPackageError, match="an ONNX model needs platformdirs: pip"):
+        Session(tmp_path / "net.onnx")
 
 
 @pytest.mark.parametrize("model", ["no/such.onnx", "no/such.so", 7, None])
