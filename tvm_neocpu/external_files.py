@@ -26,6 +26,8 @@ def content_hash(model: Path) -> bytes | None:
     Files are mapped, so that a build does not have them in memory beside what is made of them.
     """
     try:
+        if not model.is_file():  # a pipe would be waited for
+            return None
         with _mapped(model) as found:
             content = hashlib.sha256(found)
             beside = external_files(found, model.parent)

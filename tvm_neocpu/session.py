@@ -7,7 +7,12 @@ from os import PathLike, fspath
 from os.path import splitext
 from typing import TYPE_CHECKING, Any
 
-from tvm_neocpu.core.errors import ModelFileError, SessionError, TargetError
+from tvm_neocpu.core.errors import (
+    MissingPackageError,
+    ModelFileError,
+    SessionError,
+    TargetError,
+)
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.fork_gate import building
 from tvm_neocpu.runtime.module_file import SUFFIXES
@@ -97,7 +102,13 @@ def _library(
         return model
     if _is_compiled(model):
         return runnable_file(model)
-    return _compiled(model, shapes, target, cache, request)
+    try:
+        return _compiled(model, shapes, target, cache, request)
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(
+            f"compiling an ONNX model needs {error.name}: pip install tvm-neocpu, with all that it "
+            "requires; the extra `runtime` is for compiled files"
+        ) from error
 
 
 @building()  # imports, too: a fork waits

@@ -55,6 +55,9 @@ def test_shapes() -> None:
 BAD = [
     ([], "required: MODEL"),
     (["nosuch"], "neither a file nor a network of the zoo"),
+    (["resnet51"], "nor a network of the zoo; did you mean resnet"),
+    ([""], "the model file's name is empty"),
+    (["nosuch.so"], "there is no model file nosuch.so"),
     (["no/such.onnx"], "there is no model file no/such.onnx"),
     (["lenet", "--bogus"], "unrecognized arguments: --bogus"),
     (["lenet", "--threads", "0"], "invalid number of threads"),

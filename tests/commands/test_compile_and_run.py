@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -76,6 +77,19 @@ def test_a_zoo_network_becomes_an_onnx_file(capsys: pytest.CaptureFixture[str]) 
     assert [path.name for path in Path().iterdir()] == ["lenet.onnx"]
 
 
+def test_a_full_disk_leaves_no_half_of_a_model(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def half(path: Path, content: bytes) -> None:
+        path.open("wb").write(content[: len(content) // 2])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", half)
+    assert compile_command.main(["lenet", "--onnx", "lenet.onnx"]) == USER_ERROR
+    assert capsys.readouterr().err == "error: cannot write lenet.onnx: No space left on device\n"
+    assert list(Path().iterdir()) == []
+
+
 BAD = [
     (compile_command, ["tiny.onnx", "-o", "tiny.zip"], "-o names a .so or .tar file"),
     (compile_command, ["tiny.onnx", "-o", "no/such/tiny.so"], "there is no directory"),
@@ -86,7 +100,11 @@ BAD = [
     (run, ["tiny.onnx", "--input", "image=x.npy"], "cannot read x.npy: No such file"),
     (run, ["tiny.onnx", "--input", "image=ones.npy"], "no input 'image'; it has data"),
     (run, ["tiny.onnx", "--input", "data=ones.npy"], "input 'data' is [1, 8, 6, 6], not [3]"),
-    (run, ["tiny.onnx", "--input", "data=text.npy"], "text.npy is no array of NumPy's"),
+    (run, ["tiny.onnx", "--input", "data=text.npy"], "text.npy is no array of NumPy's\n"),
+    (run, ["tiny.onnx", "--seed", "-1"], "invalid number of 0 or more value: '-1'"),
+    (run, ["net.so", "--target", "llvm", "-mcpu=znver4"], "--target is for models that are comp"),
+    (run, ["net.so", "--shape", "data:1,8,6,6"], "--shape is for models that are compiled now"),
+    (run, ["net.so", "--log", "any.log"], "--log is for models that are compiled now: net.so has"),
     (run, ["tiny.onnx", "--output", "no/such.npz"], "cannot write no/such.npz"),
     (run, ["tiny.onnx", "--threads", "nan"], "invalid number of threads (1 to 1024) value: 'nan'"),
     (run, ["tiny.onnx", "--threads", "0"], "invalid number of threads (1 to 1024) value: '0'"),

@@ -165,7 +165,8 @@ def test_bad_input_is_one_line(
     except SystemExit as stop:
         code = stop.code
     assert code == USER_ERROR
-    error = capfd.readouterr().err
+    shown, error = capfd.readouterr()
+    assert shown == "", "a place that takes no file is told first"
     assert error.startswith("error: ")
     assert words in error
     assert error.count("\n") == 1

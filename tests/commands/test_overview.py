@@ -13,7 +13,8 @@ import pytest
 
 from tvm_neocpu import tune
 from tvm_neocpu.commands import cli, overview
-from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
+from tvm_neocpu.commands.exit_codes import CLOSED_PIPE, INTERRUPTED, USER_ERROR
+from tvm_neocpu.version import __version__
 
 
 @pytest.mark.parametrize("argv", [[], ["resnet50"], ["tun", "lenet"]])
@@ -31,6 +32,48 @@ def test_help_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     for word in ("--help", "-h", "help"):
         assert overview.main([word]) == 0
         assert "tvm_neocpu explain" in capsys.readouterr().out
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    for word in ("--version", "-V"):
+        assert overview.main([word]) == 0
+        assert capsys.readouterr().out == f"tvm-neocpu {__version__}\n"
+
+
+def test_who_reads_may_have_enough() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = started("--help", write)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (CLOSED_PIPE, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a file that is full is Linux's")
+@pytest.mark.parametrize("words", ["--help", "explain lenet"])
+def test_output_to_a_full_disk_is_one_line(words: str) -> None:
+    with open("/dev/full", "w") as full:
+        done = started(words, full.fileno())
+    assert done.returncode == USER_ERROR
+    assert done.stderr == "error: cannot write the output: No space left on device\n"
+
+
+def started(words: str, output: int) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tvm_neocpu", *words.split()]
+    env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
+    return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, env=env)
+
+
+def test_a_package_that_is_not_installed_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The extra `runtime` has what compiled files need, and no `rich`."""
+
+    def missing(_: str) -> None:
+        raise ModuleNotFoundError("No module named 'rich'", name="rich")
+
+    monkeypatch.setattr(overview, "command", missing)
+    assert overview.main(["doctor"]) == USER_ERROR
+    assert capsys.readouterr().err.startswith("error: commands need rich: pip install tvm-neocpu")
 
 
 def test_every_command_that_is_listed_is_there() -> None:

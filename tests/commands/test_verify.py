@@ -100,6 +100,8 @@ def test_a_part_of_a_network(tiny_cnn: onnx.ModelProto) -> None:
         (["tiny.onnx", "--tolerance", "nan"], "invalid positive number"),
         (["tiny.onnx", "--tolerance", "-1"], "invalid positive number"),
         (["tiny.onnx", "--input", "x=none.npy"], "cannot read none.npy"),
+        (["tiny.onnx", "--log", "none.log"], "cannot read the tuning log none.log"),
+        (["tiny.onnx", "--seed", "-1"], "invalid number of 0 or more value: '-1'"),
         (["tiny.onnx", "--json", "no/such.json"], "cannot write no/such.json"),
     ],
 )

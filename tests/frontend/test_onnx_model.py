@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from tvm_neocpu import Session
 from tvm_neocpu.commands import explain
 from tvm_neocpu.core.errors import ModelFileError, OpenShapeError, ShapeError
-from tvm_neocpu.frontend.onnx_model import check_model, resolve_shapes
+from tvm_neocpu.frontend.onnx_model import check_model, load_model, resolve_shapes
 
 
 def relu(*shape: int | str) -> onnx.ModelProto:
@@ -83,3 +85,24 @@ def test_the_newest_opset_is_taken() -> None:
     model = relu(1, 3, 8, 8)
     model.opset_import[0].version = onnx.defs.onnx_opset_version()
     assert check_model(model) is model
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("", "the model file's name is empty"),
+        ("a" * 5000 + ".onnx", "^cannot read a+: File name too long$"),
+        ("a\0b.onnx", "there is no model file"),
+        ("pipe.onnx", "pipe.onnx is not a model file"),
+        ("text.onnx/model.onnx", "there is no model file"),
+    ],
+)
+def test_names_that_are_none_of_a_file(
+    name: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe.onnx")
+    Path("text.onnx").write_text("no folder")
+    for read in (load_model, Session):
+        with pytest.raises(ModelFileError, match=words):
+            read(name)

@@ -307,3 +307,21 @@ net (float[1,8,16,16] x) => (float[1,8,16,16] p, float[1,8,16,16] y) {
                 session.run({"x": image}).values(), reference(model, {"x": image}), strict=True
             ):
                 np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
+
+
+def test_an_output_whose_extents_only_a_run_knows() -> None:
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]>
+        places (float[3, 4] data) => (int64[2, K] found) { found = NonZero (data) }"""
+    )
+    with Session(model) as session:
+        assert [str(tensor) for tensor in session.outputs] == ["found int64[?, ?]"]
+        binding = session.io_binding()
+        data = binding.input_array("data")
+        data[1, 2:] = 1
+        found = binding.output_array("found", (2, 2))
+        binding.run()
+        np.testing.assert_array_equal(found, [[1, 1], [2, 3]])
+        data[:] = 1
+        with pytest.raises(ShapeError, match=r"output 'found' is \[2, 12\] now, and \[2, 2\] is"):
+            binding.run()

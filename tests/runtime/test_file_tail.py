@@ -78,6 +78,15 @@ def test_a_file_of_its_own_moves_with_the_library(
         tvm_neocpu.load(tmp_path / "other" / "net.so")
 
 
+def test_a_link_leads_to_the_weights(wide_lib: BuiltModule, image: Array, tmp_path: Path) -> None:
+    for folder in ("store", "current"):
+        (tmp_path / folder).mkdir()
+    wide_lib.export_library(tmp_path / "store" / "net.so", weights="separate")
+    (tmp_path / "current" / "latest.so").symlink_to("../store/net.so")
+    loaded = tvm_neocpu.load(tmp_path / "current" / "latest.so")
+    np.testing.assert_array_equal(answer(loaded, image), answer(wide_lib, image))
+
+
 def as_written_before(path: Path) -> None:
     """Without the second checksum, which earlier versions left zero."""
     path.write_bytes(path.read_bytes()[:-4] + bytes(4))

@@ -21,6 +21,7 @@ from tvm_neocpu import relay
 from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.exporting import write_module
 from tvm_neocpu.runtime import host
+from tvm_neocpu.runtime.binary import library_size
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.module_info import FORMAT, info_from_json
 
@@ -290,6 +291,74 @@ def test_no_code_of_a_foreign_library_runs(tmp_path: Path) -> None:
         tvm_neocpu.load(library)
     size = str(library.stat().st_size)
     assert run_script(CUTS, str(library), size).stdout == ""
+
+
+WITHOUT_WEIGHTS = """<ir_version: 8, opset_import: ["" : 17]>
+    alone (float[2, 3] data) => (float[2, 3] out) { out = Relu (data) }"""
+
+
+@pytest.mark.compiler
+@pytest.mark.parametrize("suffix", [".so", ".tar"])
+def test_a_network_without_weights_has_a_checksum(suffix: str, tmp_path: Path) -> None:
+    mod, _ = relay.frontend.from_onnx(onnx.parser.parse_model(WITHOUT_WEIGHTS))
+    path = tmp_path / f"alone{suffix}"
+    relay.build(mod).export_library(path)
+    data = np.array([[-1, 2, 3], [4, -5, 6]], "float32")
+    (out,) = tvm_neocpu.Session(path).run(None, {"data": data})
+    np.testing.assert_array_equal(out, np.maximum(data, 0))
+    check_flips(path)
+
+
+@pytest.mark.compiler
+def test_a_changed_bit_in_an_archive_is_refused(lib: BuiltModule, tmp_path: Path) -> None:
+    """It ran before: changed code was an illegal instruction, a changed weight a wrong answer."""
+    lib.export_library(tmp_path / "net.tar")
+    check_flips(tmp_path / "net.tar")
+
+
+def check_flips(path: Path) -> None:
+    """A bit changed in code or data, wherever that is, is refused before any of it runs."""
+    content = path.read_bytes()
+    if path.suffix == ".tar":
+        with tarfile.open(path) as archive:
+            spots = [one.offset_data + one.size // 2 for one in archive.getmembers()]
+    else:
+        spots = [len(content) // part for part in (2, 3, 5)]
+    for spot in spots:
+        changed = bytearray(content)
+        changed[spot] ^= 4
+        path.write_bytes(changed)
+        with pytest.raises(ModuleFileError, match=r"it is (damaged|truncated)"):
+            tvm_neocpu.load(path)
+
+
+@pytest.mark.compiler
+def test_an_archive_of_an_earlier_version_has_no_checksums(
+    lib: BuiltModule, data: np.ndarray, scores: np.ndarray, tmp_path: Path
+) -> None:
+    lib.export_library(tmp_path / "net.tar")
+    with (
+        tarfile.open(tmp_path / "net.tar") as archive,
+        tarfile.open(tmp_path / "old.tar", "w") as old,
+    ):
+        for member in archive.getmembers():
+            member.pax_headers = {}
+            old.addfile(member, archive.extractfile(member))
+    module = tvm_neocpu.load(tmp_path / "old.tar")["default"](tvm.cpu())
+    module.run(data=data)
+    np.testing.assert_array_equal(module.get_output(0).numpy(), scores)
+
+
+@pytest.mark.compiler
+def test_a_library_without_its_weights_is_refused(wide_lib: BuiltModule, tmp_path: Path) -> None:
+    """`strip` keeps what a library's headers tell of; the first call failed."""
+    path = tmp_path / "net.so"
+    wide_lib.export_library(path)
+    content = path.read_bytes()
+    path.write_bytes(content[: library_size(path)])
+    for load in (tvm_neocpu.load, tvm_neocpu.Session):
+        with pytest.raises(ModuleFileError, match=r"net\.so: its weights are gone"):
+            load(path)
 
 
 @pytest.mark.compiler

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +22,13 @@ from onnx import helper
 import tvm_neocpu
 from tvm_neocpu import Session
 from tvm_neocpu.core.cores import allowed_cpus
-from tvm_neocpu.core.errors import ModelFileError, SessionError, ShapeError, TargetError
+from tvm_neocpu.core.errors import (
+    MissingPackageError,
+    ModelFileError,
+    SessionError,
+    ShapeError,
+    TargetError,
+)
 from tvm_neocpu.runtime import cores, host
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.cores import TooManyThreadsWarning
@@ -107,6 +114,14 @@ def test_any_memory_gives_the_same_answer(
         np.testing.assert_array_equal(session.run({"data": given})["out"], scores)
 
 
+def test_a_capsule_is_read_once(session: Session, data: Array, scores: Array) -> None:
+    """What `torch.utils.dlpack.to_dlpack` gives, and DLPack's own protocol beneath arrays."""
+    capsule = aligned(data).__dlpack__()
+    np.testing.assert_array_equal(session.run({"data": capsule})["out"], scores)
+    with pytest.raises(ShapeError, match="input 'data' cannot be read as an array: "):
+        session.run({"data": capsule})
+
+
 def test_a_read_only_input(session: Session, data: Array, scores: Array) -> None:
     given = aligned(data)
     given.flags.writeable = False
@@ -121,7 +136,8 @@ def test_a_read_only_input(session: Session, data: Array, scores: Array) -> None
         ([np.zeros(SHAPE, "float32")], "inputs are a dictionary by name, not list"),
         ({"data": np.zeros((1, 8, 6, 5), "float32")}, "is [1, 8, 6, 6], not [1, 8, 6, 5]"),
         ({"data": np.zeros(SHAPE)}, "is float32, not float64"),
-        ({"data": None}, "is [1, 8, 6, 6], not []"),
+        ({"data": None}, "cannot be read as an array of numbers: it is NoneType"),
+        ({"data": "image.npy"}, "cannot be read as an array of numbers: it is str"),
         ({"data": [[1.0], [1.0, 2.0]]}, "input 'data' cannot be read as an array"),
         ({"data": tvm.runtime.tensor(np.zeros(SHAPE))}, "is float32, not float64"),
     ],
@@ -139,6 +155,8 @@ def test_bad_outputs_are_one_line(session: Session, data: Array) -> None:
         session.run(["scores"], {"data": data})
     with pytest.raises(SessionError, match="list of names"):
         session.run("out", {"data": data})
+    with pytest.raises(SessionError, match="list of names"):
+        session.run(0, {"data": data})
     with pytest.raises(SessionError, match="run takes"):
         session.run()
 
@@ -159,6 +177,10 @@ NAN = float("nan")
         ({"cores": [99999]}, "cores=[99999]: name each once, of those this process has"),
         ({"cores": [FIRST, FIRST]}, "name each once"),
         ({"cores": "all"}, "lists numbers of CPUs"),
+        ({"cores": str(FIRST)}, "lists numbers of CPUs"),
+        ({"cores": [FIRST + 0.5]}, "lists numbers of CPUs"),
+        ({"cores": FIRST}, "lists numbers of CPUs"),
+        ({"streams": 1_000_000}, "streams is at most 1024, not 1000000"),
     ],
 )
 def test_bad_options_are_one_line(options: dict[str, object], words: str, lib: BuiltModule) -> None:
@@ -338,6 +360,16 @@ def test_models_of_every_kind(
     for model in (tmp_path / "net.so", str(tmp_path / "net.onnx"), tiny_cnn):
         with Session(model) as session:
             np.testing.assert_allclose(session.run({"data": data})["out"], scores, rtol=1e-6)
+
+
+def test_a_package_without_a_compiler_says_what_compiling_needs(
+    tiny_cnn: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(tiny_cnn, tmp_path / "net.onnx")
+    monkeypatch.delenv("TVM_NEOCPU_CACHE", raising=False)
+    monkeypatch.setitem(sys.modules, "platformdirs", None)
+    with pytest.raises(MissingPackageError, match="an ONNX model needs platformdirs: pip"):
+        Session(tmp_path / "net.onnx")
 
 
 @pytest.mark.parametrize("model", ["no/such.onnx", "no/such.so", 7, None])

@@ -145,3 +145,17 @@ def _in_time(work: Callable[[], list[object]]) -> list[object]:
     thread.join(SECONDS)
     assert found, "it hangs"
     return found[0]
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_futures_callback_may_call(count: int) -> None:
+    """Callbacks run in the stream's own thread: a call that waited for that would wait for ever."""
+    streams = Streams([sorted(allowed_cpus())] * count, lambda _: threading.get_ident())
+    answers: SimpleQueue[object] = SimpleQueue()
+    begins = threading.Event()
+    future = streams.submit(lambda _: begins.wait(SECONDS))
+    future.add_done_callback(lambda _: answers.put(streams.call(lambda _: "answer")))
+    begins.set()
+    assert answers.get(timeout=SECONDS) == "answer"
+    assert streams.call(lambda _: "and later") == "and later"
+    streams.close()

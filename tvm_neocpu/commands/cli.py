@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from rich.console import Console
 
 from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
+from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import (
     LogError,
     ModelFileError,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from tvm_neocpu.targets import CompileTarget
 
 MODEL_HELP = "a network of the zoo, torchvision:NAME, or an ONNX file"
+# The target that says nothing of a CPU: this machine.
+HERE = "llvm"
 # More threads than any machine has: plans and workers for a million would be made for hours.
 MOST_THREADS = 1024
 # Target flags without a value: `-fast-math`, unlike `-mcpu NAME`.
@@ -78,7 +81,7 @@ def add_common_options(parser: argparse.ArgumentParser, models: str = "+") -> No
     )
     parser.add_argument(
         "--target",
-        default="llvm",
+        default=HERE,
         help='"llvm -mcpu=NAME", or llvm and the flags unquoted (default: this machine)',
     )
     parser.add_argument("--threads", type=thread_count, help="threads to run on (default: cores)")
@@ -93,7 +96,7 @@ def add_json_option(parser: argparse.ArgumentParser) -> None:
 
 def add_seed_option(parser: argparse.ArgumentParser, what: str) -> None:
     """Add ``--seed``, the seed of ``what``: ``"the random inputs"``."""
-    parser.add_argument("--seed", type=int, default=0, help=f"seed of {what} (default: 0)")
+    parser.add_argument("--seed", type=not_negative, default=0, help=f"seed of {what} (default: 0)")
 
 
 def add_shape_option(parser: argparse.ArgumentParser) -> None:
@@ -143,6 +146,14 @@ def positive(text: str) -> int:
     return count
 
 
+def not_negative(text: str) -> int:
+    """A command line's text as an integer of 0 or more, as NumPy's seeds are. Raises ValueError."""
+    count = int(text)
+    if count < 0:
+        raise ValueError
+    return count
+
+
 def positive_number(text: str) -> float:
     """A command line's text as a number above 0; no NaN, no infinity. Raises ValueError."""
     number = float(text)
@@ -160,6 +171,7 @@ def thread_count(text: str) -> int:
 
 
 # argparse's error message names the type by it.
+not_negative.__name__ = "number of 0 or more"
 positive.__name__ = positive_number.__name__ = "positive number"
 thread_count.__name__ = f"number of threads (1 to {MOST_THREADS})"
 
@@ -205,6 +217,7 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
     from tvm_neocpu.contrib.model_zoo.pretrained import PREFIX, pretrained
     from tvm_neocpu.frontend.onnx_model import load_model
     from tvm_neocpu.runtime.module_file import SUFFIXES
+    from tvm_neocpu.targets.syntax import suggestion
 
     if spec in model_zoo.names():
         return spec, model_zoo.build(spec)
@@ -212,15 +225,15 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
         name = spec.removeprefix(PREFIX)
         return name, pretrained(name)
     path = Path(spec)
-    if path.suffix in SUFFIXES:
+    if path.suffix in SUFFIXES and path.exists():
         raise ModelFileError(
             f"{spec} is compiled: this command needs the network's layers, so name the ONNX model "
             f"it was made of; `python -m tvm_neocpu run {spec}` runs the file and times it"
         )
-    if path.suffix or path.exists() or len(path.parts) > 1:
-        return path.stem, load_model(path)
-    known = ", ".join(model_zoo.names())
-    raise UnknownModelError(f"{spec!r} is neither a file nor a network of the zoo: {known}")
+    if not spec or path.suffix or path.exists() or len(path.parts) > 1:
+        return path.stem, load_model(spec)
+    hint = suggestion(spec, model_zoo.names()) or f": {', '.join(model_zoo.names())}"
+    raise UnknownModelError(f"{spec!r} is neither a file nor a network of the zoo{hint}")
 
 
 def prepare_log(path: Path) -> Path:
@@ -263,6 +276,16 @@ def write_report(path: Path | None, report: dict[str, Any]) -> None:
     if path:
         with writing(path):
             path.write_text(json.dumps(report, indent=2, default=str) + "\n", encoding="utf-8")
+
+
+def write_model(path: Path, model: onnx.ModelProto) -> None:
+    """Write an ONNX file; a full disk leaves what was there, no half of it. Raises NeoCpuError."""
+    with writing(path):
+        if path.exists() and not path.is_file():  # /dev/stdout has no draft
+            path.write_bytes(model.SerializeToString())
+            return
+        with draft_of(path.resolve()) as draft:
+            draft.write_bytes(model.SerializeToString())
 
 
 @contextlib.contextmanager

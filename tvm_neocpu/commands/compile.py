@@ -36,8 +36,7 @@ def _compile(argv: list[str]) -> int:
         parser.error(f"one MODEL at a time, not {len(options.models)}")
     name, model = cli.load_network(options.models[0])
     if options.onnx is not None:
-        with cli.writing(options.onnx):
-            options.onnx.write_bytes(model.SerializeToString())
+        cli.write_model(options.onnx, model)
         print(f"{name} -> {options.onnx}")
         if options.output is None:
             return 0

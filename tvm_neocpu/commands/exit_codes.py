@@ -5,3 +5,5 @@ This module imports nothing: the list of commands prints without what the comman
 
 USER_ERROR = 2
 INTERRUPTED = 130
+# As of a process that the signal of a closed pipe ends.
+CLOSED_PIPE = 141

@@ -34,6 +34,8 @@ def _explain(argv: list[str]) -> int:
     options = parser.parse_args(words)
     if len(options.models) > 1:
         parser.error(f"one MODEL at a time, not {len(options.models)}")
+    for path in (options.json, options.html):
+        cli.check_writable(path)
     if options.threads:
         threads.use_threads(options.threads)
     cpu = parse_target(cli.target_text(options.target, flags)).cpu

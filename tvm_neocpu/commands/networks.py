@@ -24,10 +24,25 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def library_of(spec: str, options: argparse.Namespace, flags: Sequence[str]) -> BuiltModule:
-    """A compiled file as it is; any other model compiled for the options' target and shapes."""
+    """A compiled file as it is; any other model compiled for the options' target and shapes.
+
+    Raises NeoCpuError for an option that a compiled file would ignore.
+    """
     if Path(spec).suffix in SUFFIXES:
+        _check_no_build(spec, options, flags)
         return load(spec)
     return build(cli.load_network(spec)[1], options, flags)
+
+
+def _check_no_build(spec: str, options: argparse.Namespace, flags: Sequence[str]) -> None:
+    given = {
+        "--target": options.target != cli.HERE or flags,
+        "--shape": options.shape,
+        "--log": options.log,
+    }
+    ignored = [name for name, value in given.items() if value]
+    if ignored:
+        raise NeoCpuError(f"{ignored[0]} is for models that are compiled now: {spec} has been")
 
 
 def build(
@@ -110,7 +125,9 @@ def _read(text: str, infos: Sequence[TensorInfo]) -> Arrays:
     except OSError as error:
         raise NeoCpuError(f"cannot read {file}: {error.strerror or first_line(error)}") from error
     except (ValueError, EOFError) as error:
-        raise NeoCpuError(f"{file} is no array of NumPy's: {first_line(error)}") from error
+        # NumPy takes any other content for pickled data, and says how to load that.
+        reason = "" if "pickled" in str(error) else f": {first_line(error)}"
+        raise NeoCpuError(f"{file} is no array of NumPy's{reason}") from error
     if isinstance(found, np.ndarray):
         return {name: found}
     with found:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 
-from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
+from tvm_neocpu.commands.exit_codes import CLOSED_PIPE, INTERRUPTED, USER_ERROR
+from tvm_neocpu.version import __version__
 
 # The command -> what it does. Its module is `tvm_neocpu.commands.NAME`, whose `main` takes words.
 COMMANDS = {
@@ -33,15 +36,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Hand the words to the first one's command; returns its exit code.
 
     Without a command the list is printed: to stdout with exit code 0 if help was asked for, else to
-    stderr, as a user's mistake.
+    stderr, as a user's mistake. Who reads may have enough, as `head` has: that is no error.
     """
     words = list(sys.argv[1:] if argv is None else argv)
-    if words and words[0] in available():
+    try:
         try:
-            return command(words[0])(words[1:])
-        except KeyboardInterrupt:  # while the command is imported, which takes seconds
-            print("interrupted", file=sys.stderr)
-            return INTERRUPTED
+            return _run(words)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+    except KeyboardInterrupt:  # while the command is imported, which takes seconds
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("tvm_neocpu"):
+            raise
+        print(
+            f"error: commands need {error.name}: pip install tvm-neocpu, with all that it requires",
+            file=sys.stderr,
+        )
+        return USER_ERROR
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
+        # Python would write what is left at its end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno == errno.EPIPE:
+            return CLOSED_PIPE
+        print(f"error: cannot write the output: {error.strerror}", file=sys.stderr)
+        return USER_ERROR
+
+
+def _run(words: Sequence[str]) -> int:
+    if words and words[0] in available():
+        return command(words[0])(words[1:])
+    if words[:1] in (["-V"], ["--version"]):
+        print(f"tvm-neocpu {__version__}")
+        return 0
     is_help = words[:1] in (["-h"], ["--help"], ["help"])
     if words and not is_help:
         print(f"error: there is no command {words[0]!r}{_hint(words[0])}", file=sys.stderr)

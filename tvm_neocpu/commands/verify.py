@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import onnx
 from rich.table import Table
@@ -18,7 +19,12 @@ from tvm_neocpu.commands import cli, networks
 from tvm_neocpu.contrib.peers.compare import TOLERANCE
 from tvm_neocpu.contrib.peers.quantised import expected_outputs
 from tvm_neocpu.contrib.verify import engines
-from tvm_neocpu.contrib.verify.compare_outputs import Arrays, OutputCheck, check_outputs
+from tvm_neocpu.contrib.verify.compare_outputs import (
+    Arrays,
+    Engine,
+    OutputCheck,
+    check_outputs,
+)
 from tvm_neocpu.contrib.verify.first_deviation import Deviation, first_deviation
 from tvm_neocpu.frontend.onnx_model import graph_inputs, resolve_shapes
 from tvm_neocpu.runtime import threads
@@ -40,25 +46,28 @@ def _verify(argv: list[str]) -> int:
         threads.use_threads(options.threads)
     cli.check_writable(options.json)
     ours = partial(_ours, target=cli.target_text(options.target, flags))
-    report = []
-    code = 0
-    for spec in options.models:
-        name, model = cli.load_network(spec)
-        infos = _tensors(model, options.shape)
-        inputs = networks.inputs_for(infos, options.input, options.seed)
-        tolerance = options.tolerance or _tolerance(model, inputs)
-        checks = check_outputs(model, inputs, ours, _reference, tolerance)
-        _show(name, checks)
-        deviation = None
-        if any(check.differs for check in checks):
-            code = DIFFERS
-            deviation = first_deviation(
-                model, inputs, ours, _reference, tolerance, partial(print, flush=True)
-            )
-            print(f"{name}: {_said(deviation)}")
-        report.append(_as_json(name, checks, deviation))
+    with cli.logs_of(options):
+        report = [_checked(spec, options, ours) for spec in options.models]
     cli.write_report(options.json, {"networks": report})
-    return code
+    differs = any(output["differs"] for network in report for output in network["outputs"])
+    return DIFFERS if differs else 0
+
+
+def _checked(spec: str, options: argparse.Namespace, ours: Engine) -> dict[str, Any]:
+    """Compare one network's outputs, print what was found, and give it as JSON."""
+    name, model = cli.load_network(spec)
+    infos = _tensors(model, options.shape)
+    inputs = networks.inputs_for(infos, options.input, options.seed)
+    tolerance = options.tolerance or _tolerance(model, inputs)
+    checks = check_outputs(model, inputs, ours, _reference, tolerance)
+    _show(name, checks)
+    deviation = None
+    if any(check.differs for check in checks):
+        deviation = first_deviation(
+            model, inputs, ours, _reference, tolerance, partial(print, flush=True)
+        )
+        print(f"{name}: {_said(deviation)}")
+    return _as_json(name, checks, deviation)
 
 
 def _tolerance(model: onnx.ModelProto, inputs: Arrays) -> float:
@@ -103,9 +112,7 @@ def _said(found: Deviation | None) -> str:
     )
 
 
-def _as_json(
-    name: str, checks: Sequence[OutputCheck], found: Deviation | None
-) -> dict[str, object]:
+def _as_json(name: str, checks: Sequence[OutputCheck], found: Deviation | None) -> dict[str, Any]:
     rows = [
         {"output": c.name, "shape": list(c.shape), "differs": c.differs}
         | {"error": c.error, "tolerance": c.tolerance}

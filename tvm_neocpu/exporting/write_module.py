@@ -26,6 +26,7 @@ from tvm_neocpu.core.errors import ModuleFileError
 from tvm_neocpu.core.weight_transform import Transformed
 from tvm_neocpu.exporting.separate_weights import LLVM, OBJECTS, SeparatedModule, separated
 from tvm_neocpu.runtime import host
+from tvm_neocpu.runtime.file_tail import Tail, append_tail
 from tvm_neocpu.runtime.linker import (
     check_compiler,
     complaint,
@@ -35,6 +36,7 @@ from tvm_neocpu.runtime.linker import (
 )
 from tvm_neocpu.runtime.module_file import INFO_FUNCTION, SUFFIXES, info_part
 from tvm_neocpu.runtime.module_info import ModuleInfo
+from tvm_neocpu.runtime.object_archive import CHECKSUM, checksum_of
 from tvm_neocpu.runtime.quiet import silent_stderr
 
 # Where the weights go: into the library's file, or into one beside it.
@@ -107,8 +109,16 @@ def export_module(
             if apart is not None:
                 beside = path.with_suffix(".weights") if weights == SEPARATE else None
                 apart.append_to(draft, info, beside, transforms or {})
+            elif path.suffix != ".tar":
+                _append_checksum(draft, info)
     except (OSError, RuntimeError) as error:
         raise ModuleFileError(f"cannot write {path}: {_why(error, info, fcompile)}") from error
+
+
+def _append_checksum(library: Path, info: ModuleInfo) -> None:
+    """Write description and checksums behind the code of a network without weights to map."""
+    with library.open("r+b") as file:
+        append_tail(file, Tail(info, (), {}), (), None)
 
 
 def _link_objects(apart: SeparatedModule, path: Path, link: Callable[..., Any]) -> None:
@@ -168,10 +178,15 @@ def _no_linker(info: ModuleInfo) -> str:
 
 
 def _pack_tar(path: str, files: Iterable[str], **_: Any) -> None:
-    """Write an uncompressed archive: weights hardly compress, and gzip is slow."""
-    with tarfile.open(path, "w") as archive:
+    """Write an uncompressed archive: weights hardly compress, and gzip is slow. Each member has its
+    checksum in a header that other readers pass over.
+    """
+    with tarfile.open(path, "w", format=tarfile.PAX_FORMAT) as archive:
         for file in files:
-            archive.add(file, arcname=Path(file).name)
+            member = archive.gettarinfo(file, arcname=Path(file).name)
+            with open(file, "rb") as content:
+                member.pax_headers = {CHECKSUM: checksum_of(content)}
+                archive.addfile(member, content)
 
 
 _pack_tar.output_format = "tar"  # type: ignore[attr-defined]  # TVM asks fcompile for it

@@ -5,6 +5,7 @@ Everything here is about the ONNX model alone; `onnx_import` makes a Relax modul
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -40,13 +41,7 @@ def load_model(path: str | Path) -> onnx.ModelProto:
     if not str(path):
         raise ModelFileError("the model file's name is empty")
     path = Path(path)
-    if not path.exists():
-        raise ModelFileError(f"there is no model file {path}")
-    if not path.is_file():
-        raise ModelFileError(f"{path} is not a model file")
-    if path.stat().st_size == 0:
-        raise ModelFileError(f"the model file {path} is empty")
-    check_weight_bytes(str(path), path.stat().st_size)
+    check_weight_bytes(str(path), _size_of(path))
     try:
         model = onnx.load(str(path), load_external_data=False)
         _check_model(model, str(path))
@@ -58,6 +53,21 @@ def load_model(path: str | Path) -> onnx.ModelProto:
     except Exception as error:  # each of onnx's formats has exceptions of its own
         raise ModelFileError(f"cannot read {path}: {first_line(error)}") from error
     return model
+
+
+def _size_of(path: Path) -> int:
+    """In bytes, after a check that it is a file that may be one."""
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError, ValueError) as error:
+        raise ModelFileError(f"there is no model file {path}") from error
+    except OSError as error:  # an unusable name, or a folder that is not this user's
+        raise ModelFileError(f"cannot read {path!s:.200}: {error.strerror}") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise ModelFileError(f"{path} is not a model file")
+    if status.st_size == 0:
+        raise ModelFileError(f"the model file {path} is empty")
+    return status.st_size
 
 
 def check_model(model: onnx.ModelProto, name: str = "the model") -> onnx.ModelProto:

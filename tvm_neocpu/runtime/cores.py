@@ -11,9 +11,10 @@ import os
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from numbers import Integral
+from typing import TypeGuard
 
 from tvm_neocpu.core.cores import allowed_cpus, physical_cores
 from tvm_neocpu.core.errors import SessionError
@@ -25,6 +26,9 @@ from tvm_neocpu.runtime.tvm_library import runtime_function
 # TVM's number for "all threads may use all the cores named": the kernel moves a thread away from a
 # core that a neighbour keeps busy, where a thread bound to one core would wait.
 _SHARE_ALL_CORES = -3
+
+# More streams than any machine has cores: the system may start some ten thousand threads.
+MOST_STREAMS = 1024
 
 _lock = threading.Lock()
 _claims: Counter[int] = Counter()
@@ -87,6 +91,8 @@ def checked_streams(streams: object, threads: int) -> int:
     more than there are threads: the others' calls wait for a core, and take longer.
     """
     count = positive_count("streams", streams)
+    if count > MOST_STREAMS:
+        raise SessionError(f"streams is at most {MOST_STREAMS}, not {count}: each has a thread")
     if count > threads:
         warnings.warn(
             f"{count} streams on {plural(threads, 'thread')}: streams that share a core take turns",
@@ -98,10 +104,10 @@ def checked_streams(streams: object, threads: int) -> int:
 
 def checked_cores(cores: Sequence[int]) -> list[int]:
     """The CPUs that a caller names. Raises SessionError for one that the process may not use."""
-    try:
-        named = [int(cpu) for cpu in cores]
-    except (TypeError, ValueError) as error:
-        raise SessionError(f"cores= lists numbers of CPUs, not {cores!r}") from error
+    are_numbers = isinstance(cores, Iterable) and not isinstance(cores, str)
+    if not are_numbers or not all(map(_is_whole, cores := list(cores))):
+        raise SessionError(f"cores= lists numbers of CPUs, not {cores!r}")
+    named = list(map(int, cores))
     foreign = sorted(set(named) - allowed_cpus())
     if foreign or not named or len(set(named)) < len(named):
         known = ", ".join(map(str, sorted(allowed_cpus())))
@@ -111,9 +117,13 @@ def checked_cores(cores: Sequence[int]) -> list[int]:
 
 def positive_count(name: str, value: object) -> int:
     """A positive whole number. Raises SessionError, which names the option."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+    if not _is_whole(value) or value < 1:
         raise SessionError(f"{name} is a positive whole number, not {value!r}")
     return int(value)
+
+
+def _is_whole(value: object) -> TypeGuard[Integral]:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def run_here_on(cpus: Sequence[int]) -> None:

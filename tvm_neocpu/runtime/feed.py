@@ -316,9 +316,28 @@ def _as_array(info: TensorInfo, value: Any) -> Array:
     try:
         if is_tensor(value):
             return as_array(value)
+        if type(value).__name__ == "PyCapsule":
+            return np.from_dlpack(_Capsule(value))
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             return np.from_dlpack(value)
-        return np.asarray(value)
+        array = np.asarray(value)
     except Exception as error:  # whatever a foreign array raises is the reason
         reason = first_line(error)
         raise ShapeError(f"input {info.name!r} cannot be read as an array: {reason}") from error
+    if array.dtype.kind in "OSU":
+        kind = type(value).__name__
+        raise ShapeError(f"input {info.name!r} cannot be read as an array of numbers: it is {kind}")
+    return array
+
+
+class _Capsule:
+    """DLPack's capsule as NumPy takes it. It is used up: its memory goes to the first who asks."""
+
+    def __init__(self, capsule: Any) -> None:
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0  # the CPU; NumPy looks into the capsule, too

@@ -93,7 +93,7 @@ def append_tail(
     target = weights_file or file
     target.write(bytes(_HEADER_BYTES) if weights_file else b"")
     start = target.seek(0, 2)
-    start += -start % PAGE
+    start += -start % PAGE if tail.weights else 0
     for weight, data in zip(tail.weights, content, strict=True):
         target.write(bytes(start + weight.offset - target.tell()))
         target.write(data)
@@ -181,7 +181,13 @@ _READ_OR_COPY = getattr(mmap, "PROT_READ", 1) | getattr(mmap, "PROT_WRITE", 2)
 
 
 def _holder(path: StrPath, tail: Tail) -> StrPath:
-    return os.path.join(os.path.dirname(path), tail.weights_file) if tail.weights_file else path
+    """The file that has the weights: beside the library, or beside what a link to it leads to."""
+    if not tail.weights_file:
+        return path
+    beside = os.path.join(os.path.dirname(path), tail.weights_file)
+    if os.path.exists(beside) or not os.path.islink(path):
+        return beside
+    return os.path.join(os.path.dirname(os.path.realpath(path)), tail.weights_file)
 
 
 def _places(path: StrPath) -> Places:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from _typeshed import StrPath
 
 INFO_FUNCTION = "neocpu_info"
+# A function of TVM's machine: how many arguments one of its functions takes.
+_ARITY = "get_function_arity"
 _VM_KIND = "relax.VMExecutable"
 LINKED = (".so", ".dylib", ".dll")
 SUFFIXES = (*LINKED, ".tar")
@@ -78,6 +80,7 @@ def read_module(
     text = Machine(part)[INFO_FUNCTION]()
     info = info_from_json(str(text), str(path))
     _check_cpu(path, info)
+    _check_whole(path, module, info)
     return LoadedFile(module, info)
 
 
@@ -93,6 +96,16 @@ def _checked_tail(path: StrPath, check_weights: bool) -> Tail | None:
     elif os.stat(path).st_size > library_size(path):
         raise ModuleFileError(f"cannot load {path}: it is truncated: its end is not there")
     return tail
+
+
+def _check_whole(path: StrPath, module: tvm_ffi.Module, info: ModuleInfo) -> None:
+    """Refuse a library that takes its weights from behind its code, where nothing is."""
+    machine = Machine(module)
+    for entry in info.entries:
+        if machine[_ARITY](entry.function) > len(entry.inputs):
+            raise ModuleFileError(
+                f"cannot load {path}: its weights are gone: `strip` and the like cut them off"
+            )
 
 
 def _check_cpu(path: StrPath, info: ModuleInfo) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
 from tvm_neocpu.runtime.binary import check_object
@@ -16,6 +17,21 @@ from tvm_neocpu.runtime.linker import link
 
 if TYPE_CHECKING:
     from _typeshed import StrPath
+
+
+_CHUNK = 1 << 20
+# A member's header with its checksum; archives of earlier versions have none.
+CHECKSUM = "NEOCPU.sha256"
+
+
+def checksum_of(content: BinaryIO) -> str:
+    """Of the file from its start on, which is where it is left."""
+    content.seek(0)
+    found = hashlib.sha256()
+    while part := content.read(_CHUNK):
+        found.update(part)
+    content.seek(0)
+    return found.hexdigest()
 
 
 @contextmanager
@@ -39,6 +55,7 @@ def _unpack(path: StrPath, folder: Path) -> list[Path]:
                 content = archive.extractfile(member)
                 assert content is not None, "regular files have content"
                 target.write_bytes(content.read())
+                _check_content(target, member, path)
                 objects.append(target)
             _check_end(archive, path)
     except tarfile.TarError as error:
@@ -48,6 +65,13 @@ def _unpack(path: StrPath, folder: Path) -> list[Path]:
     if not objects:
         raise ModuleFileError(f"cannot load {path}: not exported by tvm_neocpu, no objects in it")
     return objects
+
+
+def _check_content(file: Path, member: tarfile.TarInfo, path: StrPath) -> None:
+    with file.open("rb") as content:
+        found = checksum_of(content)
+    if member.pax_headers.get(CHECKSUM, found) != found:
+        raise ModuleFileError(f"cannot load {path}: it is damaged: its checksum is another")
 
 
 def _check_end(archive: tarfile.TarFile, path: StrPath) -> None:

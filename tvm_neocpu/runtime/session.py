@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import finalize
 
@@ -216,10 +216,14 @@ class CompiledSession:
         places = self._places(arguments[0])
         return lambda feed: feed.run(arrays), lambda found: [found[place] for place in places]
 
-    def _places(self, names: Sequence[Key] | None) -> list[int]:
-        if isinstance(names, (str, Mapping)):
+    def _places(self, names: Iterable[Key] | None) -> list[int]:
+        try:
+            asked = [] if names is None else list(names)
+        except TypeError:
+            asked = None
+        if asked is None or isinstance(names, (str, Mapping)):
             raise SessionError(f"the outputs' names are a list of names, not {names!r}")
-        return [find(name, self.outputs, "output") for name in names or range(len(self.outputs))]
+        return [find(name, self.outputs, "output") for name in asked or range(len(self.outputs))]
 
     def _start(self, groups: Sequence[Sequence[int]]) -> Streams[Feed]:
         library, inputs = self._library.library, self.info.inputs

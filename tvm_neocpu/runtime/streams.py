@@ -29,6 +29,16 @@ Queue = SimpleQueue["_Call[Any] | None"]
 _PATIENCE_SECONDS = 5.0
 
 
+class _ThisThread(threading.local):
+    """``places`` and ``number`` are those of the stream whose thread this is."""
+
+    places: list[Place[Any]] | None = None
+    number = 0
+
+
+_this_thread = _ThisThread()
+
+
 class _Call(Generic[State]):
     """What a stream shall do; ``finish`` gets the result, or the error.
 
@@ -77,7 +87,12 @@ class Streams(Generic[State]):
 
         Ctrl-C ends the wait. The stream goes on until its work is done; later calls get others. In
         the calling thread the work is done before Ctrl-C is heard, unless it looks for it.
+
+        A stream's thread, in which futures' callbacks run, does it itself: nobody else would take
+        a call that it waits for.
         """
+        if _this_thread.places is self._places:
+            return self._done_by_stream(work)
         if self._here is not None:
             done_here = self._done_here(self._here(work))
             if done_here:
@@ -132,6 +147,11 @@ class Streams(Generic[State]):
         if self._stop is not None:
             self._stop.detach()
         self._queue = self._stop = None
+
+    def _done_by_stream(self, work: Work[State, Result]) -> Result:
+        if self._is_closed:
+            raise SessionError("the session is closed")
+        return run_on_own(self._places, _this_thread.number, work)
 
     def _done_here(self, work: Work[State, Result]) -> list[Result]:
         """The result in a list; an empty list where a stream's thread has to do it."""
@@ -221,6 +241,7 @@ def _promised(
 
 def _serve(queue: Queue, places: list[Place[Any]], number: int, cpus: list[int]) -> None:
     """A stream's thread. An error while it starts is the answer to every call."""
+    _this_thread.places, _this_thread.number = places, number
     failure: BaseException | None = None
     try:
         run_here_on(cpus)

@@ -47,6 +47,16 @@ def test_an_open_dimension() -> None:
         describe_inputs(mod)
 
 
+@pytest.mark.parametrize(("rank", "shape"), [(2, (-1, -1)), (0, ()), (-1, ())])
+def test_extents_that_only_a_run_knows(rank: int, shape: tuple[int, ...]) -> None:
+    """The rank is known before: NonZero's output was described as a scalar."""
+    builder = relax.BlockBuilder()
+    data = relax.Var("data", relax.TensorType(dtype="int64", ndim=rank))
+    with builder.function("main", [data]):
+        builder.emit_func_output(data)
+    assert describe_outputs(builder.get()) == (("0", shape, "int64"),)
+
+
 @pytest.mark.parametrize(
     "shape", [("n", "n"), ("n", "m"), ("n", "twice"), (3, "n"), ("twice", 3), ("n", 3), (2, 3)]
 )

@@ -63,5 +63,7 @@ def _describe_input(name: str, ty: Any, is_open: bool) -> Described:
 
 
 def _describe_output(name: str, ty: Any) -> Described:
-    dims = tuple(-1 if dim is None else dim for dim in dimensions(ty) or ())
-    return name, dims, str(getattr(ty, "dtype", ""))
+    dims = dimensions(ty)
+    if dims is None:  # only a run knows its extents, such as those of NonZero's output
+        dims = (None,) * max(int(getattr(ty, "ndim", 0)), 0)
+    return name, tuple(-1 if dim is None else dim for dim in dims), str(getattr(ty, "dtype", ""))

@@ -11,7 +11,7 @@ Dims = tuple[int | None, ...]
 
 
 def dimensions(ty: Any) -> Dims | None:
-    """A tensor type's extents, ``None`` for each dynamic one; ``None`` for an unknown rank."""
+    """A tensor type's extents, ``None`` for each dynamic one; ``None`` where no shape is known."""
     # A slice is a list at once: TVM's arrays take three times as long to iterate.
     values = getattr(getattr(ty, "shape", None), "values", None)
     if values is None:
