@@ -28,6 +28,7 @@ from tvm_neocpu.frontend.nodes import (
     has_graph,
     static_shape,
 )
+from tvm_neocpu.frontend.onnx_runtime_nodes import has_type_of_first_input
 
 Array = npt.NDArray[Any]
 
@@ -147,6 +148,8 @@ class KnownTensors:
     ) -> dict[str, onnx.TypeProto]:
         """What onnx knows of the node's results; nothing where an input's type is not known."""
         types = {name: self.types[name] for name in node.input if name in self.types}
+        if has_type_of_first_input(node) and node.input[0] in types:
+            return {node.output[0]: types[node.input[0]]}
         version = self._versions.get(node.domain)
         # A nested graph reads tensors that are no inputs of the node.
         if version is None or has_graph(node) or len(types) < len(set(node.input) - {""}):

@@ -188,6 +188,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Shape": shape,
         "STFT": stft,
         "Sign": sign,
+        "SimplifiedLayerNormalization": rms_normalization,
         "Sinh": hyperbolic,
         "Size": size,
         "Slice": slice_,
