@@ -36,6 +36,7 @@ from tvm_neocpu.frontend.import_branches import (
     with_extents,
 )
 from tvm_neocpu.frontend.loop_sequences import sequences_as_tensors
+from tvm_neocpu.frontend.narrow_codes import in_bytes
 from tvm_neocpu.frontend.onnx_model import (
     Shape,
     Shapes,
@@ -123,7 +124,7 @@ def _folded(
 ) -> _Folded:
     if model.functions:
         model = inliner.inline_local_functions(model)
-    model = in_single_precision(model)
+    model = in_bytes(in_single_precision(model))
     check_element_types(model.graph)
     resolved = resolve_shapes(model.graph, shapes)
     opset = opset or opset_of(model)
