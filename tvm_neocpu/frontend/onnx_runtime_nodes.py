@@ -10,6 +10,7 @@ They have the domain ``com.microsoft``, and onnx has no schemas of them. ONNX Ru
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -78,13 +79,17 @@ class Body:
 
 
 def onnx_runtime_nodes(
-    node: onnx.NodeProto, types: Sequence[onnx.TypeProto | None], opset: int
+    node: onnx.NodeProto,
+    types: Sequence[onnx.TypeProto | None],
+    opset: int,
+    activations: bool = False,
 ) -> list[onnx.NodeProto] | None:
     """The nodes in place of one of ONNX Runtime's own; ``None`` for a node that stays.
 
-    ``types`` has one entry for each input, ``None`` where it is not known.
+    ``types`` has one entry for each input, ``None`` where it is not known. ``activations`` that
+    have converters are written out, too.
     """
-    write = _BODIES.get(node.op_type)
+    write = _BODIES.get(node.op_type) or (_GELUS.get(node.op_type) if activations else None)
     if node.domain != DOMAIN or write is None or not any(node.output):
         return None
     body = Body(node, types, opset)
@@ -93,6 +98,34 @@ def onnx_runtime_nodes(
         return None
     body.named(result)
     return body.nodes
+
+
+def in_standard_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model itself, or a copy with ONNX's own operators where ONNX Runtime fused some.
+
+    A node stays whose body needs a rank that onnx does not infer, as in an ``If`` or a ``Loop``.
+    """
+    while any(node.domain == DOMAIN for node in model.graph.node):
+        graph = onnx.shape_inference.infer_shapes(model).graph
+        types = {value.name: value.type for value in (*graph.input, *graph.value_info)}
+        for tensor in graph.initializer:
+            types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
+        nodes: list[onnx.NodeProto] = []
+        for node in graph.node:
+            known = [types.get(name) for name in node.input]
+            nodes += onnx_runtime_nodes(node, known, _opset(model), True) or [node]
+        if len(nodes) == len(graph.node):
+            break
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        del copy.graph.node[:]
+        copy.graph.node.extend(nodes)
+        model = copy
+    return model
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return max(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
 
 
 def has_type_of_first_input(node: onnx.NodeProto) -> bool:
@@ -176,6 +209,27 @@ def _quick_gelu(body: Body) -> str:
     data, alpha = body.input(0), body.attributes.get("alpha", 1.702)
     scaled = data if alpha == 1 else body.add("Mul", data, body.constant(alpha))
     return body.add("Mul", data, body.add("Sigmoid", scaled))
+
+
+def _gelu(body: Body) -> str:
+    """``0.5 x (1 + erf(x / sqrt 2))``, where x may have a bias."""
+    data = body.add("Add", *body.inputs[:2]) if body.input(1) else body.input(0)
+    scaled = body.add("Mul", data, body.constant(math.sqrt(0.5)))
+    return _gated(body, data, body.add("Erf", scaled))
+
+
+def _fast_gelu(body: Body) -> str:
+    """``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))``, where x may have a bias."""
+    data = body.add("Add", *body.inputs[:2]) if body.input(1) else body.input(0)
+    cube = body.add("Mul", body.add("Mul", data, data), data)
+    total = body.add("Add", data, body.add("Mul", cube, body.constant(0.044715)))
+    scaled = body.add("Mul", total, body.constant(math.sqrt(2 / math.pi)))
+    return _gated(body, data, body.add("Tanh", scaled))
+
+
+def _gated(body: Body, data: str, gate: str) -> str:
+    half = body.add("Mul", data, body.constant(0.5))
+    return body.add("Mul", half, body.add("Add", gate, body.constant(1)))
 
 
 def _skip(op_type: str, factors: int) -> Callable[[Body], str | None]:
@@ -262,6 +316,9 @@ _BODIES: Mapping[str, Callable[[Body], str | None]] = MappingProxyType(
         "SkipSimplifiedLayerNormalization": _skip("SimplifiedLayerNormalization", 1),
         "TransposeMatMul": _fused_matmul,
     }
+)
+_GELUS: Mapping[str, Callable[[Body], str]] = MappingProxyType(
+    {"BiasGelu": _gelu, "FastGelu": _fast_gelu, "Gelu": _gelu}
 )
 _ALIKE = frozenset(
     ["BiasGelu", "FastGelu", "Gelu", "QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax"]
