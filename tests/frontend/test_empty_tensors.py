@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from onnx_text import check_like_peer, normal, parsed
 
@@ -15,6 +16,10 @@ NODES = {
         17,
     ),
     "rows": ("float[0,3,4] x", "y = Softmax(x)", 17),
+    "an old softmax": ("float[3,3,0] x", "y = Softmax(x)", 7),
+    "a tangent": ("float[0,4,3] x", "y = Tan(x)", 17),
+    "no columns": ("float[3,0] x", "w = Transpose(x) y = MatMul(x, w)", 17),
+    "an empty part": ("float[3,0] x, float[3,2] v", "a = Relu(x) y = Concat <axis = 1> (a, v)", 17),
 }
 
 
@@ -28,3 +33,9 @@ def test_a_node(name: str) -> None:
     }
     assert 0 in feeds["x"].shape
     check_like_peer(model, **feeds)
+
+
+def test_a_dense_layer_of_no_columns_is_its_bias() -> None:
+    text = "g (float[3,0] x) => (y) { y = Gemm(x, w, b) }"
+    weights = {"w": np.zeros((0, 2), "float32"), "b": normal(2)}
+    check_like_peer(parsed(text, **weights), x=np.zeros((3, 0), "float32"))
