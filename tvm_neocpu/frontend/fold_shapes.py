@@ -35,6 +35,7 @@ from tvm_neocpu.frontend.nodes import (
     constant_node,
     names_read,
 )
+from tvm_neocpu.frontend.onnx_runtime_nodes import onnx_runtime_nodes
 from tvm_neocpu.frontend.unroll_loop import MAX_NODES, LoopRest, unrolled_loop, unrolled_scan
 
 
@@ -211,9 +212,10 @@ class _Folder:
         branch = self._branch(node)
         if branch is not None:
             return inlined_branch(node, branch)
-        if self._known is None or node.op_type in self._known:
-            return None
         types = [self.tensors.types.get(name) for name in node.input]
+        of_runtime = onnx_runtime_nodes(node, types, self._versions[""])
+        if of_runtime is not None or self._known is None or node.op_type in self._known:
+            return of_runtime
         return function_nodes(node, types, self._versions[""])
 
     def _unrolled(self, node: onnx.NodeProto) -> Sequence[onnx.NodeProto | LoopRest] | None:

@@ -28,6 +28,7 @@ from tvm_neocpu.frontend.nodes import (
     has_graph,
     static_shape,
 )
+from tvm_neocpu.frontend.onnx_runtime_nodes import has_type_of_first_input
 
 Array = npt.NDArray[Any]
 
@@ -111,6 +112,8 @@ class KnownTensors:
         types = self._inferred(node, inputs)
         self.types.update(types)
         self._budget.check(node, types, self.types.get(node.input[0]) if node.input else None)
+        if inputs is None and self._makes_nothing(node, types):
+            return True
         if inputs is None or not _is_small(node, types, inputs):
             return False
         # What stands for a tensor of a shape has no elements of its own.
@@ -127,6 +130,18 @@ class KnownTensors:
                 note_decision(node.op_type, operands, result)
             return True
         return False
+
+    def _makes_nothing(self, node: onnx.NodeProto, types: Mapping[str, onnx.TypeProto]) -> bool:
+        """Learn of a node whose results have no elements, so that it need not run."""
+        shapes = {name: static_shape(types.get(name)) for name in node.output if name}
+        if not shapes or any(shape is None or 0 not in shape for shape in shapes.values()):
+            return False
+        for name, shape in shapes.items():
+            dtype = helper.tensor_dtype_to_np_dtype(types[name].tensor_type.elem_type)
+            value = np.empty(shape or (), dtype)
+            self.know_tensor(name, numpy_helper.from_array(value, name))
+            self.computed[name] = value
+        return True
 
     def _inputs(self, node: onnx.NodeProto) -> dict[str, Array] | None:
         """The values that a foldable node reads; ``None`` where one is not known."""
@@ -147,6 +162,8 @@ class KnownTensors:
     ) -> dict[str, onnx.TypeProto]:
         """What onnx knows of the node's results; nothing where an input's type is not known."""
         types = {name: self.types[name] for name in node.input if name in self.types}
+        if has_type_of_first_input(node) and node.input[0] in types:
+            return {node.output[0]: types[node.input[0]]}
         version = self._versions.get(node.domain)
         # A nested graph reads tensors that are no inputs of the node.
         if version is None or has_graph(node) or len(types) < len(set(node.input) - {""}):

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import onnx
 import tvm
 from onnx import inliner
@@ -35,6 +36,7 @@ from tvm_neocpu.frontend.import_branches import (
     with_extents,
 )
 from tvm_neocpu.frontend.loop_sequences import sequences_as_tensors
+from tvm_neocpu.frontend.narrow_codes import in_bytes
 from tvm_neocpu.frontend.onnx_model import (
     Shape,
     Shapes,
@@ -122,7 +124,7 @@ def _folded(
 ) -> _Folded:
     if model.functions:
         model = inliner.inline_local_functions(model)
-    model = in_single_precision(model)
+    model = in_bytes(in_single_precision(model))
     check_element_types(model.graph)
     resolved = resolve_shapes(model.graph, shapes)
     opset = opset or opset_of(model)
@@ -201,6 +203,11 @@ class _Importer(BranchingImporter):
 
     def _named(self, result: relax.Expr) -> relax.Expr:
         """The result with a number or a name for each of its extents."""
+        if isinstance(result, relax.ShapeExpr):
+            # TVM's Concat of constants makes one, which cannot be a network's output.
+            extents = dimensions(relax.TensorType(result, "float32"))
+            if extents is not None and None not in extents:
+                return relax.const(np.array(extents, "int64"), "int64")
         if isinstance(result, relax.Tuple):
             return relax.Tuple([self._named(field) for field in result.fields])
         return with_extents(self.bb, result, self.extents)
@@ -238,9 +245,10 @@ def _check_operators(graph: Graph | onnx.GraphProto, known: Mapping[str, object]
     if not missing:
         return
     what = "operator" if len(missing) == 1 else "operators"
-    raise UnsupportedOperatorError(
-        f"the model uses {what} that cannot be imported: {', '.join(missing)}"
-    )
+    said = f"the model uses {what} that cannot be imported: {', '.join(missing)}"
+    if any(name.startswith("com.microsoft.nchwc::") for name in missing):
+        said += "; ONNX Runtime saved it for one kind of CPU: save it at level extended or below"
+    raise UnsupportedOperatorError(said)
 
 
 def _changed_batch(graph: onnx.GraphProto, shapes: Mapping[str, Shape]) -> tuple[int, int] | None:

@@ -30,7 +30,37 @@ Shape = tuple[int, ...]
 Shapes = Mapping[str, Sequence[int]]
 # Operators that the importer handles outside its table.
 _CONTROL = frozenset({"If", "Loop"})
-_DOMAINS = frozenset({"", "ai.onnx", "com.microsoft"})
+_DOMAINS = frozenset({"", "ai.onnx"})
+# The operators of ONNX Runtime's own that may be converted. It has others by the names of ONNX's
+# own that compute something else (Unique).
+_OF_ONNX_RUNTIME = frozenset(
+    [
+        "Attention",
+        "BiasGelu",
+        "DequantizeLinear",
+        "DynamicQuantizeLSTM",
+        "EmbedLayerNormalization",
+        "FastGelu",
+        "GatherND",
+        "Gelu",
+        "GridSample",
+        "MatMulInteger16",
+        "Pad",
+        "QGemm",
+        "QLinearAdd",
+        "QLinearAveragePool",
+        "QLinearConcat",
+        "QLinearGlobalAveragePool",
+        "QLinearLeakyRelu",
+        "QLinearMul",
+        "QLinearSigmoid",
+        "QLinearSoftmax",
+        "QuantizeLinear",
+        "Range",
+        "SkipLayerNormalization",
+        "Trilu",
+    ]
+)
 
 
 def load_model(path: str | Path) -> onnx.ModelProto:
@@ -113,12 +143,18 @@ def unsupported_operators(
     graph: Graph | onnx.GraphProto, known: Mapping[str, object]
 ) -> tuple[str, ...]:
     """Names of all operators that the importer has no converter for, nested graphs included."""
+    convertible = {*known, *_CONTROL}
     missing = {
-        f"{node.domain}::{node.op_type}" if node.domain not in _DOMAINS else node.op_type
+        node.op_type if node.domain in _DOMAINS else f"{node.domain}::{node.op_type}"
         for node in all_nodes(graph)
-        if node.domain not in _DOMAINS or node.op_type not in {*known, *_CONTROL}
+        if node.op_type not in convertible or not _is_of_known_domain(node)
     }
     return tuple(sorted(missing))
+
+
+def _is_of_known_domain(node: onnx.NodeProto) -> bool:
+    by_runtime = node.domain == "com.microsoft" and node.op_type in _OF_ONNX_RUNTIME
+    return by_runtime or node.domain in _DOMAINS
 
 
 def graph_inputs(graph: onnx.GraphProto) -> tuple[onnx.ValueInfoProto, ...]:

@@ -24,7 +24,7 @@ _PLACES: Mapping[str, tuple[int, ...]] = MappingProxyType(
         "ConstantOfShape": (0,),
         "CumSum": (1,),
         "DFT": (1, 2),
-        "Dropout": (2,),
+        "Dropout": (1, 2),
         "Expand": (1,),
         "HammingWindow": (0,),
         "HannWindow": (0,),

@@ -24,6 +24,7 @@ from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, call_of, dtype_of, is_foldable, op_name
 from tvm_neocpu.relay_passes.ir.padding import image_padding
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_values
+from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 from tvm_neocpu.relay_passes.operators.conv2d import same_convolution
 
 CallRule = Callable[[Scope, Call], relax.Expr | None]
@@ -85,6 +86,14 @@ def _skip_identity_permutation(scope: Scope, call: Call) -> relax.Expr | None:
     if axes is None or [int(axis) for axis in axes] != list(range(len(axes))):
         return None
     return call.args[0]
+
+
+def _product_of_nothing(scope: Scope, call: Call) -> relax.Expr | None:
+    """``matmul`` over no element is 0; no template and no loop would write it."""
+    read, made = static_shape_of(call.args[0].ty), static_shape_of(call.ty)
+    if read is None or made is None or not read or read[-1]:
+        return None
+    return relax.const(np.zeros(made, dtype_of(call)), dtype_of(call))
 
 
 def _skip_concat_of_one(scope: Scope, call: Call) -> relax.Expr | None:
@@ -262,6 +271,7 @@ RULES: dict[str, CallRule] = {
     "relax.concat": _skip_concat_of_one,
     "relax.divide": _multiply_by_reciprocal,
     "relax.expand_dims": _skip_identity,
+    "relax.matmul": _product_of_nothing,
     "relax.max": _combine_stacked(relax.op.maximum),
     "relax.maximum": _relu_from_maximum,
     "relax.mean": _mean_of_stacked,

@@ -154,3 +154,17 @@ def test_dynamic_quantize(shift: int) -> None:
         }"""
     )
     check_like_peer(model, x=normal(7, 9) + np.float32(shift))
+
+
+def test_channels_of_a_3d_convolution() -> None:
+    """A scale and a zero point for each filter."""
+    weights = {
+        "w": integers("int8", 3, 2, 2, 2, 1),
+        "s": np.array([0.02, 0.01, 0.03], "float32"),
+        "n": np.zeros(3, "int8"),
+        "t": np.float32(0.1),
+        "z": np.uint8(7),
+    }
+    text = "g (uint8[1,2,4,3,3] x) => (y) { y = QLinearConv(x, t, z, w, s, n, t, z) }"
+    model = parsed(text, **{name: np.asarray(value) for name, value in weights.items()})
+    check_like_peer(model, x=integers("uint8", 1, 2, 4, 3, 3))

@@ -89,3 +89,9 @@ def test_batch_normalization_that_normalises_each_pixel_is_refused() -> None:
     model = node_model("BatchNormalization", [X], planes, opset=7, spatial=0)
     with pytest.raises(UnsupportedOperatorError, match="spatial is 0"):
         relay.frontend.from_onnx(model)
+
+
+def test_statistics_of_a_layer_in_float64() -> None:
+    """Mean and inverse deviation have the type of the stash, float32."""
+    data, scale = image(2, 4, 3, dtype="float64"), image(3, dtype="float64")
+    check_node(node_model("LayerNormalization", [data], [scale], outputs=3), data)

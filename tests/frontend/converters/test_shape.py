@@ -59,3 +59,9 @@ def test_reshape_to_a_scalar() -> None:
     check_like_peer(
         parsed("g (float[1,1] x) => (float y) { y = Reshape(x, s) }", s=empty), x=normal(1, 1)
     )
+
+
+def test_constants_that_are_joined_and_given_out() -> None:
+    """TVM's importer makes a shape of them, in place of a tensor."""
+    text = "g (float[2] x) => (z, y) { z = Neg(x) y = Concat<axis = -1>(s, s) }"
+    check_like_peer(parsed(text, 9, s=np.array([18, 3])), x=normal(2))

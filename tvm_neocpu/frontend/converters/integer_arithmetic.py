@@ -131,7 +131,7 @@ def _constant_conv(
 
     ``sums`` are of the taps that lie inside the image, because the product pads by 0.
     """
-    values, image = _differences(node, weight, leading=3), node.required(data[0])
+    values, image = _differences(node, weight, leading=node.rank - 1), node.required(data[0])
     if values is None or node.rank != 4 or str(image.ty.dtype) != "uint8":
         return None
     product = relax.op.nn.conv2d(image, integer_weight(values), *window, out_dtype="int32")

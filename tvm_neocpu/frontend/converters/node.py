@@ -164,6 +164,7 @@ _OF_ONNX_RUNTIME: Mapping[str, Mapping[str, Any]] = {
     "QLinearMul": {},
     "QLinearSigmoid": {},
     "QLinearSoftmax": {"axis": -1, "opset": _REQUIRED},
+    "SimplifiedLayerNormalization": {"axis": -1, "epsilon": 1e-5, "stash_type": 1},
 }
 
 
@@ -200,9 +201,13 @@ def _refuse_unknown(names: set[str], owner: str) -> None:
         raise UnsupportedOperatorError(f"{owner} has no attribute {listed}")
 
 
+# ONNX Runtime's optimiser writes these into files of opsets that are older than the operators.
+_FIRST_OPSET: Mapping[str, int] = {"GridSample": 16, "LayerNormalization": 17}
+
+
 def _schema(op_type: str, opset: int) -> onnx.defs.OpSchema:
     try:
-        return onnx.defs.get_schema(op_type, opset, "")
+        return onnx.defs.get_schema(op_type, max(opset, _FIRST_OPSET.get(op_type, 0)), "")
     except onnx.defs.SchemaError as error:
         raise UnsupportedOperatorError(f"opset {opset} has no such operator") from error
 

@@ -23,7 +23,7 @@ def non_max_suppression(node: Node) -> relax.Expr:
             raise UnsupportedOperatorError(f"boxes and scores of type {value.ty.dtype}")
     if int(boxes.ty.ndim) != 3 or int(scores.ty.ndim) != 3:
         raise UnsupportedOperatorError("boxes and scores must be of rank 3")
-    if node.input(2) is None:
+    if node.input(2) is None or 0 in (static_shape_of(scores.ty) or ()):
         return relax.const(np.zeros((0, 3), "int64"), "int64")
     limits = (
         _limit(node, 2, 0, "int64"),

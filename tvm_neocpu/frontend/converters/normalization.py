@@ -94,13 +94,17 @@ def layer_normalization(node: Node) -> relax.Expr:
     mean, _, variance = _moments(node, data, axes)
     shifted = node.emit(relax.op.add(variance, relax.const(epsilon, wide)))
     inverse = node.emit(relax.op.divide(relax.const(1, wide), node.emit(relax.op.sqrt(shifted))))
-    return relax.Tuple([result, mean, inverse][: node.outputs])
+    # ONNX gives both the type of the stash, whatever the type of the data is.
+    stashed = [node.emit(relax.op.astype(value, "float32")) for value in (mean, inverse)]
+    return relax.Tuple([result, *stashed][: node.outputs])
 
 
 def rms_normalization(node: Node) -> relax.Expr:
     """``x / sqrt(mean of squares)`` over the axes from ``axis`` on, times a scale."""
     rank, wide = node.rank, _wide(node)
     axis = node.attributes["axis"]
+    if node.outputs > 1:
+        raise UnsupportedOperatorError("the inverse deviation as a second output")
     if not -rank <= axis < rank:
         raise UnsupportedOperatorError(f"axis {axis} is outside a tensor of rank {rank}")
     data = _as(node, 0, wide)

@@ -148,6 +148,13 @@ def _dequantized(
 
 
 def _coded(node: Node, value: relax.Expr, scale_at: int) -> relax.Expr:
-    """The value quantised by the scale at that place, and the zero point behind it."""
-    inputs = (node.emit(value), node.required(scale_at), node.input(scale_at + 1))
+    """The value quantised by the scale at that place, and the zero point behind it.
+
+    The result has the type of the first coded input where the zero point is omitted.
+    """
+    zero = node.input(scale_at + 1)
+    if zero is None:
+        coded = node.required(2 if node.op_type == "QLinearConcat" else 0)
+        zero = relax.const(0, str(coded.ty.dtype))
+    inputs = (node.emit(value), node.required(scale_at), zero)
     return quantize_linear(replace(node, inputs=inputs, attributes={"axis": 0}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from tvm import relax, tirx
 from tvm.script.ir_builder import tirx as T
 
@@ -20,6 +21,8 @@ from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 def non_zero(node: Node) -> relax.Expr:
     """``(d0, d1, ..)`` -> int64 ``(rank, count)``: the places of what is not zero, in order."""
     shape = extents_of(node.data) or [1]
+    if 0 in shape:
+        return relax.const(np.zeros((len(shape), 0), "int64"), "int64")
     size, rank = as_expr(math.prod(shape)), len(shape)
 
     def body(data, places, count) -> None:  # type: ignore[no-untyped-def]

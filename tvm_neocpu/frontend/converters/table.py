@@ -18,6 +18,7 @@ from tvm_neocpu.frontend.converters.clip import clip
 from tvm_neocpu.frontend.converters.conv import conv
 from tvm_neocpu.frontend.converters.conv_transpose import conv_transpose
 from tvm_neocpu.frontend.converters.deform_conv import deform_conv
+from tvm_neocpu.frontend.converters.dropout import dropout
 from tvm_neocpu.frontend.converters.einsum import einsum
 from tvm_neocpu.frontend.converters.elementwise import (
     bit_cast,
@@ -120,6 +121,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "DeformConv": deform_conv,
         "DequantizeLinear": dequantize_linear,
         "Det": det,
+        "Dropout": dropout,
         "DynamicQuantizeLSTM": dynamic_quantize_lstm,
         "DynamicQuantizeLinear": dynamic_quantize_linear,
         "Einsum": einsum,
@@ -188,6 +190,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "Shape": shape,
         "STFT": stft,
         "Sign": sign,
+        "SimplifiedLayerNormalization": rms_normalization,
         "Sinh": hyperbolic,
         "Size": size,
         "Slice": slice_,

@@ -15,6 +15,7 @@ from onnx import inliner, shape_inference, version_converter
 from tvm_neocpu.core.errors import ModelFileError, NeoCpuError, first_line
 from tvm_neocpu.frontend.nodes import all_nodes
 from tvm_neocpu.frontend.onnx_model import opset_of
+from tvm_neocpu.frontend.onnx_runtime_nodes import in_standard_nodes
 from tvm_neocpu.frontend.single_precision import in_single_precision
 from tvm_neocpu.quantizing.onnx_runs import runtime
 
@@ -33,7 +34,7 @@ def prepare(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     _refuse_quantised(model, name)
     if model.functions:
         model = inliner.inline_local_functions(model)
-    model = _of_new_opset(in_single_precision(model), name)
+    model = _of_new_opset(in_standard_nodes(in_single_precision(model)), name)
     return shape_inference.infer_shapes(_named(_folded(model, name)))
 
 

@@ -47,11 +47,17 @@ MIN_LANES = 4
 
 def schedule_generic(sch: Schedule, cpu: Cpu) -> None:
     """Schedule a function without an anchor, in place."""
+    if any(_is_empty(sch, block) for block in child_blocks(sch)):
+        return  # TVM divides by the extents of loops that it fuses
     inline_elementwise(sch, child_blocks(sch))
     if schedule_stages(sch, cpu, MIN_PARALLEL_WORK):
         return
     for block in child_blocks(sch):
         schedule_block(sch, block, cpu)
+
+
+def _is_empty(sch: Schedule, block: SBlockRV) -> bool:
+    return any(steps.static_extent(sch, loop) == 0 for loop in sch.get_loops(block))
 
 
 def inline_elementwise(sch: Schedule, blocks: list[SBlockRV]) -> None:

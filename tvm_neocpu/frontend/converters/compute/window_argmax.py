@@ -15,8 +15,10 @@ from tvm import relax, te, tirx
 from tvm_neocpu.frontend.converters.compute.places import places_of
 from tvm_neocpu.frontend.converters.geometry.windows import WindowAxis
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 _INDEX = "int64"
+_HINT = "max_pool_indices"
 
 
 def window_argmax(
@@ -33,7 +35,16 @@ def window_argmax(
     def compute(data: te.Tensor, maxima: te.Tensor) -> te.Tensor:
         return _flat(_first(data, maxima, image, windows), data.shape[1], image, column_major)
 
-    return node.builder.emit_te(compute, node.data, largest, primfunc_name_hint="max_pool_indices")
+    return node.builder.emit_te(compute, node.data, largest, primfunc_name_hint=_HINT)
+
+
+def shape_of_pooled(node: Node, positions: relax.Expr) -> tuple[int, ...] | None:
+    """The shape of the tensor that a MaxPool took these from; ``None`` for another tensor."""
+    call = node.builder.lookup_binding(positions) if isinstance(positions, relax.Var) else None
+    if not isinstance(call, tvm.ir.Call) or call.op != tvm.ir.Op.get("relax.call_tir"):
+        return None
+    function, read = call.args[0], call.args[1]
+    return static_shape_of(read[0].ty) if function.name_hint.startswith(_HINT) else None
 
 
 def _first(

@@ -1,0 +1,41 @@
+"""Tensors without elements, which a file or its inputs may have, come out as from ONNX Runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx_text import check_like_peer, normal, parsed
+
+NODES = {
+    "bounds": ("float[2,0] x", "y = Clip <max = 0.5> (x)", 7),
+    "a chain": ("float[3,0,4] x", "a = Relu(x) b = Sigmoid(a) y = Mul(a, b)", 17),
+    "places": ("float[4,0] x", "y = NonZero(x)", 17),
+    "boxes": (
+        "float[2,0,4] x, float[2,3,0] s",
+        "n = Constant <value = int64 {5}> () y = NonMaxSuppression(x, s, n)",
+        17,
+    ),
+    "rows": ("float[0,3,4] x", "y = Softmax(x)", 17),
+    "an old softmax": ("float[3,3,0] x", "y = Softmax(x)", 7),
+    "a tangent": ("float[0,4,3] x", "y = Tan(x)", 17),
+    "no columns": ("float[3,0] x", "w = Transpose(x) y = MatMul(x, w)", 17),
+    "an empty part": ("float[3,0] x, float[3,2] v", "a = Relu(x) y = Concat <axis = 1> (a, v)", 17),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_a_node(name: str) -> None:
+    inputs, nodes, opset = NODES[name]
+    model = parsed(f"g ({inputs}) => (y) {{ {nodes} }}", opset)
+    feeds = {
+        value.name: normal(*(dim.dim_value for dim in value.type.tensor_type.shape.dim))
+        for value in model.graph.input
+    }
+    assert 0 in feeds["x"].shape
+    check_like_peer(model, **feeds)
+
+
+def test_a_dense_layer_of_no_columns_is_its_bias() -> None:
+    text = "g (float[3,0] x) => (y) { y = Gemm(x, w, b) }"
+    weights = {"w": np.zeros((0, 2), "float32"), "b": normal(2)}
+    check_like_peer(parsed(text, **weights), x=np.zeros((3, 0), "float32"))
