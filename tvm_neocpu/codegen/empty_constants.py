@@ -13,14 +13,13 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import GenericConst
 
-from tvm_neocpu.relay_passes.ir.exprs import dtype_of, static_shape
-from tvm_neocpu.relay_passes.ir.regions import relax_functions
-
 
 def without_empty_constants(mod: tvm.IRModule) -> tvm.IRModule:
     """The module itself where it has none."""
     changed = {}
-    for name, function in relax_functions(mod):
+    for name, function in mod.functions.items():
+        if not isinstance(function, relax.Function):
+            continue
         empty = _Empty()
         mapped = tvm_ffi.structural_map(function, [(GenericConst, empty.variable)])
         if empty.bindings:
@@ -41,10 +40,11 @@ class _Empty:
 
     def variable(self, constant: GenericConst) -> relax.Expr:
         """The constant itself where it has elements."""
-        shape = static_shape(constant)
-        if shape is None or 0 not in shape:
+        value = constant.value
+        if not isinstance(value, tvm.runtime.Tensor) or 0 not in value.shape:
             return constant
-        call = relax.op.builtin.alloc_tensor(relax.ShapeExpr(shape), dtype_of(constant), 0)
+        shape = relax.ShapeExpr([int(extent) for extent in value.shape])
+        call = relax.op.builtin.alloc_tensor(shape, str(value.dtype), 0)
         var = relax.Var("empty", constant.ty)
         self.bindings.append(relax.VarBinding(var, relax.BlockBuilder().normalize(call)))
         return var
