@@ -109,6 +109,23 @@ def test_two_modules_that_share_a_kernel_are_linked(cache_home: Path, compiled: 
     assert len(compiled) == 4
 
 
+def test_two_of_a_module_that_was_compiled_twice_are_linked(
+    cache_home: Path, compiled: list[str], tmp_path: Path
+) -> None:
+    """As by two processes at once in a folder that has no locks."""
+    context = PassContext.current()
+    folders = (cache_home, tmp_path / "other")
+    for folder, data in zip(folders, ("x", "longer"), strict=True):
+        functions = [adds(1.0, data=data), adds(2.0, data=data)]
+        KernelStore(folder, TARGET, together=4).prepare(functions, context)
+    _, key, _ = compiled[0].split("_")
+    theirs = (folders[1] / f"{key}.kernel").read_bytes()
+    assert theirs != (cache_home / f"{key}.kernel").read_bytes()
+    (cache_home / f"{key}.kernel").write_bytes(theirs)
+    run(KernelStore(cache_home, TARGET))
+    assert len(compiled) == 4
+
+
 def test_what_is_ready_is_compiled_before_it_is_asked_for(
     cache_home: Path, compiled: list[str]
 ) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from onnx_text import check_like_peer, normal, parsed
+
+from tvm_neocpu import Session, relay
 
 NODES = {
     "bounds": ("float[2,0] x", "y = Clip <max = 0.5> (x)", 7),
@@ -39,3 +43,15 @@ def test_a_dense_layer_of_no_columns_is_its_bias() -> None:
     text = "g (float[3,0] x) => (y) { y = Gemm(x, w, b) }"
     weights = {"w": np.zeros((0, 2), "float32"), "b": normal(2)}
     check_like_peer(parsed(text, **weights), x=np.zeros((3, 0), "float32"))
+
+
+@pytest.mark.parametrize("suffix", [".so", ".tar"])
+def test_a_file_of_them_is_read_again(suffix: str, tmp_path: Path) -> None:
+    """TVM writes constants without elements and refuses to read them."""
+    text = "g (float[3,4] x) => (y, z) { n = Neg (x) y, z = Split <axis = 1> (n, sizes) }"
+    mod, params = relay.frontend.from_onnx(parsed(text, sizes=np.array([4, 0])))
+    path = tmp_path / f"network{suffix}"
+    relay.build(mod, target="llvm", params=params).export_library(path)
+    results = Session(path).run({"x": normal(3, 4)})
+    np.testing.assert_array_equal(results["y"], -normal(3, 4))
+    assert results["z"].shape == (3, 0)

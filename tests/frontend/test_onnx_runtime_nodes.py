@@ -11,6 +11,7 @@ from onnx_text import Array, assert_like, check_like_peer, normal, ort, ours, pe
 
 from tvm_neocpu import relay
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.onnx_runtime_nodes import in_standard_nodes
 
 IMAGE, ROWS, BYTES = normal(1, 4, 6, 5), normal(2, 3, 8), (np.arange(24) * 9).astype("uint8")
 
@@ -84,6 +85,20 @@ def test_other_fused_nodes(name: str) -> None:
     read = {name for node in model_of(body, "float[2,3,8] x").graph.node for name in node.input}
     used = {name: weights[name] for name in sorted(read & weights.keys())}
     check_like_peer(model_of(body, "float[2,3,8] x", **used), x=ROWS)
+
+
+def test_a_tensor_that_has_the_name_of_a_part() -> None:
+    """The second tensor of QuickGelu's body would be q/1_0."""
+    model = model_of("a = Neg (x) q = ms.QuickGelu (x) y = Add (q, a)", "float[2,3,8] x")
+    model.graph.node[0].output[0] = model.graph.node[2].input[1] = "q/1_0"
+    check_like_peer(model, x=ROWS)
+
+
+def test_a_result_of_the_network_has_a_rank() -> None:
+    model = model_of("y = Relu (x) z = ms.FusedMatMul <transB = 1> (x, y)", "float[2,3,8] x")
+    model.graph.output.append(onnx.helper.make_empty_tensor_value_info("z"))
+    types = [node.op_type for node in in_standard_nodes(model).graph.node]
+    assert types == ["Relu", "Transpose", "MatMul", "Identity"]
 
 
 def test_layer_normalization_in_an_older_opset() -> None:

@@ -280,17 +280,28 @@ def loaded(objects: Sequence[KernelObject]) -> tvm.runtime.Module:
 
 @contextlib.contextmanager
 def objects_in_files(objects: Sequence[KernelObject]) -> Iterator[dict[str, dict[str, None]]]:
-    """Paths of object files, for a moment, and the symbols that are wanted of each."""
-    contents: dict[bytes, dict[str, None]] = {}
+    """Paths of object files, for a moment, and the symbols that are wanted of each.
+
+    Of a module that was compiled twice one object is taken: both define all its symbols, and differ
+    in names of variables. Two processes write parts of both into a folder without locks.
+    """
+    modules: dict[str, tuple[bytes, dict[str, None]]] = {}
     for each in objects:
-        contents.setdefault(each.content, {})[each.symbol] = None
+        _, symbols = modules.setdefault(_module_of(each.symbol), (each.content, {}))
+        symbols[each.symbol] = None
     with scratch_folder() as folder:
         files = {}
-        for number, (content, symbols) in enumerate(contents.items()):
+        for number, (content, symbols) in enumerate(modules.values()):
             path = Path(folder) / f"{number}.o"
             path.write_bytes(content)
             files[str(path)] = symbols
         yield files
+
+
+def _module_of(symbol: str) -> str:
+    """What the symbols of a module's kernels have in common: kernel_KEY, kernel_KEY_GROUP."""
+    before, _, last = symbol.rpartition("_")
+    return symbol if before == "kernel" else last
 
 
 def _hash_of(func: tirx.PrimFunc) -> int:

@@ -14,6 +14,7 @@ from tvm.target import Target
 
 from tvm_neocpu.codegen.bytecode.stored_module import executable_of, module_of
 from tvm_neocpu.codegen.bytecode.tail_calls import with_jumps
+from tvm_neocpu.codegen.empty_constants import without_empty_constants
 from tvm_neocpu.codegen.interrupt_check import CHECK, interrupt_check
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL
 from tvm_neocpu.codegen.kernel_store import KernelStore, current_store, static_libraries
@@ -60,7 +61,7 @@ def lowered_of(scheduled: tvm.IRModule, target: Target) -> tvm.IRModule:
     One with loops has a function more, which their trips call: :data:`CHECK`.
     """
     with target:
-        lowered = relax.get_pipeline("default")(scheduled)
+        lowered = relax.get_pipeline("default")(without_empty_constants(scheduled))
     check = interrupt_check(target) if _loops_of(lowered) else None
     if check is not None:
         lowered.update_func(ir.GlobalVar(CHECK), check)

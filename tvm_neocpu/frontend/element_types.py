@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.nodes import all_nodes
+from tvm_neocpu.frontend.nodes import all_nodes, nested_graphs
 
 _WHOLE = frozenset(
     {
@@ -47,6 +47,9 @@ def _types(graph: onnx.GraphProto) -> Iterator[tuple[str, int, frozenset[int]]]:
     for tensor in graph.initializer:
         yield tensor.name, tensor.data_type, _READ
     for node in all_nodes(graph):
+        for inner in nested_graphs(node):
+            for tensor in inner.initializer:
+                yield tensor.name, tensor.data_type, _READ
         for attribute in node.attribute:
             if attribute.name == "to" and node.op_type == "Cast":
                 yield node.output[0], attribute.i, _MADE

@@ -35,7 +35,7 @@ from tvm_neocpu.frontend.nodes import (
     constant_node,
     names_read,
 )
-from tvm_neocpu.frontend.onnx_runtime_nodes import onnx_runtime_nodes
+from tvm_neocpu.frontend.onnx_runtime_nodes import names_taken, onnx_runtime_nodes
 from tvm_neocpu.frontend.unroll_loop import MAX_NODES, LoopRest, unrolled_loop, unrolled_scan
 
 
@@ -72,19 +72,27 @@ def fold_shapes(
             tensors.know_type(value.name, value.type.tensor_type.elem_type, shapes[value.name])
     for tensor in graph.initializer:
         tensors.know_tensor(tensor.name, tensor, weight=True)
-    nodes = _Folder(tensors, versions, known).folded(graph)
+    nodes = _Folder(tensors, versions, known, names_taken(graph)).folded(graph)
     return graph if nodes is None else Graph(graph.input, graph.output, graph.initializer, nodes)
 
 
 class _Folder:
-    """One walk over the nodes of a graph; ``tensors`` is what it knows of their tensors so far."""
+    """One walk over the nodes of a graph; ``tensors`` is what it knows of their tensors so far.
+
+    ``taken`` are names that bodies of nodes must not use.
+    """
 
     def __init__(
-        self, tensors: KnownTensors, versions: Mapping[str, int], known: Container[str] | None
+        self,
+        tensors: KnownTensors,
+        versions: Mapping[str, int],
+        known: Container[str] | None,
+        taken: Container[str] = (),
     ) -> None:
         self.tensors = tensors
         self._versions = versions
         self._known = known
+        self._taken = taken
 
     def folded(self, graph: onnx.GraphProto) -> list[onnx.NodeProto] | None:
         """The nodes that stay and the constants that they read; ``None`` where nothing folds."""
@@ -199,7 +207,7 @@ class _Folder:
 
     def _inner(self) -> _Folder:
         """The folder of a nested graph, which reads the tensors around it."""
-        return _Folder(self.tensors.inside(), self._versions, self._known)
+        return _Folder(self.tensors.inside(), self._versions, self._known, self._taken)
 
     def _inlined(self, node: onnx.NodeProto) -> Sequence[onnx.NodeProto | LoopRest] | None:
         """What stands in a node's place: iterations, a branch, a function's body.
@@ -213,7 +221,7 @@ class _Folder:
         if branch is not None:
             return inlined_branch(node, branch)
         types = [self.tensors.types.get(name) for name in node.input]
-        of_runtime = onnx_runtime_nodes(node, types, self._versions[""])
+        of_runtime = onnx_runtime_nodes(node, types, self._versions[""], self._taken)
         if of_runtime is not None or self._known is None or node.op_type in self._known:
             return of_runtime
         return function_nodes(node, types, self._versions[""])

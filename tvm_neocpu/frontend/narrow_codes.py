@@ -37,8 +37,7 @@ def in_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
     found = {name for _, name in _narrow(model.graph)}
     if not found:
         return model
-    nodes = list(all_nodes(model.graph))
-    graphs = [model.graph, *(graph for node in nodes for graph in nested_graphs(node))]
+    nodes, graphs = list(all_nodes(model.graph)), _graphs(model.graph)
     read = {name for node in nodes if node.op_type != "DequantizeLinear" for name in node.input}
     read.update(value.name for graph in graphs for value in graph.output)
     read.update(value.name for value in model.graph.input)
@@ -55,10 +54,15 @@ def in_bytes(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _narrow(graph: onnx.GraphProto) -> Iterator[tuple[TensorProto, str]]:
     """The weights of such types, and the name by which nodes read each."""
-    for tensor in graph.initializer:
-        if tensor.data_type in _BYTES:
-            yield tensor, tensor.name
-    for node in graph.node:
+    for each in _graphs(graph):
+        for tensor in each.initializer:
+            if tensor.data_type in _BYTES:
+                yield tensor, tensor.name
+    for node in all_nodes(graph):
         for attribute in node.attribute:
             if node.op_type == "Constant" and attribute.t.data_type in _BYTES:
                 yield attribute.t, node.output[0]
+
+
+def _graphs(graph: onnx.GraphProto) -> list[onnx.GraphProto]:
+    return [graph, *(inner for node in all_nodes(graph) for inner in nested_graphs(node))]

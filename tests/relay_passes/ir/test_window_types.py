@@ -105,6 +105,7 @@ def test_what_is_left_to_tvm() -> None:
     calls = [
         relax.op.nn.conv2d(tensor((symbolic, 8, 5, 5)), weight),  # an extent is open
         relax.op.nn.conv2d(tensor((1, 6, 5, 5)), weight),  # another number of channels
+        relax.op.nn.conv2d(tensor((1, 8, 5, 5), dtype="float16"), weight),  # two element types
         relax.op.nn.conv2d(tensor((1, 5, 5, 8)), weight, data_layout="NHWC"),
         relax.op.nn.max_pool2d(tensor((1, 5, 5, 8)), layout="NHWC"),
         relax.op.nn.relu(tensor((1, 8, 5, 5))),

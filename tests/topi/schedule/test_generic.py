@@ -144,6 +144,17 @@ def test_a_row_is_a_loop_of_its_own() -> None:
     assert "in range(T.int64(30)):" in text
 
 
+def test_a_sum_of_nothing_is_zero() -> None:
+    """It is written: memory of the result holds other numbers before."""
+    data = te.placeholder((3, 0), name="data")
+    k = te.reduce_axis((0, 0), name="k")
+    total = te.compute((3,), lambda i: te.sum(data[i, k], axis=k), name="total")
+    func = schedule_function(te.create_prim_func([data, total]), SKYLAKE)
+    out = tvm.runtime.tensor(np.full(3, 7, "float32"))
+    tvm.compile(func, TARGET.target)(tvm.runtime.empty((3, 0), "float32"), out)
+    np.testing.assert_array_equal(out.numpy(), 0)
+
+
 def test_a_few_long_rows_are_shared_out() -> None:
     assert "in T.parallel(T.int64(3000)):" in biased((1, 1, 1, 3000))
 

@@ -44,8 +44,11 @@ def _conv2d(call: Call) -> relax.TensorType | None:
     if after is None or not after.fits(out_channels):
         return None
     rows, columns = _windows(image, kernel, attrs)
-    dtype = str(attrs.out_dtype or "") or dtype_of(call.args[0])
-    return relax.TensorType(after.shape_of((batch, out_channels, rows, columns)), dtype)
+    dtype = str(attrs.out_dtype or "")
+    if not dtype and dtype_of(call.args[0]) != dtype_of(call.args[1]):
+        return None
+    shape = after.shape_of((batch, out_channels, rows, columns))
+    return relax.TensorType(shape, dtype or dtype_of(call.args[0]))
 
 
 def _pool2d(call: Call) -> relax.TensorType | None:

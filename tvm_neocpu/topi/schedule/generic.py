@@ -48,7 +48,12 @@ MIN_LANES = 4
 def schedule_generic(sch: Schedule, cpu: Cpu) -> None:
     """Schedule a function without an anchor, in place."""
     if any(_is_empty(sch, block) for block in child_blocks(sch)):
-        return  # TVM divides by the extents of loops that it fuses
+        # TVM divides by the extents of loops that it fuses. A reduction begins in its first trip:
+        # one over nothing would leave its results as they are in memory.
+        for block in child_blocks(sch):
+            if steps.is_reduction(sch, block):
+                sch.decompose_reduction(block, sch.get_loops(block)[0])
+        return
     inline_elementwise(sch, child_blocks(sch))
     if schedule_stages(sch, cpu, MIN_PARALLEL_WORK):
         return
