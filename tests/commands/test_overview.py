@@ -40,10 +40,11 @@ def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out == f"tvm-neocpu {__version__}\n"
 
 
-def test_who_reads_may_have_enough() -> None:
+@pytest.mark.parametrize("words", ["--help", "explain lenet"])
+def test_who_reads_may_have_enough(words: str) -> None:
     read, write = os.pipe()
     os.close(read)
-    done = started("--help", write)
+    done = started(words, write)
     os.close(write)
     assert (done.returncode, done.stderr) == (CLOSED_PIPE, "")
 
@@ -57,10 +58,19 @@ def test_output_to_a_full_disk_is_one_line(words: str) -> None:
     assert done.stderr == "error: cannot write the output: No space left on device\n"
 
 
-def started(words: str, output: int) -> subprocess.CompletedProcess[str]:
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a file that is full is Linux's")
+def test_errors_to_a_full_disk_keep_their_exit_code() -> None:
+    """1 would say that a comparison found a difference."""
+    with open("/dev/full", "w") as full:
+        assert started("explain nosuch", full.fileno(), full.fileno()).returncode == USER_ERROR
+
+
+def started(
+    words: str, output: int, errors: int = subprocess.PIPE
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "tvm_neocpu", *words.split()]
     env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}
-    return subprocess.run(command, stdout=output, stderr=subprocess.PIPE, text=True, env=env)
+    return subprocess.run(command, stdout=output, stderr=errors, text=True, env=env)
 
 
 def test_a_package_that_is_not_installed_is_named(

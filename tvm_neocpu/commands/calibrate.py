@@ -81,7 +81,7 @@ def _calibrate(argv: list[str]) -> int:
     measured = measure_machine.believed(measured, disturbed)
     about = provenance(target.cpu.name, target.cpu.cores)
     calibration_file.save(path, target.cpu.name, Calibration(measured, about))
-    _show(target.cpu, measured, Console())
+    _show(target.cpu, measured, cli.console(width=80))
     print(f"written to {path}")
     if path != chosen_path():
         print(f"builds use it with {VARIABLE}={path}")

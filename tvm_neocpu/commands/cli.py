@@ -302,8 +302,14 @@ def console(width: int) -> Console:
 
     For a file or pipe rich would assume 80 columns and cut the tables.
     """
-    terminal = Console()
-    return terminal if terminal.is_terminal else Console(width=width)
+    terminal = _Console()
+    return terminal if terminal.is_terminal else _Console(width=width)
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> NoReturn:
+        """Raise the BrokenPipeError: rich exits with code 1, which says that outputs differ."""
+        raise
 
 
 def printable(text: str) -> str:

@@ -44,7 +44,7 @@ def _explain(argv: list[str]) -> int:
     model, precision = in_precision(name, model, shapes, options, flags)
     with cli.logs_of(options):
         network = explain_model(name, model, shapes, cpu)
-    table.show(network)
+    table.show(network, cli.console(table.PLAIN_WIDTH))
     if precision is not None:
         cli.console(width=100).print(layers_table(name, precision))
     about = {"precision": precision.as_json()} if precision else {}

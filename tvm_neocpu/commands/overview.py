@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
@@ -60,10 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.errno not in (errno.EPIPE, errno.ENOSPC):
             raise
         # Python would write what is left at its end, and complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(AttributeError, OSError):  # no stdout, or one that is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if error.errno == errno.EPIPE:
             return CLOSED_PIPE
-        print(f"error: cannot write the output: {error.strerror}", file=sys.stderr)
+        with suppress(OSError):  # stderr may be what is full
+            print(f"error: cannot write the output: {error.strerror}", file=sys.stderr)
         return USER_ERROR
 
 

@@ -12,6 +12,9 @@ from tvm_neocpu.core.layer_group import GroupBands, LayerGroup, Members
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.core.workload import Workload
 
+# The method of a plan that a session wrote at its start: what builds took then, proven by nobody.
+HELD = "as built before tuning"
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -53,6 +56,11 @@ class Plan:
                 return None
             found.append((node.workload, config))
         return tuple(found)
+
+    @property
+    def held(self) -> bool:
+        """Whether nobody proved it: another log's plan counts more, records count less."""
+        return self.method == HELD
 
     @property
     def optimal(self) -> bool:

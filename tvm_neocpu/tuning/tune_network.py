@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.plan import HELD, Plan
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.record import IN_NETWORK, Record
 from tvm_neocpu.core.workload import Workload
@@ -182,8 +182,10 @@ class TuningSession:
         logged = self.known.plan(self.graph)
         if logged is not None and logged.configs == self.incumbent.configs:
             return
+        # A logged plan that no build can use any more would count instead of a held one.
+        held = replace(self.incumbent, method=HELD) if logged is None else self.incumbent
         with self._interrupts.held():
-            self.log.append_plan(self.incumbent, self.graph, self.cpu.name, self.cpu.cores)
+            self.log.append_plan(held, self.graph, self.cpu.name, self.cpu.cores)
 
     def _keep_incumbents(self) -> None:
         """The incumbent's own times, against which the ratios in the log are read."""

@@ -11,7 +11,7 @@ from small_logs import CPU, A, B, log_of, plan_log
 
 from tvm_neocpu.core.conv_graph import ConvGraph, GraphNode, NodeKind
 from tvm_neocpu.core.errors import LogError
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.plan import HELD, Plan
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.tuning.database import log_folders
 from tvm_neocpu.tuning.database.history import apply_history_best, current_history
@@ -133,6 +133,19 @@ def test_an_applied_log_wins_over_shipped_ones(
     mine = replace(plan, configs={"a": B})
     with apply_history_best(plan_log(tmp_path / "plan.log", mine, graph)):
         assert current_history(CPU).plan(graph) == mine
+
+
+def test_what_an_interrupted_session_holds_hides_no_proven_plan(
+    tmp_path, graph, plan, make_record
+) -> None:
+    held = replace(plan, configs={"a": B}, method=HELD)
+    proven = plan_log(tmp_path / "proven.log", plan, graph)
+    interrupted = plan_log(tmp_path / "interrupted.log", held, graph)
+    with apply_history_best([proven, interrupted]):
+        assert current_history(CPU).plan(graph) == plan
+    related = log_of(tmp_path / "related.log", make_record(A))
+    with apply_history_best([interrupted, related]), pytest.warns(TuningLogWarning, match="no pla"):
+        assert current_history(CPU).plan(graph) == held
 
 
 def test_an_applied_log_of_another_network_hides_no_plan(

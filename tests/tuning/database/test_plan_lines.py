@@ -11,9 +11,10 @@ from tvm_neocpu.core.conv_graph import ConvGraph, GraphEdge, GraphNode, NodeKind
 from tvm_neocpu.core.errors import PlanError
 from tvm_neocpu.core.layer_group import LayerGroup
 from tvm_neocpu.core.layout import Layout
-from tvm_neocpu.core.plan import Plan
+from tvm_neocpu.core.plan import HELD, Plan
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
+from tvm_neocpu.tuning.database.indexed_log import IndexedLog
 from tvm_neocpu.tuning.database.log import TuningLog, TuningLogWarning, load_log
 from tvm_neocpu.tuning.database.plan_lines import PlanKey
 
@@ -44,6 +45,17 @@ def test_a_plan_reads_as_it_was_written(tmp_path, graph, plan) -> None:
     log.append_plan(plan, graph, "znver4", 2)
     assert log.load().plans == {PlanKey(graph.hash, "znver4", 2): plan}
     assert log.load().records == ()
+
+
+def test_what_a_session_holds_hides_no_proven_plan(tmp_path, graph, plan) -> None:
+    """Logs are merged in any order, and a session may have waited while another proved a plan."""
+    held = replace(plan, joins={"c": Layout(16)}, method=HELD)
+    log = TuningLog(tmp_path / "x.log")
+    key = PlanKey(graph.hash, "znver4", 2)
+    for each, counts in ((held, held), (plan, plan), (held, plan)):
+        log.append_plan(each, graph, "znver4", 2)
+        assert log.load().plans[key] == counts
+        assert IndexedLog(log.path).plan(key) == counts
 
 
 def test_groups_have_lines_and_an_empty_tuple_is_a_decision(tmp_path, graph, plan) -> None:

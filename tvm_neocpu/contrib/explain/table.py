@@ -17,11 +17,10 @@ from tvm_neocpu.core.plural import plural
 PLAIN_WIDTH = 240
 
 
-def show(network: ExplainedNetwork, console: Console | None = None) -> None:
+def show(network: ExplainedNetwork, console: Console) -> None:
     """Print the choices, the transforms and the sum of their times."""
-    console = console or Console()
     if not console.is_terminal:
-        console = Console(file=console.file, width=PLAIN_WIDTH)
+        console.width = PLAIN_WIDTH
     console.print(report(network, box.ROUNDED if console.is_terminal else box.ASCII))
 
 

@@ -68,7 +68,8 @@ class History:
 
         Plans come before records: a plan knows the network, a record only a layer that other
         networks have too, and a plan is written only if the network is faster with it. So all logs
-        are asked for the plan, the last log first, before anybody looks at a record.
+        are asked for the plan, the last log first, before anybody looks at a record. A plan that a
+        session holds (:data:`~tvm_neocpu.core.plan.HELD`) counts where no log has a proven one.
 
         It warns of applied logs that are not used: those that have records of the network's layers
         and no plan, while a log before them has a plan; and, if there is no plan, those whose plans
@@ -78,18 +79,25 @@ class History:
         needed = {node.id for node in graph.convs} | graph.joins
         stale: list[tuple[Log, str]] = []
         passed: list[Log] = []
+        held: tuple[Plan, Log, list[Log]] | None = None
         for log in reversed(self.logs):
             plan = log.plan(key)
             if plan is not None and needed <= plan.configs.keys() | plan.joins.keys():
-                if passed:
-                    self._warn(unused_logs.only_records(passed, log))
-                return plan
+                if not plan.held:
+                    held = plan, log, passed
+                    break
+                held = held or (plan, log, list(passed))
             if not any(log is named for named in self.applied):
                 continue
             others = self._planned_graphs(log) - {graph.hash}
             stale += [(log, other) for other in sorted(others)]
             if not others and any(record.ok for record in self._answers(log, graph.workloads)):
                 passed.append(log)
+        if held is not None:
+            plan, log, passed = held
+            if passed:
+                self._warn(unused_logs.only_records(passed, log))
+            return plan
         # An applied log with records and no plan asks for a search: no plan of others is missed.
         if needed and stale and not passed:
             self._warn(unused_logs.other_networks(stale, graph.hash))

@@ -222,7 +222,8 @@ class _Reader:
         except OSError as error:
             reason = error.strerror or error
             raise LogError(f"cannot read the tuning log {path}: {reason}") from error
-        self.plans |= assembler.plans()
+        found = assembler.plans()
+        self.plans |= {k: p for k, p in found.items() if not (p.held and k in self.plans)}
         self.skipped += unread
         return unread
 

@@ -165,12 +165,13 @@ class PlanAssembler:
         self._parts[name] = parts
 
     def plans(self) -> dict[PlanKey, Plan]:
-        """The newest complete plan of every key."""
-        return {
-            parts.key: parts.plan(parts.head)
+        """The newest complete plan of every key; one that is held only where no other is."""
+        plans = [
+            (parts.key, parts.plan(parts.head))
             for parts in self._parts.values()
             if parts.complete and parts.head is not None
-        }
+        ]
+        return dict(sorted(plans, key=lambda keyed: not keyed[1].held))
 
     def torn(self) -> list[tuple[str, str]]:
         """(where, why) of every plan that lacks lines."""
