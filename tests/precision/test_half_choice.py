@@ -13,7 +13,7 @@ import tvm
 from onnx_net import Net
 
 from tvm_neocpu import relay
-from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.cpu import AVX2, Cpu
 from tvm_neocpu.core.dot import PORTABLE_BF16
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.precision import request_of
@@ -32,6 +32,17 @@ from tvm_neocpu.tuning.database.history import current_history
 Samples = list[dict[str, np.ndarray]]
 # So fast that every convolution gains: plain arithmetic in place of the instruction.
 FAST = replace(PORTABLE_BF16, rate=8.0)
+PLAIN = Cpu("plain", AVX2, cores=1)
+RATES = (
+    "ghz",
+    "fma_per_cycle",
+    "load_per_cycle",
+    "narrow",
+    "l2_bytes_per_cycle",
+    "l3_bytes_per_cycle",
+    "dram_bytes_per_cycle",
+    "dram_total_bytes_per_cycle",
+)
 # A bound that lets two dense layers be in int8, and the third only in fp16.
 BOTH = 1.25e-2
 
@@ -61,7 +72,12 @@ def samples() -> Samples:
 
 
 def target(*, bf16: bool = False) -> CompileTarget:
-    found = parse_target("llvm -num-cores=1")
+    """This machine's instructions and caches, but the default rates: which layers gain by half
+    precision depends on them.
+    """
+    found = parse_target("llvm -num-cores=1", measured=False)
+    rates = {name: getattr(PLAIN, name) for name in RATES}
+    found = replace(found, cpu=replace(found.cpu, **rates))
     if not bf16:
         dots = tuple(dot for dot in found.cpu.dots if dot.accumulator == "int32")
         return replace(found, cpu=replace(found.cpu, dots=dots))

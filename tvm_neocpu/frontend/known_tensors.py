@@ -36,6 +36,10 @@ Array = npt.NDArray[Any]
 MAX_ELEMENTS = 2**16
 # Their results are no larger than rank x elements of their input, though inference does not know.
 _BOUNDED = frozenset({"Compress", "NonZero"})
+# A result of theirs may be empty because the kernel does not fit into the image.
+_WINDOWED = frozenset(
+    {"AveragePool", "Conv", "ConvInteger", "LpPool", "MaxPool", "QLinearAveragePool", "QLinearConv"}
+)
 _FLOATS = frozenset(
     {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BFLOAT16}
 )
@@ -136,6 +140,9 @@ class KnownTensors:
         shapes = {name: static_shape(types.get(name)) for name in node.output if name}
         if not shapes or any(shape is None or 0 not in shape for shape in shapes.values()):
             return False
+        read = (self.shape(name) or () for name in node.input)
+        if node.op_type in _WINDOWED and not any(0 in shape for shape in read):
+            return False  # its converter refuses that
         for name, shape in shapes.items():
             dtype = helper.tensor_dtype_to_np_dtype(types[name].tensor_type.elem_type)
             value = np.empty(shape or (), dtype)
