@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from tvm_neocpu.core.errors import ModuleFileError, NeoCpuError, first_line
-from tvm_neocpu.runtime.fork_gate import first_at_forks, pausing
+from tvm_neocpu.runtime.fork_gate import building, first_at_forks, pause, pausing
 from tvm_neocpu.runtime.forking import late_imports
 
 VARIABLE = "TVM_NEOCPU_CACHE"
@@ -95,13 +95,15 @@ class CacheFolder:
 
         Without ``wait``, whether this is so: ``False`` means that somebody else makes it.
         """
-        # With asyncio, sockets and more; what is in the cache needs none of it.
-        with pausing(), late_imports:
+        # With asyncio, sockets and more; what is in the cache needs none of it. No fork meanwhile:
+        # it would hold `logging`'s lock, which the import wants, and wait for `late_imports`.
+        with building(), late_imports:
             from filelock import FileLock, Timeout
 
             if not _gated:
                 _gated.append(FileLock)  # it takes a lock at a fork
                 first_at_forks()
+        pause()  # a fork that had begun before the import does not wait for filelock's locks
 
         lock, alone = None, True
         try:

@@ -20,6 +20,7 @@ SCRIPT = (
     + """
 import sys, threading, time
 import numpy as np
+import numpy.random  # else at its first use, in the thread: a fork would find it half imported
 import onnx
 from onnx import TensorProto, helper
 
