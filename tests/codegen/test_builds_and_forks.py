@@ -55,6 +55,7 @@ def keep_building():
         build(channels)
         channels += 1
 
+build(7)  # filelock 4 waits in the midst of its import for a fork to end, which waits for that
 thread = threading.Thread(target=keep_building)
 thread.start()
 children = []
