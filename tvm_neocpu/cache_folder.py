@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from tvm_neocpu.core.errors import ModuleFileError, NeoCpuError, first_line
-from tvm_neocpu.runtime.fork_gate import building, first_at_forks, pause, pausing
-from tvm_neocpu.runtime.forking import late_imports
+from tvm_neocpu.file_lock import FileLock
+from tvm_neocpu.runtime.fork_gate import pausing
 
 VARIABLE = "TVM_NEOCPU_CACHE"
 OFF = "off"
@@ -29,7 +29,6 @@ MIN_FREE = 1 << 30
 PATIENCE_SECONDS = 120.0
 
 _said: set[str] = set()
-_gated: list[type] = []
 
 Found = TypeVar("Found")
 
@@ -95,33 +94,20 @@ class CacheFolder:
 
         Without ``wait``, whether this is so: ``False`` means that somebody else makes it.
         """
-        # With asyncio, sockets and more; what is in the cache needs none of it. No fork meanwhile:
-        # it would hold `logging`'s lock, which the import wants, and wait for `late_imports`.
-        with building(), late_imports:
-            from filelock import FileLock, Timeout
-
-            if not _gated:
-                _gated.append(FileLock)  # it takes a lock at a fork
-                first_at_forks()
-        pause()  # a fork that had begun before the import does not wait for filelock's locks
-
-        lock, alone = None, True
+        lock, alone = FileLock(self.folder / f"{key}.lock"), True
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.folder / f"{key}.lock", timeout=PATIENCE_SECONDS if wait else 0.0)
             with pausing():
-                lock.acquire()
-        except (OSError, Timeout, NotImplementedError) as error:
-            if wait or not isinstance(error, Timeout):
-                self._say(error)
-            lock, alone = None, wait or not isinstance(error, Timeout)
+                alone = lock.acquire(PATIENCE_SECONDS if wait else 0.0)
+            if wait and not alone:
+                alone = True
+                raise TimeoutError(f"{lock.path.name} was held for {PATIENCE_SECONDS:.0f} s")
+        except OSError as error:
+            self._say(error)
         try:
             yield alone
         finally:
-            if lock is not None:
-                lock.release()
-                with contextlib.suppress(OSError):
-                    Path(lock.lock_file).unlink()
+            lock.release()
 
     def drop_old(self, *kept: str) -> None:
         """Remove the entries that are too many, networks and kernels alike, but for those kept."""

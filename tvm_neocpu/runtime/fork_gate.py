@@ -9,9 +9,9 @@ build waits for its threads, for a lock, or after a pass. Nobody enters while a 
     kernels     in -- kernel ------------- out .................. in -- kernel
     forks                       wait ...........  fork
 
-The gate is the first that a fork waits for. At a fork `concurrent.futures`, `logging` and
-`filelock` take locks that builds need, and functions for a fork are called in reverse order of
-registration: so the gate registers its own once these are imported (:func:`first_at_forks`).
+The gate is the first that a fork waits for. At a fork `concurrent.futures` and `logging` take locks
+that builds need, and functions for a fork are called in reverse order of registration: so the gate
+registers its own once these are imported.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from tvm_neocpu.runtime.forking import late_imports, repeat_ctrl_c
 
@@ -32,11 +31,11 @@ _POLL_SECONDS = 0.001
 
 
 class _ThisFork(threading.local):
-    """``was_inside``: whether the thread that forks builds, and may pause. ``raised``: by signals'
-    handlers while it waited.
+    """``began``: this thread forks, and the gate saw it begin. ``was_inside``: whether it builds,
+    and may pause. ``raised``: by signals' handlers while it waited.
     """
 
-    number = 0  # of the registration that was called first
+    began = False
     was_inside: bool | None = None
 
     def __init__(self) -> None:
@@ -49,7 +48,7 @@ _inside: dict[int, bool] = {}
 _forks: dict[int, None] = {}
 _this_fork = _ThisFork()
 _renewed: list[Callable[[], None]] = []
-_registered = 0
+_registered = False
 
 
 @contextmanager
@@ -118,34 +117,26 @@ def _enter(me: int, pauses: bool) -> None:
 
 
 def _register() -> None:
+    global _registered
     if not _registered:
         with late_imports:
             import concurrent.futures.thread  # noqa: F401
             import logging  # noqa: F401
 
-            if not _registered:
-                first_at_forks()
+            if not _registered and hasattr(os, "register_at_fork"):
+                os.register_at_fork(
+                    before=_before_fork,
+                    after_in_parent=_after_fork,
+                    after_in_child=_after_fork_in_child,
+                )
+            _registered = True
 
 
-def first_at_forks() -> None:
-    """Have forks wait for the gate before they call what was registered until now."""
-    global _registered
-    _registered += 1
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(
-            before=partial(_before_fork, _registered),
-            after_in_parent=partial(_after_fork, _registered),
-            after_in_child=partial(_after_fork_in_child, _registered),
-        )
-
-
-def _before_fork(number: int) -> None:
+def _before_fork() -> None:
     """Wait for other threads' builds. Python ignores what is raised here, and forks: so Ctrl-C is
     repeated after the fork.
     """
-    if _this_fork.number:
-        return
-    _this_fork.number = number
+    _this_fork.began = True
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
@@ -168,10 +159,10 @@ def _wait_for_builds(until: float) -> None:
         time.sleep(_POLL_SECONDS)
 
 
-def _after_fork(number: int) -> None:
-    if number != _this_fork.number:
-        return
-    _this_fork.number = 0
+def _after_fork() -> None:
+    if not _this_fork.began:
+        return  # the gate was registered in the midst of this fork
+    _this_fork.began = False
     me = threading.get_ident()
     _forks.pop(me, None)
     was_inside, _this_fork.was_inside = _this_fork.was_inside, None
@@ -186,10 +177,10 @@ def _after_fork(number: int) -> None:
         repeat_ctrl_c()
 
 
-def _after_fork_in_child(number: int) -> None:
-    if number != _this_fork.number:
-        return
-    _this_fork.number = 0
+def _after_fork_in_child() -> None:
+    if not _this_fork.began:
+        return  # the gate was registered in the midst of this fork
+    _this_fork.began = False
     _forks.clear()
     _inside.clear()
     was_inside, _this_fork.was_inside = _this_fork.was_inside, None

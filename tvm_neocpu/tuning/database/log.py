@@ -17,14 +17,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from filelock import FileLock, Timeout
-
 from tvm_neocpu.core.conv_graph import ConvGraph
 from tvm_neocpu.core.errors import LineError, LogError
 from tvm_neocpu.core.plan import Plan
 from tvm_neocpu.core.record import Record
 from tvm_neocpu.core.verdict import Settled, Verdict
 from tvm_neocpu.core.workload import Workload
+from tvm_neocpu.file_lock import FileLock
 from tvm_neocpu.tuning.database.best_records import RecordTable
 from tvm_neocpu.tuning.database.file_lines import append_lines, is_other_file, replace_lines
 from tvm_neocpu.tuning.database.index.lines import TOO_LONG, read_lines
@@ -106,9 +105,6 @@ class TuningLog:
     def __init__(self, path: PathLike, features: str = "") -> None:
         self.path = Path(path)
         self.features = features
-        # The lock is a hidden file beside the log, so that readers never wait.
-        lock = self.path.with_name(f".{self.path.name}.lock")
-        self._lock = FileLock(lock, timeout=LOCK_SECONDS)
 
     def check_writable(self) -> None:
         """Create the file and its folders; raises LogError now, not after an hour of tuning.
@@ -165,20 +161,23 @@ class TuningLog:
 
     @contextmanager
     def _opened(self) -> Iterator[int]:
+        # A hidden file beside the log, so that readers never wait.
+        lock = FileLock(self.path.with_name(f".{self.path.name}.lock"))
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self._lock:
-                handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
-                try:
-                    yield handle
-                finally:
-                    os.close(handle)
-        except Timeout:
-            text = f"{self.path} has been locked by another process for {LOCK_SECONDS:.0f} s"
-            raise LogError(text) from None
+            if not lock.acquire(LOCK_SECONDS):
+                text = f"{self.path} has been locked by another process for {LOCK_SECONDS:.0f} s"
+                raise LogError(text)
+            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                yield handle
+            finally:
+                os.close(handle)
         except OSError as error:
             reason = error.strerror or error
             raise LogError(f"cannot write the tuning log {self.path}: {reason}") from error
+        finally:
+            lock.release()
 
 
 def load_log(paths: PathLike | Iterable[PathLike]) -> LogContents:
