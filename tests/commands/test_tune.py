@@ -110,6 +110,14 @@ def test_tune_passes_its_options_on(
     assert json.loads(report.read_text())["networks"][0]["measured"] == 7
 
 
+def test_an_exhaustive_session_goes_in_the_order_that_was_asked_for(sessions) -> None:
+    found = sessions()
+    for more in ([], ["--tuner", "random"]):
+        assert tune.main(["lenet", "--log", "x.log", "--exhaustive", *more]) == 0
+    assert [session.choices.tuner for session in found.made] == ["grid", "random"]
+    assert all(session.choices.exhaustive for session in found.made)
+
+
 def test_without_a_database_a_checkout_finds_the_log(
     sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

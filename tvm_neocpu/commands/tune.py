@@ -44,6 +44,10 @@ from tvm_neocpu.tuning.measuring.child_process import ChildError
 from tvm_neocpu.tuning.seating import Choices
 from tvm_neocpu.tuning.tuners import TUNERS
 
+_DEFAULT = next(iter(TUNERS))
+# What is measured to the end needs no guesses of what to measure first.
+_OF_ALL = "grid"
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """The command line; returns its exit code."""
@@ -73,6 +77,7 @@ def _tune(argv: list[str]) -> int:
         parser.error("MODEL or --workload, not both")
     if not options.models and not options.workload:
         parser.error("the following arguments are required: MODEL, or --workload")
+    options.tuner = options.tuner or (_OF_ALL if options.exhaustive else _DEFAULT)
     if options.threads:
         threads.use_threads(options.threads)
     text = cli.target_text(options.target, flags)
@@ -228,7 +233,9 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help="keep what the log holds already (default), or measure everything again",
     )
-    parser.add_argument("--tuner", choices=TUNERS, default=next(iter(TUNERS)))
+    parser.add_argument(
+        "--tuner", choices=TUNERS, help=f"(default: {_DEFAULT}; with --exhaustive {_OF_ALL})"
+    )
     cli.add_seed_option(parser, "the tuners that draw lots")
     parser.add_argument(
         "--exhaustive", action="store_true", help="measure every candidate (the paper's search)"

@@ -40,7 +40,7 @@ def tune_workload(options: argparse.Namespace, target: CompileTarget, log: Tunin
     print(f"{workload} on {where} -> {log.path}; {ASSUMED}", flush=True)
     timing = Timing(number=1, repeat=12, min_repeat_ms=0, touched=TOUCHED)
     patience = None if options.exhaustive else Limits().patience
-    make_tuner = TUNERS["grid" if options.exhaustive else options.tuner]([task], options.seed)
+    make_tuner = TUNERS[options.tuner]([task], options.seed)
     with measuring_turn(), LocalMeasurer(target.target, cpu.name, cpu.cores, timing) as measurer:
         result = tune_tasks(
             [task],
