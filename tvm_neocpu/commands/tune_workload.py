@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 
 from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.core.errors import WorkloadTextError
@@ -41,7 +42,8 @@ def tune_workload(options: argparse.Namespace, target: CompileTarget, log: Tunin
     timing = Timing(number=1, repeat=12, min_repeat_ms=0, touched=TOUCHED)
     patience = None if options.exhaustive else Limits().patience
     make_tuner = TUNERS[options.tuner]([task], options.seed)
-    with measuring_turn(), LocalMeasurer(target.target, cpu.name, cpu.cores, timing) as measurer:
+    turn = measuring_turn(partial(print, flush=True))
+    with turn, LocalMeasurer(target.target, cpu.name, cpu.cores, timing) as measurer:
         result = tune_tasks(
             [task],
             measurer,
