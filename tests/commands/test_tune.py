@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,14 @@ def test_tune_passes_its_options_on(
     assert json.loads(report.read_text())["networks"][0]["measured"] == 7
 
 
+def test_an_exhaustive_session_goes_in_the_order_that_was_asked_for(sessions) -> None:
+    found = sessions()
+    for more in ([], ["--tuner", "random"]):
+        assert tune.main(["lenet", "--log", "x.log", "--exhaustive", *more]) == 0
+    assert [session.choices.tuner for session in found.made] == ["grid", "random"]
+    assert all(session.choices.exhaustive for session in found.made)
+
+
 def test_without_a_database_a_checkout_finds_the_log(
     sessions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,24 +167,40 @@ def test_a_tuned_network_is_tuned_again_only_for_more_time(
     found = sessions()
     assert tune.main(["lenet", "--log", "x.log", "--time-budget", "1"]) == 0
     (first,) = found.made
-    TuningLog("x.log", first.cpu.features).append_verdict(
-        Verdict(
-            first.graph.hash,
-            first.cpu.name,
-            first.cpu.cores,
-            KEPT,
-            1.0,
-            0.99,
-            1.01,
-            candidates,
-            seconds=60.0,
-            complete=complete,
-        )
-    )
+    log_verdict(first, candidates, complete)
     argv = ["lenet", "--log", "x.log", *(["--time-budget", budget] if budget else [])]
     assert tune.main(argv) == 0
     assert (len(found.made) == 2) == goes_on
     assert ("tuned before, nothing faster" in capsys.readouterr().out) != goes_on
+
+
+def log_verdict(session: TuningSession, candidates: int, complete: bool) -> None:
+    """What a session of 60 s writes at its end that found nothing faster."""
+    where = session.graph.hash, session.cpu.name, session.cpu.cores
+    verdict = Verdict(*where, KEPT, 1.0, 0.99, 1.01, candidates, seconds=60.0, complete=complete)
+    TuningLog("x.log", session.cpu.features).append_verdict(verdict)
+
+
+def test_what_the_tuner_that_had_the_turn_has_tuned_is_not_tuned_again(
+    sessions, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends while this one waits, which had read the log before."""
+    found = sessions()
+    assert tune.main(["lenet", "--log", "x.log"]) == 0
+    (first,) = found.made
+
+    @contextmanager
+    def turn(on_wait: Callable[[str], None]) -> Iterator[None]:
+        on_wait("waiting for process 7 (tune)")
+        log_verdict(first, 7, complete=True)
+        yield
+
+    monkeypatch.setattr(tune, "measuring_turn", turn)
+    assert tune.main(["lenet", "--log", "x.log"]) == 0
+    assert found.made == [first]
+    waiting, told = capsys.readouterr().out.splitlines()[-2:]
+    assert waiting == "waiting for process 7 (tune)"
+    assert "tuned before, nothing faster" in told
 
 
 @pytest.mark.parametrize(("load", "lines"), [(0.2, 0), (1000.0, 1)])

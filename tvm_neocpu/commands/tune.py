@@ -8,7 +8,7 @@ the same command goes on where it stopped; on a network that is tuned it ends at
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,27 +22,34 @@ from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.commands.tune_fleet import add_fleet_options, check_target, open_fleet
 from tvm_neocpu.commands.tune_workload import tune_workload
 from tvm_neocpu.commands.tuning_session import network_session
+from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import NeoCpuError, TargetError
 from tvm_neocpu.core.fallback import tell
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.core.verdict import Verdict
-from tvm_neocpu.folded_network import opener
+from tvm_neocpu.folded_network import FoldedNetwork, opener
 from tvm_neocpu.frontend.onnx_model import resolve_shapes
 from tvm_neocpu.relay_passes.find_fallbacks import FindFallbacks
 from tvm_neocpu.relay_passes.waking_threads import SAID
 from tvm_neocpu.runtime import threads
 from tvm_neocpu.runtime.busy import load_of_others
 from tvm_neocpu.targets import CompileTarget, parse_target
-from tvm_neocpu.tuning.database.history import current_history
+from tvm_neocpu.tuning.database.history import History, current_history
 from tvm_neocpu.tuning.database.indexed_log import IndexedLog
 from tvm_neocpu.tuning.database.log import TuningLog
 from tvm_neocpu.tuning.database.places import find_user_log
+from tvm_neocpu.tuning.database.turns import measuring_turn
 from tvm_neocpu.tuning.fleet.remote_workers import Remotely
 from tvm_neocpu.tuning.in_network.crew import Here, Site
 from tvm_neocpu.tuning.in_network.outcome import Outcome
 from tvm_neocpu.tuning.measuring.child_process import ChildError
 from tvm_neocpu.tuning.seating import Choices
+from tvm_neocpu.tuning.tune_network import TuningSession
 from tvm_neocpu.tuning.tuners import TUNERS
+
+_DEFAULT = next(iter(TUNERS))
+# What is measured to the end needs no guesses of what to measure first.
+_OF_ALL = "grid"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -73,6 +80,7 @@ def _tune(argv: list[str]) -> int:
         parser.error("MODEL or --workload, not both")
     if not options.models and not options.workload:
         parser.error("the following arguments are required: MODEL, or --workload")
+    options.tuner = options.tuner or (_OF_ALL if options.exhaustive else _DEFAULT)
     if options.threads:
         threads.use_threads(options.threads)
     text = cli.target_text(options.target, flags)
@@ -114,7 +122,6 @@ def _tune_network(
     request: _Request, name: str, model: onnx.ModelProto, shapes: dict[str, tuple[int, ...]]
 ) -> dict[str, Any]:
     """One network: a session, unless an earlier one has said all; its report as JSON."""
-    options = request.options
     open_network = opener(model.SerializeToString(), shapes, request.text)
     network = open_network()
     cpu = network.cpu
@@ -131,19 +138,59 @@ def _tune_network(
         # All such networks have one graph hash: a verdict would be another network's.
         print(f"{name}: nothing to tune: no layer can be computed in several ways", flush=True)
         return {"network": name, "nothing_to_tune": True}
+    if told := _told_before(request, name, network):
+        return told
+    harm = "starting takes longer, fewer candidates are measured, a small gain cannot be proven"
+    warn_of_others(request.load, harm, "tune")
+    waited = False
+
+    def waits(line: str) -> None:
+        nonlocal waited
+        waited = True
+        print(line, flush=True)
+
+    try:
+        with measuring_turn(waits):
+            # Whoever had the turn may have tuned this network.
+            if waited and (told := _told_before(request, name, network)):
+                return told
+            outcome = _session(request, name, open_network, network).run()
+    except KeyboardInterrupt:  # nothing is measured yet: a session tells of what it has
+        outcome = Outcome(None, 0, 0, 0.0, interrupted=True)
+    except ChildError as error:
+        raise NeoCpuError(f"{name} does not run as it is: {error}") from error
+    print(f"{name}: {outcome}", flush=True)
+    return {"network": name, **as_json(outcome)}
+
+
+def _known(request: _Request, cpu: Cpu) -> History:
+    """What builds read now, and what is in the log of the session."""
     known = current_history(cpu)
     if request.log != find_user_log(cpu.name):
         known = replace(known, logs=(*known.logs, IndexedLog(request.log)))
-    verdict = known.verdict(network.graph) if options.resume and not options.exhaustive else None
-    if verdict is not None and _is_enough(verdict, options.time_budget):
-        print(f"{name}: {_old_news(verdict)}", flush=True)
-        return {"network": name, "tuned_before": True, "ratio": verdict.ratio}
-    harm = "starting takes longer, fewer candidates are measured, a small gain cannot be proven"
-    warn_of_others(request.load, harm, "tune")
-    session = network_session(
+    return known
+
+
+def _told_before(request: _Request, name: str, network: FoldedNetwork) -> dict[str, Any] | None:
+    """The report on a network of which an earlier session has said all; it prints the last line."""
+    options = request.options
+    if not options.resume or options.exhaustive:
+        return None
+    verdict = _known(request, network.cpu).verdict(network.graph)
+    if verdict is None or not _is_enough(verdict, options.time_budget):
+        return None
+    print(f"{name}: {_old_news(verdict)}", flush=True)
+    return {"network": name, "tuned_before": True, "ratio": verdict.ratio}
+
+
+def _session(
+    request: _Request, name: str, open_network: Callable[[], FoldedNetwork], network: FoldedNetwork
+) -> TuningSession:
+    options = request.options
+    return network_session(
         open_network,
         network,
-        known,
+        _known(request, network.cpu),
         request.log,
         name=name,
         budget=options.time_budget,
@@ -152,12 +199,6 @@ def _tune_network(
         ),
         site=request.site,
     )
-    try:
-        outcome = session.run()
-    except ChildError as error:
-        raise NeoCpuError(f"{name} does not run as it is: {error}") from error
-    print(f"{name}: {outcome}", flush=True)
-    return {"network": name, **as_json(outcome)}
 
 
 def _is_enough(verdict: Verdict, budget: float | None) -> bool:
@@ -228,7 +269,9 @@ def _parser() -> argparse.ArgumentParser:
         default=True,
         help="keep what the log holds already (default), or measure everything again",
     )
-    parser.add_argument("--tuner", choices=TUNERS, default=next(iter(TUNERS)))
+    parser.add_argument(
+        "--tuner", choices=TUNERS, help=f"(default: {_DEFAULT}; with --exhaustive {_OF_ALL})"
+    )
     cli.add_seed_option(parser, "the tuners that draw lots")
     parser.add_argument(
         "--exhaustive", action="store_true", help="measure every candidate (the paper's search)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from functools import partial
 
 from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.core.errors import WorkloadTextError
@@ -40,8 +41,9 @@ def tune_workload(options: argparse.Namespace, target: CompileTarget, log: Tunin
     print(f"{workload} on {where} -> {log.path}; {ASSUMED}", flush=True)
     timing = Timing(number=1, repeat=12, min_repeat_ms=0, touched=TOUCHED)
     patience = None if options.exhaustive else Limits().patience
-    make_tuner = TUNERS["grid" if options.exhaustive else options.tuner]([task], options.seed)
-    with measuring_turn(), LocalMeasurer(target.target, cpu.name, cpu.cores, timing) as measurer:
+    make_tuner = TUNERS[options.tuner]([task], options.seed)
+    turn = measuring_turn(partial(print, flush=True))
+    with turn, LocalMeasurer(target.target, cpu.name, cpu.cores, timing) as measurer:
         result = tune_tasks(
             [task],
             measurer,

@@ -52,11 +52,10 @@ def make_tuners(
     tasks: Sequence[Task], choices: Choices, known: History, cpu: Cpu
 ) -> dict[Workload, Tuner]:
     """A tuner for each task. The default tuners learned from other networks of this CPU before."""
-    name = "grid" if choices.exhaustive else choices.tuner
-    if name == "learned":
+    if choices.tuner == "learned":
         make = learned(tasks, choices.seed, _taught(tasks, known, cpu))
     else:
-        make = TUNERS[name](tasks, choices.seed)
+        make = TUNERS[choices.tuner](tasks, choices.seed)
     return {task.workload: make(task) for task in tasks}
 
 

@@ -90,7 +90,7 @@ class TuningSession:
         self._stand_ins = StandIns(self.graph)
         self._spent = Spent()
         try:
-            with self._interrupts, measuring_turn(self._say_waiting):
+            with self._interrupts, measuring_turn(self.progress.say):
                 self._start = time.monotonic()
                 return self._tuned()
         except KeyboardInterrupt:
@@ -317,6 +317,3 @@ class TuningSession:
             features=self.cpu.features,
             stamp=record_stamp(config, IN_NETWORK),
         )
-
-    def _say_waiting(self, holder: str) -> None:
-        self.progress.say(f"waiting for {holder}, which measures on this machine")

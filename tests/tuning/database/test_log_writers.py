@@ -55,7 +55,9 @@ def test_another_file_is_refused_and_stays_as_it_is(tmp_path, content: bytes) ->
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("content", [b"", b"# a comment\n", b'{"input": ["ll', b'\xff\n{"i": 1}\n'])
+@pytest.mark.parametrize(
+    "content", [b"", b"# a comment\n", b"{", b"# a\n{", b'{"input": ["ll', b'\xff\n{"i": 1}\n']
+)
 def test_a_log_that_is_empty_or_damaged_is_written(tmp_path, content: bytes) -> None:
     path = tmp_path / "x.log"
     path.write_bytes(content)

@@ -43,7 +43,8 @@ def test_a_turn_ends_with_the_process_that_has_it(holder: subprocess.Popen[str])
         os.kill(holder.pid, signal.SIGKILL)
 
     with measuring_turn(on_wait):
-        assert waited == [f"process {holder.pid} (-c)"]
+        who = f"process {holder.pid} (-c)"
+        assert waited == [f"waiting for {who}, which measures on this machine"]
 
 
 def test_nobody_waits_where_nobody_measures(user_data: Path) -> None:

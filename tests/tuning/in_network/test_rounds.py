@@ -90,7 +90,7 @@ def play(make_task, space):
             record,
         )
         for _ in range(rounds):
-            if not board.open or not (rounds_.play() or rounds_._retry):
+            if not rounds_.play():
                 break
         return board, records, workers
 

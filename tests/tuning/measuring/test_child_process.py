@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -24,6 +25,7 @@ from tvm_neocpu.tuning.measuring.child_process import (
     Children,
     _heard,
 )
+from tvm_neocpu.tuning.measuring.polite_end import end_between
 
 
 class Served:
@@ -162,6 +164,33 @@ def test_whoever_ends_a_process_does_not_close_it_beside_whoever_asks(
         asked = pool.submit(children.start(Served).ask, "sleep")
         time.sleep(0.2)
         children.end()
+        with pytest.raises(ChildDied):
+            asked.result(timeout=10)
+
+
+class Caller:
+    """In the midst of a call that takes half a second; then it computes for a minute."""
+
+    def __init__(self, done: Path) -> None:
+        self._calling, self._done = threading.RLock(), done
+        end_between(self._calling)
+
+    def call(self) -> None:
+        with self._calling:
+            time.sleep(0.5)
+            self._done.touch()
+        time.sleep(60)
+
+
+def test_a_call_comes_to_its_end_before_its_process_does(tmp_path: Path) -> None:
+    children, done = Children(), tmp_path / "done"
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(children.start(partial(Caller, done)).ask, "call")
+        time.sleep(0.2)
+        start = time.monotonic()
+        children.end()
+        assert time.monotonic() - start < 5
+        assert done.exists()
         with pytest.raises(ChildDied):
             asked.result(timeout=10)
 

@@ -18,11 +18,11 @@ def is_other_file(handle: int) -> bool:
     """Whether a file that is not empty starts like something else than a log.
 
     A log has a line that begins a JSON object on one line, if only a torn one; or nothing but
-    comments yet.
+    comments yet. A lone ``{`` is what a writer left that died at once.
     """
     lines = [line.strip() for line in os.pread(handle, _HEAD, 0).splitlines()]
     said = [line for line in lines if line and not line.startswith(b"#")]
-    return bool(said) and not any(line.startswith(b'{"') for line in said)
+    return said not in ([], [b"{"]) and not any(line.startswith(b'{"') for line in said)
 
 
 def append_lines(handle: int, data: bytes) -> None:

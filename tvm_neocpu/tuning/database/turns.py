@@ -1,6 +1,6 @@
 """Taking turns: two tuners on one machine would disturb each other's measurements.
 
-    with measuring_turn(on_wait=lambda who: print(f"waiting for {who}")):
+    with measuring_turn(on_wait=print):
         ...measure...
 
 The turn is a lock on a file in the user's data folder. It ends with the ``with`` block, or with the
@@ -45,9 +45,9 @@ os.register_at_fork(after_in_child=_forget)
 def measuring_turn(on_wait: Callable[[str], None] | None = None) -> Iterator[None]:
     """Inside, no other process of this user measures on this machine.
 
-    ``on_wait`` is called once, with words for who has the turn, before waiting begins; Ctrl-C ends
-    the wait. Where no lock can be had (a read-only disk), a TuningLogWarning says so and nobody
-    waits.
+    ``on_wait`` is called once, with a line that says who has the turn, before waiting begins;
+    Ctrl-C ends the wait. Where no lock can be had (a read-only disk), a TuningLogWarning says so
+    and nobody waits.
     """
     with _THREADS:
         if _held:
@@ -89,7 +89,7 @@ def _lock(handle: int, on_wait: Callable[[str], None] | None) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         if on_wait is not None:
-            on_wait(_holder(handle))
+            on_wait(f"waiting for {_holder(handle)}, which measures on this machine")
         fcntl.flock(handle, fcntl.LOCK_EX)
     me = f"{os.getpid()} {Path(sys.argv[0]).name or 'python'}"
     os.ftruncate(handle, 0)

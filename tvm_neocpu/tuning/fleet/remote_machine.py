@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,9 +33,15 @@ class RemoteMachine(NetworkMachine):
         self._slots: dict[str, Slot] = {}
         self._kept: dict[str, float] = {}  # a remote CPU's kernels are compiled by each process
 
+    @property
+    def calling(self) -> threading.RLock:
+        """Held while the server is asked something."""
+        return self._server.calling
+
     def build(self, slot: str, plan: Plan, views: bool = False) -> int:
         """Compile the network under ``plan``, send it; how many kernels LLVM compiled for it."""
-        self._slots.pop(slot, None)
+        with self._server.watched():  # the server forgets it, too
+            self._slots.pop(slot, None)
         lowered = self._lowering.lower(plan, views)
         before = self._kernels.compiled
         linked = self._kernels.linked(lowered.module)

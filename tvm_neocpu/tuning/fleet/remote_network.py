@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import math
+import threading
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -34,6 +35,9 @@ class Server:
 
     def __init__(self, fleet: Fleet, threads: int) -> None:
         self._session = fleet.connect()
+        # Held during a call: a process that ends in one leaves an answer unread, and TVM's server
+        # ends with a connection that was reset.
+        self.calling = threading.RLock()
         self._libraries: dict[Path, Any] = {}
         self._tensors: dict[tuple[tuple[int, ...], str, bytes], tvm.runtime.Tensor] = {}
         with self.watched():
@@ -42,12 +46,13 @@ class Server:
     @contextlib.contextmanager
     def watched(self) -> Iterator[None]:
         """Tell an error of the code that a server ran from the loss of the server."""
-        try:
-            yield
-        except Exception as error:  # TVM raises what the server raised, by its type
-            if self._answers():
-                raise
-            raise ServerLostError(f"its server is gone: {first_line(error)}") from error
+        with self.calling:
+            try:
+                yield
+            except Exception as error:  # TVM raises what the server raised, by its type
+                if self._answers():
+                    raise
+                raise ServerLostError(f"its server is gone: {first_line(error)}") from error
 
     @property
     def device(self) -> tvm.runtime.Device:

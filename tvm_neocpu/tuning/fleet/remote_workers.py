@@ -33,6 +33,7 @@ from tvm_neocpu.tuning.in_network.workers import (
     all_done,
 )
 from tvm_neocpu.tuning.measuring.child_process import ChildDied, ChildError, ChildProcess, Children
+from tvm_neocpu.tuning.measuring.polite_end import end_between
 
 # Each server has a process here that compiles for it.
 MAX_SERVERS = 16
@@ -174,7 +175,7 @@ class RemoteWorkers:
 
     def _taken(self) -> _Server:
         folder = Path(self._folder.name)
-        load = partial(RemoteMachine, self.open_network, self.fleet, self.threads, folder)
+        load = partial(_machine, self.open_network, self.fleet, self.threads, folder)
         server = _connected(load, self._children.start)
         try:
             server.ask("build", INCUMBENT, self._incumbent)
@@ -217,7 +218,7 @@ class Remotely:
     ) -> Iterator[Pair]:
         """Both plans in one fresh session: two servers would be two machines."""
         with tempfile.TemporaryDirectory(prefix="tvm_neocpu-fleet-") as folder:
-            load = partial(RemoteMachine, open_network, self.fleet, threads, Path(folder))
+            load = partial(_machine, open_network, self.fleet, threads, Path(folder))
             server = _connected(load)
             try:
                 slots = (INCUMBENT, STAND_IN)
@@ -225,13 +226,13 @@ class Remotely:
                     server.ask("build", slot, plan)
                 yield _Opponent(server, INCUMBENT), _Opponent(server, STAND_IN)
             finally:
-                server.process.kill()
+                server.process.end()
 
     @contextlib.contextmanager
     def computing(self, open_network: OpenNetwork, threads: int) -> Iterator[Compute]:
         """The outputs of any plan, from one server."""
         with tempfile.TemporaryDirectory(prefix="tvm_neocpu-fleet-") as folder:
-            load = partial(RemoteMachine, open_network, self.fleet, threads, Path(folder))
+            load = partial(_machine, open_network, self.fleet, threads, Path(folder))
             server = _connected(load)
 
             def compute(plan: Plan) -> Any:
@@ -241,7 +242,7 @@ class Remotely:
             try:
                 yield compute
             finally:
-                server.process.kill()
+                server.process.end()
 
 
 @dataclass(frozen=True)
@@ -255,6 +256,13 @@ class _Opponent:
     def burst(self, count: int) -> list[float]:
         seconds: list[float] = self.server.ask("burst", self.slot, count)
         return seconds
+
+
+def _machine(open_network: OpenNetwork, fleet: Fleet, threads: int, folder: Path) -> RemoteMachine:
+    """What a process here serves; its end waits for the call that it is in."""
+    machine = RemoteMachine(open_network, fleet, threads, folder)
+    end_between(machine.calling)
+    return machine
 
 
 def _connected(load: Callable[[], RemoteMachine], start: Start = ChildProcess) -> _Server:

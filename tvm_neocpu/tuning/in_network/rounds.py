@@ -64,24 +64,26 @@ class Rounds:
     make_record: MakeRecord
     _retry: list[dict[Workload, list[Config]]] = field(default_factory=list)
 
-    def play(self) -> int:
-        """One round in all processes; how many candidates it measured. 0: there is none left."""
+    def play(self) -> bool:
+        """One round in all processes; False if no candidate is left.
+
+        A round that only narrowed down what fails has measured nothing, and is not the last.
+        """
         turns = self._turns()
         if not turns:
-            return 0
+            return False
         problems = self.workers.build([turn.plan for turn in turns], views=True)
-        measured = 0
         for index, (turn, problem) in enumerate(zip(turns, problems, strict=True)):
             try:
                 if problem is not None:
                     raise problem
                 runs = self.workers.times(index, self._pairs())
             except ChildError as error:
-                measured += self._blame(turn.about, error)
+                self._blame(turn.about, error)
                 continue
-            measured += self._hear(turn, runs[STAND_IN], runs[INCUMBENT])
+            self._hear(turn, runs[STAND_IN], runs[INCUMBENT])
             self._hear_beside(index, runs[STAND_IN], runs[INCUMBENT])
-        return measured
+        return True
 
     def _hear_beside(self, index: int, ours: Sequence[Run], theirs: Sequence[Run]) -> None:
         """Write down sweeps in layouts in which nobody timed them yet."""
@@ -139,8 +141,8 @@ class Rounds:
     def _pairs(self) -> int:
         return max(MIN_PAIRS, min(MAX_PAIRS, int(TURN_SECONDS / 2 / self.workers.baseline)))
 
-    def _hear(self, turn: _Turn, ours: Sequence[Run], theirs: Sequence[Run]) -> int:
-        """Take in the ratios of a round, of the spares too; how many candidates it was about."""
+    def _hear(self, turn: _Turn, ours: Sequence[Run], theirs: Sequence[Run]) -> None:
+        """Take in the ratios of a round, of the spares too."""
         for workload, seat in self.board.seats.items():
             ratio = workload_ratio(workload, ours, theirs)
             config = turn.configs[workload]
@@ -148,20 +150,18 @@ class Rounds:
                 continue
             if seat.hear(config, ratio) and config not in seat.incumbent:
                 self.keep(record_of(seat, config, self.make_record))
-        return len(turn.granted)
 
-    def _blame(self, about: Mapping[Workload, Config], error: ChildError) -> int:
+    def _blame(self, about: Mapping[Workload, Config], error: ChildError) -> None:
         """Halve a round that failed; give up the candidate that fails alone."""
         suspects = list(about.items())
         if len(suspects) > 1:
             middle = len(suspects) // 2
             for half in (suspects[:middle], suspects[middle:]):
                 self._retry.append({workload: [config] for workload, config in half})
-            return 0
+            return
         ((workload, config),) = suspects
         self.board.seats[workload].fail(config, str(error))
         self.keep(self.make_record(workload, config, (), error_number(error)))
-        return 1
 
 
 def record_of(seat: Seat, config: Config, make_record: MakeRecord) -> Record:

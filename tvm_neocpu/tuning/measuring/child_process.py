@@ -8,6 +8,7 @@ import os
 import pickle
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -99,6 +100,13 @@ class ChildProcess:
         self._process.kill()
         self._process.join(PATIENCE_SECONDS)
 
+    def end(self) -> None:
+        """As :meth:`kill`, but a call to another machine (:mod:`.polite_end`) may come to its end
+        first."""
+        self._process.terminate()
+        self._process.join(PATIENCE_SECONDS)
+        self.kill()
+
     def close(self) -> None:
         """End the process; harmless when done twice."""
         self._connection.close()
@@ -167,14 +175,14 @@ class Children:
         return ChildProcess(load, timeout, begun=self._add)
 
     def end(self) -> None:
-        """Kill all processes, those that are starting too."""
+        """End all processes, those that are starting too."""
         with self._lock:
             self._ended = True
             processes = list(self._processes)
         for process in processes:
-            process._process.kill()  # all of them, before one is waited for
+            process._process.terminate()  # all of them, before one is waited for
         for process in processes:
-            process.kill()
+            process.end()
 
     def _add(self, process: ChildProcess) -> None:
         with self._lock:
@@ -228,6 +236,8 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(PATIENCE_SECONDS)  # where it is ignored, or a call has not come to its end
         os._exit(1)
 
 
