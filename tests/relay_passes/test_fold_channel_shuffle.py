@@ -10,7 +10,7 @@ import tvm
 from one_function import Build, const, module_of
 from tvm import relax
 from tvm.relax.op import add, multiply, strided_slice
-from tvm.relax.op.nn import conv2d, max_pool2d, relu, softmax
+from tvm.relax.op.nn import conv2d, instance_norm, max_pool2d, relu, softmax
 
 from tvm_neocpu.relay_passes.fold_channel_shuffle import FoldChannelShuffle, shuffled_order
 from tvm_neocpu.relay_passes.layouts.channel_moves import Shuffle, channel_move
@@ -115,7 +115,17 @@ def summed(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
     return add(y, b.emit(conv2d(y, const(DENSE))))
 
 
-@pytest.mark.parametrize("build", [grouped, read_twice, summed, lambda b, x: shuffle(x)])
+def shuffled_norm(b: relax.BlockBuilder, x: relax.Var) -> relax.Expr:
+    """The norm's constants have the channels as their only axis."""
+    scale = const(VECTOR.reshape(-1))
+    x = b.emit(conv2d(x, const(DENSE)))
+    y = b.emit(instance_norm(x, scale, scale, channel_axis=1, axes=[2, 3]))
+    return shuffle(y)
+
+
+@pytest.mark.parametrize(
+    "build", [grouped, read_twice, summed, shuffled_norm, lambda b, x: shuffle(x)]
+)
 def test_what_nobody_can_absorb_stays(build: Build) -> None:
     mod = module(build)
     tvm.ir.assert_structural_equal(FoldChannelShuffle()(mod), mod)

@@ -16,6 +16,7 @@ import onnx
 from onnx import helper
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.fresh_names import FreshNames
 from tvm_neocpu.frontend.loop_form import scan_as_loop
 from tvm_neocpu.frontend.nodes import body_of, constant_node, int_lists
 from tvm_neocpu.frontend.unroll_loop import unrolled_scan
@@ -29,6 +30,7 @@ def scan_of_each_image(
     shapes: Sequence[Sequence[int] | None],
     lengths: npt.NDArray[np.int64] | None,
     opset: int,
+    fresh: FreshNames,
 ) -> list[onnx.NodeProto]:
     """The nodes that compute a Scan of opset 8; ``shapes`` has one for each of its inputs.
 
@@ -45,7 +47,7 @@ def scan_of_each_image(
         raise UnsupportedOperatorError(
             f"Scan: sequence_lens must be {batch} numbers from 1 to {steps}, not {trips}"
         )
-    image = _Images(node, known, scanned, opset)
+    image = _Images(node, known, scanned, opset, fresh)
     nodes = [made for at, length in enumerate(trips) for made in image.scan(at, length)]
     return nodes + [made for place in range(len(node.output)) for made in image.stack(place)]
 
@@ -54,9 +56,15 @@ class _Images:
     """The images of one Scan; names of their tensors begin with the Scan's."""
 
     def __init__(
-        self, node: onnx.NodeProto, shapes: Sequence[Sequence[int]], scanned: int, opset: int
+        self,
+        node: onnx.NodeProto,
+        shapes: Sequence[Sequence[int]],
+        scanned: int,
+        opset: int,
+        fresh: FreshNames,
     ) -> None:
         self.node, self.shapes, self.scanned, self.opset = node, shapes, scanned, opset
+        self.fresh = fresh
         self.name = next(filter(None, node.output))
         self.carried = len(shapes) - scanned
         self.body = body_of(node)
@@ -65,18 +73,18 @@ class _Images:
     def scan(self, at: int, length: int) -> list[onnx.NodeProto]:
         """The nodes of one image."""
         prefix = f"{self.name}/image{at}"
-        index = f"{prefix}/index"
+        index = self.fresh(f"{prefix}/index")
         nodes, given = [constant_node(index, np.array(at, "int64"))], []
         for place, source in enumerate(self.node.input[1:]):
-            part = f"{prefix}/in{place}"
+            part = self.fresh(f"{prefix}/in{place}")
             nodes.append(helper.make_node("Gather", [source, index], [part], axis=0))
             if place >= self.carried and length < self.shapes[-1][1]:
-                whole, part = part, f"{part}/begin"
+                whole, part = part, self.fresh(f"{part}/begin")
                 cut = {"axes": [0], "starts": [0], "ends": [length]}
                 nodes.append(helper.make_node("Slice", [whole], [part], **cut))
             given.append(part)
         outputs = enumerate(self.node.output)
-        results = [f"{prefix}/out{place}" if name else "" for place, name in outputs]
+        results = [self.fresh(f"{prefix}/out{place}") if name else "" for place, name in outputs]
         alone = helper.make_node(
             "Scan",
             given,
@@ -87,7 +95,9 @@ class _Images:
         )
         inner = [shape[1:] for shape in self.shapes[: self.carried]]
         inner += [(length, *shape[2:]) for shape in self.shapes[self.carried :]]
-        nodes += unrolled_scan(alone, inner, self.opset) or scan_as_loop(alone)
+        nodes += unrolled_scan(alone, inner, self.opset, self.fresh) or scan_as_loop(
+            alone, self.fresh
+        )
         for place, result in enumerate(results):
             if result:
                 nodes += self._finished(place, result, length)
@@ -99,9 +109,10 @@ class _Images:
         if place >= self.carried and missing:
             rank = len(self.body.output[place].type.tensor_type.shape.dim) + 1
             pads = [0] * rank + [missing] + [0] * (rank - 1)
-            nodes.append(helper.make_node("Pad", [result], [f"{result}/filled"], pads=pads))
-            result = f"{result}/filled"
-        image = f"{result}/image"
+            filled = self.fresh(f"{result}/filled")
+            nodes.append(helper.make_node("Pad", [result], [filled], pads=pads))
+            result = filled
+        image = self.fresh(f"{result}/image")
         self.parts[place].append(image)
         return [*nodes, helper.make_node("Unsqueeze", [result], [image], axes=[0])]
 

@@ -25,6 +25,7 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.batched_scan import FIRST_WITHOUT_BATCH, scan_of_each_image
 from tvm_neocpu.frontend.check_graph import stored_bytes
 from tvm_neocpu.frontend.decisions import note_results
+from tvm_neocpu.frontend.fresh_names import FreshNames
 from tvm_neocpu.frontend.inline_branch import inlined_branch
 from tvm_neocpu.frontend.inline_functions import function_nodes
 from tvm_neocpu.frontend.known_tensors import KnownTensors
@@ -35,7 +36,7 @@ from tvm_neocpu.frontend.nodes import (
     constant_node,
     names_read,
 )
-from tvm_neocpu.frontend.onnx_runtime_nodes import names_taken, onnx_runtime_nodes
+from tvm_neocpu.frontend.onnx_runtime_nodes import onnx_runtime_nodes
 from tvm_neocpu.frontend.unroll_loop import MAX_NODES, LoopRest, unrolled_loop, unrolled_scan
 
 
@@ -72,27 +73,24 @@ def fold_shapes(
             tensors.know_type(value.name, value.type.tensor_type.elem_type, shapes[value.name])
     for tensor in graph.initializer:
         tensors.know_tensor(tensor.name, tensor, weight=True)
-    nodes = _Folder(tensors, versions, known, names_taken(graph)).folded(graph)
+    nodes = _Folder(tensors, versions, known, FreshNames(graph)).folded(graph)
     return graph if nodes is None else Graph(graph.input, graph.output, graph.initializer, nodes)
 
 
 class _Folder:
-    """One walk over the nodes of a graph; ``tensors`` is what it knows of their tensors so far.
-
-    ``taken`` are names that bodies of nodes must not use.
-    """
+    """One walk over the nodes of a graph; ``tensors`` is what it knows of their tensors so far."""
 
     def __init__(
         self,
         tensors: KnownTensors,
         versions: Mapping[str, int],
         known: Container[str] | None,
-        taken: Container[str] = (),
+        fresh: FreshNames,
     ) -> None:
         self.tensors = tensors
         self._versions = versions
         self._known = known
-        self._taken = taken
+        self._fresh = fresh
 
     def folded(self, graph: onnx.GraphProto) -> list[onnx.NodeProto] | None:
         """The nodes that stay and the constants that they read; ``None`` where nothing folds."""
@@ -207,7 +205,7 @@ class _Folder:
 
     def _inner(self) -> _Folder:
         """The folder of a nested graph, which reads the tensors around it."""
-        return _Folder(self.tensors.inside(), self._versions, self._known, self._taken)
+        return _Folder(self.tensors.inside(), self._versions, self._known, self._fresh.inside())
 
     def _inlined(self, node: onnx.NodeProto) -> Sequence[onnx.NodeProto | LoopRest] | None:
         """What stands in a node's place: iterations, a branch, a function's body.
@@ -219,12 +217,12 @@ class _Folder:
             return unrolled
         branch = self._branch(node)
         if branch is not None:
-            return inlined_branch(node, branch)
+            return inlined_branch(node, branch, self._fresh)
         types = [self.tensors.types.get(name) for name in node.input]
-        of_runtime = onnx_runtime_nodes(node, types, self._versions[""], self._taken)
+        of_runtime = onnx_runtime_nodes(node, types, self._versions[""], self._fresh)
         if of_runtime is not None or self._known is None or node.op_type in self._known:
             return of_runtime
-        return function_nodes(node, types, self._versions[""])
+        return function_nodes(node, types, self._versions[""], self._fresh)
 
     def _unrolled(self, node: onnx.NodeProto) -> Sequence[onnx.NodeProto | LoopRest] | None:
         """The iterations of a ``Loop`` or ``Scan``; ``None`` for what must stay."""
@@ -233,7 +231,9 @@ class _Folder:
             shapes = [self.tensors.shape(name) for name in node.input]
             if opset < FIRST_WITHOUT_BATCH:
                 return self._images_of_scan(node, shapes, opset)
-            return unrolled_scan(node, shapes, opset) or scan_as_loop(node)
+            return unrolled_scan(node, shapes, opset, self._fresh) or scan_as_loop(
+                node, self._fresh
+            )
         if node.op_type != "Loop":
             return None
         trips = self.tensors.value(node.input[0]) if node.input[0] else np.array(MAX_NODES)
@@ -241,7 +241,7 @@ class _Folder:
         goes_on = self.tensors.truth(node.input[1]) if has_condition else True
         if trips is None or trips.size != 1 or goes_on is None:
             return None
-        return unrolled_loop(node, max(int(trips.item()), 0), goes_on, opset)
+        return unrolled_loop(node, max(int(trips.item()), 0), goes_on, opset, self._fresh)
 
     def _images_of_scan(
         self, node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None], opset: int
@@ -249,7 +249,7 @@ class _Folder:
         lengths = self.tensors.value(node.input[0]) if node.input[0] else None
         if node.input[0] and lengths is None:
             raise UnsupportedOperatorError("Scan of opset 8 needs sequence_lens that are constant")
-        return scan_of_each_image(node, shapes, lengths, opset)
+        return scan_of_each_image(node, shapes, lengths, opset, self._fresh)
 
     def _branch(self, node: onnx.NodeProto) -> onnx.GraphProto | None:
         """The branch that an ``If`` takes; ``None`` where it is not known."""

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx
 
+from tvm_neocpu.frontend.fresh_names import FreshNames
 from tvm_neocpu.frontend.nodes import nested_graphs
 from tvm_neocpu.frontend.renamed_node import renamed
 
@@ -23,7 +24,10 @@ _STANDARD = ("", "ai.onnx")
 
 
 def function_nodes(
-    node: onnx.NodeProto, types: Sequence[onnx.TypeProto | None], opset: int
+    node: onnx.NodeProto,
+    types: Sequence[onnx.TypeProto | None],
+    opset: int,
+    fresh: FreshNames,
 ) -> list[onnx.NodeProto] | None:
     """The nodes that compute what a node of the standard operators does.
 
@@ -43,8 +47,9 @@ def function_nodes(
     prefix = next(filter(None, node.output)) + "/"
     results = dict(zip(body.output, node.output, strict=False))
     # The body computes a result that the node omits, or does without an input, all the same.
-    names = {name: prefix + name for inner in body.node for name in inner.output if name}
-    names |= {name: result for name, result in results.items() if result}
+    names = {name: result for name, result in results.items() if result}
+    inside = {name for inner in body.node for name in inner.output if name} - names.keys()
+    names |= {name: fresh(prefix + name) for name in sorted(inside)}
     names |= dict.fromkeys(body.input, "")
     names |= dict(zip(body.input, node.input, strict=False))
     given = _attributes(schema, node)

@@ -15,6 +15,7 @@ import onnx
 from onnx import TensorProto, helper
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
+from tvm_neocpu.frontend.fresh_names import FreshNames
 from tvm_neocpu.frontend.nodes import body_of, constant_node, int_lists
 
 # The attribute of a Loop that `loop_sequences` wrote: the axes along which the pieces of its last
@@ -98,7 +99,7 @@ def joined_axes(node: onnx.NodeProto, scans: int) -> tuple[int | None, ...]:
     return (*[None] * (scans - len(axes)), *axes)
 
 
-def scan_as_loop(node: onnx.NodeProto) -> list[onnx.NodeProto]:
+def scan_as_loop(node: onnx.NodeProto, fresh: FreshNames) -> list[onnx.NodeProto]:
     """The nodes that compute a Scan, as opset 9 has it, with a Loop."""
     body = body_of(node)
     options = int_lists(node)
@@ -108,14 +109,14 @@ def scan_as_loop(node: onnx.NodeProto) -> list[onnx.NodeProto]:
     in_axes = options.get("scan_input_axes", [0] * scanned)
     out_axes = options.get("scan_output_axes", [0] * outputs)
     name = next(filter(None, node.output)) + "/scan"
-    axis, trips, shape = f"{name}/axis", f"{name}/trips", f"{name}/shape"
+    axis, trips, shape = (fresh(f"{name}/{part}") for part in ("axis", "trips", "shape"))
     before = [
         constant_node(axis, np.array(in_axes[0], "int64")),
         helper.make_node("Shape", [node.input[carried]], [shape]),
         helper.make_node("Gather", [shape, axis], [trips]),
     ]
-    inside = _scan_body(body, name, list(node.input[carried:]), in_axes, trips, options)
-    raw = [f"{name}/{at}" if out else "" for at, out in enumerate(node.output[carried:])]
+    inside = _scan_body(body, name, list(node.input[carried:]), in_axes, trips, options, fresh)
+    raw = [fresh(f"{name}/{at}") if out else "" for at, out in enumerate(node.output[carried:])]
     loop = helper.make_node(
         "Loop",
         [trips, "", *node.input[:carried]],
@@ -128,7 +129,7 @@ def scan_as_loop(node: onnx.NodeProto) -> list[onnx.NodeProto]:
     for at, (found, result) in enumerate(zip(raw, node.output[carried:], strict=True)):
         if result:
             rank = len(body.output[carried + at].type.tensor_type.shape.dim) + 1
-            after += _laid_out(found, result, rank, out_axes[at], bool(backward[at]))
+            after += _laid_out(found, result, rank, out_axes[at], bool(backward[at]), fresh)
     return [*before, loop, *after]
 
 
@@ -139,14 +140,15 @@ def _scan_body(
     axes: Sequence[int],
     trips: str,
     options: dict[str, list[int]],
+    fresh: FreshNames,
 ) -> onnx.GraphProto:
     """The body of a Loop that picks the elements of a Scan's sequences by itself."""
-    counter, goes_on, last = f"{name}/counter", f"{name}/goes_on", f"{name}/last"
+    counter, goes_on, last = (fresh(f"{name}/{part}") for part in ("counter", "goes_on", "last"))
     backward = options.get("scan_input_directions", [0] * len(sequences))
     carried = len(body.input) - len(sequences)
     nodes = []
     if any(backward):
-        one, end = f"{name}/one", f"{name}/end"
+        one, end = fresh(f"{name}/one"), fresh(f"{name}/end")
         nodes += [
             constant_node(one, np.array(1, "int64")),
             helper.make_node("Sub", [trips, one], [end]),
@@ -156,7 +158,7 @@ def _scan_body(
         place = last if backward[at] else counter
         piece = body.input[carried + at].name
         nodes.append(helper.make_node("Gather", [sequence, place], [piece], axis=axes[at]))
-    follows = f"{name}/follows"
+    follows = fresh(f"{name}/follows")
     nodes.append(helper.make_node("Identity", [goes_on], [follows]))
     return helper.make_graph(
         [*nodes, *body.node],
@@ -172,17 +174,17 @@ def _scan_body(
 
 
 def _laid_out(
-    found: str, result: str, rank: int, axis: int, is_backward: bool
+    found: str, result: str, rank: int, axis: int, is_backward: bool, fresh: FreshNames
 ) -> list[onnx.NodeProto]:
     """``found`` has the trips along axis 0: turned round and moved where the Scan wants them."""
     nodes = []
     axis %= rank
     if is_backward:
-        names = [f"{result}/{part}" for part in ("start", "stop", "axes", "step")]
+        names = [fresh(f"{result}/{part}") for part in ("start", "stop", "axes", "step")]
         values = (-1, np.iinfo("int64").min, 0, -1)
         for name, value in zip(names, values, strict=True):
             nodes.append(constant_node(name, np.array([value], "int64")))
-        turned = f"{result}/turned"
+        turned = fresh(f"{result}/turned")
         nodes.append(helper.make_node("Slice", [found, *names], [turned]))
         found = turned
     if not axis:

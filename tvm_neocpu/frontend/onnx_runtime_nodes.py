@@ -11,7 +11,7 @@ They have the domain ``com.microsoft``, and onnx has no schemas of them. ONNX Ru
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -19,24 +19,21 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from tvm_neocpu.frontend.nodes import all_nodes, nested_graphs
+from tvm_neocpu.frontend.fresh_names import FreshNames
 
 DOMAIN = "com.microsoft"
 Attributes = Mapping[str, Any]
 
 
 class Body:
-    """The nodes in place of one; names of what it computes begin with the node's first result.
-
-    None of these is in ``taken``.
-    """
+    """The nodes in place of one; names of what it computes begin with the node's first result."""
 
     def __init__(
         self,
         node: onnx.NodeProto,
         types: Sequence[onnx.TypeProto | None],
         opset: int,
-        taken: Container[str] = (),
+        fresh: FreshNames,
     ) -> None:
         self.nodes: list[onnx.NodeProto] = []
         self.opset = opset
@@ -47,7 +44,7 @@ class Body:
         }
         self._name = node.name
         self._types = types
-        self._taken = taken
+        self._fresh = fresh
         self._prefix = next(filter(None, node.output))
 
     def input(self, place: int) -> str:
@@ -76,16 +73,11 @@ class Body:
         read = list(inputs)
         while read and not read[-1]:
             read.pop()
-        names = [self._free(f"{self._prefix}/{len(self.nodes)}_{at}") for at in range(outputs)]
+        names = [self._fresh(f"{self._prefix}/{len(self.nodes)}_{at}") for at in range(outputs)]
         # The first heavy node keeps the name that profiles show.
         name, self._name = (self._name, "") if op_type != "Constant" else ("", self._name)
         self.nodes.append(helper.make_node(op_type, read, names, name, **attributes))
         return names
-
-    def _free(self, name: str) -> str:
-        while name in self._taken:
-            name += "_"
-        return name
 
     def named(self, name: str, place: int = 0) -> None:
         """Call a tensor of the body by the name of the node's result, if the node has that."""
@@ -97,34 +89,23 @@ def onnx_runtime_nodes(
     node: onnx.NodeProto,
     types: Sequence[onnx.TypeProto | None],
     opset: int,
-    taken: Container[str] = (),
+    fresh: FreshNames,
     activations: bool = False,
 ) -> list[onnx.NodeProto] | None:
     """The nodes in place of one of ONNX Runtime's own; ``None`` for a node that stays.
 
-    ``types`` has one entry for each input, ``None`` where it is not known. Names that are ``taken``
-    are not given to other tensors. ``activations`` that have converters are written out, too.
+    ``types`` has one entry for each input, ``None`` where it is not known. ``activations`` that
+    have converters are written out, too.
     """
     write = _BODIES.get(node.op_type) or (_GELUS.get(node.op_type) if activations else None)
     if node.domain != DOMAIN or write is None or not any(node.output):
         return None
-    body = Body(node, types, opset, taken)
+    body = Body(node, types, opset, fresh)
     result = write(body)
     if result is None:
         return None
     body.named(result)
     return body.nodes
-
-
-def names_taken(graph: onnx.GraphProto) -> frozenset[str]:
-    """What a graph calls its tensors, if it has operators of ONNX Runtime's own; else nothing."""
-    nodes = list(all_nodes(graph))
-    if all(node.domain != DOMAIN for node in nodes):
-        return frozenset()
-    graphs = [graph, *(inner for node in nodes for inner in nested_graphs(node))]
-    weights = (tensor.name for each in graphs for tensor in each.initializer)
-    inputs = (value.name for each in graphs for value in each.input)
-    return frozenset(name for node in nodes for name in node.output).union(weights, inputs)
 
 
 def in_standard_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -139,10 +120,10 @@ def in_standard_nodes(model: onnx.ModelProto) -> onnx.ModelProto:
         for tensor in graph.initializer:
             types[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
         nodes: list[onnx.NodeProto] = []
-        opset, taken = _opset(model), names_taken(graph)
+        opset, fresh = _opset(model), FreshNames(graph)
         for node in graph.node:
             known = [types.get(name) for name in node.input]
-            nodes += onnx_runtime_nodes(node, known, opset, taken, activations=True) or [node]
+            nodes += onnx_runtime_nodes(node, known, opset, fresh, activations=True) or [node]
         if len(nodes) == len(graph.node):
             break
         copy = onnx.ModelProto()

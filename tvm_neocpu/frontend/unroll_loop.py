@@ -18,6 +18,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from tvm_neocpu.frontend.fresh_names import FreshNames
 from tvm_neocpu.frontend.loop_form import is_true_for_ever, joined_axes
 from tvm_neocpu.frontend.nodes import body_of, constant_node, int_lists
 from tvm_neocpu.frontend.renamed_node import renamed
@@ -39,6 +40,7 @@ class LoopRest:
     body: onnx.GraphProto
     trips: int
     opset: int
+    fresh: FreshNames
     condition: str
     state: list[str]
     stacked: list[list[str]]
@@ -57,10 +59,10 @@ class LoopRest:
         if goes_on is None or (self.done + 1) * len(self.body.node) > MAX_NODES:
             return None
         prefix = f"{_first_output(self.node)}/{self.done}/"
-        counter = f"{prefix}iteration"
+        counter = self.fresh(f"{prefix}iteration")
         values = [counter, self.condition, *self.state]
         bound = dict(zip((entry.name for entry in self.body.input), values, strict=True))
-        nodes, results = _iteration(self.body, prefix, {**self.shared, **bound})
+        nodes, results = _iteration(self.body, prefix, {**self.shared, **bound}, self.fresh)
         carried = len(self.state)
         self.condition, self.state = results[0], results[1 : 1 + carried]
         for pieces, piece in zip(self.stacked, results[1 + carried :], strict=True):
@@ -74,14 +76,14 @@ class LoopRest:
         joined = joined_axes(self.node, len(self.stacked))
         for pieces, result, axis in zip(self.stacked, stacked, joined, strict=False):
             if axis is None:
-                nodes += _stack(pieces, result, 0, self.opset)
+                nodes += _stack(pieces, result, 0, self.opset, self.fresh)
             elif result:
                 nodes.append(helper.make_node("Concat", pieces, [result], axis=axis))
         return nodes
 
 
 def unrolled_loop(
-    node: onnx.NodeProto, trips: int, goes_on: bool, opset: int
+    node: onnx.NodeProto, trips: int, goes_on: bool, opset: int, fresh: FreshNames
 ) -> list[onnx.NodeProto | LoopRest] | None:
     """A Loop of at most ``trips`` iterations; ``None`` where it must stay a loop.
 
@@ -96,19 +98,19 @@ def unrolled_loop(
         trips * len(body.node) > MAX_NODES and is_true_for_ever(body, body.output[0].name)
     ):
         return None
-    constants, shared = _shared_constants(node, body)
+    constants, shared = _shared_constants(node, body, fresh)
     condition = node.input[1] if len(node.input) > 1 else ""
     if not condition:
-        condition = f"{_first_output(node)}/condition"
+        condition = fresh(f"{_first_output(node)}/condition")
         constants.append(constant_node(condition, np.array(True)))
     stacked: list[list[str]] = [[] for _ in range(scans)]
     state = list(node.input[2:])
-    rest = LoopRest(node, body, trips, opset, condition, state, stacked, shared)
+    rest = LoopRest(node, body, trips, opset, fresh, condition, state, stacked, shared)
     return [*constants, rest]
 
 
 def unrolled_scan(
-    node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None], opset: int
+    node: onnx.NodeProto, shapes: Sequence[Sequence[int] | None], opset: int, fresh: FreshNames
 ) -> list[onnx.NodeProto] | None:
     """A Scan over tensors of these shapes (one for each input of the node), as opset 9 has it.
 
@@ -129,14 +131,14 @@ def unrolled_scan(
     trips = extents.pop() if len(extents) == 1 else None
     if not trips or trips * len(body.node) > MAX_NODES:
         return None
-    nodes, shared = _shared_constants(node, body)
+    nodes, shared = _shared_constants(node, body, fresh)
     state = list(node.input[:carried])
     stacked: list[list[str]] = [[] for _ in range(outputs)]
     for trip in range(trips):
         prefix = f"{_first_output(node)}/{trip}/"
         pieces = []
         for place, axis in enumerate(in_axes):
-            piece, at = f"{prefix}scanned{place}", f"{prefix}at{place}"
+            piece, at = fresh(f"{prefix}scanned{place}"), fresh(f"{prefix}at{place}")
             index = trips - 1 - trip if backward_in[place] else trip
             nodes.append(constant_node(at, np.array(index, "int64")))
             source = node.input[carried + place]
@@ -144,7 +146,7 @@ def unrolled_scan(
             pieces.append(piece)
         names = (entry.name for entry in body.input)
         bound = dict(zip(names, [*state, *pieces], strict=True))
-        inner, results = _iteration(body, prefix, {**shared, **bound})
+        inner, results = _iteration(body, prefix, {**shared, **bound}, fresh)
         nodes += inner
         state = results[:carried]
         for found, piece in zip(stacked, results[carried:], strict=True):
@@ -153,25 +155,26 @@ def unrolled_scan(
     nodes += _named(state, final)
     for place, (found, result) in enumerate(zip(stacked, scans, strict=False)):
         ordered = found[::-1] if backward_out[place] else found
-        nodes += _stack(ordered, result, out_axes[place], opset)
+        nodes += _stack(ordered, result, out_axes[place], opset, fresh)
     return nodes
 
 
 def _iteration(
-    body: onnx.GraphProto, prefix: str, bound: Mapping[str, str]
+    body: onnx.GraphProto, prefix: str, bound: Mapping[str, str], fresh: FreshNames
 ) -> tuple[list[onnx.NodeProto], list[str]]:
     """The body's nodes with names of their own, and the names of its results."""
-    own = {name: prefix + name for inner in body.node for name in inner.output if name}
+    own = {name: fresh(prefix + name) for inner in body.node for name in inner.output if name}
     names = {**bound, **own}
     results = [names.get(value.name, value.name) for value in body.output]
     return [renamed(inner, names) for inner in body.node], results
 
 
 def _shared_constants(
-    node: onnx.NodeProto, body: onnx.GraphProto
+    node: onnx.NodeProto, body: onnx.GraphProto, fresh: FreshNames
 ) -> tuple[list[onnx.NodeProto], dict[str, str]]:
     """The body's weights as Constant nodes, once for all iterations, and their new names."""
-    names = {tensor.name: f"{_first_output(node)}/{tensor.name}" for tensor in body.initializer}
+    first = _first_output(node)
+    names = {tensor.name: fresh(f"{first}/{tensor.name}") for tensor in body.initializer}
     nodes = [
         helper.make_node("Constant", [], [names[tensor.name]], value=tensor)
         for tensor in body.initializer
@@ -184,16 +187,18 @@ def _named(values: Sequence[str], results: Sequence[str]) -> list[onnx.NodeProto
     return [helper.make_node("Identity", [value], [result]) for value, result in pairs if result]
 
 
-def _stack(pieces: Sequence[str], result: str, axis: int, opset: int) -> list[onnx.NodeProto]:
+def _stack(
+    pieces: Sequence[str], result: str, axis: int, opset: int, fresh: FreshNames
+) -> list[onnx.NodeProto]:
     """The pieces along a new axis."""
     if not result:
         return []
     nodes, parts = [], []
-    axes = f"{result}/axis"
+    axes = fresh(f"{result}/axis")
     if opset >= 13:
         nodes.append(constant_node(axes, np.array([axis], "int64")))
     for place, piece in enumerate(pieces):
-        part = f"{result}/piece{place}"
+        part = fresh(f"{result}/piece{place}")
         parts.append(part)
         if opset >= 13:
             nodes.append(helper.make_node("Unsqueeze", [piece, axes], [part]))

@@ -128,8 +128,18 @@ def in_order(value: relax.Expr, order: np.ndarray) -> relax.Expr | None:
         return with_weight(value, value.args[1].value.numpy()[order])
     if flow_of(value).kind is not FlowKind.FOLLOW or not is_feature_map(value):
         return None
+    if not all(_has_channels(arg, len(order)) for arg in value.args):
+        return None
     args = [_constant_in_order(arg, order) for arg in value.args]
     return relax.Call(value.op, args, value.attrs, value.ty_args, ret_ty=value.ty)
+
+
+def _has_channels(arg: relax.Expr, channels: int) -> bool:
+    """False for a constant whose channels are another axis, as an instance norm's."""
+    if not isinstance(arg, GenericConst) or arg.value.numpy().size == 1:
+        return True
+    shape = arg.value.numpy().shape
+    return len(shape) >= 3 and shape[-3] == channels
 
 
 def _constant_in_order(arg: relax.Expr, order: np.ndarray) -> relax.Expr:

@@ -43,6 +43,7 @@ def test_pads_are_the_convolutions_own() -> None:
         ({"kernel_shape": [3, 2]}, "kernel_shape"),
         ({"pads": [-1, 0, 0, 0]}, "negative"),
         ({"strides": [0, 1]}, "positive"),
+        ({"dilations": [1, 4]}, "does not fit into 8"),
         ({"auto_pad": "SAME"}, "auto_pad 'SAME'"),
     ],
 )

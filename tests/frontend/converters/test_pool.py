@@ -34,6 +34,7 @@ WINDOWS: dict[str, dict[str, Any]] = {
         "pads": [2, 2, 2, 2],
         "ceil_mode": 1,
     },
+    "a window above the image": {"kernel_shape": [10, 8], "strides": [2, 3], "ceil_mode": 1},
     "dilations": {
         "kernel_shape": [3, 2],
         "dilations": [2, 3],

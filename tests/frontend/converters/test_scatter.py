@@ -79,6 +79,18 @@ def test_booleans_constant_indices_and_the_first_axis() -> None:
     )
 
 
+def test_no_indices_change_nothing() -> None:
+    data = _values(3, 4)
+    check_together(
+        [
+            Case("ScatterElements", [data], [_ints([], *shape), _values(*shape)], {"axis": axis})
+            for shape in ((0, 4), (3, 0), (0, 0))
+            for axis in (0, 1)
+        ]
+        + [Case("ScatterND", [data], [_ints([], 0, 1), _values(0, 4)])]
+    )
+
+
 def test_an_index_outside_writes_nothing() -> None:
     data = _values(3, 4)
     inputs = [data, _ints([3, -4, 1], 3, 1), _values(3, 4)]

@@ -54,6 +54,8 @@ def scatter_elements(node: Node) -> relax.Expr:
     data_shape, shape = extents_of(node.data), extents_of(indices)
     if len(shape) != len(data_shape):
         raise UnsupportedOperatorError("the ranks of its data and indices differ")
+    if 0 in shape:
+        return node.data
     strides = strides_of(data_shape)
 
     def body(data, indices, updates, out) -> None:  # type: ignore[no-untyped-def]

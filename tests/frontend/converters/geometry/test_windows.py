@@ -21,6 +21,14 @@ def test_what_is_left_over_needs_ceil_mode() -> None:
     assert (ceiled.count, ceiled.overhang) == (3, 1)
 
 
+def test_ceil_mode_has_a_window_that_does_not_fit() -> None:
+    """PyTorch pools the small last image of a network so."""
+    axis = window_axis(2, 3, 2, 1, NONE, "NOTSET", ceil_mode=True)
+    assert (axis.count, axis.overhang) == (1, 1)
+    with pytest.raises(UnsupportedOperatorError, match="does not fit into 1"):
+        window_axis(1, 3, 2, 1, NONE, "NOTSET", ceil_mode=True)
+
+
 def test_a_window_that_would_start_in_the_padding_is_dropped() -> None:
     axis = window_axis(2, 3, 3, 1, (1, 1), "NOTSET", ceil_mode=True)
     assert (axis.count, axis.overhang) == (1, 0)

@@ -9,8 +9,9 @@ from typing import NamedTuple
 from tvm import relax
 
 from tvm_neocpu.core.errors import UnsupportedOperatorError
-from tvm_neocpu.frontend.converters.geometry.windows import SAME, check_auto_pad
+from tvm_neocpu.frontend.converters.geometry.windows import SAME, check_auto_pad, room_of
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.relay_passes.ir.tensor_types import dimensions
 
 # By the number of spatial axes.
 _CONVOLUTIONS: Mapping[int, Callable[..., relax.Expr]] = MappingProxyType(
@@ -44,7 +45,8 @@ def convolution_of(node: Node) -> Callable[..., relax.Expr]:
 def convolution_window(node: Node, kernel: Sequence[int]) -> ConvolutionWindow:
     """The window of a node whose weight has these spatial extents.
 
-    Raises UnsupportedOperatorError for attributes that ONNX does not allow, and for negative pads.
+    Raises UnsupportedOperatorError for attributes that ONNX does not allow, for negative pads, and
+    where the window does not fit into the padded data.
     """
     axes = len(kernel)
     strides = node.ints("strides", axes, default=1)
@@ -52,6 +54,10 @@ def convolution_window(node: Node, kernel: Sequence[int]) -> ConvolutionWindow:
     if min(*strides, *dilations) < 1:
         raise UnsupportedOperatorError("strides and dilations must be positive")
     pads = _pads(node, kernel, strides, dilations)
+    lengths = (dimensions(node.data.ty) or ())[2:]
+    for axis, length in enumerate(lengths):
+        if length is not None:
+            room_of(length + pads[axis] + pads[axes + axis], kernel[axis], dilations[axis])
     return ConvolutionWindow(list(strides), pads, list(dilations), int(node.attributes["group"]))
 
 

@@ -50,12 +50,9 @@ def window_axis(
         raise UnsupportedOperatorError(
             f"pads {before} and {after} of a kernel of {kernel}: they must be in 0..{kernel - 1}"
         )
-    room = length + before + after - (kernel - 1) * dilation - 1
-    if room < 0:
-        raise UnsupportedOperatorError(
-            f"a window of {kernel} elements, {dilation} apart, does not fit into "
-            f"{length + before + after}"
-        )
+    # ceil_mode has a window where only its first elements fit.
+    least = 1 - stride if ceil_mode else 0
+    room = room_of(length + before + after, kernel, dilation, least)
     count = room // stride + 1
     if not ceil_mode:
         return WindowAxis(kernel, stride, dilation, count, before, after)
@@ -64,6 +61,16 @@ def window_axis(
         count -= 1  # the last window would start in the padding behind the axis
     overhang = max(0, (count - 1) * stride - room)
     return WindowAxis(kernel, stride, dilation, count, before, after, overhang)
+
+
+def room_of(length: int, kernel: int, dilation: int, least: int = 0) -> int:
+    """How far a window can move. Raises UnsupportedOperatorError for less than ``least``."""
+    room = length - (kernel - 1) * dilation - 1
+    if room < least:
+        raise UnsupportedOperatorError(
+            f"a window of {kernel} elements, {dilation} apart, does not fit into {length}"
+        )
+    return room
 
 
 def check_auto_pad(auto_pad: str) -> None:
