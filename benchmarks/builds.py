@@ -118,7 +118,7 @@ def session_of_file(network: str) -> dict[str, Any]:
     import tvm_neocpu
     import tvm_neocpu.compile_cache
     import tvm_neocpu.frontend.onnx_import
-    import tvm_neocpu.specialize  # noqa: F401
+    import tvm_neocpu.specialize
     from tvm_neocpu.contrib import model_zoo
     from tvm_neocpu.contrib.provenance import provenance
     from tvm_neocpu.runtime.heap import give_back
