@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
 import tarfile
 import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ import tvm
 
 import tvm_neocpu
 from tests.support.volume_model import volume_model
-from tvm_neocpu import Session, cache_folder, compile_cache, relay
+from tvm_neocpu import Session, cache_folder, compile_cache, relay, specialize
 from tvm_neocpu.codegen import kernel_store
 from tvm_neocpu.compile_cache import key_of
 from tvm_neocpu.core.errors import ModelFileError
@@ -46,13 +48,13 @@ def model(tiny_cnn: onnx.ModelProto, tmp_path: Path) -> Path:
 def builds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One number for each build."""
     seen: list[int] = []
-    real = relay.build
+    real = specialize.build_networks
 
     def build(*arguments: object, **options: object) -> object:
         seen.append(1)
         return real(*arguments, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(relay, "build", build)
+    monkeypatch.setattr(specialize, "build_networks", build)
     return seen
 
 
@@ -223,9 +225,30 @@ def test_processes_at_once_make_one_entry_and_a_hit_needs_no_compiler(
     assert list(cache_home.glob("*.lock")) == []
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_session_lets_go_of_the_model_that_it_compiles(
-    model: Path, monkeypatch: pytest.MonkeyPatch, precision: str
+def test_a_session_lets_go_of_the_module_that_it_compiles(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without looking for garbage: weights would stay until Python does."""
+    real, libraries = specialize.build_networks, []
+
+    def build(networks: dict[str, tvm.IRModule], *others: Any, **options: Any) -> BuiltModule:
+        assert source_of(networks["main"]) is None
+        library = real(networks, *others, **options)
+        assert networks == {}
+        libraries.append(weakref.ref(library))
+        return library
+
+    monkeypatch.setattr(specialize, "build_networks", build)
+    gc.disable()
+    try:
+        Session(model)
+        assert [library() for library in libraries] == [None]
+    finally:
+        gc.enable()
+
+
+def test_a_session_of_another_precision_lets_go_of_the_model_that_it_compiles(
+    model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its weights would stand beside the module's for the whole build."""
     real = relay.build
@@ -235,7 +258,7 @@ def test_a_session_lets_go_of_the_model_that_it_compiles(
         return real(mod, **options)
 
     monkeypatch.setattr(relay, "build", build)
-    Session(model, precision=precision)
+    Session(model, precision="bf16")
 
 
 def test_links_among_the_sources_do_no_harm(

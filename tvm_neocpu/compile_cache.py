@@ -86,7 +86,9 @@ def _cached(
         with store.locked(key):
             found = store.read(key, read)  # another process may have made it meanwhile
             if found is None:
-                return _made(store, key, build, read)
+                made = _made(store, key, build, read)
+                give_back()  # what was compiled here, and its weights
+                return made
     _tell_again(store.path(key))
     return found
 

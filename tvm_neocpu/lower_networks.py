@@ -56,32 +56,35 @@ SHAPE_MAY_COST = 1.1
 
 
 def lower_networks(
-    networks: Mapping[str, tvm.IRModule],
+    networks: dict[str, tvm.IRModule],
     cpu: Cpu,
     history: History | None = None,
     fallback: OnFallback = "warn",
     max_batch: int = MAX_BATCH,
     ready: Callable[[tirx.PrimFunc], None] | None = None,
+    in_place: bool = False,
 ) -> tvm.IRModule:
     """Everything before code generation: a function for each network, by name.
 
-    ``ready`` is told of each kernel as soon as it is scheduled.
+    Each is taken out of ``networks``. With ``in_place`` its weights may be overwritten: nobody else
+    has them. ``ready`` is told of each kernel as soon as it is scheduled.
 
     The images of a network with an open batch are proved to be independent; where they are not, and
     in any other network, layers over an open extent become networks of open rows of their own.
     Raises what :func:`.pipeline.lower` raises.
     """
-    lowering = _Lowering(cpu, history or current_history(cpu), fallback)
-    for name, mod in networks.items():
-        lowering.add(name, mod, max_batch)
+    lowering = _Lowering(cpu, history or current_history(cpu), fallback, in_place)
+    for name in tuple(networks):
+        lowering.add(name, networks.pop(name), max_batch)
     return lowering.lowered(ready)
 
 
 class _Lowering:
     """The networks so far; ``_models`` are those that pack weights in ways of their own."""
 
-    def __init__(self, cpu: Cpu, history: History, fallback: OnFallback) -> None:
+    def __init__(self, cpu: Cpu, history: History, fallback: OnFallback, in_place: bool) -> None:
         self._cpu = cpu
+        self._in_place = in_place
         self._history = history
         self._fallback: OnFallback = fallback
         self._models: list[PlannedNetwork] = []
@@ -119,7 +122,8 @@ class _Lowering:
                 )
             mod, rows = outlined.mod, outlined.rows
         asked = self._fallback
-        self._planned[name] = self._plan(mod, SHAPE_MAY_COST)
+        in_place = self._in_place and not rows  # which have the same weights
+        self._planned[name] = self._plan(mod, SHAPE_MAY_COST, in_place)
         for each, network in rows.items():
             self._fallback = asked  # its operations are others
             self._add_rows(each, network)
@@ -182,9 +186,17 @@ class _Lowering:
             closed = at_batch(mod, batch, size)
         return self._plan(closed, may_cost)
 
-    def _plan(self, mod: tvm.IRModule, sharing_may_cost: float) -> PlannedNetwork:
+    def _plan(
+        self, mod: tvm.IRModule, sharing_may_cost: float, in_place: bool = False
+    ) -> PlannedNetwork:
         network = plan_network(
-            mod, self._cpu, self._history, self._fallback, self._models, sharing_may_cost
+            mod,
+            self._cpu,
+            self._history,
+            self._fallback,
+            self._models,
+            sharing_may_cost,
+            in_place,
         )
         if not network.shares:
             self._models.append(network)

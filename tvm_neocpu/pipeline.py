@@ -124,13 +124,15 @@ def plan_network(
     fallback: OnFallback = "warn",
     models: Sequence[PlannedNetwork] = (),
     sharing_may_cost: float = 1.0,
+    in_place: bool = False,
 ) -> PlannedNetwork:
     """Everything that is decided before lowering.
 
     ``models`` are the same network at other shapes. The packed weights of one of them are shared
-    where the run is predicted to take at most ``sharing_may_cost`` times as long then.
+    where the run is predicted to take at most ``sharing_may_cost`` times as long then. ``in_place``
+    is that of :func:`fold`.
     """
-    folded = fold(mod, cpu)
+    folded = fold(mod, cpu, in_place)
     coverage = FindFallbacks(cpu)(folded)
     tell(coverage, fallback)  # before the search, which may take seconds
     graph = ExtractConvGraph(cpu)(folded)
@@ -155,8 +157,11 @@ def compute(network: PlannedNetwork, cpu: Cpu) -> tvm.IRModule:
     return on_one_core(computed) if network.on_one_core else computed
 
 
-def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
-    """Constants evaluated, importer's detours straightened, linear operations folded (CDUCA)."""
+def fold(mod: tvm.IRModule, cpu: Cpu, in_place: bool = False) -> tvm.IRModule:
+    """Constants evaluated, importer's detours straightened, linear operations folded (CDUCA).
+
+    With ``in_place`` folded weights take the memory of the module's own, which is of no use then.
+    """
     mod = run_passes(
         mod,
         FoldConstants(),  # first: every pass below looks for constants
@@ -171,7 +176,7 @@ def fold(mod: tvm.IRModule, cpu: Cpu) -> tvm.IRModule:
         mod,
         MarkChannelMoves(),  # finds the shuffles that FoldChannelShuffle absorbs
         FoldParallelBranches(),  # its convolutions may fold with what follows the sum
-        FoldLinearOps(),  # while batch norms stand next to transposed convolutions
+        FoldLinearOps(in_place),  # while batch norms stand next to transposed convolutions
         SubPixelTranspose(),  # makes convolutions, some with groups, for the passes below
         DilatedAsDense(cpu),  # transposed convolutions of a dilation have become such, too
         WidenGroups(cpu),  # what has one group after this can absorb shuffles

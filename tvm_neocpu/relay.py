@@ -152,7 +152,7 @@ def build(
             built = {"main": _in_precision(source, request, compile_target.cpu)}
         with large_blocks_apart():
             return build_networks(
-                built,
+                dict(built),  # it may be compiled again
                 compile_target,
                 mod_name,
                 fallback,

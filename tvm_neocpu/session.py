@@ -140,6 +140,7 @@ def _compiled(
         from tvm_neocpu.frontend.onnx_model import load_model
         from tvm_neocpu.frontend.source import forget_source
         from tvm_neocpu.runtime.heap import large_blocks_apart
+        from tvm_neocpu.specialize import build_networks
         from tvm_neocpu.targets import parse_target
 
         found = parse_target(target)
@@ -148,9 +149,12 @@ def _compiled(
                 f"no session runs code for {found.cpu.name} here: {found.why_not_here}; "
                 "relay.build and export_library write a file for that CPU"
             )
-        from_file = isinstance(model, (str, PathLike))
         with large_blocks_apart():
-            known = load_model(fspath(model)) if from_file else model
+            if request is None and isinstance(model, (str, PathLike)):
+                # Nobody else has the module.
+                networks = {"main": relay.frontend.import_file(fspath(model), shapes)}
+                return build_networks(networks, found, in_place=True)
+            known = load_model(fspath(model)) if isinstance(model, (str, PathLike)) else model
             mod, params = relay.frontend.from_onnx(known, shapes)
             if request is None or request.half is not None:
                 del known  # and its weights, which the module has too

@@ -9,7 +9,7 @@ Each of them goes through :mod:`.pipeline` by itself. They share weights, memory
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 
@@ -40,7 +40,7 @@ from tvm_neocpu.tuning.database.history import History
 
 @building()
 def build_networks(
-    networks: Mapping[str, tvm.IRModule],
+    networks: dict[str, tvm.IRModule],
     target: CompileTarget,
     name: str = "default",
     fallback: OnFallback = "warn",
@@ -49,13 +49,16 @@ def build_networks(
     on_demand: OnDemand | None = None,
     history: History | None = None,
     small_file: bool = False,
+    in_place: bool = False,
 ) -> BuiltModule:
     """A built module that knows its inputs, outputs and CPU; ``name`` is what ``lib[name]`` takes.
 
     ``networks`` are one network at different shapes, by the names of their functions; the batch of
-    each may be open. ``inputs`` say what else may be set, where ``on_demand`` compiles it. Without
-    a ``history`` the logs of this user and thread count. ``small_file`` leaves the transforms of
-    Winograd's weights to whoever loads the exported file.
+    each may be open. They are taken out of the dictionary, so that weights that nobody else holds
+    go as soon as they are folded; with ``in_place`` they are overwritten. ``inputs`` say what else
+    may be set, where ``on_demand`` compiles it. Without a ``history`` the logs of this user and
+    thread count. ``small_file`` leaves the transforms of Winograd's weights to whoever loads the
+    exported file.
 
     Raises ShapeError for any other input that is not static, and what :func:`lower_networks`
     raises.
@@ -68,6 +71,7 @@ def build_networks(
         )
         for function, mod in networks.items()
     )
+    functions = tuple(networks)
     known, outputs = interface_of(entries)
     recorded = recording_transforms() if small_file else nullcontext()
     with (
@@ -75,8 +79,10 @@ def build_networks(
         recorded as transforms,
         compiling_ahead(target.target) as ready,
     ):
-        lowered = lower_networks(networks, target.cpu, history, fallback, max_batch, ready)
-    lowered = run_passes(lowered, OutputsFromCaller(tuple(networks)))
+        lowered = lower_networks(
+            networks, target.cpu, history, fallback, max_batch, ready, in_place
+        )
+    lowered = run_passes(lowered, OutputsFromCaller(functions))
     info = ModuleInfo(
         name=name,
         inputs=tuple(TensorInfo(*tensor) for tensor in inputs) or known,

@@ -11,6 +11,7 @@ from tvm.relax.op import add, divide, matmul, multiply, negative, subtract
 from tvm.relax.op.nn import conv2d, conv2d_transpose, relu
 
 from tvm_neocpu.relay_passes.fold_linear_ops import FoldLinearOps
+from tvm_neocpu.relay_passes.ir.constants import array_of
 
 
 def assert_folds(shape: tuple[int, ...], before: Build, expected: Build) -> None:
@@ -18,6 +19,13 @@ def assert_folds(shape: tuple[int, ...], before: Build, expected: Build) -> None
     fingerprint = mod.script()
     tvm.ir.assert_structural_equal(FoldLinearOps()(mod), module_of(shape, expected))
     assert mod.script() == fingerprint, "the pass changed its argument"
+
+
+def arrays_of(mod: tvm.IRModule) -> list[np.ndarray]:
+    """The constants, as often as they are read."""
+    found: list[np.ndarray | None] = []
+    relax.analysis.post_order_visit(mod["main"], lambda expr: found.append(array_of(expr)))
+    return [array for array in found if array is not None]
 
 
 IMAGE = (1, 4, 6, 6)
@@ -31,6 +39,20 @@ PADDED = {"padding": 1}
 def rows(vector: np.ndarray) -> np.ndarray:
     """A factor by output channel, against an OIHW weight."""
     return vector.reshape(-1, 1, 1, 1)
+
+
+def test_in_place_a_weight_of_one_reader_is_overwritten_and_no_other() -> None:
+    def both(b: relax.BlockBuilder, x: relax.Expr) -> relax.Expr:
+        shared = const(W3)
+        first, second, third = (conv2d(x, w, **PADDED) for w in (const(W3), shared, shared))
+        normal = (normalized(part, GAMMA, BETA) for part in (first, second))
+        return add(add(*normal), third)
+
+    expected = FoldLinearOps()(module_of(IMAGE, both))
+    mod = module_of(IMAGE, both)
+    tvm.ir.assert_structural_equal(FoldLinearOps(in_place=True)(mod), expected)
+    weights = [array for array in arrays_of(mod) if array.shape == W3.shape]
+    assert sorted(np.array_equal(weight, W3) for weight in weights) == [False, True, True]
 
 
 # --- after a convolution or dense layer ----------------------------------------------------------

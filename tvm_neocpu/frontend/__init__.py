@@ -51,3 +51,21 @@ def from_onnx(
     if freeze_params:
         remember_source(mod, model, shape)
     return mod, params
+
+
+@building()
+def import_file(
+    path: str | Path, shape: Mapping[str, Sequence[int | str | None]] | None = None
+) -> tvm.IRModule:
+    """:func:`from_onnx` of a file, for a build that needs the module alone: the model is not kept,
+    and its large weights are not in memory twice.
+    """
+    from tvm_neocpu.frontend.onnx_import import import_model
+    from tvm_neocpu.frontend.onnx_model import load_model, load_to_import
+    from tvm_neocpu.frontend.open_shapes import import_open, open_extents
+
+    model, weights = load_to_import(path)
+    extents = open_extents(model.graph, shape)
+    if extents is None:
+        return import_model(model, shape, weights=weights)[0]
+    return import_open(model if weights is None else load_model(path), extents, "float32", None)

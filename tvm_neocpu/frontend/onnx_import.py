@@ -49,6 +49,7 @@ from tvm_neocpu.frontend.onnx_model import (
 )
 from tvm_neocpu.frontend.onnx_nodes import OnnxNodes
 from tvm_neocpu.frontend.single_precision import in_single_precision
+from tvm_neocpu.frontend.weights_in_file import WeightsInFile
 from tvm_neocpu.relay_passes.ir.describe import name_outputs
 from tvm_neocpu.relay_passes.ir.half_weights import with_half_layers, with_half_weights
 from tvm_neocpu.relay_passes.ir.python_lock import PYTHON_LOCK
@@ -63,12 +64,14 @@ def import_model(
     dtype: str | Mapping[str, str] = "float32",
     opset: int | None = None,
     freeze_params: bool = True,
+    weights: WeightsInFile | None = None,
 ) -> tuple[tvm.IRModule, Params]:
     """The Relax module, and the weights by name (none when they are frozen into the module).
 
-    Raises ModelFileError, UnsupportedOperatorError or ShapeError.
+    ``weights`` has those that a checked ``model`` lacks. Raises ModelFileError,
+    UnsupportedOperatorError or ShapeError.
     """
-    model = check_model(model)
+    model = check_model(model) if weights is None else model
     half, halves = asked_half(model), asked_halves(model)
     layers = OnnxNodes(model, dict(shapes or {})).heavy if halves else []
     ready = _folded(model, shapes, opset, keep_weights=not freeze_params)
@@ -80,6 +83,7 @@ def import_model(
         keep_params_in_input=not freeze_params,
         sanitize=False,
     )
+    importer.weights = weights
     try:
         mod = _run_importer(importer, ready.graph, ready.opset)
         mod = name_outputs(mod, [value.name for value in model.graph.output])
@@ -150,6 +154,13 @@ class _Importer(BranchingImporter):
 
     Nodes of nested graphs come through :meth:`_convert_operator` too.
     """
+
+    weights: WeightsInFile | None = None
+
+    def _parse_array(self, tensor_proto: onnx.TensorProto) -> tvm.runtime.Tensor:
+        if self.weights is not None and tensor_proto.name in self.weights.offsets:
+            return self.weights.read(tensor_proto)
+        return super()._parse_array(tensor_proto)
 
     def _check_for_unsupported_ops(self, graph: onnx.GraphProto) -> None:
         """:func:`_check_operators` has checked before, nested graphs and our converters too."""

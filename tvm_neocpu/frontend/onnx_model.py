@@ -24,6 +24,7 @@ from tvm_neocpu.frontend.external_data import load_external_data
 from tvm_neocpu.frontend.fold_shapes import Graph
 from tvm_neocpu.frontend.limits import check_elements, check_weight_bytes
 from tvm_neocpu.frontend.nodes import all_nodes
+from tvm_neocpu.frontend.weights_in_file import WeightsInFile, model_without_weights
 from tvm_neocpu.targets.syntax import suggestion
 
 Shape = tuple[int, ...]
@@ -68,10 +69,7 @@ def load_model(path: str | Path) -> onnx.ModelProto:
 
     Raises ModelFileError with one clear line.
     """
-    if not str(path):
-        raise ModelFileError("the model file's name is empty")
-    path = Path(path)
-    check_weight_bytes(str(path), _size_of(path))
+    path = _checked_path(path)
     try:
         model = onnx.load(str(path), load_external_data=False)
         _check_model(model, str(path))
@@ -83,6 +81,27 @@ def load_model(path: str | Path) -> onnx.ModelProto:
     except Exception as error:  # each of onnx's formats has exceptions of its own
         raise ModelFileError(f"cannot read {path}: {first_line(error)}") from error
     return model
+
+
+def load_to_import(path: str | Path) -> tuple[onnx.ModelProto, WeightsInFile | None]:
+    """:func:`load_model`; large weights stay in the file where nothing but importing reads them.
+
+    Raises ModelFileError with one clear line.
+    """
+    path = _checked_path(path)
+    found = model_without_weights(path)
+    if found is None:
+        return load_model(path), None
+    _check_model(found[0], str(path))
+    return found
+
+
+def _checked_path(path: str | Path) -> Path:
+    if not str(path):
+        raise ModelFileError("the model file's name is empty")
+    path = Path(path)
+    check_weight_bytes(str(path), _size_of(path))
+    return path
 
 
 def _size_of(path: Path) -> int:

@@ -37,7 +37,7 @@ _TYPE_ATTRIBUTES = frozenset(("dtype", "output_datatype"))
 def in_single_precision(model: ModelProto) -> ModelProto:
     """The model itself, or a copy of one of half precision that computes in single precision."""
     graphs = list(_graphs(model.graph))
-    if not any(map(_has_halves, graphs)) or not any(map(_is_heavy, graphs)):
+    if not has_halves(model) or not any(map(_is_heavy, graphs)):
         return model
     if any(map(_is_opaque, graphs)):
         return model
@@ -62,6 +62,11 @@ def in_single_precision(model: ModelProto) -> ModelProto:
     del copy.graph.node[:]
     copy.graph.node.extend([*entries, *inner, *exits])
     return copy
+
+
+def has_halves(model: ModelProto) -> bool:
+    """Whether a tensor that the file names has half precision."""
+    return any(map(_has_halves, _graphs(model.graph)))
 
 
 def _type_outputs(model: ModelProto) -> bool:

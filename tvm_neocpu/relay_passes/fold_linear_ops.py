@@ -9,12 +9,14 @@ y = add(y, t)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import tvm
 from tvm import relax
 from tvm.ir import GenericConst
 
+from tvm_neocpu.relay_passes.ir.constants import array_of, read_once
 from tvm_neocpu.relay_passes.ir.rewrite import Scope, rewrite_regions, tidy
 from tvm_neocpu.relay_passes.linear.algebra import simplify
 from tvm_neocpu.relay_passes.linear.calls import calls_of, write_linear_op
@@ -32,23 +34,29 @@ class FoldLinearOps:
     work. A shift in front of a convolution that pads stays: the padding is zero, not the shift. A
     batch norm without a partner becomes a multiply and an add.
 
+    With ``in_place`` a run's only weight is overwritten where nothing else in the module reads it:
+    who asks for that needs the module no more.
+
     Needs: weights and batch norms' parameters are constants; feature maps are plain NCHW.
     Leaves: no batch norm of inference with constant parameters whose first result alone is read.
     """
 
     name: ClassVar[str] = "fold-linear-ops"
+    in_place: bool = False
 
     def __call__(self, mod: tvm.IRModule) -> tvm.IRModule:
-        return rewrite_regions(tidy(mod), _fold_region)
+        mod = tidy(mod)
+        own = read_once(mod) if self.in_place else frozenset[int]()
+        return rewrite_regions(mod, partial(_fold_region, own))
 
 
-def _fold_region(scope: Scope) -> None:
+def _fold_region(own: frozenset[int], scope: Scope) -> None:
     chains = find_chains(scope.region)
     for binding in scope.region.bindings:
         chain = chains.get(binding.var, ())
         ops = simplify(tuple(link.op for link in chain))
         if _pays_off(chain, ops):
-            scope.bind(binding.var, _write_chain(scope, chain, ops))
+            scope.bind(binding.var, _write_chain(scope, chain, ops, own))
         else:
             scope.bind(binding.var, binding.value)
 
@@ -63,14 +71,26 @@ def _pays_off(chain: Chain, ops: tuple[LinearOp, ...]) -> bool:
     return calls < len(chain)
 
 
-def _write_chain(scope: Scope, chain: Chain, ops: tuple[LinearOp, ...]) -> relax.Expr:
+def _write_chain(
+    scope: Scope, chain: Chain, ops: tuple[LinearOp, ...], own: frozenset[int]
+) -> relax.Expr:
     weights: dict[int, GenericConst] = {
         id(link.op.weight): link.weight for link in chain if not isinstance(link.op, Affine)
     }
+    place = _place(chain, own)
     data = chain[0].source
     for op in ops:
-        data = write_linear_op(scope, data, op, weights)
+        data = write_linear_op(scope, data, op, weights, place)
     return data
+
+
+def _place(chain: Chain, own: frozenset[int]) -> GenericConst | None:
+    """The chain's only weight, if its memory is among those of ``own``."""
+    weighted = [link for link in chain if not isinstance(link.op, Affine)]
+    if len(weighted) != 1 or weighted[0].weight is None:
+        return None
+    array = array_of(weighted[0].weight)
+    return weighted[0].weight if array is not None and array.ctypes.data in own else None
 
 
 __all__ = ["FoldLinearOps"]

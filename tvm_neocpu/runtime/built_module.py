@@ -68,7 +68,7 @@ class BuiltModule:
         self.module = module
         self.info = info
         self._write = write
-        self._original = original or (lambda: self)
+        self._compile = original
         self.library = Library(module, info.entries, on_demand, weights)
 
     def __getitem__(self, name: str) -> Callable[[Any], GraphModule]:
@@ -121,6 +121,9 @@ class BuiltModule:
         cache is compiled for this.
         """
         return self._original().module
+
+    def _original(self) -> BuiltModule:
+        return self if self._compile is None else self._compile()
 
     def inspect_source(self, fmt: str = "asm") -> str:
         """The generated code, as assembly (``"asm"``) or LLVM IR (``"ll"``).

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy.typing as npt
 import tvm
 from tvm import relax
 from tvm.ir import GenericConst
+
+from tvm_neocpu.runtime.tensors import as_array
 
 Array = npt.NDArray[Any]
 
@@ -41,4 +44,25 @@ def constant_of(array: Array, dtype: str | None = None) -> GenericConst:
     return relax.const(tensor)
 
 
-__all__ = ["Array", "array_of", "constant_of"]
+def overwritten(constant: GenericConst, array: Array) -> GenericConst:
+    """The constant itself with the array's content, rounded: for one that nothing else reads."""
+    np.copyto(as_array(constant.value), array, casting="same_kind")
+    return constant
+
+
+def read_once(mod: tvm.IRModule) -> frozenset[int]:
+    """The addresses of the constants that one argument of the module is, and no other."""
+    uses = Counter[int]()
+
+    def count(expr: relax.Expr) -> None:
+        array = array_of(expr)
+        if array is not None:
+            uses[array.ctypes.data] += 1
+
+    for function in mod.functions.values():
+        if isinstance(function, relax.Function):
+            relax.analysis.post_order_visit(function, count)
+    return frozenset(address for address, number in uses.items() if number == 1)
+
+
+__all__ = ["Array", "array_of", "constant_of", "overwritten", "read_once"]

@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.ir import Call, GenericConst
 
-from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of
+from tvm_neocpu.relay_passes.ir.constants import Array, array_of, constant_of, overwritten
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, ints, is_foldable, op_name
 from tvm_neocpu.relay_passes.ir.rewrite import Scope
 from tvm_neocpu.relay_passes.linear.ops import (
@@ -54,18 +54,30 @@ def read_batch_norm(call: Call) -> Read:
 
 
 def write_linear_op(
-    scope: Scope, data: relax.Expr, op: LinearOp, weights: Mapping[int, GenericConst]
+    scope: Scope,
+    data: relax.Expr,
+    op: LinearOp,
+    weights: Mapping[int, GenericConst],
+    place: GenericConst | None = None,
 ) -> relax.Expr:
     """Emit the calls of an operation on ``data``.
 
-    ``weights`` has the module's own constant for each array, by ``id``, that no rule changed.
+    ``weights`` has the module's own constant for each array, by ``id``, that no rule changed. A
+    changed weight that fits into ``place`` is written there.
     """
     if isinstance(op, Affine):
         return _write_affine(scope, data, op)
     weight = weights.get(id(op.weight))
     if weight is None:
-        weight = constant_of(op.weight, dtype_of(data))
+        weight = _weight_constant(op.weight, dtype_of(data), place)
     return scope.emit(_linear_call(data, op, weight))
+
+
+def _weight_constant(weight: Array, dtype: str, place: GenericConst | None) -> GenericConst:
+    found = None if place is None else array_of(place)
+    if place is None or found is None or (found.shape, str(found.dtype)) != (weight.shape, dtype):
+        return constant_of(weight, dtype)
+    return overwritten(place, weight)
 
 
 def calls_of(op: LinearOp) -> int:
