@@ -6,14 +6,13 @@ function of a second executable returns.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.runtime.binary import check_library, library_size
+from tvm_neocpu.runtime.binary import check_library, library_size, symbol_names
 from tvm_neocpu.runtime.file_tail import Tail, map_weights, read_tail
 from tvm_neocpu.runtime.library_names import name_to_open
 from tvm_neocpu.runtime.machine import Machine
@@ -124,8 +123,8 @@ def _with_tail(path: StrPath, tail: Tail, way: Way) -> LoadedFile:
 
 def _has_parallel_loops(path: StrPath) -> bool:
     """Whether TVM wrote the place where such code keeps the address of its pool's function."""
-    with name_to_open(path) as name:
-        return hasattr(ctypes.CDLL(name), "__TVMBackendParallelLaunch")
+    names = symbol_names(path)
+    return names is None or b"__TVMBackendParallelLaunch" in names
 
 
 def _load_linked(library: StrPath, shown: StrPath, way: Way) -> Any:
