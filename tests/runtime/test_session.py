@@ -386,6 +386,18 @@ def test_models_of_every_kind(
             np.testing.assert_allclose(session.run({"data": data})["out"], scores, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["net.SO", "net.so.1", "net", "net.onnx"])
+def test_a_compiled_file_may_have_any_name(
+    name: str, lib: BuiltModule, data: Array, scores: Array, tmp_path: Path
+) -> None:
+    lib.export_library(tmp_path / "net.so")
+    (tmp_path / "net.so").rename(tmp_path / name)
+    with Session(tmp_path / name) as session:
+        np.testing.assert_array_equal(session.run({"data": data})["out"], scores)
+    with pytest.raises(SessionError, match="this is compiled"):
+        Session(tmp_path / name, shapes={"data": SHAPE})
+
+
 def test_a_package_without_a_compiler_says_what_compiling_needs(
     tiny_cnn: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -69,6 +69,15 @@ def library_size(path: StrPath) -> int:
     return found.size if found is not None else os.stat(path).st_size
 
 
+def is_library(path: StrPath) -> bool:
+    """Whether a file begins as a shared library of any system does, whatever its name is."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4).startswith(tuple(_READERS))
+    except (OSError, ValueError):
+        return False
+
+
 def symbol_names(path: StrPath) -> bytes | None:
     """The library's symbol names, each between zero bytes; ``None`` where they are not known."""
     with open(path, "rb") as file:

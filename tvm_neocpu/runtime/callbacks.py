@@ -39,7 +39,7 @@ class Callbacks:
             _make(function)
 
     def end(self, wait: bool = True) -> None:
-        """End the thread, after what it has to call; wait for that, except in one of these calls."""
+        """End the thread after its calls; wait for that, except in one of them."""
         with self._lock:
             self._is_ended = True
             self._calls.put(None)
