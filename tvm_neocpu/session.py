@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from os.path import splitext
 from typing import TYPE_CHECKING, Any
 
 from tvm_neocpu.core.errors import (
@@ -15,7 +14,7 @@ from tvm_neocpu.core.errors import (
 )
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.runtime.fork_gate import building
-from tvm_neocpu.runtime.module_file import SUFFIXES
+from tvm_neocpu.runtime.module_file import is_compiled_file
 from tvm_neocpu.runtime.session import CompiledSession, Runnable, runnable_file
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class Session(CompiledSession):
 
 def _is_compiled(model: object) -> bool:
     """Whether it is a file of `export_library`, or what `relay.build` returned."""
-    is_file = isinstance(model, (str, PathLike)) and splitext(model)[1] in SUFFIXES
+    is_file = isinstance(model, (str, PathLike)) and is_compiled_file(model)
     return is_file or isinstance(model, BuiltModule)
 
 

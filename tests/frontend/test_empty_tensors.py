@@ -39,6 +39,18 @@ def test_a_node(name: str) -> None:
     check_like_peer(model, **feeds)
 
 
+@pytest.mark.parametrize(("kind", "gates"), [("RNN", 1), ("LSTM", 4), ("GRU", 3)])
+def test_a_recurrence_of_no_steps_ends_as_it_begins(kind: str, gates: int) -> None:
+    node = f'{kind} <hidden_size = 4, direction = "bidirectional"> (x, w, r, "", "", h)'
+    text = f"g (float[0,2,3] x, float[2,2,4] h) => (y, last) {{ y, last = {node} }}"
+    weights = {"w": normal(2, 4 * gates, 3), "r": normal(2, 4 * gates, 4)}
+    first = normal(2, 2, 4)  # ONNX Runtime's GRU ends the process for no steps
+    with Session(parsed(text, **weights), shapes={"x": (0, 2, 3)}) as session:
+        found = session.run({"x": normal(0, 2, 3), "h": first})
+    assert found["y"].shape == (0, 2, 2, 4)
+    np.testing.assert_array_equal(found["last"], first)
+
+
 def test_a_dense_layer_of_no_columns_is_its_bias() -> None:
     text = "g (float[3,0] x) => (y) { y = Gemm(x, w, b) }"
     weights = {"w": np.zeros((0, 2), "float32"), "b": normal(2)}

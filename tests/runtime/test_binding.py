@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tvm_neocpu import Session
@@ -98,6 +99,10 @@ def test_what_is_refused(binding: IOBinding, data: Array) -> None:
     frozen.flags.writeable = False
     with pytest.raises(ShapeError, match="read-only"):
         binding.bind_output("out", frozen)
+    for step in (0, 2):
+        shared = as_strided(np.zeros(10, "float32"), (1, 10), (0, step))
+        with pytest.raises(ShapeError, match="elements share memory"):
+            binding.bind_output("out", shared)
     for bind, name in ((binding.bind_input, "data"), (binding.bind_output, "out")):
         with pytest.raises(SessionError, match="copy is True, False or None, not 'no'"):
             bind(name, data, copy="no")

@@ -131,8 +131,8 @@ def test_a_network_without_parallel_loops_needs_no_thread(
     before = threading.active_count()
     has_loops = b"__TVMBackendParallelLaunch" in (tmp_path / "tiny.so").read_bytes()
     with Session(tmp_path / "tiny.so") as session:
-        assert session._library.library.is_serial != has_loops
-        if not session._library.library.is_serial:
+        assert session._code().is_serial != has_loops
+        if not session._code().is_serial:
             pytest.skip("the small network has parallel loops here")
         np.testing.assert_allclose(session.run({"data": data})["out"], scores, rtol=1e-5)
         assert threading.active_count() == before
@@ -148,7 +148,7 @@ def test_a_file_with_parallel_loops_is_known_by_its_code(
     if wide_lib.info.threads < 2:
         pytest.skip("needs two cores")
     with Session(tmp_path / "wide.so") as session:
-        assert not session._library.library.is_serial
+        assert not session._code().is_serial
 
 
 def test_answers_of_small_networks_are_the_callers_own(lib: BuiltModule, data: Array) -> None:

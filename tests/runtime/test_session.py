@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import sys
 import threading
@@ -278,6 +279,29 @@ def test_a_closed_session_says_so(lib: BuiltModule, data: Array) -> None:
     assert waiting.result()["out"].shape == (1, 10)
     with pytest.raises(SessionError, match="the session is closed"):
         session.run({"data": data})
+    with pytest.raises(SessionError, match="the session is closed"):
+        session.io_binding()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="Linux tells what is mapped")
+@pytest.mark.parametrize("how", ["session", "load"])
+def test_code_leaves_the_process_and_answers_stay(
+    how: str, lib: BuiltModule, data: Array, scores: Array, tmp_path: Path
+) -> None:
+    path = tmp_path / "net.so"
+    lib.export_library(path)
+    if how == "session":
+        session = Session(path)
+        found = session.run({"data": data})["out"]
+        session.close()
+    else:
+        module = tvm_neocpu.load(path)["default"](tvm.cpu())
+        module.run(data=data)
+        found = module.get_output(0)
+        del module
+        gc.collect()
+    assert str(path) not in Path("/proc/self/maps").read_text()
+    np.testing.assert_array_equal(found if how == "session" else found.numpy(), scores)
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
@@ -360,6 +384,18 @@ def test_models_of_every_kind(
     for model in (tmp_path / "net.so", str(tmp_path / "net.onnx"), tiny_cnn):
         with Session(model) as session:
             np.testing.assert_allclose(session.run({"data": data})["out"], scores, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["net.SO", "net.so.1", "net", "net.onnx"])
+def test_a_compiled_file_may_have_any_name(
+    name: str, lib: BuiltModule, data: Array, scores: Array, tmp_path: Path
+) -> None:
+    lib.export_library(tmp_path / "net.so")
+    (tmp_path / "net.so").rename(tmp_path / name)
+    with Session(tmp_path / name) as session:
+        np.testing.assert_array_equal(session.run({"data": data})["out"], scores)
+    with pytest.raises(SessionError, match="this is compiled"):
+        Session(tmp_path / name, shapes={"data": SHAPE})
 
 
 def test_a_package_without_a_compiler_says_what_compiling_needs(

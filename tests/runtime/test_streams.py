@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
+import time
+import weakref
 from collections.abc import Callable
+from concurrent.futures import wait
 from queue import SimpleQueue
 from typing import Any
 
@@ -149,7 +153,7 @@ def _in_time(work: Callable[[], list[object]]) -> list[object]:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_a_futures_callback_may_call(count: int) -> None:
-    """Callbacks run in the stream's own thread: a call that waited for that would wait for ever."""
+    """In the stream's own thread a call would wait for itself."""
     streams = Streams([sorted(allowed_cpus())] * count, lambda _: threading.get_ident())
     answers: SimpleQueue[object] = SimpleQueue()
     begins = threading.Event()
@@ -159,3 +163,90 @@ def test_a_futures_callback_may_call(count: int) -> None:
     assert answers.get(timeout=SECONDS) == "answer"
     assert streams.call(lambda _: "and later") == "and later"
     streams.close()
+
+
+def test_callbacks_may_call_each_others_session() -> None:
+    """Each of two sessions' only thread would wait for the other's, if callbacks ran there."""
+    cpus = [sorted(allowed_cpus())]
+    pair = Streams(cpus, lambda _: "first"), Streams(cpus, lambda _: "second")
+    both, begins = threading.Barrier(2), threading.Event()
+    answers: SimpleQueue[object] = SimpleQueue()
+
+    def ask(other: Streams[str]) -> None:
+        both.wait(SECONDS)
+        answers.put(other.call(lambda state: state))
+
+    for one, other in (pair, pair[::-1]):
+        future = one.submit(lambda _: begins.wait(SECONDS))
+        future.add_done_callback(lambda _, other=other: ask(other))
+    begins.set()
+    assert {answers.get(timeout=SECONDS) for _ in pair} == {"first", "second"}
+    for each in pair:
+        each.close()
+
+
+def test_a_futures_callback_may_submit_and_wait() -> None:
+    streams = Streams([sorted(allowed_cpus())], lambda _: None)
+    answers: SimpleQueue[object] = SimpleQueue()
+    begins = threading.Event()
+    future = streams.submit(lambda _: begins.wait(SECONDS))
+    future.add_done_callback(
+        lambda _: answers.put(streams.submit(lambda _: "answer").result(SECONDS))
+    )
+    begins.set()
+    assert answers.get(timeout=SECONDS) == "answer"
+    streams.close()
+
+
+def test_close_waits_for_callbacks_which_end_no_thread() -> None:
+    streams = Streams([sorted(allowed_cpus())], lambda _: None)
+    begins, called = threading.Event(), []
+    future = streams.submit(lambda _: begins.wait(SECONDS))
+    future.add_done_callback(lambda _: sys.exit("no thread"))
+    future.add_done_callback(lambda _: time.sleep(0.05))
+    future.add_done_callback(called.append)
+    begins.set()
+    streams.close()
+    assert called == [future]
+
+
+@pytest.mark.parametrize("fails", ["thread", "state"])
+def test_a_cancelled_call_ends_no_thread_that_could_not_start(
+    fails: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begins = threading.Event()
+
+    def fail(_: object) -> None:
+        assert begins.wait(SECONDS)
+        raise OSError("no such CPU")
+
+    if fails == "thread":
+        monkeypatch.setattr("tvm_neocpu.runtime.streams.run_here_on", fail)
+    streams = Streams([sorted(allowed_cpus())], fail)
+    first, cancelled = (streams.submit(lambda _: "answer") for _ in range(2))
+    assert cancelled.cancel()
+    begins.set()
+    with pytest.raises(OSError, match="no such CPU"):
+        first.result(SECONDS)
+    assert wait([cancelled], SECONDS).done
+    with pytest.raises(OSError, match="no such CPU"):
+        streams.submit(lambda _: "answer").result(SECONDS)
+    streams.close()
+
+
+def test_closed_streams_hold_no_state() -> None:
+    class State:
+        pass
+
+    made: list[weakref.ref[State]] = []
+
+    def make(_: object) -> State:
+        state = State()
+        made.append(weakref.ref(state))
+        return state
+
+    streams = Streams([sorted(allowed_cpus())], make)
+    streams.call(lambda _: None)
+    assert made[0]() is not None
+    streams.close()
+    assert made[0]() is None

@@ -270,12 +270,12 @@ def static_libraries(objects: Sequence[KernelObject]) -> tuple[tvm.runtime.Modul
         )
 
 
-def loaded(objects: Sequence[KernelObject]) -> tvm.runtime.Module:
+def loaded(objects: Sequence[KernelObject]) -> tvm_ffi.Module:
     """Objects linked and loaded into this process, to be asked for their symbols."""
     with scratch_folder() as folder, objects_in_files(objects) as files:
         library = f"{folder}/kernels.so"
         link(library, list(files), "load kernels")
-        return tvm.runtime.load_module(library)
+        return tvm_ffi.load_module(library, keep_module_alive=False)
 
 
 @contextlib.contextmanager

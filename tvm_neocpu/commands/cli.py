@@ -216,7 +216,7 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
     from tvm_neocpu.contrib import model_zoo
     from tvm_neocpu.contrib.model_zoo.pretrained import PREFIX, pretrained
     from tvm_neocpu.frontend.onnx_model import load_model
-    from tvm_neocpu.runtime.module_file import SUFFIXES
+    from tvm_neocpu.runtime.module_file import is_compiled_file
     from tvm_neocpu.targets.syntax import suggestion
 
     if spec in model_zoo.names():
@@ -225,7 +225,7 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
         name = spec.removeprefix(PREFIX)
         return name, pretrained(name)
     path = Path(spec)
-    if path.suffix in SUFFIXES and path.exists():
+    if path.exists() and is_compiled_file(path):
         raise ModelFileError(
             f"{spec} is compiled: this command needs the network's layers, so name the ONNX model "
             f"it was made of; `python -m tvm_neocpu run {spec}` runs the file and times it"

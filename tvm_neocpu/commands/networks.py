@@ -14,7 +14,7 @@ from tvm_neocpu.commands import cli
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError, first_line
 from tvm_neocpu.runtime.arrays import numpy_dtype
 from tvm_neocpu.runtime.built_module import BuiltModule, load
-from tvm_neocpu.runtime.module_file import SUFFIXES
+from tvm_neocpu.runtime.module_file import is_compiled_file
 from tvm_neocpu.runtime.module_info import OPEN, TensorInfo
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def library_of(spec: str, options: argparse.Namespace, flags: Sequence[str]) -> 
 
     Raises NeoCpuError for an option that a compiled file would ignore.
     """
-    if Path(spec).suffix in SUFFIXES:
+    if is_compiled_file(spec):
         _check_no_build(spec, options, flags)
         return load(spec)
     return build(cli.load_network(spec)[1], options, flags)

@@ -69,6 +69,22 @@ def library_size(path: StrPath) -> int:
     return found.size if found is not None else os.stat(path).st_size
 
 
+def is_library(path: StrPath) -> bool:
+    """Whether a file begins as a shared library of any system does, whatever its name is."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(4).startswith(tuple(_READERS))
+    except (OSError, ValueError):
+        return False
+
+
+def symbol_names(path: StrPath) -> bytes | None:
+    """The library's symbol names, each between zero bytes; ``None`` where they are not known."""
+    with open(path, "rb") as file:
+        found = read_binary(file)
+    return None if found is None else found.names
+
+
 def read_binary(file: BinaryIO) -> Binary | None:
     """What the headers say; ``None`` for an unknown format. Raises EOFError for a cut header."""
     magic = _read(file, 0, 4) if file.seek(0, 2) >= 4 else b""

@@ -68,7 +68,7 @@ class BuiltModule:
         self.module = module
         self.info = info
         self._write = write
-        self._compile = original
+        self._compiled_again = original
         self.library = Library(module, info.entries, on_demand, weights)
 
     def __getitem__(self, name: str) -> Callable[[Any], GraphModule]:
@@ -120,10 +120,7 @@ class BuiltModule:
         The functions of a loaded ``.so`` take their weights after the inputs. A library from the
         cache is compiled for this.
         """
-        return self._original().module
-
-    def _original(self) -> BuiltModule:
-        return self if self._compile is None else self._compile()
+        return self._original.module
 
     def inspect_source(self, fmt: str = "asm") -> str:
         """The generated code, as assembly (``"asm"``) or LLVM IR (``"ll"``).
@@ -133,12 +130,16 @@ class BuiltModule:
         """
         if fmt not in _FORMATS:
             raise ModuleFileError(f"no source format {fmt!r}; there are {', '.join(_FORMATS)}")
-        sources = [part for part in self._original().module.imports if part.kind == "llvm"]
+        sources = [part for part in self._original.module.imports if part.kind == "llvm"]
         if not sources and self._write is not None:
             raise ModuleFileError("the network moves no data, so that it has no machine code")
         if not sources:
             raise ModuleFileError("a loaded library has no source; try objdump -d on the file")
         return "\n".join(str(part.inspect_source(_FORMATS[fmt])) for part in sources)
+
+    @property
+    def _original(self) -> BuiltModule:
+        return self._compiled_again() if self._compiled_again is not None else self
 
     @property
     def input_names(self) -> tuple[str, ...]:

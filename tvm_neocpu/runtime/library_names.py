@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from _typeshed import StrPath
 
+# What TVM's loader takes for a library's name.
+LINKED = (".so", ".dylib", ".dll")
+
 File = tuple[int, int]
 
 # The file that this process opened first under each name.
@@ -24,19 +27,21 @@ _first: dict[str, File] = {}
 
 @contextmanager
 def name_to_open(library: StrPath) -> Iterator[str]:
-    """The library's own name, or that of a link for as long as the context lasts.
+    """The library's own name, or that of a link for as long as the context lasts: where the file
+    was replaced, or is called ``net.so.1``.
 
     Raises OSError where the file or a folder for the link is not to be had.
     """
     name = os.path.realpath(library)
     found = os.stat(name)
     file = found.st_dev, found.st_ino
-    if _first.setdefault(name, file) == file:
+    is_named = os.path.splitext(name)[1] in LINKED
+    if is_named and _first.setdefault(name, file) == file:
         yield name
         return
-    from tempfile import TemporaryDirectory  # most files are not replaced
+    from tempfile import TemporaryDirectory  # few files need a link
 
     with TemporaryDirectory(prefix="neocpu-") as folder:
-        link = os.path.join(folder, os.path.basename(name))
+        link = os.path.join(folder, os.path.basename(name) if is_named else f"library{LINKED[0]}")
         os.symlink(name, link)
         yield link

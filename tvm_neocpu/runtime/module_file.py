@@ -6,16 +6,15 @@ function of a second executable returns.
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.runtime.binary import check_library, library_size
+from tvm_neocpu.runtime.binary import check_library, is_library, library_size, symbol_names
 from tvm_neocpu.runtime.file_tail import Tail, map_weights, read_tail
-from tvm_neocpu.runtime.library_names import name_to_open
+from tvm_neocpu.runtime.library_names import LINKED, name_to_open
 from tvm_neocpu.runtime.machine import Machine
 from tvm_neocpu.runtime.module_info import ModuleInfo, info_from_json
 from tvm_neocpu.runtime.quiet import silent_stderr
@@ -30,7 +29,6 @@ INFO_FUNCTION = "neocpu_info"
 # A function of TVM's machine: how many arguments one of its functions takes.
 _ARITY = "get_function_arity"
 _VM_KIND = "relax.VMExecutable"
-LINKED = (".so", ".dylib", ".dll")
 SUFFIXES = (*LINKED, ".tar")
 
 
@@ -54,6 +52,11 @@ class LoadedFile(NamedTuple):
         return {name: [self.weights[n] for n in taken] for name, taken in self.taken.items()}
 
 
+def is_compiled_file(path: StrPath) -> bool:
+    """Whether a file is compiled, as its name or its first bytes say: ``net.so``, ``net.SO``."""
+    return os.path.splitext(path)[1] in SUFFIXES or is_library(path)
+
+
 def read_module(
     path: StrPath, check_weights: bool = False, way: Callable[[], Way] = whole
 ) -> LoadedFile:
@@ -67,7 +70,7 @@ def read_module(
     if not os.path.exists(path):
         raise ModuleFileError(f"there is no file {path}")
     suffix = os.path.splitext(path)[1]
-    if not os.path.isfile(path) or suffix not in SUFFIXES:
+    if not os.path.isfile(path) or not is_compiled_file(path):
         raise ModuleFileError(f"{path} is not an exported module (a .so or .tar file)")
     load_runtime()
     tail = _checked_tail(path, check_weights) if suffix != ".tar" else None
@@ -124,8 +127,8 @@ def _with_tail(path: StrPath, tail: Tail, way: Way) -> LoadedFile:
 
 def _has_parallel_loops(path: StrPath) -> bool:
     """Whether TVM wrote the place where such code keeps the address of its pool's function."""
-    with name_to_open(path) as name:
-        return hasattr(ctypes.CDLL(name), "__TVMBackendParallelLaunch")
+    names = symbol_names(path)
+    return names is None or b"__TVMBackendParallelLaunch" in names
 
 
 def _load_linked(library: StrPath, shown: StrPath, way: Way) -> Any:

@@ -51,6 +51,11 @@ def target_of(
     check(info, array.shape, str(array.dtype), "output")
     if not array.flags.writeable:
         raise ShapeError(f"output {info.name!r} cannot be written to a read-only array")
+    if _shares_elements(array):
+        raise ShapeError(
+            f"output {info.name!r} cannot be written to an array whose elements share memory, such "
+            "as one of np.broadcast_to: use output_array()"
+        )
     tensor = tensor_over(array)
     if direct and tensor is None:
         raise ShapeError(
@@ -59,6 +64,19 @@ def target_of(
         )
     start = address(array)
     return Target(array, tensor, direct, (start, start + array.nbytes))
+
+
+def _shares_elements(array: Array) -> bool:
+    """Whether two elements may lie at the same place: each stride has to step over all of what the
+    smaller ones reach.
+    """
+    reach = array.itemsize
+    steps = [(abs(step), dim) for step, dim in zip(array.strides, array.shape, strict=True)]
+    for step, dim in sorted((step, dim) for step, dim in steps if dim > 1):
+        if step < reach:
+            return array.size > 0
+        reach += step * (dim - 1)
+    return False
 
 
 def written_directly(

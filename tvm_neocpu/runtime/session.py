@@ -101,7 +101,8 @@ class CompiledSession:
         if library.info.missing:
             lacks = ", ".join(library.info.missing)
             raise TargetError(f"built for {library.info.cpu}, but this machine lacks {lacks}")
-        self._library = library
+        self._info = library.info
+        self._library: Library | None = library.library
         self.hint = hint
         self._is_pinned = cores is not None
         groups = self._groups(threads, hint, streams, cores)
@@ -111,7 +112,7 @@ class CompiledSession:
     @property
     def info(self) -> ModuleInfo:
         """What the library knows of itself."""
-        return self._library.info
+        return self._info
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
@@ -163,10 +164,11 @@ class CompiledSession:
         with late_imports:
             from tvm_neocpu.runtime.binding import IOBinding
 
+        way = self._code().way
         return IOBinding(
             self.info,
             lambda bound: self._streams.call(lambda feed: feed.run_bound(bound)),
-            self._library.library.way,
+            way,
             self._streams,
         )
 
@@ -179,8 +181,12 @@ class CompiledSession:
         binding.run()
 
     def close(self) -> None:
-        """End the session's threads. A session that is not used any more ends them by itself."""
+        """End the session's threads, and let go of its code and weights, which leave the process
+        once no other session and no binding has them. A session that is not used any more does so
+        by itself.
+        """
         self._streams.close()
+        self._library = None
         self._release()
 
     def __enter__(self) -> CompiledSession:
@@ -225,8 +231,13 @@ class CompiledSession:
             raise SessionError(f"the outputs' names are a list of names, not {names!r}")
         return [find(name, self.outputs, "output") for name in asked or range(len(self.outputs))]
 
+    def _code(self) -> Library:
+        if self._library is None:
+            raise SessionError("the session is closed")
+        return self._library
+
     def _start(self, groups: Sequence[Sequence[int]]) -> Streams[Feed]:
-        library, inputs = self._library.library, self.info.inputs
+        library, inputs = self._code(), self.info.inputs
 
         def feed(cpus: Sequence[int]) -> Feed:
             return Feed(Functions(library), inputs, cpus[:1] if library.is_serial else cpus)
@@ -237,7 +248,7 @@ class CompiledSession:
         """How a call is computed there; ``None`` where a stream's thread has to."""
         if self._is_pinned:
             return None
-        if self._library.library.is_serial:
+        if self._code().is_serial:
             return as_it_is
         alone = all(len(cpus) == 1 for cpus in groups)
         return with_serial_loops if alone and can_run_serially() else None

@@ -9,10 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from weakref import finalize
 
 from tvm_neocpu.core.errors import SessionError
+from tvm_neocpu.runtime.callbacks import Callbacks
 from tvm_neocpu.runtime.cores import run_here_on
 from tvm_neocpu.runtime.forking import late_imports, renew_after_fork
 from tvm_neocpu.runtime.places import Place, Work, run_in, run_on_idle, run_on_own
@@ -27,16 +28,6 @@ Here = Callable[["Work[Any, Any]"], "Work[Any, Any]"]
 Queue = SimpleQueue["_Call[Any] | None"]
 
 _PATIENCE_SECONDS = 5.0
-
-
-class _ThisThread(threading.local):
-    """``places`` and ``number`` are those of the stream whose thread this is."""
-
-    places: list[Place[Any]] | None = None
-    number = 0
-
-
-_this_thread = _ThisThread()
 
 
 class _Call(Generic[State]):
@@ -78,6 +69,7 @@ class Streams(Generic[State]):
         self._places = self._new_places()
         self._starting = threading.Lock()
         self._queue: Queue | None = None
+        self._callbacks = Callbacks()
         self._stop: finalize | None = None
         self._is_closed = False
         renew_after_fork(self)
@@ -87,12 +79,7 @@ class Streams(Generic[State]):
 
         Ctrl-C ends the wait. The stream goes on until its work is done; later calls get others. In
         the calling thread the work is done before Ctrl-C is heard, unless it looks for it.
-
-        A stream's thread, in which futures' callbacks run, does it itself: nobody else would take
-        a call that it waits for.
         """
-        if _this_thread.places is self._places:
-            return self._done_by_stream(work)
         if self._here is not None:
             done_here = self._done_here(self._here(work))
             if done_here:
@@ -118,9 +105,15 @@ class Streams(Generic[State]):
         return done
 
     def submit(self, work: Callable[[State], Result]) -> Future[Result]:
-        """Have a stream do it, some time. A future that was cancelled before is not done."""
-        future, call = _promised(work)
-        self._put([call])
+        """Have a stream do it, some time. A future that was cancelled before is not done.
+
+        Its callbacks run in a thread that is no stream's: they may call, submit and wait.
+        """
+        with late_imports:
+            from tvm_neocpu.runtime.called_future import CalledFuture
+
+        future: Future[Result] = CalledFuture(self._callbacks)
+        self._put([_promised(work, future)])
         return future
 
     def each(self, work: Callable[[State], Result]) -> list[Result]:
@@ -128,17 +121,23 @@ class Streams(Generic[State]):
 
         Raises what ``work`` raises in the first stream that raised, SessionError once closed.
         """
+        with late_imports:
+            from concurrent.futures import Future
+
         together = threading.Barrier(len(self.groups))
-        promised = [_promised(work, together) for _ in self.groups]
-        self._put([call for _, call in promised])
-        return [future.result() for future, _ in promised]
+        futures: list[Future[Result]] = [Future() for _ in self.groups]
+        self._put([_promised(work, future, together) for future in futures])
+        return [future.result() for future in futures]
 
     def close(self) -> None:
-        """End the threads, after what they have begun; what waits in the queue is done, too."""
+        """End the threads, after what they have begun; what waits in the queue is done, too, and
+        its callbacks are called. Nothing here holds a state any longer.
+        """
         with self._starting:
             self._is_closed = True
-            if self._stop is not None:
-                self._stop()
+            self._make_state, self._places = _no_state, []
+        if self._stop is not None:
+            self._stop()  # without the lock, which a callback's call may want
 
     def after_fork_in_child(self) -> None:
         """The threads do not exist here, and a lock may be held by one of them."""
@@ -147,11 +146,7 @@ class Streams(Generic[State]):
         if self._stop is not None:
             self._stop.detach()
         self._queue = self._stop = None
-
-    def _done_by_stream(self, work: Work[State, Result]) -> Result:
-        if self._is_closed:
-            raise SessionError("the session is closed")
-        return run_on_own(self._places, _this_thread.number, work)
+        self._callbacks = Callbacks()
 
     def _done_here(self, work: Work[State, Result]) -> list[Result]:
         """The result in a list; an empty list where a stream's thread has to do it."""
@@ -201,7 +196,7 @@ class Streams(Generic[State]):
             for _ in threads:
                 queue.put(None)
             raise
-        self._stop = finalize(self, _stop, queue, threads)
+        self._stop = finalize(self, _stop, queue, threads, self._callbacks)
         self._queue = queue
         return queue
 
@@ -213,35 +208,40 @@ class Streams(Generic[State]):
             self._stop.detach()
             self._queue = self._stop = None
             self._places = self._new_places()
+            self._callbacks.end(wait=False)
+            self._callbacks = Callbacks()
         for _ in self.groups:
             queue.put(None)
 
 
 def _promised(
-    work: Callable[[State], Result], together: threading.Barrier | None = None
-) -> tuple[Future[Result], _Call[State]]:
-    """A call, and the future of its result."""
-    with late_imports:
-        from concurrent.futures import Future
+    work: Callable[[State], Result],
+    future: Future[Result],
+    together: threading.Barrier | None = None,
+) -> _Call[State]:
+    """A call whose result is the future's."""
+    is_begun = False
 
-    future: Future[Result] = Future()
-
-    def begin(state: State) -> tuple[bool, Any]:
-        started = future.set_running_or_notify_cancel()
-        return started, work(state) if started else None
+    def begin(state: State) -> Any:
+        nonlocal is_begun
+        is_begun = True
+        return work(state) if future.set_running_or_notify_cancel() else None
 
     def finish(result: Any, error: BaseException | None) -> None:
+        if not is_begun:  # the thread or its state could not be made
+            future.set_running_or_notify_cancel()
+        if future.done():  # cancelled
+            return
         if error is not None:
             future.set_exception(error)
-        elif result[0]:
-            future.set_result(result[1])
+        else:
+            future.set_result(result)
 
-    return future, _Call(begin, finish, together)
+    return _Call(begin, finish, together)
 
 
 def _serve(queue: Queue, places: list[Place[Any]], number: int, cpus: list[int]) -> None:
     """A stream's thread. An error while it starts is the answer to every call."""
-    _this_thread.places, _this_thread.number = places, number
     failure: BaseException | None = None
     try:
         run_here_on(cpus)
@@ -269,9 +269,14 @@ def _answer(
     call.finish(result, error)
 
 
-def _stop(queue: Queue, threads: Sequence[threading.Thread]) -> None:
+def _stop(queue: Queue, threads: Sequence[threading.Thread], callbacks: Callbacks) -> None:
     for _ in threads:
         queue.put(None)
     for thread in threads:
         if thread is not threading.current_thread():
             thread.join(_PATIENCE_SECONDS)
+    callbacks.end()
+
+
+def _no_state(cpus: Sequence[int]) -> NoReturn:
+    raise SessionError("the session is closed")

@@ -52,7 +52,7 @@ def whole() -> Way:
         return call
 
     return Way(
-        lambda path: tvm_ffi.load_module(path),
+        lambda path: tvm_ffi.load_module(path, keep_module_alive=False),
         tensors.tensor_over,
         tensors.as_array,
         followed_by,

@@ -132,10 +132,9 @@ class Module(Held):
 
 
 def load_module(path: str) -> Module:
-    """The module in a shared library, whose code stays in the process."""
-    module: Module = global_function("ffi.ModuleLoadFromFile")(path)
-    global_function("ffi.ModuleGlobalsAdd")(module)
-    return module
+    """The module in a shared library, whose code leaves the process with its last function."""
+    found: Module = global_function("ffi.ModuleLoadFromFile")(path)
+    return found
 
 
 @cache

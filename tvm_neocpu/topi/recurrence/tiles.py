@@ -57,7 +57,7 @@ def course_of(layer: RecurrentLayer, cpu: Cpu) -> Course:
 
 def cycles_of_step(layer: RecurrentLayer, course: Course, cpu: Cpu) -> float:
     """Predicted cycles of one step of all directions: products, R through the caches, forks."""
-    forks = {Sharing.NOTHING: 0.0, Sharing.PIECES: 1 / layer.steps}
+    forks = {Sharing.NOTHING: 0.0, Sharing.PIECES: 1 / max(layer.steps, 1)}
     count = forks.get(course.sharing, float(len(layer.phases)))
     phases = zip(layer.phases, course.tiles, strict=True)
     work = sum(_cycles_of_phase(layer, len(gates), tile, course, cpu) for gates, tile in phases)
