@@ -210,6 +210,40 @@ def test_close_waits_for_callbacks_which_end_no_thread() -> None:
     assert called == [future]
 
 
+def test_callbacks_are_called_where_no_thread_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process has as many as it may; Python 3.12 makes none while it ends."""
+    streams = Streams([sorted(allowed_cpus())], lambda _: None)
+    begins, called = threading.Event(), []
+    future = streams.submit(lambda _: begins.wait(SECONDS))
+    future.add_done_callback(called.append)
+
+    def start(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        begins.set()
+        streams.call(lambda _: None)
+    streams.close()
+    assert called == [future]
+
+
+def test_a_call_as_python_ends_is_refused() -> None:
+    """A callback's call would wait for ever for threads that have ended, and Python for that."""
+    streams = Streams([sorted(allowed_cpus())], lambda _: None)
+    streams.call(lambda _: None)
+    at_exit = streams._stop
+    assert at_exit is not None and at_exit.atexit
+    at_exit()
+
+    def call() -> list[object]:
+        with pytest.raises(SessionError, match="the session is closed"):
+            streams.call(lambda _: None)
+        return ["refused"]
+
+    assert _in_time(call) == ["refused"]
+
+
 @pytest.mark.parametrize("fails", ["thread", "state"])
 def test_a_cancelled_call_ends_no_thread_that_could_not_start(
     fails: str, monkeypatch: pytest.MonkeyPatch

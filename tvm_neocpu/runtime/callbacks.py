@@ -1,7 +1,7 @@
 """The thread in which futures' callbacks run, so that they do not run in a stream's.
 
-A callback keeps its thread from any other work. Where it waits for some of its own session, or of
-another whose callbacks wait for this one, a stream's thread would wait for itself.
+A callback may wait for a call of its own session, or of another session whose callbacks wait for
+this one. In a stream's thread it would wait for itself.
 """
 
 from __future__ import annotations
@@ -25,18 +25,26 @@ class Callbacks:
         self._is_ended = False
 
     def call(self, function: Callable[[], object]) -> None:
-        """Have it called there; here and now where the thread has ended."""
+        """Have it called there; here and now where the thread has ended, or none can be made."""
         with self._lock:
-            is_ended = self._is_ended
-            if not is_ended:
+            is_taken = not self._is_ended
+            if is_taken:
                 self._calls.put(function)
-                if self._thread is None:
-                    self._thread = threading.Thread(
-                        target=_serve, args=(self._calls,), name="neocpu-callbacks", daemon=True
-                    )
-                    self._thread.start()
-        if is_ended:
+                if self._thread is None and not self._start():
+                    function, is_taken = self._calls.get_nowait(), False
+        if not is_taken:
             _make(function)
+
+    def _start(self) -> bool:
+        thread = threading.Thread(
+            target=_serve, args=(self._calls,), name="neocpu-callbacks", daemon=True
+        )
+        try:
+            thread.start()
+        except RuntimeError:  # the process has as many as it may, or Python 3.12 ends
+            return False
+        self._thread = thread
+        return True
 
     def end(self, wait: bool = True) -> None:
         """End the thread after its calls; wait for that, except in one of them."""

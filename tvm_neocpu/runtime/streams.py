@@ -171,7 +171,8 @@ class Streams(Generic[State]):
         for ever.
         """
         with self._starting:
-            if self._is_closed:
+            is_stopped = self._stop is not None and not self._stop.alive  # Python ends
+            if self._is_closed or is_stopped:
                 raise SessionError("the session is closed")
             queue = self._queue or self._started()
             for call in calls:
