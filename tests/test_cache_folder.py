@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import platformdirs
@@ -113,3 +115,20 @@ def test_a_lock_that_another_holds_is_waited_for_in_vain(
     with other.locked("b"):
         assert (tmp_path / "b.lock").exists()
     assert not (tmp_path / "b.lock").exists()
+
+
+def test_ctrl_c_while_a_fork_is_waited_for_leaves_no_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextlib.contextmanager
+    def interrupted() -> Iterator[None]:
+        yield
+        raise KeyboardInterrupt
+
+    store = CacheFolder(tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(cache_folder, "pausing", interrupted)
+        with store.locked("a"):
+            pass
+    with store.locked("a", wait=False) as mine:
+        assert mine

@@ -50,6 +50,16 @@ def test_who_does_not_wait_is_told_at_once(tmp_path: Path) -> None:
     second.release()
 
 
+def test_a_file_that_somebody_removed_is_another_holders_now(tmp_path: Path) -> None:
+    first, second, third = (FileLock(tmp_path / "entry.lock") for _ in range(3))
+    assert first.acquire(0)
+    first.path.unlink()
+    assert second.acquire(0)
+    first.release()
+    assert not third.acquire(0)
+    second.release()
+
+
 def test_a_holder_that_is_killed_holds_nothing(tmp_path: Path) -> None:
     path = tmp_path / "entry.lock"
     script = (

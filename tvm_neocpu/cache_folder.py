@@ -96,15 +96,15 @@ class CacheFolder:
         """
         lock, alone = FileLock(self.folder / f"{key}.lock"), True
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with pausing():
-                alone = lock.acquire(PATIENCE_SECONDS if wait else 0.0)
-            if wait and not alone:
-                alone = True
-                raise TimeoutError(f"{lock.path.name} was held for {PATIENCE_SECONDS:.0f} s")
-        except OSError as error:
-            self._say(error)
-        try:
+            try:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                with pausing():  # Ctrl-C may be heard here, and the lock be held already
+                    alone = lock.acquire(PATIENCE_SECONDS if wait else 0.0)
+                if wait and not alone:
+                    alone = True
+                    raise TimeoutError(f"{lock.path.name} was held for {PATIENCE_SECONDS:.0f} s")
+            except OSError as error:
+                self._say(error)
             yield alone
         finally:
             lock.release()

@@ -1,8 +1,8 @@
 """A lock that processes and threads share: held on an empty file, gone with whoever holds it.
 
-The cache's entries and the tuning logs have one each. It is no library's, because a fork waits for
-builds (:mod:`.fork_gate`), and a build for such a lock. `filelock` 4 waits in its import for a fork
-that has begun: the first build of a process and a fork beside it waited for each other.
+The cache's entries and the tuning logs have one each. `filelock` 4 is not used: its import waits
+for a fork that has begun, and a fork waits for builds (:mod:`.runtime.fork_gate`). The first build
+of a process, which imported it, and a fork beside it waited for each other.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ class FileLock:
             return
         if self._owner == os.getpid():
             with contextlib.suppress(OSError):
-                self.path.unlink()
+                if self._is_there(handle):  # else somebody removed it, and the name is another's
+                    self.path.unlink()
             fcntl.flock(handle, fcntl.LOCK_UN)  # closing does not unlock what a child has open
         os.close(handle)
 
