@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
 import struct
 import subprocess
@@ -21,6 +22,7 @@ from tvm_neocpu.runtime.binary import (
     Binary,
     check_library,
     check_object,
+    is_library,
     read_binary,
 )
 from tvm_neocpu.runtime.built_module import BuiltModule
@@ -97,6 +99,18 @@ def test_what_is_no_binary(content: bytes, tmp_path: Path) -> None:
     check_object(path, path)  # the linker will know
     with pytest.raises(ModuleFileError, match=r"x\.so: it is not a shared library"):
         check_library(path, path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes have no names there")
+def test_a_pipe_is_not_read(tmp_path: Path) -> None:
+    pipe = tmp_path / "net.onnx"
+    os.mkfifo(pipe)
+    handle = os.open(pipe, os.O_RDWR)
+    try:
+        os.write(handle, b"\x7fELF")
+        assert not is_library(pipe)
+    finally:
+        os.close(handle)
 
 
 def test_a_32_bit_library_is_for_another_cpu() -> None:
