@@ -200,6 +200,12 @@ def test_inputs() -> None:
     assert networks.inputs_for(infos, ["both.npz"], seed=1)["a"].shape == (4, 2)
 
 
+def test_a_program_here_hides_no_network_of_the_zoo(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("lenet").write_bytes(b"\x7fELF")
+    monkeypatch.setattr(networks, "build", lambda model, *_: model.graph.input[0].name)
+    assert networks.library_of("lenet", None, ()) == "data"
+
+
 def test_times() -> None:
     assert networks.milliseconds(0.01781) == "17.81 ms"
     assert networks.milliseconds(85e-6) == "85 us"

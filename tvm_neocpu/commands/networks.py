@@ -14,7 +14,7 @@ from tvm_neocpu.commands import cli
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError, first_line
 from tvm_neocpu.runtime.arrays import numpy_dtype
 from tvm_neocpu.runtime.built_module import BuiltModule, load
-from tvm_neocpu.runtime.module_file import is_compiled_file
+from tvm_neocpu.runtime.module_file import SUFFIXES, is_compiled_file
 from tvm_neocpu.runtime.module_info import OPEN, TensorInfo
 
 if TYPE_CHECKING:
@@ -28,10 +28,21 @@ def library_of(spec: str, options: argparse.Namespace, flags: Sequence[str]) -> 
 
     Raises NeoCpuError for an option that a compiled file would ignore.
     """
-    if is_compiled_file(spec):
+    if is_compiled_file(spec) and not _is_of_zoo(spec):
         _check_no_build(spec, options, flags)
         return load(spec)
     return build(cli.load_network(spec)[1], options, flags)
+
+
+def _is_of_zoo(spec: str) -> bool:
+    """Whether it names a network of the zoo, whatever lies here: a program may have that name."""
+    if Path(spec).suffix in SUFFIXES:
+        return False
+    try:
+        from tvm_neocpu.contrib import model_zoo
+    except ImportError:  # a deployed package may have no onnx
+        return False
+    return spec in model_zoo.names()
 
 
 def _check_no_build(spec: str, options: argparse.Namespace, flags: Sequence[str]) -> None:
