@@ -30,6 +30,7 @@ from tvm_neocpu.frontend import onnx_model
 from tvm_neocpu.frontend.source import source_of
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.targets import CompileTarget, parse_target
 
 pytestmark = pytest.mark.compiler
 DATA = {"data": np.random.default_rng(0).standard_normal((1, 8, 6, 6), dtype=np.float32)}
@@ -128,6 +129,28 @@ def test_a_file_that_changes_while_it_is_read_is_refused(
     with pytest.raises(ModelFileError, match="changed while it was read; try again"):
         Session(model, precision=precision)
     assert not list(cache_home.rglob("*.so"))
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_session_is_for_this_machine_whatever_target_is_in_force(
+    in_memory: bool,
+    cache_home: Path,
+    model: Path,
+    tiny_cnn: onnx.ModelProto,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cores = []
+    real = specialize.build_networks
+
+    def build(networks: Any, target: CompileTarget, *rest: Any, **options: Any) -> BuiltModule:
+        cores.append(target.cpu.cores)
+        return real(networks, target, *rest, **options)
+
+    monkeypatch.setattr(specialize, "build_networks", build)
+    here = parse_target().cpu.cores
+    with tvm.target.Target({"kind": "llvm", "num-cores": here + 1}):
+        scores(tiny_cnn if in_memory else model)
+    assert cores == [here]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])

@@ -174,7 +174,7 @@ def _compiled(
                 forget_source(mod)
             asked = request.options if request else {}
             # The file is the key of the cache.
-            return relay.build(mod, target=target, params=params, cache=False, **asked)
+            return relay.build(mod, target=found, params=params, cache=False, **asked)
 
     content = _content(model) if cache else None
     if content is None:
