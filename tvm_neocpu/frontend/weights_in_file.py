@@ -31,7 +31,7 @@ from tvm_neocpu.frontend.nodes import nested_graphs
 from tvm_neocpu.frontend.single_precision import has_halves
 from tvm_neocpu.runtime.tensors import as_array
 
-# Numbers of the fields in onnx.proto, and protobuf's two wire types that files of ours need.
+# Field numbers of onnx.proto, and protobuf's wire types.
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 _VARINT, _BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}
@@ -41,7 +41,7 @@ _MAX_FIELDS, _MAX_FIELDS_OF_WEIGHT = 2**18, 100
 
 @dataclass(frozen=True)
 class WeightsInFile:
-    """Where the weights of a file lie that its message has not, by name."""
+    """The weights that a message was left without: their file, and their offsets by name."""
 
     path: Path
     offsets: dict[str, int]
