@@ -148,7 +148,7 @@ def session_of_file(network: str) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def most_anonymous() -> Iterator[list[int]]:
-    """Bytes of anonymous memory, ascending: at first, and each time that there are more."""
+    """Bytes of anonymous memory: the first entry is that at the start, the last one the maximum."""
     found, ended = [status("RssAnon")], threading.Event()
 
     def look() -> None:

@@ -26,9 +26,11 @@ from tvm_neocpu.codegen import kernel_store
 from tvm_neocpu.compile_cache import key_of
 from tvm_neocpu.core.errors import ModelFileError
 from tvm_neocpu.core.fallback import FallbackWarning
+from tvm_neocpu.frontend import onnx_model
 from tvm_neocpu.frontend.source import source_of
 from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
+from tvm_neocpu.targets import CompileTarget, parse_target
 
 pytestmark = pytest.mark.compiler
 DATA = {"data": np.random.default_rng(0).standard_normal((1, 8, 6, 6), dtype=np.float32)}
@@ -105,6 +107,50 @@ def test_weights_in_a_file_beside_the_model_count(
     (tmp_path / "net.bin").unlink()
     with pytest.raises(ModelFileError, match="which is no file"):
         scores(path)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "fp16"])
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    precision: str,
+    cache_home: Path,
+    model: Path,
+    tiny_cnn: onnx.ModelProto,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its weights lie elsewhere then, and the entry's name would be a hash of the old content."""
+    load = onnx_model.load_model
+
+    def replaced_meanwhile(path: str | Path) -> onnx.ModelProto:
+        tiny_cnn.producer_name = "another"
+        onnx.save(tiny_cnn, path)
+        return load(path)
+
+    monkeypatch.setattr(onnx_model, "load_model", replaced_meanwhile)
+    with pytest.raises(ModelFileError, match="changed while it was read; try again"):
+        Session(model, precision=precision)
+    assert not list(cache_home.rglob("*.so"))
+
+
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_a_session_is_for_this_machine_whatever_target_is_in_force(
+    in_memory: bool,
+    cache_home: Path,
+    model: Path,
+    tiny_cnn: onnx.ModelProto,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cores = []
+    real = specialize.build_networks
+
+    def build(networks: Any, target: CompileTarget, *rest: Any, **options: Any) -> BuiltModule:
+        cores.append(target.cpu.cores)
+        return real(networks, target, *rest, **options)
+
+    monkeypatch.setattr(specialize, "build_networks", build)
+    here = parse_target().cpu.cores
+    with tvm.target.Target({"kind": "llvm", "num-cores": here + 1}):
+        scores(tiny_cnn if in_memory else model)
+    assert cores == [here]
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "empty"])

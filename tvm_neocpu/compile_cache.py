@@ -154,7 +154,7 @@ def key_of(model: bytes, options: Mapping[str, Any]) -> str:
             for name, value in os.environ.items()
             if name.startswith("TVM_NEOCPU_") and name not in (VARIABLE, DEBUG)
         },
-        "files": list(map(_stamp, _files_that_count())),
+        "files": list(map(stamp, _files_that_count())),
         "applied": _applied_logs(),
         "versions": [__version__, tvm_version(), _sources()],
     }
@@ -244,12 +244,12 @@ def _files_that_count() -> Iterator[Path]:
         yield calibration
 
 
-def _stamp(path: Path | os.DirEntry[str]) -> tuple[str, int, int]:
+def stamp(path: Path | os.DirEntry[str]) -> tuple[str, int, int]:
     """Path, size and time of a file; zeros for one that is not there."""
     name = os.fspath(path)
     try:
         status = path.stat()
-    except OSError:
+    except (OSError, ValueError):
         return name, 0, 0
     return name, status.st_size, status.st_mtime_ns
 
@@ -273,7 +273,7 @@ def _python_files(folder: str) -> Iterator[tuple[str, int, int]]:
             if entry.is_dir(follow_symlinks=False):
                 yield from _python_files(entry.path)
             elif entry.name.endswith(".py"):
-                yield _stamp(entry)
+                yield stamp(entry)
 
 
 @cache

@@ -134,6 +134,18 @@ def _compiled(
             "specialisations in one file are for relay.build(..., shapes=[...])"
         )
 
+    from pathlib import Path
+
+    from tvm_neocpu.compile_cache import cached, stamp
+
+    path = Path(model) if isinstance(model, (str, PathLike)) else None
+    stamped = stamp(path) if path is not None else None
+
+    def check_unchanged() -> None:
+        """Weights are read where they lay, and the cache's key is a hash of what was there."""
+        if path is not None and stamp(path) != stamped:
+            raise ModelFileError(f"{path} changed while it was read; try again")
+
     def build() -> BuiltModule:
         from tvm_neocpu import relay
         from tvm_neocpu.frontend.onnx_model import load_model
@@ -152,20 +164,21 @@ def _compiled(
             if request is None and isinstance(model, (str, PathLike)):
                 # Nobody else has the module.
                 networks = {"main": relay.frontend.import_file(fspath(model), shapes)}
+                check_unchanged()
                 return build_networks(networks, found, in_place=True)
             known = load_model(fspath(model)) if isinstance(model, (str, PathLike)) else model
+            check_unchanged()
             mod, params = relay.frontend.from_onnx(known, shapes)
             if request is None or request.half is not None:
                 del known  # and its weights, which the module has too
                 forget_source(mod)
             asked = request.options if request else {}
             # The file is the key of the cache.
-            return relay.build(mod, target=target, params=params, cache=False, **asked)
+            return relay.build(mod, target=found, params=params, cache=False, **asked)
 
     content = _content(model) if cache else None
     if content is None:
         return build()
-    from tvm_neocpu.compile_cache import cached
 
     options = {
         "shapes": {name: list(map(str, dims)) for name, dims in (shapes or {}).items()},

@@ -106,6 +106,14 @@ def test_bytes_that_are_no_model_are_read_whole(tmp_path: Path) -> None:
             import_file(path)
 
 
+def test_a_message_of_very_many_fields_is_read_whole(tmp_path: Path) -> None:
+    path = saved(product(), tmp_path)
+    unknown = b"\x58\x00" * 2**18  # field 11, a number
+    path.write_bytes(path.read_bytes() + unknown)
+    assert model_without_weights(path) is None
+    assert load_to_import(path)[0].graph.node
+
+
 def test_a_file_that_becomes_shorter_is_refused(tmp_path: Path) -> None:
     path = saved(product(), tmp_path)
     message, weights = load_to_import(path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
 import pickle
 import sys
 import threading
@@ -396,6 +397,13 @@ def test_a_compiled_file_may_have_any_name(
         np.testing.assert_array_equal(session.run({"data": data})["out"], scores)
     with pytest.raises(SessionError, match="this is compiled"):
         Session(tmp_path / name, shapes={"data": SHAPE})
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ModelFileError, match="is not a model file"):
+        Session(tmp_path / "pipe")
 
 
 def test_a_package_without_a_compiler_says_what_compiling_needs(

@@ -31,15 +31,17 @@ from tvm_neocpu.frontend.nodes import nested_graphs
 from tvm_neocpu.frontend.single_precision import has_halves
 from tvm_neocpu.runtime.tensors import as_array
 
-# Numbers of the fields in onnx.proto, and protobuf's two wire types that files of ours need.
+# Field numbers of onnx.proto, and protobuf's wire types.
 _GRAPH, _INITIALIZER, _RAW_DATA = 7, 5, 9
 _VARINT, _BYTES = 0, 2
 _FIXED = {1: 8, 5: 4}
+# Listing fields takes 140 bytes each, and Python's time. A weight has a dozen.
+_MAX_FIELDS, _MAX_FIELDS_OF_WEIGHT = 2**18, 100
 
 
 @dataclass(frozen=True)
 class WeightsInFile:
-    """Where the weights of a file lie that its message has not, by name."""
+    """The weights that a message was left without: their file, and their offsets by name."""
 
     path: Path
     offsets: dict[str, int]
@@ -120,7 +122,7 @@ def _header(data: mmap, field: _Field) -> tuple[TensorProto, int] | None:
     """A weight without its values, and where these lie; ``None`` for one that stays as it is."""
     if field.end - field.value <= 4 * MAX_ELEMENTS:
         return None
-    fields = list(_fields(data, field.value, field.end))
+    fields = list(_fields(data, field.value, field.end, _MAX_FIELDS_OF_WEIGHT))
     raw = [each for each in fields if each.number == _RAW_DATA]
     if len(raw) != 1:
         return None
@@ -136,9 +138,13 @@ def _header(data: mmap, field: _Field) -> tuple[TensorProto, int] | None:
     return tensor, raw[0].value
 
 
-def _fields(data: mmap, at: int, end: int) -> Iterator[_Field]:
-    """The fields of the message that lies there. Raises ValueError for what is none."""
-    while at < end:
+def _fields(data: mmap, at: int, end: int, most: int = _MAX_FIELDS) -> Iterator[_Field]:
+    """The fields of the message that lies there. Raises ValueError for what is none, and for more
+    fields than ``most``.
+    """
+    for _ in range(most):
+        if at == end:
+            return
         start = at
         tag, at = _varint(data, at, end)
         kind, value = tag & 7, at
@@ -152,6 +158,8 @@ def _fields(data: mmap, at: int, end: int) -> Iterator[_Field]:
         if at > end:
             raise ValueError("a field is longer than its message")
         yield _Field(tag >> 3, start, value, at)
+    if at < end:
+        raise ValueError("a message has too many fields")
 
 
 def _varint(data: mmap, at: int, end: int) -> tuple[int, int]:

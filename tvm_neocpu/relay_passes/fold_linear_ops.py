@@ -34,8 +34,8 @@ class FoldLinearOps:
     work. A shift in front of a convolution that pads stays: the padding is zero, not the shift. A
     batch norm without a partner becomes a multiply and an add.
 
-    With ``in_place`` a run's only weight is overwritten where nothing else in the module reads it:
-    who asks for that needs the module no more.
+    With ``in_place`` a run's only weight is overwritten where nothing else in the module reads it.
+    The caller must not use the module afterwards.
 
     Needs: weights and batch norms' parameters are constants; feature maps are plain NCHW.
     Leaves: no batch norm of inference with constant parameters whose first result alone is read.

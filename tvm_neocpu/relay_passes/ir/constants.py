@@ -45,13 +45,13 @@ def constant_of(array: Array, dtype: str | None = None) -> GenericConst:
 
 
 def overwritten(constant: GenericConst, array: Array) -> GenericConst:
-    """The constant itself with the array's content, rounded: for one that nothing else reads."""
+    """The constant itself, which now has the array's content, rounded. Nothing else may read it."""
     np.copyto(as_array(constant.value), array, casting="same_kind")
     return constant
 
 
 def read_once(mod: tvm.IRModule) -> frozenset[int]:
-    """The addresses of the constants that one argument of the module is, and no other."""
+    """The addresses of the constants that the module reads exactly once."""
     uses = Counter[int]()
 
     def count(expr: relax.Expr) -> None:
