@@ -71,8 +71,6 @@ def library_size(path: StrPath) -> int:
 
 def is_library(path: StrPath) -> bool:
     """Whether a file begins as a shared library of any system does, whatever its name is."""
-    if not os.path.isfile(path):  # a pipe would be waited for
-        return False
     try:
         if not os.path.isfile(path):  # a pipe would be waited for
             return False
