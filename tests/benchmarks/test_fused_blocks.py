@@ -33,6 +33,7 @@ def test_a_network_saved_and_timed(script: dict[str, object], tmp_path: Path) ->
     assert row["quartiles"][0] <= row["gain"] <= row["quartiles"][1]
 
 
+@pytest.mark.slow
 def test_pools_alone_are_tried(
     script: dict[str, object], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -266,7 +266,7 @@ SKETCHES = st.builds(
 
 
 @given(sketch=SKETCHES, data=st.data())
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
 def test_any_plan_computes_the_same(sketch: Sketch, data: st.DataObject) -> None:
     mod = sketch.module()
     graph = ExtractConvGraph(TARGET.cpu)(mod)

@@ -43,7 +43,7 @@ def _check(name: str, names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(set(FAMILIES) - {LIGHT}))
-def test_half_of_a_family(name: str) -> None:
+def test_a_part_of_a_family(name: str) -> None:
     _check(name, FAMILIES[name].quick())
 
 
@@ -54,7 +54,7 @@ def test_the_rest_of_a_family(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_half_of_the_light_networks() -> None:
+def test_a_part_of_the_light_networks() -> None:
     _check(LIGHT, FAMILIES[LIGHT].quick())
 
 

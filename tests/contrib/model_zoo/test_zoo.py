@@ -15,7 +15,7 @@ from tvm_neocpu.contrib.model_zoo import Network, build, find, input_shape, name
 from tvm_neocpu.core.errors import ShapeError, UnknownModelError
 
 # What the nightly run alone builds: the others stand for their families.
-FAST = {"resnet18", "vgg16", "densenet121", "inception_v3", "mobilenet_v2", "lenet"}
+FAST = {"resnet18", "densenet121", "inception_v3", "mobilenet_v2", "lenet"}
 PROBABILITIES = {"lenet"}  # these end in a softmax
 # Gates are small where the averages that they are made of are; probabilities are small.
 SMALL = ("Constant", "Identity", "Sigmoid", "HardSigmoid", "Softmax")

@@ -77,15 +77,16 @@ def compare(
     reference: str | None = None,
     expected: Expected | None = None,
     tolerance: float = TOLERANCE,
-    pause: float = PAUSE_SECONDS,
+    pause: float | None = None,
 ) -> dict[str, Timing]:
     """Time each runner ``runs`` times, A B C A B C, and compare its outputs with ``reference``'s.
 
     The last runner is the reference by default; it is right by definition. ``expected`` are other
-    outputs to compare with, ``tolerance`` is for those of the reference. ``pause``, in seconds,
-    comes before a turn: runners without threads of their own need none.
+    outputs to compare with, ``tolerance`` is for those of the reference. ``pause``, in seconds
+    (default: PAUSE_SECONDS), comes before a turn: runners without threads of their own need none.
     """
     reference = reference or list(runners)[-1]
+    pause = PAUSE_SECONDS if pause is None else pause
     seconds: dict[str, list[float]] = {name: [] for name in runners}
     while min(map(len, seconds.values())) < runs:
         for name, runner in runners.items():
