@@ -79,6 +79,7 @@ def _calibrate(argv: list[str]) -> int:
     disturbed = measure_machine.unsteady(rounds)
     _say_unsteady(disturbed)
     measured = measure_machine.believed(measured, disturbed)
+    _say_not_issued(measure_machine.not_issued(rounds, measured))
     about = provenance(target.cpu.name, target.cpu.cores)
     calibration_file.save(path, target.cpu.name, Calibration(measured, about))
     _show(target.cpu, measured, cli.console(width=80))
@@ -121,6 +122,16 @@ def _say_unsteady(probes: Sequence[str]) -> None:
         print(
             f"warning: not steady, and not to be believed: {', '.join(probes)}; what memory gives "
             "is not written where it rests on them; calibrate again when the machine is idle",
+            file=sys.stderr,
+        )
+
+
+def _say_not_issued(names: Sequence[str]) -> None:
+    """Say which of a core's rates stay as they were."""
+    if names:
+        print(
+            f"warning: not measured: {', '.join(_WORDS[name] for name in names)}; something shares "
+            "the core, perhaps a neighbour's thread; what was known before stays",
             file=sys.stderr,
         )
 

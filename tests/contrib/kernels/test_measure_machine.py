@@ -11,6 +11,7 @@ from tvm_neocpu.contrib.kernels.measure_machine import (
     Buffers,
     buffers_of,
     measure,
+    not_issued,
     parameters,
     probes,
 )
@@ -19,6 +20,7 @@ from tvm_neocpu.targets import parse_target
 
 CPU = Cpu("haswell", AVX2, 4, l2=256 * KIB, l3=8 * MIB, fma_per_cycle=2)
 BUFFERS = Buffers(1, (20, 30, 40), 99)
+ISSUED = ("fma_per_cycle", "load_per_cycle", "fma_latency")
 
 
 def a_round(clock: float, l3: tuple[float, float, float] = (16, 16, 16)) -> dict[str, float]:
@@ -97,7 +99,8 @@ def test_probes_measure_on_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     measured = parameters(rounds, buffers, target.cpu)
     assert measured["l3"] == 256 * KIB
     expected = {*parameters([a_round(2.0)], BUFFERS, CPU), "fork_join"}
-    assert set(measured) == {*expected, "fma_per_cycle", "load_per_cycle", "fma_latency"}
+    # Beside other tests a core's rates may be no whole numbers.
+    assert set(measured) | {*not_issued(rounds, measured)} == {*expected, *ISSUED}
     assert all(value > 0 for value in measured.values())
 
 
@@ -127,6 +130,19 @@ def test_rates_of_a_disturbed_probe_are_left_out(probe: str, left_out: set[str])
     rounds = [found | {probe: found[probe] * share} for share in (0.7, 0.4, 0.3)]
     steady, disturbed = (parameters(each, BUFFERS, CPU) for each in ([found] * 3, rounds))
     assert set(steady) - set(disturbed) == left_out
+
+
+@pytest.mark.parametrize("share", [0.6, 0.7])
+def test_fmas_that_a_neighbour_takes_are_no_fewer_units(share: float) -> None:
+    """Zen 3 beside a thread on the same core: 1.2 FMAs in a cycle in every round came out as one
+    unit, and 1.0 in half of the rounds."""
+    found = a_round(2.0) | {"clock": 2e9, "peak": 63.0, "l1": 2e9 * 2 * 32 * 0.97, "chain": 0.4e9}
+    steady = [found | {"peak": share * found["peak"]}] * 3
+    rounds = [found | {"peak": found["peak"] * part} for part in (0.5, 0.4, 0.5, 0.35, 0.4)]
+    for each in (steady, rounds):
+        measured = parameters(each, BUFFERS, CPU)
+        assert not_issued(each, measured) == ["fma_per_cycle"]
+        assert measured["load_per_cycle"] == 2
 
 
 @pytest.mark.parametrize(

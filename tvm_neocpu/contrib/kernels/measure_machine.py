@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from statistics import median
 
 from tvm_neocpu.contrib.kernels.ceilings import (
     ChainKernel,
@@ -28,6 +29,10 @@ DTYPE = "float32"
 # At least so many rounds; more, for so many seconds, while a probe is not steady: while its third
 # best figure is below this share of its second best.
 ROUNDS, MEASURE_SECONDS, STEADY = 9, 6.0, 0.95
+# Half of the rounds reach this share of the second best figure, unless something shares the core.
+ALONE = 0.9
+# By how much what a core issues in a cycle may differ from a whole number.
+NEARLY_WHOLE = 0.1
 # Bytes that one run reads from a cache: long against the call and the timer's ticks, short against
 # the time for which a busy machine leaves a process its core.
 RUN_BYTES = 16 * MIB
@@ -134,15 +139,16 @@ def parameters(rounds: list[dict[str, float]], buffers: Buffers, cpu: Cpu) -> di
     family is wrong then, clock and bytes per cycle are wrong by the same factor, and predicted
     times stay right.
 
-    What a core issues in a cycle is left out where its probe was disturbed: it is rounded to a
-    whole number, so that a share of 0.7 makes one load of two.
+    What a core issues in a cycle is left out where its probe was disturbed, or is no whole number:
+    a neighbour's thread on the same core took half of the FMAs, steadily (a Zen 3 of a virtual
+    machine), and 1.2 FMAs a cycle of 2 are no unit that this CPU has.
     """
 
     def reached(probe: str) -> float:
         """The second best figure: nothing is faster than it can be, but a timer may err once."""
         return sorted(found[probe] for found in rounds)[-2:][0]
 
-    disturbed = {*unsteady(rounds)}
+    disturbed = {*unsteady(rounds), *_shared(rounds)}
     rates = _rates(reached, cpu) if CLOCK in rounds[0] else {}
     rates = {name: n for name, n in rates.items() if not disturbed & {CLOCK, _ISSUE[name]}}
     known = replace(cpu, **rates)  # type: ignore[arg-type]
@@ -164,14 +170,30 @@ def parameters(rounds: list[dict[str, float]], buffers: Buffers, cpu: Cpu) -> di
     return measured | rates
 
 
+def not_issued(rounds: list[dict[str, float]], measured: Mapping[str, float]) -> list[str]:
+    """What a core issues in a cycle, as far as it was measured in vain."""
+    return [name for name in _ISSUE if CLOCK in rounds[0] and name not in measured]
+
+
+def _shared(rounds: list[dict[str, float]]) -> list[str]:
+    """The probes that reached in few rounds what they can."""
+    ranked = {name: sorted(found[name] for found in rounds) for name in rounds[0]}
+    return [name for name, values in ranked.items() if median(values) < ALONE * values[-2:][0]]
+
+
 def _rates(reached: Callable[[str], float], cpu: Cpu) -> dict[str, int]:
     """What a core issues in a cycle, and the cycles of an FMA: whole numbers on every CPU."""
     hertz, vector_bytes = reached(CLOCK), cpu.isa.vector_bits / 8
     fmas = reached(PEAK) * 1e9 / (2 * cpu.lanes(DTYPE))
+    found = {
+        "fma_per_cycle": fmas / hertz,
+        "load_per_cycle": reached(L1) / vector_bytes / hertz,
+        "fma_latency": hertz / reached(CHAIN),
+    }
     return {
-        "fma_per_cycle": max(1, round(fmas / hertz)),
-        "load_per_cycle": max(1, round(reached(L1) / vector_bytes / hertz)),
-        "fma_latency": max(1, round(hertz / reached(CHAIN))),
+        name: round(rate)
+        for name, rate in found.items()
+        if rate > 0.5 and abs(rate - round(rate)) <= NEARLY_WHOLE
     }
 
 
