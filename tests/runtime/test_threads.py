@@ -41,6 +41,15 @@ def test_an_invalid_count_is_replaced_with_a_warning(
     assert "not a positive number" in caplog.text
 
 
+def test_idle_workers_look_for_work_less_often_unless_the_user_says_how_often() -> None:
+    environment: dict[str, str] = {}
+    threads.size_thread_pool(environment)
+    assert environment["TVM_THREAD_POOL_SPIN_COUNT"] == "20000"
+    environment["TVM_THREAD_POOL_SPIN_COUNT"] = "7"
+    threads.size_thread_pool(environment)
+    assert environment["TVM_THREAD_POOL_SPIN_COUNT"] == "7"
+
+
 def test_the_users_binding_wins() -> None:
     environment = {"TVM_NUM_THREADS": "64", "TVM_BIND_THREADS": "1"}
     threads.size_thread_pool(environment)

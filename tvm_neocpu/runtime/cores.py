@@ -34,6 +34,13 @@ _lock = threading.Lock()
 _claims: Counter[int] = Counter()
 
 
+class _ThisThread(threading.local):
+    workers: tuple[int, ...] = ()
+
+
+_this_thread = _ThisThread()
+
+
 def free_cores(count: int) -> list[int]:
     """So many CPUs, one of each physical core: those that fewest sessions use."""
     with _lock:
@@ -131,7 +138,16 @@ def run_here_on(cpus: Sequence[int]) -> None:
     them. For a thread that has not run a parallel loop of TVM yet.
     """
     _bind_here(cpus)  # workers inherit it, whatever TVM binds
+    before = _threads()
     use_here(cpus, len(cpus))
+    began = _threads() - before
+    # Where another thread began meanwhile, nobody knows which ones are the workers.
+    _this_thread.workers = tuple(sorted(began)) if len(began) == len(cpus) - 1 else ()
+
+
+def workers_here() -> tuple[int, ...]:
+    """The system's numbers of the calling thread's workers; none where they are not known."""
+    return _this_thread.workers
 
 
 def use_here(cpus: Sequence[int], threads: int) -> None:
@@ -174,3 +190,11 @@ def _sched_getcpu() -> Callable[[], int | None]:
 def _bind_here(cpus: Sequence[int]) -> None:
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, cpus)  # of this thread alone
+
+
+def _threads() -> set[int]:
+    """The system's numbers of this process's threads, where they can be bound."""
+    try:
+        return {int(task) for task in os.listdir("/proc/self/task")}
+    except OSError:
+        return set()

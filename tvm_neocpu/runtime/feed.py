@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +19,7 @@ from tvm_neocpu.runtime.machine import flat
 from tvm_neocpu.runtime.module_info import TensorInfo
 from tvm_neocpu.runtime.pace import Pace
 from tvm_neocpu.runtime.tensors import as_array, is_tensor
+from tvm_neocpu.runtime.waking import Waking
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -120,6 +120,7 @@ class Feed:
         self._used = len(cpus)
         self._paces: dict[Shapes, Pace] = {}
         self._crowd = Crowd()
+        self._waking = Waking()
         self._infos = infos
         self._small: dict[Shapes, Prepared | None] = {}
         self._memory: dict[tuple[int, tuple[int, ...]], tuple[Any, Array]] = {}
@@ -232,9 +233,7 @@ class Feed:
         if self._used < len(self._cpus):
             result, seconds = self._crowd.away(self._cpus, run)
         else:
-            start = time.perf_counter()
-            result = run()
-            seconds = time.perf_counter() - start
+            result, seconds = self._waking.call(self._cpus, run)
         pace.note(seconds)
         return result
 

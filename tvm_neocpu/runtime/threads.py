@@ -16,6 +16,10 @@ from tvm_neocpu.core.plural import plural
 
 COUNT = "TVM_NUM_THREADS"
 BIND = "TVM_BIND_THREADS"
+# How often an idle worker looks for work before it sleeps, and yields its core in between. TVM's
+# 300,000 take a core for 0.1 s behind every call, and these some 8 ms: longer than what networks
+# compute on one thread between two parallel loops.
+SPIN, SPINS = "TVM_THREAD_POOL_SPIN_COUNT", 20_000
 # TVM reads it where its own variable is absent, so a user may have set it for TVM.
 OPENMP_COUNT = "OMP_NUM_THREADS"
 
@@ -40,6 +44,7 @@ def size_thread_pool(environment: MutableMapping[str, str] = os.environ) -> int:
         warn("%s=%r is not a positive number; using %d threads", COUNT, text, default)
     count = thread_count(environment)
     environment[COUNT] = str(count)
+    environment.setdefault(SPIN, str(SPINS))
     if BIND not in environment and not binding_is_right(count, allowed_cpus()):
         environment[BIND] = "0"
     return count

@@ -1,0 +1,84 @@
+"""Workers that sleep are bound to cores of their own for the call that wakes them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tvm_neocpu.core.cores import allowed_cpus
+from tvm_neocpu.runtime import waking
+from tvm_neocpu.runtime.cores import run_here_on, workers_here
+from tvm_neocpu.runtime.waking import Waking
+
+WORKERS, CPUS = (11, 12, 13), [4, 5, 6, 7]
+Bound = dict[int, list[int]]
+
+
+@pytest.fixture
+def bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bound]:
+    """Where each worker of a stream is bound, whose thread is on core 5."""
+    found: Bound = {}
+    monkeypatch.setattr(waking, "workers_here", lambda: WORKERS)
+    monkeypatch.setattr(waking, "core_here", lambda: 5)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda tid, cpus: found.update({tid: list(cpus)}))
+    yield found
+
+
+def test_the_first_call_after_a_pause_binds_and_lets_go(bound: Bound) -> None:
+    (during, _), after = Waking().call(CPUS, lambda: dict(bound)), bound
+    assert during == {11: [4], 12: [6], 13: [7]}
+    assert after == dict.fromkeys(WORKERS, CPUS)
+
+
+def test_workers_that_are_awake_are_left_alone(
+    bound: Bound, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waking, "AWAKE_SECONDS", 60.0)
+    stream = Waking()
+    stream._ended = waking.time.perf_counter()
+    assert stream.call(CPUS, lambda: "result")[0] == "result"
+    assert bound == {}
+
+
+def test_a_call_that_fails_lets_go_too(bound: Bound) -> None:
+    with pytest.raises(ZeroDivisionError):
+        Waking().call(CPUS, lambda: 1 // 0)
+    assert bound == dict.fromkeys(WORKERS, CPUS)
+
+
+def test_a_worker_that_is_gone_is_no_error(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(worker: int, cpus: list[int]) -> None:
+        raise ProcessLookupError
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    assert Waking().call(CPUS, lambda: 1)[0] == 1
+
+
+def test_a_thread_on_a_core_of_others_binds_nobody(bound: Bound) -> None:
+    """It was moved there: four cores for three workers are one too many."""
+    during, _ = Waking().call([0, 1, 2, 3], lambda: dict(bound))
+    assert during == {}
+
+
+@pytest.mark.skipif(
+    len(allowed_cpus()) < 2 or not os.path.isdir("/proc/self/task"),
+    reason="needs two CPUs, and a system that numbers threads",
+)
+def test_a_threads_workers_are_known_and_move_within_its_cpus() -> None:
+    cpus, found = sorted(allowed_cpus())[:2], []
+
+    def work() -> None:
+        run_here_on(cpus)
+        (worker,) = workers_here()
+        Waking().call(cpus, lambda: found.append(os.sched_getaffinity(worker)))
+        found.append(os.sched_getaffinity(worker))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    during, after = found
+    assert len(during) == 1 and during < after == set(cpus)
+    assert workers_here() == ()
