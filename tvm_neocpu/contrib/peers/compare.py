@@ -15,9 +15,9 @@ from tvm_neocpu.tuning.in_network.ratios import Ratio, paired
 
 # Timed runs in a turn.
 BURST = 5
-# The engine before spins on the cores of the next one: TVM by itself through 300,000 yields, a third
-# of a second where another wants the core. After 0.1 s ONNX Runtime took 37 ms behind two processes
-# of ours, which then did so; alone 10.
+# The engine before spins on the cores of the next one. TVM by itself does so for 300,000 yields, a
+# third of a second where another wants the core: after 0.1 s ONNX Runtime took 37 ms behind two
+# processes of ours, which then did so, and alone 10.
 PAUSE_SECONDS = 0.5
 # How much more than the reference's own kernels a peer may err whose int8 sums saturate, too.
 SATURATED = 2.0
