@@ -63,6 +63,46 @@ def test_a_thread_on_a_core_of_others_binds_nobody(bound: Bound) -> None:
     assert during == {}
 
 
+@pytest.fixture
+def caller(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> waking._Caller:
+    """A thread whose pool begins in its second run, with three workers on all of four CPUs."""
+    began = iter([(), WORKERS])
+    monkeypatch.setattr(waking, "threads_begun", lambda work: (work(), next(began)))
+    monkeypatch.setattr(waking, "thread_count", lambda: 4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda worker: set(CPUS))
+    found = waking._Caller()
+    monkeypatch.setattr(waking, "_caller", found)
+    return found
+
+
+def test_a_classic_modules_workers_are_those_that_its_first_run_began(
+    bound: Bound, caller: waking._Caller
+) -> None:
+    for _ in range(2):
+        assert waking.call_as_caller(max, 1, 2) == 2
+    assert caller.workers == WORKERS and bound == {}
+    assert waking.call_as_caller(lambda: dict(bound)) == {11: [4], 12: [6], 13: [7]}
+    assert bound == dict.fromkeys(WORKERS, CPUS)
+
+
+def test_workers_that_tvm_has_bound_stay_where_they_are(
+    bound: Bound, caller: waking._Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda worker: {worker - 7})
+    for _ in range(3):
+        waking.call_as_caller(max, 1, 2)
+    assert caller.workers == () and bound == {}
+
+
+def test_other_threads_that_began_meanwhile_are_not_bound(
+    bound: Bound, caller: waking._Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waking, "thread_count", lambda: 3)
+    for _ in range(3):
+        waking.call_as_caller(max, 1, 2)
+    assert caller.workers == () and bound == {}
+
+
 @pytest.mark.skipif(
     len(allowed_cpus()) < 2 or not os.path.isdir("/proc/self/task"),
     reason="needs two CPUs, and a system that numbers threads",

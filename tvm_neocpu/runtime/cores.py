@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from numbers import Integral
-from typing import TypeGuard
+from typing import TypeGuard, TypeVar
 
 from tvm_neocpu.core.cores import allowed_cpus, physical_cores
 from tvm_neocpu.core.errors import SessionError
@@ -29,6 +29,8 @@ _SHARE_ALL_CORES = -3
 
 # More streams than any machine has cores: the system may start some ten thousand threads.
 MOST_STREAMS = 1024
+
+Result = TypeVar("Result")
 
 _lock = threading.Lock()
 _claims: Counter[int] = Counter()
@@ -138,11 +140,16 @@ def run_here_on(cpus: Sequence[int]) -> None:
     them. For a thread that has not run a parallel loop of TVM yet.
     """
     _bind_here(cpus)  # workers inherit it, whatever TVM binds
-    before = _threads()
-    use_here(cpus, len(cpus))
-    began = _threads() - before
+    _, began = threads_begun(lambda: use_here(cpus, len(cpus)))
     # Where another thread began meanwhile, nobody knows which ones are the workers.
-    _this_thread.workers = tuple(sorted(began)) if len(began) == len(cpus) - 1 else ()
+    _this_thread.workers = began if len(began) == len(cpus) - 1 else ()
+
+
+def threads_begun(work: Callable[[], Result]) -> tuple[Result, tuple[int, ...]]:
+    """The result, and the system's numbers of the threads that this process has begun meanwhile."""
+    before = _threads()
+    found = work()
+    return found, tuple(sorted(_threads() - before))
 
 
 def workers_here() -> tuple[int, ...]:

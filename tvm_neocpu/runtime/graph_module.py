@@ -19,6 +19,7 @@ from tvm_neocpu.runtime.inputs import Inputs, Key, find
 from tvm_neocpu.runtime.machine import flat
 from tvm_neocpu.runtime.module_info import ModuleInfo
 from tvm_neocpu.runtime.timing import BenchmarkResult, time_calls
+from tvm_neocpu.runtime.waking import call_as_caller
 
 
 class UnsetInputWarning(UserWarning):
@@ -212,7 +213,7 @@ class GraphModule:
 
     def _run(self, inputs: Inputs) -> list[tvm_ffi.Tensor]:
         run = self._fitted(inputs).run
-        return flat(forking.call(self._running, run, *inputs.tensors))
+        return flat(forking.call(self._running, call_as_caller, run, *inputs.tensors))
 
     def _fitted(self, inputs: Inputs) -> Function:
         """The function for the inputs' shapes; inputs that were never set get the shapes it has."""

@@ -12,11 +12,13 @@ worker to a core for as long as it lasts:
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from tvm_neocpu.runtime.cores import core_here, workers_here
+from tvm_neocpu.runtime.cores import core_here, threads_begun, workers_here
+from tvm_neocpu.runtime.threads import thread_count
 
 # Who finds work within so many seconds was not asleep; some more, and a call binds in vain, which
 # takes 2 us a worker.
@@ -33,15 +35,59 @@ class Waking:
 
     def call(self, cpus: Sequence[int], run: Callable[[], Result]) -> tuple[Result, float]:
         """The result of a call on all of ``cpus``, and its seconds."""
+        return self.call_with(workers_here, cpus, run)
+
+    def call_with(
+        self, workers: Callable[[], Sequence[int]], cpus: Sequence[int], run: Callable[[], Result]
+    ) -> tuple[Result, float]:
+        """The same with the ``workers`` of another kind of pool, which may use ``cpus``."""
         start = time.perf_counter()
-        workers = workers_here() if start - self._ended > AWAKE_SECONDS else ()
+        asleep = workers() if start - self._ended > AWAKE_SECONDS else ()
         try:
-            _spread(workers, cpus)
+            _spread(asleep, cpus)
             result = run()
         finally:
-            _bind(workers, [cpus] * len(workers))
+            _bind(asleep, [cpus] * len(asleep))
             self._ended = time.perf_counter()
         return result, self._ended - start
+
+
+class _Caller(threading.local):
+    """A thread of the user's that runs classic modules: TVM makes its pool in the first run."""
+
+    def __init__(self) -> None:
+        self.looks = 2  # a first network may have no parallel loops; a look takes 40 us
+        self.workers: tuple[int, ...] = ()
+        self.cpus: tuple[int, ...] = ()
+        self.waking = Waking()
+
+
+_caller = _Caller()
+
+
+def call_as_caller(run: Callable[..., Any], *args: Any) -> Any:
+    """A call of a classic module, in the pool that TVM has for the calling thread."""
+    me = _caller
+    if me.looks:
+        found, began = threads_begun(lambda: run(*args))
+        me.looks = 0 if began else me.looks - 1
+        _know(me, began)
+        return found
+    if not me.workers:
+        return run(*args)
+    return me.waking.call_with(lambda: me.workers, me.cpus, lambda: run(*args))[0]
+
+
+def _know(caller: _Caller, began: Sequence[int]) -> None:
+    """Note the workers, unless another thread began meanwhile, or TVM has bound them."""
+    if not began or len(began) != thread_count() - 1:
+        return
+    try:
+        masks = {tuple(sorted(os.sched_getaffinity(worker))) for worker in began}
+    except (AttributeError, OSError):
+        return
+    if len(masks) == 1 and len(cpus := masks.pop()) > len(began):
+        caller.workers, caller.cpus = tuple(began), cpus
 
 
 def _spread(workers: Sequence[int], cpus: Sequence[int]) -> None:
