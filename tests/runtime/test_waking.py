@@ -23,6 +23,7 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bound]:
     found: Bound = {}
     monkeypatch.setattr(waking, "workers_here", lambda: WORKERS)
     monkeypatch.setattr(waking, "core_here", lambda: 5)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda worker: CPUS)
     monkeypatch.setattr(os, "sched_setaffinity", lambda tid, cpus: found.update({tid: list(cpus)}))
     yield found
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
 from tvm_neocpu.runtime.cores import core_here, threads_begun, workers_here
@@ -25,6 +25,7 @@ from tvm_neocpu.runtime.threads import thread_count
 AWAKE_SECONDS = 0.002
 
 Result = TypeVar("Result")
+Places = Collection[int]
 
 
 class Waking:
@@ -43,11 +44,11 @@ class Waking:
         """The same with the ``workers`` of another kind of pool, which may use ``cpus``."""
         start = time.perf_counter()
         asleep = workers() if start - self._ended > AWAKE_SECONDS else ()
+        free = _spread(asleep, cpus) if asleep else {}
         try:
-            _spread(asleep, cpus)
             result = run()
         finally:
-            _bind(asleep, [cpus] * len(asleep))
+            _bind(free)
             self._ended = time.perf_counter()
         return result, self._ended - start
 
@@ -90,19 +91,23 @@ def _know(caller: _Caller, began: Sequence[int]) -> None:
         caller.workers, caller.cpus = tuple(began), cpus
 
 
-def _spread(workers: Sequence[int], cpus: Sequence[int]) -> None:
-    """Bind each to one of the cores that the calling thread is not on."""
-    if not workers:
-        return
+def _spread(workers: Sequence[int], cpus: Sequence[int]) -> dict[int, Places]:
+    """Bind each to one of the cores that the calling thread is not on; where they were allowed."""
     here = core_here()
-    others = [[cpu] for cpu in cpus if cpu != here]
-    if len(others) == len(workers):
-        _bind(workers, others)
+    others = [cpu for cpu in cpus if cpu != here]
+    if len(others) != len(workers):
+        return {}
+    try:
+        free: dict[int, Places] = {worker: os.sched_getaffinity(worker) for worker in workers}
+    except OSError:  # one is gone
+        return {}
+    _bind({worker: (cpu,) for worker, cpu in zip(workers, others, strict=True)})
+    return free
 
 
-def _bind(workers: Sequence[int], places: Sequence[Sequence[int]]) -> None:
-    for worker, cpus in zip(workers, places, strict=True):
+def _bind(places: Mapping[int, Places]) -> None:
+    for worker, cpus in places.items():
         try:
             os.sched_setaffinity(worker, cpus)
-        except OSError:  # the worker is gone, or the core is not this process's any more
+        except OSError:  # it is gone, or the core is not this process's any more
             return
