@@ -156,6 +156,20 @@ def test_words_of_one_lane() -> None:
     check(conv, config, BYTES, epilogues(conv)["residual"])
 
 
+@pytest.mark.parametrize("cpu", [SKYLAKE, BYTES, HERE], ids=["words", "bytes", "here"])
+@pytest.mark.parametrize(("channels", "groups"), [(2, 2), (16, 16), (16, 1)])
+def test_a_row_of_padding_alone(cpu: Cpu, channels: int, groups: int) -> None:
+    """TVM reads no image there, and LLVM got a zero that it was to take apart."""
+    padding = (0, 0, 1, 0)
+    conv = ConvWorkload(
+        1, channels, 1, 2, channels, (2, 1), padding=padding, groups=groups, types=U8S8
+    )
+    template = "conv2d_NCHWc_int" if groups == 1 else "depthwise_conv2d_NCHWc"
+    space = TEMPLATES[template].space(conv, cpu)
+    for config in space[:: 1 + len(space) // 3]:
+        check(conv, config, cpu, epilogues(conv)["bias"])
+
+
 @pytest.mark.parametrize("template", TEMPLATES)
 @given(data=st.data())
 @settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])

@@ -145,7 +145,7 @@ def _lowered(call: Call, by: DotProduct) -> Expr:
     form = forms[bits]
 
     def as_elements(words: Expr, dtype: str) -> Expr:
-        return tirx.reinterpret(f"{dtype}x{bits // 8 // item_bytes(dtype)}", words)
+        return _taken_apart(words, dtype, bits // 8 // item_bytes(dtype))
 
     elements = [(as_elements(x, form.data), as_elements(w, form.weight)) for x, w in pairs]
     return form.call(total, elements, f"{WORD_TYPE}x{lanes}")
@@ -176,10 +176,20 @@ def _of_one_word(pair: Pair, by: DotProduct) -> list[Expr]:
     not zero (found with tiles of 5 pixels x 1 channel on AVX2; right with ``-opt-level=1``).
     """
     factors = [
-        tirx.reinterpret(f"{dtype}x{by.elements}", each).astype(f"{WORD_TYPE}x{by.elements}")
+        _taken_apart(each, dtype, by.elements).astype(f"{WORD_TYPE}x{by.elements}")
         for each, dtype in zip(pair, (by.data, by.weight), strict=True)
     ]
     return [tirx.call_llvm_pure_intrin(WORD_TYPE, "llvm.vector.reduce.add", operator.mul(*factors))]
+
+
+def _taken_apart(words: Expr, dtype: str, elements: int) -> Expr:
+    """The words' elements as a vector. TVM generates no code for those of a zero, which is what it
+    makes of a row of padding.
+    """
+    word = words.value if isinstance(words, tirx.Broadcast) else words
+    if isinstance(word, tirx.IntImm) and int(word.value) == 0:
+        return tirx.Broadcast(tirx.const(0, dtype), elements)
+    return tirx.reinterpret(f"{dtype}x{elements}", words)
 
 
 def _element(word: Expr, at: int, elements: int, is_unsigned: bool, lanes: int) -> Expr:
@@ -254,7 +264,7 @@ def _bytes_apart(intrinsic: str, total: Expr, pairs: Sequence[Pair], dtype: str)
     eight, low = (tirx.Broadcast(tirx.const(bits, "int16"), lanes) for bits in (8, 255))
 
     def halves(data: Expr, weights: Expr) -> tuple[Pair, Pair]:
-        unsigned = tirx.reinterpret(f"uint16x{lanes}", data)
+        unsigned = _taken_apart(data, "uint16", lanes)
         odd = unsigned >> tirx.Broadcast(tirx.const(8, "uint16"), lanes)
         even = data & low, (weights << eight) >> eight
         return even, (tirx.reinterpret(f"int16x{lanes}", odd), weights >> eight)
