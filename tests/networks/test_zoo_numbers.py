@@ -29,7 +29,7 @@ from tvm_neocpu.topi.table import space_of
 from tvm_neocpu.tuning.database.log import TuningLog
 
 # In every run of the tests; the others are slow.
-ZOO_EVERY_TIME = {"lenet", "mobilenet_v2", "resnet18"}
+ZOO_EVERY_TIME = {"lenet", "mobilenet_v2"}
 LIGHT_EVERY_TIME = {"light_shufflenet", "light_squeezenet"}
 LIGHT = Path(onnx.backend.test.__file__).parent / "data" / "light"
 LIGHT_MODELS = sorted(LIGHT.glob("*.onnx"))
