@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from tvm_neocpu.core.cores import allowed_cpus
-from tvm_neocpu.runtime import waking
+from tvm_neocpu.runtime import cores, waking
 from tvm_neocpu.runtime.cores import run_here_on, workers_here
 from tvm_neocpu.runtime.waking import Waking
 
@@ -21,7 +21,6 @@ Bound = dict[int, list[int]]
 def bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bound]:
     """Where each worker of a stream is bound, whose thread is on core 5."""
     found: Bound = {}
-    monkeypatch.setattr(waking, "workers_here", lambda: WORKERS)
     monkeypatch.setattr(waking, "core_here", lambda: 5)
     monkeypatch.setattr(os, "sched_getaffinity", lambda worker: CPUS)
     monkeypatch.setattr(os, "sched_setaffinity", lambda tid, cpus: found.update({tid: list(cpus)}))
@@ -29,7 +28,7 @@ def bound(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bound]:
 
 
 def test_the_first_call_after_a_pause_binds_and_lets_go(bound: Bound) -> None:
-    (during, _), after = Waking().call(CPUS, lambda: dict(bound)), bound
+    (during, _), after = Waking().call(WORKERS, CPUS, lambda: dict(bound)), bound
     assert during == {11: [4], 12: [6], 13: [7]}
     assert after == dict.fromkeys(WORKERS, CPUS)
 
@@ -40,13 +39,13 @@ def test_workers_that_are_awake_are_left_alone(
     monkeypatch.setattr(waking, "AWAKE_SECONDS", 60.0)
     stream = Waking()
     stream._ended = waking.time.perf_counter()
-    assert stream.call(CPUS, lambda: "result")[0] == "result"
+    assert stream.call(WORKERS, CPUS, lambda: "result")[0] == "result"
     assert bound == {}
 
 
 def test_a_call_that_fails_lets_go_too(bound: Bound) -> None:
     with pytest.raises(ZeroDivisionError):
-        Waking().call(CPUS, lambda: 1 // 0)
+        Waking().call(WORKERS, CPUS, lambda: 1 // 0)
     assert bound == dict.fromkeys(WORKERS, CPUS)
 
 
@@ -55,20 +54,20 @@ def test_a_worker_that_is_gone_is_no_error(bound: Bound, monkeypatch: pytest.Mon
         raise ProcessLookupError
 
     monkeypatch.setattr(os, "sched_setaffinity", refuse)
-    assert Waking().call(CPUS, lambda: 1)[0] == 1
+    assert Waking().call(WORKERS, CPUS, lambda: 1)[0] == 1
 
 
 def test_a_thread_on_a_core_of_others_binds_nobody(bound: Bound) -> None:
     """It was moved there: four cores for three workers are one too many."""
-    during, _ = Waking().call([0, 1, 2, 3], lambda: dict(bound))
+    during, _ = Waking().call(WORKERS, [0, 1, 2, 3], lambda: dict(bound))
     assert during == {}
 
 
 @pytest.fixture
 def caller(bound: Bound, monkeypatch: pytest.MonkeyPatch) -> waking._Caller:
     """A thread whose pool begins in its second run, with three workers on all of four CPUs."""
-    began = iter([(), WORKERS])
-    monkeypatch.setattr(waking, "threads_begun", lambda work: (work(), next(began)))
+    threads = iter([{1}, {1}, {1}, {1, *WORKERS}])  # before and after each run
+    monkeypatch.setattr(cores, "_threads", lambda: next(threads))
     monkeypatch.setattr(waking, "thread_count", lambda: 4)
     monkeypatch.setattr(os, "sched_getaffinity", lambda worker: set(CPUS))
     found = waking._Caller()
@@ -114,7 +113,7 @@ def test_a_threads_workers_are_known_and_move_within_its_cpus() -> None:
     def work() -> None:
         run_here_on(cpus)
         (worker,) = workers_here()
-        Waking().call(cpus, lambda: found.append(os.sched_getaffinity(worker)))
+        Waking().call((worker,), cpus, lambda: found.append(os.sched_getaffinity(worker)))
         found.append(os.sched_getaffinity(worker))
 
     thread = threading.Thread(target=work)

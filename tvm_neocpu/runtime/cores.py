@@ -140,16 +140,17 @@ def run_here_on(cpus: Sequence[int]) -> None:
     them. For a thread that has not run a parallel loop of TVM yet.
     """
     _bind_here(cpus)  # workers inherit it, whatever TVM binds
-    _, began = threads_begun(lambda: use_here(cpus, len(cpus)))
-    # Where another thread began meanwhile, nobody knows which ones are the workers.
-    _this_thread.workers = began if len(began) == len(cpus) - 1 else ()
+    _, _this_thread.workers = workers_begun(len(cpus) - 1, lambda: use_here(cpus, len(cpus)))
 
 
-def threads_begun(work: Callable[[], Result]) -> tuple[Result, tuple[int, ...]]:
-    """The result, and the system's numbers of the threads that this process has begun meanwhile."""
+def workers_begun(count: int, work: Callable[[], Result]) -> tuple[Result, tuple[int, ...]]:
+    """The result, and the system's numbers of the ``count`` workers that began meanwhile; none
+    where other threads began, too: nobody knows which ones are the workers.
+    """
     before = _threads()
     found = work()
-    return found, tuple(sorted(_threads() - before))
+    began = tuple(sorted(_threads() - before))
+    return found, began if len(began) == count else ()
 
 
 def workers_here() -> tuple[int, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tvm_neocpu.core.errors import ShapeError, first_line
 from tvm_neocpu.runtime.arrays import Extent, address, aligned_zeros
-from tvm_neocpu.runtime.cores import use_here
+from tvm_neocpu.runtime.cores import use_here, workers_here
 from tvm_neocpu.runtime.crowd import Crowd
 from tvm_neocpu.runtime.forking import late_imports
 from tvm_neocpu.runtime.functions import Function, Functions, Shapes
@@ -233,7 +233,7 @@ class Feed:
         if self._used < len(self._cpus):
             result, seconds = self._crowd.away(self._cpus, run)
         else:
-            result, seconds = self._waking.call(self._cpus, run)
+            result, seconds = self._waking.call(workers_here(), self._cpus, run)
         pace.note(seconds)
         return result
 

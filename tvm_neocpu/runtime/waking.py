@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from tvm_neocpu.runtime.cores import core_here, threads_begun, workers_here
+from tvm_neocpu.runtime.cores import core_here, workers_begun
 from tvm_neocpu.runtime.threads import thread_count
 
 # Who finds work within so many seconds was not asleep; some more, and a call binds in vain, which
@@ -34,17 +34,13 @@ class Waking:
     def __init__(self) -> None:
         self._ended = 0.0
 
-    def call(self, cpus: Sequence[int], run: Callable[[], Result]) -> tuple[Result, float]:
-        """The result of a call on all of ``cpus``, and its seconds."""
-        return self.call_with(workers_here, cpus, run)
-
-    def call_with(
-        self, workers: Callable[[], Sequence[int]], cpus: Sequence[int], run: Callable[[], Result]
+    def call(
+        self, workers: Sequence[int], cpus: Sequence[int], run: Callable[[], Result]
     ) -> tuple[Result, float]:
-        """The same with the ``workers`` of another kind of pool, which may use ``cpus``."""
+        """The result of a call on all of ``cpus``, and its seconds; no ``workers`` if unknown."""
         start = time.perf_counter()
-        asleep = workers() if start - self._ended > AWAKE_SECONDS else ()
-        free = _spread(asleep, cpus) if asleep else {}
+        asleep = start - self._ended > AWAKE_SECONDS
+        free = _spread(workers, cpus) if asleep and workers else {}
         try:
             result = run()
         finally:
@@ -70,25 +66,23 @@ def call_as_caller(run: Callable[..., Any], *args: Any) -> Any:
     """A call of a classic module, in the pool that TVM has for the calling thread."""
     me = _caller
     if me.looks:
-        found, began = threads_begun(lambda: run(*args))
+        found, began = workers_begun(thread_count() - 1, lambda: run(*args))
         me.looks = 0 if began else me.looks - 1
         _know(me, began)
         return found
     if not me.workers:
         return run(*args)
-    return me.waking.call_with(lambda: me.workers, me.cpus, lambda: run(*args))[0]
+    return me.waking.call(me.workers, me.cpus, lambda: run(*args))[0]
 
 
-def _know(caller: _Caller, began: Sequence[int]) -> None:
-    """Note the workers, unless another thread began meanwhile, or TVM has bound them."""
-    if not began or len(began) != thread_count() - 1:
-        return
+def _know(caller: _Caller, began: tuple[int, ...]) -> None:
+    """Note the workers, unless TVM has bound them."""
     try:
         masks = {tuple(sorted(os.sched_getaffinity(worker))) for worker in began}
     except (AttributeError, OSError):
         return
     if len(masks) == 1 and len(cpus := masks.pop()) > len(began):
-        caller.workers, caller.cpus = tuple(began), cpus
+        caller.workers, caller.cpus = began, cpus
 
 
 def _spread(workers: Sequence[int], cpus: Sequence[int]) -> dict[int, Places]:
