@@ -100,12 +100,12 @@ class CacheFolder:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 with pausing():  # Ctrl-C may be heard here, and the lock be held already
                     alone = lock.acquire(PATIENCE_SECONDS if wait else 0.0)
-                if wait and not alone:
-                    alone = True
-                    raise TimeoutError(f"{lock.path.name} was held for {PATIENCE_SECONDS:.0f} s")
             except OSError as error:
                 self._say(error)
-            yield alone
+            if wait and not alone:
+                text = f"{lock.path.name} was held for {PATIENCE_SECONDS:.0f} s"
+                self._say(TimeoutError(text))
+            yield alone or wait
         finally:
             lock.release()
 
