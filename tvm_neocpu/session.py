@@ -138,13 +138,13 @@ def _compiled(
 
     from tvm_neocpu.compile_cache import cached, stamp
 
-    path = Path(model) if isinstance(model, (str, PathLike)) else None
-    stamped = stamp(path) if path is not None else None
+    file = fspath(model) if isinstance(model, (str, PathLike)) else None
+    stamped = stamp(Path(file)) if file is not None else None
 
     def check_unchanged() -> None:
         """Weights are read where they lay, and the cache's key is a hash of what was there."""
-        if path is not None and stamp(path) != stamped:
-            raise ModelFileError(f"{path} changed while it was read; try again")
+        if file is not None and stamp(Path(file)) != stamped:
+            raise ModelFileError(f"{file} changed while it was read; try again")
 
     def build() -> BuiltModule:
         from tvm_neocpu import relay
@@ -161,12 +161,12 @@ def _compiled(
                 "relay.build and export_library write a file for that CPU"
             )
         with large_blocks_apart():
-            if request is None and isinstance(model, (str, PathLike)):
+            if request is None and file is not None:
                 # Nobody else has the module.
-                networks = {"main": relay.frontend.import_file(fspath(model), shapes)}
+                networks = {"main": relay.frontend.import_file(file, shapes)}
                 check_unchanged()
                 return build_networks(networks, found, in_place=True)
-            known = load_model(fspath(model)) if isinstance(model, (str, PathLike)) else model
+            known = load_model(file) if file is not None else model
             check_unchanged()
             mod, params = relay.frontend.from_onnx(known, shapes)
             if request is None or request.half is not None:
