@@ -10,7 +10,7 @@ kernels of a network instead.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -145,8 +145,7 @@ def parameters(rounds: list[dict[str, float]], buffers: Buffers, cpu: Cpu) -> di
     """
 
     def reached(probe: str) -> float:
-        """The second best figure: nothing is faster than it can be, but a timer may err once."""
-        return sorted(found[probe] for found in rounds)[-2:][0]
+        return _second_best([found[probe] for found in rounds])
 
     disturbed = {*unsteady(rounds), *_shared(rounds)}
     rates = _rates(reached, cpu) if CLOCK in rounds[0] else {}
@@ -177,8 +176,13 @@ def not_issued(rounds: list[dict[str, float]], measured: Mapping[str, float]) ->
 
 def _shared(rounds: list[dict[str, float]]) -> list[str]:
     """The probes that reached in few rounds what they can."""
-    ranked = {name: sorted(found[name] for found in rounds) for name in rounds[0]}
-    return [name for name, values in ranked.items() if median(values) < ALONE * values[-2:][0]]
+    figures = {name: [found[name] for found in rounds] for name in rounds[0]}
+    return [name for name, each in figures.items() if median(each) < ALONE * _second_best(each)]
+
+
+def _second_best(figures: Sequence[float]) -> float:
+    """Nothing is faster than it can be, but a timer may err once."""
+    return sorted(figures)[-2:][0]
 
 
 def _rates(reached: Callable[[str], float], cpu: Cpu) -> dict[str, int]:
