@@ -84,10 +84,8 @@ def build_one(network: str) -> dict[str, Any]:
     """Build a network in this process, once."""
     import onnx
 
-    import tvm_neocpu
     from tvm_neocpu import relay
     from tvm_neocpu.contrib import model_zoo
-    from tvm_neocpu.contrib.provenance import provenance
     from tvm_neocpu.runtime.heap import give_back
 
     model = model_zoo.build(network)
@@ -100,15 +98,7 @@ def build_one(network: str) -> dict[str, Any]:
     relay.build(mod, target="llvm", params=params)
     seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
     grown = resident() - before
-    target = tvm_neocpu.parse_target().cpu
-    return {
-        "network": network,
-        "seconds": round(seconds, 2),
-        "cpu_seconds": round(cpu, 2),
-        "weights_mb": round(weights / 1e6, 1),
-        "grown_mb": round(grown / 1e6, 1),
-        **provenance(target.name, target.cores),
-    }
+    return row_of(network, seconds, cpu, weights_mb=weights, grown_mb=grown)
 
 
 def session_of_file(network: str) -> dict[str, Any]:
@@ -120,7 +110,6 @@ def session_of_file(network: str) -> dict[str, Any]:
     import tvm_neocpu.frontend.onnx_import
     import tvm_neocpu.specialize
     from tvm_neocpu.contrib import model_zoo
-    from tvm_neocpu.contrib.provenance import provenance
     from tvm_neocpu.runtime.heap import give_back
 
     with tempfile.TemporaryDirectory(prefix="neocpu-") as folder:
@@ -134,14 +123,21 @@ def session_of_file(network: str) -> dict[str, Any]:
         seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
         grown, weights = resident() - before, path.stat().st_size
         session.close()
-    target = tvm_neocpu.parse_target().cpu
+    anonymous = most[-1] - most[0]
+    return row_of(network, seconds, cpu, weights_mb=weights, grown_mb=grown, anonymous_mb=anonymous)
+
+
+def row_of(network: str, seconds: float, cpu: float, **sizes: int) -> dict[str, Any]:
+    """A row of the result; ``sizes`` are in bytes."""
+    from tvm_neocpu import parse_target
+    from tvm_neocpu.contrib.provenance import provenance
+
+    target = parse_target().cpu
     return {
         "network": network,
         "seconds": round(seconds, 2),
         "cpu_seconds": round(cpu, 2),
-        "weights_mb": round(weights / 1e6, 1),
-        "grown_mb": round(grown / 1e6, 1),
-        "anonymous_mb": round((most[-1] - most[0]) / 1e6, 1),
+        **{name: round(size / 1e6, 1) for name, size in sizes.items()},
         **provenance(target.name, target.cores),
     }
 
