@@ -399,7 +399,7 @@ def test_a_compiled_file_may_have_any_name(
         Session(tmp_path / name, shapes={"data": SHAPE})
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes with names")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes have no names there")
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ModelFileError, match="is not a model file"):
