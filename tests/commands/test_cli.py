@@ -181,7 +181,10 @@ raise SystemExit(bench.main(["lenet", "--runs", "1000"]))
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs groups of processes")
-@pytest.mark.parametrize("while_it", ["_ask", "burst", "__enter__"])
+@pytest.mark.parametrize(
+    "while_it",
+    ["burst", *(pytest.param(each, marks=pytest.mark.slow) for each in ("_ask", "__enter__"))],
+)
 def test_ctrl_c_in_bench_is_one_line(while_it: str) -> None:
     """The terminal sends it to every process of the group: to those of the engines, too."""
     env = {**os.environ, "PYTHONPATH": str(Path(cli.__file__).parents[2])}

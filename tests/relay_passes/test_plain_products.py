@@ -1,4 +1,4 @@
-"""1x1 convolutions of plain images to odd channels: products where they pay, and right numbers."""
+"""1x1 convolutions of plain images: products where they pay, and right numbers."""
 
 from __future__ import annotations
 
@@ -16,19 +16,30 @@ from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 CPU = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").cpu
 
 
-@pytest.mark.parametrize(("channels", "product"), [(33, True), (32, False), (5, False)])
-def test_odd_channels_are_a_product(channels: int, product: bool) -> None:
-    assert pays(ConvWorkload(1, 17, 57, 57, channels, (1, 1)), CPU) == product
+@pytest.mark.parametrize(
+    ("channels", "size", "filters", "groups", "product"),
+    [
+        (17, 57, 33, 1, True),  # 33 channels fill no block
+        (17, 57, 5, 1, False),  # nor do five fill a vector
+        (32, 112, 16, 1, True),
+        (64, 56, 256, 1, True),
+        (240, 28, 60, 3, True),
+        (240, 28, 96, 3, True),
+        (240, 28, 12, 3, False),
+        (256, 14, 1024, 1, False),  # as fast
+        (2048, 7, 512, 1, False),  # 49 pixels fill three of the four vectors that they take
+    ],
+)
+def test_products_are_taken_where_they_are_faster(
+    channels: int, size: int, filters: int, groups: int, product: bool
+) -> None:
+    conv = ConvWorkload(1, channels, size, size, filters, (1, 1), groups=groups)
+    assert pays(conv, CPU) == product
 
 
-@pytest.mark.parametrize(("channels", "product"), [(60, True), (96, False), (12, False)])
-def test_groups_of_odd_channels_are_products(channels: int, product: bool) -> None:
-    assert pays(ConvWorkload(1, 240, 28, 28, channels, (1, 1), groups=3), CPU) == product
-
-
-def network(*tail: str, kernel: int = 1, groups: int = 1) -> onnx.ModelProto:
+def network(*tail: str, kernel: int = 1, groups: int = 1, of_a_group: int = 33) -> onnx.ModelProto:
     net = Net((2, 17 * groups, 23, 19))
-    filters = 33 * groups
+    filters = of_a_group * groups
     found = net(
         "Conv", "data", net.weight(filters, 17, kernel, kernel), net.weight(filters), group=groups
     )
@@ -43,11 +54,12 @@ def products(model: onnx.ModelProto) -> int:
     return sum(matmul_workload(binding.value) is not None for binding in bindings)
 
 
-@pytest.mark.parametrize("groups", [1, 3])
+@pytest.mark.parametrize(("groups", "of_a_group"), [(1, 33), (3, 33), (1, 32)])
 @pytest.mark.parametrize("tail", [(), ("Relu",), ("Sigmoid", "Relu")])
-def test_numbers(tail: tuple[str, ...], groups: int) -> None:
-    assert products(network(*tail, groups=groups)) == 1
-    check(network(*tail, groups=groups))
+def test_numbers(tail: tuple[str, ...], groups: int, of_a_group: int) -> None:
+    model = network(*tail, groups=groups, of_a_group=of_a_group)
+    assert products(model) == 1
+    check(model)
 
 
 def test_what_follows_may_want_another_layout() -> None:

@@ -31,7 +31,7 @@ Data = list[tuple[list[Any], list[Any]]]  # inputs and outputs
 
 
 # Of a family with hundreds of cases, most are one operator's options in other types.
-MOST_IN_CI = 24
+MOST_IN_CI = 12
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ FLOATS = ("float32", "float64")
 def legalize_instance_norm(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     """A legalisation of ``relax.nn.instance_norm``."""
     shape, axes = static_shape(call.args[0]), [int(axis) for axis in call.attrs.axes]
-    plain = shape is not None and len(shape) == 4 and axes == [2, 3]
+    plain = shape is not None and len(shape) > 2 and axes == list(range(2, len(shape)))
     if not plain or int(call.attrs.channel_axis) != 1 or dtype_of(call) not in FLOATS:
         return tvm.ir.Op.get(op_name(call)).get_attr("FLegalize")(builder, call)
     epsilon = float(call.attrs.epsilon)

@@ -1,4 +1,4 @@
-"""Instance normalisation of NCHW images: a plane is read three times while it is in a near cache.
+"""Instance normalisation of images, channels first: a plane is read three times while it is in a near cache.
 
 The variance is the mean of (x - mean)^2, so that a large mean costs no digits.
 """
@@ -14,7 +14,7 @@ OUTER_AXES = 2
 
 
 def instance_norm(data: te.Tensor, scale: te.Tensor, bias: te.Tensor, epsilon: float) -> te.Tensor:
-    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over each plane of (N, C, H, W).
+    """``(x - mean) / sqrt(variance + epsilon) * scale + bias`` over each plane of (N, C, ...).
 
     ``scale`` and ``bias``: (C,).
     """
