@@ -7,6 +7,7 @@ short kernel of ours that shares their core then takes up to five times as long.
 from __future__ import annotations
 
 import os
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
@@ -25,8 +26,9 @@ from tvm_neocpu.runtime.threads import BIND, thread_count
 from tvm_neocpu.runtime.timing import time_calls
 from tvm_neocpu.tuning.in_network.resting import rest
 
-# Least seconds of a timed burst.
-BURST = 3e-3
+# Least seconds of a timed burst, and of runs before it that do not count: a core of a Zen 3 that
+# slept for half a second takes three times as long for its first 4 ms.
+BURST, WARM_UP = 3e-3, 10e-3
 
 Arrays = list[NDArray[Any]]
 
@@ -62,7 +64,11 @@ class Engine(ABC):
 
     def bursts(self, count: int) -> list[float]:
         """Microseconds of a run, the mean of each burst; then the threads are asleep."""
-        found = [1e6 * self._timer(self._number) for _ in range(count)]
+        end, seconds = time.perf_counter() + WARM_UP, BURST
+        while time.perf_counter() < end:
+            seconds = self._timer(self._number)
+        number = max(1, round(BURST / seconds))
+        found = [1e6 * self._timer(number) for _ in range(count)]
         rest()
         return found
 

@@ -55,6 +55,26 @@ def small_networks_on_all_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tvm_neocpu.pipeline.may_be_small", lambda *_: False)
 
 
+@pytest.fixture(autouse=True)
+def all_cores() -> Iterator[None]:
+    """A command of one thread pins its process, and says so in the environment.
+
+    The tests that follow would share that core, with those of the other worker.
+    """
+    from tvm_neocpu.runtime.threads import BIND, COUNT
+
+    environment = {name: os.environ.get(name) for name in (COUNT, BIND)}
+    cores = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
+    yield
+    for name, value in environment.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+    if cores is not None and os.sched_getaffinity(0) != cores:
+        os.sched_setaffinity(0, cores)
+
+
 @pytest.fixture
 def hears_ctrl_c() -> Iterator[None]:
     """What a shell starts in the background ignores Ctrl-C."""

@@ -1,4 +1,4 @@
-"""Instance normalisation of images, channels first: a plane is read three times while it is in a near cache.
+"""Instance normalisation, channels first: a plane is read three times while it is in a near cache.
 
 The variance is the mean of (x - mean)^2, so that a large mean costs no digits.
 """

@@ -26,6 +26,7 @@ from tvm_neocpu.topi.math import vector_math
 from tvm_neocpu.topi.recurrence.cell import At, Cell, States, Tensors
 from tvm_neocpu.topi.recurrence.layer import RecurrentLayer, Tile
 from tvm_neocpu.topi.recurrence.tiles import Course, Sharing
+from tvm_neocpu.topi.tir.keep_rolled import fake_uses
 
 
 def write_loops(layer: RecurrentLayer, course: Course, tensors: Tensors) -> None:
@@ -181,6 +182,8 @@ class _Loops:
             with T.vectorized(0, tile.lanes) as lane:
                 T.buffer_store(sums, tirx.const(0, layer.dtype), (*place, lane))
         with T.serial(0, layer.hidden) as k:
+            if at.rows > 1:
+                _keep_rolled(layer.hidden)
             for row, gate, vector in places:
                 with T.vectorized(0, tile.lanes) as lane:
                     unit = vector * tile.lanes + lane
@@ -225,6 +228,15 @@ class _Loops:
             T.buffer_store(ends, zero, (end,))
         each(widen)
         each(coded)
+
+
+def _keep_rolled(extent: int) -> None:
+    """LLVM would unroll the products of several rows, load for all of them and spill their sums.
+
+    Zen 3, one thread: LSTM 16 steps of 4x256->256, both directions, 2210 -> 1650 us.
+    """
+    for use in fake_uses(extent):
+        T.evaluate(use)
 
 
 @contextmanager

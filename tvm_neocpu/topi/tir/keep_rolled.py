@@ -17,6 +17,7 @@ from functools import cache
 
 import tvm
 from tvm import tirx
+from tvm.ir import Expr
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV
 from tvm.tirx import Evaluate, For, Stmt
@@ -59,20 +60,18 @@ def plant_fake_uses(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
     def planted(loop: For, body: Stmt, _: tuple[For, ...]) -> For:
         if ROLLED_KEY not in loop.annotations:
             return with_body(loop, body)
-        uses = [_fake_use() for _ in range(fake_uses(int(loop.extent)))] if _is_known() else []
+        uses = [opaque("fake_use", Evaluate(call)) for call in fake_uses(int(loop.extent))]
         return without_mark(loop, ROLLED_KEY, behind(uses, body))
 
     return rewrite_loops(func, planted)
 
 
-def fake_uses(extent: int) -> int:
-    """How many instructions make a loop of so many steps too large to be unrolled."""
-    return max(PARTIAL_LIMIT // 2, FULL_LIMIT // max(2, extent))
-
-
-def _fake_use() -> Stmt:
-    call = tirx.call_llvm_intrin("void", FAKE_USE, tirx.const(0, "int32"))
-    return opaque("fake_use", Evaluate(call))
+def fake_uses(extent: int) -> list[Expr]:
+    """Instructions that make a loop of so many steps too large to be unrolled."""
+    if not _is_known():
+        return []
+    count = max(PARTIAL_LIMIT // 2, FULL_LIMIT // max(2, extent))
+    return [tirx.call_llvm_intrin("void", FAKE_USE, tirx.const(0, "int32")) for _ in range(count)]
 
 
 @cache
