@@ -7,10 +7,9 @@ short kernel of ours that shares their core then takes up to five times as long.
 from __future__ import annotations
 
 import os
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +22,11 @@ from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.core.cores import allowed_cpus
 from tvm_neocpu.runtime.built_module import load
 from tvm_neocpu.runtime.threads import BIND, thread_count
-from tvm_neocpu.runtime.timing import time_calls
+from tvm_neocpu.runtime.timing import time_calls, warm_up
 from tvm_neocpu.tuning.in_network.resting import rest
 
-# Least seconds of a timed burst, and of runs before it that do not count: a core of a Zen 3 that
-# slept for half a second takes three times as long for its first 4 ms.
-BURST, WARM_UP = 3e-3, 10e-3
+# Least seconds of a timed burst.
+BURST = 3e-3
 
 Arrays = list[NDArray[Any]]
 
@@ -64,10 +62,8 @@ class Engine(ABC):
 
     def bursts(self, count: int) -> list[float]:
         """Microseconds of a run, the mean of each burst; then the threads are asleep."""
-        end, seconds = time.perf_counter() + WARM_UP, BURST
-        while time.perf_counter() < end:
-            seconds = self._timer(self._number)
-        number = max(1, round(BURST / seconds))
+        warm_up(partial(self._timer, self._number))
+        number = max(1, round(BURST / self._timer(self._number)))
         found = [1e6 * self._timer(number) for _ in range(count)]
         rest()
         return found

@@ -45,7 +45,7 @@ class IsolatedRunner:
             raise _engine_error(error) from None
 
     def burst(self, count: int) -> list[float]:
-        """Seconds of ``count`` runs in a row, after one that is not counted."""
+        """Seconds of ``count`` runs in a row, behind some that are not counted."""
         seconds: list[float] = self._ask("burst", count)
         return seconds
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.core.precision import FP32
 from tvm_neocpu.frontend.sample_inputs import sample_inputs
-from tvm_neocpu.runtime.timing import time_calls
+from tvm_neocpu.runtime.timing import time_calls, warm_up
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -22,7 +22,7 @@ class Runner(Protocol):
     """A network loaded into an engine, its inputs set."""
 
     def burst(self, count: int) -> list[float]:
-        """Seconds of ``count`` runs in a row, after one that wakes threads and fills caches."""
+        """Seconds of ``count`` runs in a row, behind some that wake cores and fill caches."""
         ...
 
     def outputs(self) -> list[NDArray[Any]]:
@@ -39,6 +39,7 @@ class TimedRuns:
 
     def burst(self, count: int) -> list[float]:
         """See :class:`Runner`."""
+        warm_up(self.run)
         return list(time_calls(self.run, 1, count).results)
 
 
