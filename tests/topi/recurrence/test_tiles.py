@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tvm_neocpu.core.cpu import AVX2, AVX512, NEON, SSE, Cpu
+from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, SSE, Cpu
 from tvm_neocpu.topi.recurrence.layer import Activation, RecurrentLayer
 from tvm_neocpu.topi.recurrence.tiles import Sharing, course_of, cycles_of_step
 
@@ -45,6 +45,13 @@ def test_two_directions_run_apart() -> None:
 
 def test_one_large_direction_is_split_in_each_step() -> None:
     assert course_of(layer(512), CPU).sharing is Sharing.BLOCKS
+
+
+def test_both_products_of_a_gru_pass_through_the_same_cache() -> None:
+    """R of 768 KiB outgrows an L2 of 512, one half of it does not. No product alone does."""
+    cpu = replace(CPU, l2=512 * KIB)
+    assert course_of(layer(256, kind="GRU"), cpu).sharing is Sharing.BLOCKS
+    assert course_of(layer(256, kind="GRU"), replace(cpu, l2=1024 * KIB)).sharing is Sharing.NOTHING
 
 
 def test_small_rows_are_split_between_the_cores() -> None:

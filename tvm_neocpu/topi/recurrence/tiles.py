@@ -76,8 +76,10 @@ def _cycles_of_phase(
     elif course.sharing is Sharing.PIECES:
         passes = ceil(layer.directions * course.groups / cpu.cores)
     block = layer.hidden * gates * tile.units * item_bytes(layer.dtype)
+    # The blocks of the other phases pass through the same caches.
+    between = held * block * layer.gates / gates
     products = layer.hidden * gates // tile.gates * _cycles_of_unit(tile, cpu)
-    first = max(products, block / _bandwidth(held * block, cpu))
+    first = max(products, block / _bandwidth(between, cpu))
     other = max(products, block / _bandwidth(block, cpu))
     return passes * held * (first + (ceil(stripes / course.groups) - 1) * other)
 
