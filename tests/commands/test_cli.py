@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tvm_neocpu.commands import bench, cli, explain, profile, tune, verify
+from tvm_neocpu.commands import bench, cli, disk, explain, profile, tune, verify
 from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
 from tvm_neocpu.core.errors import LogError, ShapeError
 
@@ -124,7 +124,7 @@ def test_what_is_no_file_is_no_log(path: str) -> None:
     if not Path(path).exists():
         pytest.skip(f"there is no {path} here")
     with pytest.raises(LogError, match=r"cannot write the log .*: it is not a file"):
-        cli.prepare_log(Path(path))
+        disk.prepare_log(Path(path))
 
 
 def test_a_warning_of_a_command_is_one_line() -> None:

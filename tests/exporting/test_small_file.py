@@ -17,7 +17,7 @@ from tvm_neocpu.core.weight_transform import recording_transforms
 from tvm_neocpu.runtime.built_module import BuiltModule
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
-from tvm_neocpu.topi.conv2d_winograd.template import pack_weight
+from tvm_neocpu.topi.conv2d_winograd.packing import pack_weight
 
 pytestmark = pytest.mark.compiler
 CHANNELS, PIXELS = 64, 28

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 import pytest
 from numpy.typing import NDArray
 from onnx import helper
+from onnx_node import onnx_runtime
 
 import tvm_neocpu
 from tvm_neocpu import Session, relay
@@ -20,11 +20,6 @@ from tvm_neocpu.runtime.binding import IOBinding
 from tvm_neocpu.runtime.tensors import as_array, zeros
 
 Array = NDArray[np.float32]
-
-
-def reference(model: onnx.ModelProto, inputs: dict[str, Array]) -> list[Array]:
-    found = ort.InferenceSession(model.SerializeToString()).run(None, inputs)
-    return [np.asarray(array) for array in found]
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +89,7 @@ def test_a_network_computes_into_bound_arrays(map_session: Session, maps: onnx.M
     for given in IMAGES:
         image[...] = given
         binding.run()
-        wanted = reference(maps, {"data": given})
+        wanted = onnx_runtime(maps, [given])
         for found, right in zip((out, flat), wanted, strict=False):
             np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
         assert binding.outputs()["out"] is out
@@ -112,8 +107,8 @@ def test_outputs_without_an_array_are_new_beside_bound_ones(
         binding.run()
         found.append(binding.outputs()["out"])
     for given, one in zip(IMAGES, found, strict=True):
-        np.testing.assert_allclose(one, reference(maps, {"data": given})[0], rtol=1e-4, atol=1e-4)
-    np.testing.assert_allclose(flat, reference(maps, {"data": IMAGES[-1]})[1], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(one, onnx_runtime(maps, [given])[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(flat, onnx_runtime(maps, [IMAGES[-1]])[1], rtol=1e-4, atol=1e-4)
 
 
 def test_an_output_that_was_bound_before_is_new_memory_later(maps: onnx.ModelProto) -> None:
@@ -155,7 +150,7 @@ def test_memory_that_overlaps_is_copied_or_refused(
     """The first convolution would overwrite the input that it reads."""
     memory = as_array(zeros((2, 16, 12, 12), "float32"))
     image, out = memory[:1, :8], memory[:1]
-    wanted = reference(maps, {"data": IMAGES[0]})[0]
+    wanted = onnx_runtime(maps, [IMAGES[0]])[0]
     binding = map_session.io_binding()
     binding.bind_input("data", image, copy=False)
     binding.bind_output("out", out)
@@ -224,7 +219,7 @@ def test_any_batch_is_computed_into_bound_arrays(
     for seed in range(2):
         image[...] = np.random.default_rng(seed).standard_normal(image.shape, "float32")
         binding.run()
-        wanted = reference(batch_model, {"data": image})
+        wanted = onnx_runtime(batch_model, [image])
         for found, right in zip(arrays.values(), wanted, strict=True):
             np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
 
@@ -281,7 +276,7 @@ def test_what_branches_compute_goes_into_bound_arrays() -> None:
         for offset in (-1.0, 0.01, 1.0):
             image[...] = np.random.default_rng(0).uniform(-0.1, 0.1, image.shape) + offset
             binding.run()
-            for found, right in zip(arrays, reference(model, {"x": image}), strict=True):
+            for found, right in zip(arrays, onnx_runtime(model, [image]), strict=True):
                 np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
 
 
@@ -304,7 +299,7 @@ net (float[1,8,16,16] x) => (float[1,8,16,16] p, float[1,8,16,16] y) {
                 "f"
             )
             for found, right in zip(
-                session.run({"x": image}).values(), reference(model, {"x": image}), strict=True
+                session.run({"x": image}).values(), onnx_runtime(model, [image]), strict=True
             ):
                 np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
 

@@ -4,36 +4,30 @@ from __future__ import annotations
 
 import copy
 import gc
-import os
 import pickle
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 import tvm
 from numpy.typing import NDArray
 from onnx import helper
+from onnx_node import onnx_runtime
 
 import tvm_neocpu
 from tvm_neocpu import Session
 from tvm_neocpu.core.cores import allowed_cpus
 from tvm_neocpu.core.errors import (
-    MissingPackageError,
-    ModelFileError,
     SessionError,
     ShapeError,
     TargetError,
 )
-from tvm_neocpu.runtime import cores, host
+from tvm_neocpu.runtime import host
 from tvm_neocpu.runtime.built_module import BuiltModule
-from tvm_neocpu.runtime.cores import TooManyThreadsWarning
 from tvm_neocpu.runtime.inputs import ALIGNMENT
 
 Array = NDArray[np.float32]
@@ -52,17 +46,10 @@ def session(
         yield made
 
 
-def reference(model: onnx.ModelProto, inputs: dict[str, Array]) -> list[Array]:
-    content = model.SerializeToString()
-    return onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run(
-        None, inputs
-    )
-
-
 def test_outputs_by_name_or_as_a_list(
     session: Session, tiny_cnn: onnx.ModelProto, data: Array
 ) -> None:
-    (wanted,) = reference(tiny_cnn, {"data": data})
+    (wanted,) = onnx_runtime(tiny_cnn, [data])
     found = session.run({"data": data})
     assert list(found) == ["out"]
     np.testing.assert_allclose(found["out"], wanted, rtol=1e-4, atol=1e-5)
@@ -163,115 +150,6 @@ def test_bad_outputs_are_one_line(session: Session, data: Array) -> None:
         session.run()
 
 
-NAN = float("nan")
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"threads": NAN}, "threads is a positive whole number, not nan"),
-        ({"threads": 0}, "threads is a positive whole number, not 0"),
-        ({"threads": "2"}, "not '2'"),
-        ({"threads": True}, "not True"),
-        ({"streams": -1}, "streams is a positive whole number, not -1"),
-        ({"hint": "fast"}, "hint is 'latency' or 'throughput', not 'fast'"),
-        ({"cores": []}, "cores="),
-        ({"cores": [99999]}, "cores=[99999]: name each once, of those this process has"),
-        ({"cores": [FIRST, FIRST]}, "name each once"),
-        ({"cores": "all"}, "lists numbers of CPUs"),
-        ({"cores": str(FIRST)}, "lists numbers of CPUs"),
-        ({"cores": [FIRST + 0.5]}, "lists numbers of CPUs"),
-        ({"cores": FIRST}, "lists numbers of CPUs"),
-        ({"streams": 1_000_000}, "streams is at most 1024, not 1000000"),
-    ],
-)
-def test_bad_options_are_one_line(options: dict[str, object], words: str, lib: BuiltModule) -> None:
-    with pytest.raises(SessionError) as caught:
-        Session(lib, **options)
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_more_threads_than_cores_are_remarked(lib: BuiltModule, data: Array) -> None:
-    with pytest.warns(TooManyThreadsWarning, match="4096 threads were asked for"):
-        session = Session(lib, threads=4096)
-    assert session.threads <= len(allowed_cpus())
-    session.run({"data": data})
-
-
-def test_more_streams_than_threads_are_remarked(wide_lib: BuiltModule) -> None:
-    with pytest.warns(TooManyThreadsWarning, match="3 streams on 1 thread"):
-        session = Session(wide_lib, threads=1, streams=3)
-    with session:
-        assert session.streams == 3
-
-
-@pytest.mark.parametrize(
-    "options",
-    [{"threads": 1}, {"threads": 2}, {"streams": 2}, {"streams": 3, "threads": 1}],
-)
-def test_every_number_of_threads_and_streams_answers_alike(
-    options: dict[str, int],
-    wide_lib: BuiltModule,
-    wide_cnn: onnx.ModelProto,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(cores, "physical_cores", lambda: len(allowed_cpus()))
-    image = np.random.default_rng(1).standard_normal((1, 8, 56, 56), dtype=np.float32)
-    (wanted,) = reference(wide_cnn, {"data": image})
-    with Session(wide_lib, **options) as session:
-        assert session.streams == options.get("streams", 1)
-        futures = [session.submit({"data": image}) for _ in range(8)]
-        for future in futures:
-            np.testing.assert_allclose(future.result()["out"], wanted, rtol=1e-4, atol=1e-4)
-
-
-def test_throughput_measures_and_answers(wide_lib: BuiltModule) -> None:
-    with Session(wide_lib, hint="throughput") as session:
-        assert session.threads % session.streams == 0
-        zeros = np.zeros((1, 8, 56, 56), "float32")
-        assert session.run({"data": zeros})["out"].shape == (1, 16, 1, 1)
-
-
-def test_many_callers_of_one_session(wide_lib: BuiltModule) -> None:
-    rng = np.random.default_rng(2)
-    images = [rng.standard_normal((1, 8, 56, 56), dtype=np.float32) for _ in range(6)]
-    with Session(wide_lib, streams=2) as session, ThreadPoolExecutor(6) as callers:
-        answers = [session.run({"data": image})["out"] for image in images]
-
-        def work(number: int) -> None:
-            for _ in range(60):
-                found = session.run({"data": images[number]})["out"]
-                np.testing.assert_array_equal(found, answers[number])
-
-        for done in [callers.submit(work, number) for number in range(6)]:
-            done.result()
-
-
-def test_sessions_take_cores_that_others_do_not_use(lib: BuiltModule) -> None:
-    if len(allowed_cpus()) < 2:
-        pytest.skip("needs two CPUs")
-    with Session(lib, threads=1) as one, Session(lib, threads=1) as other:
-        assert set(one.cores[0]).isdisjoint(other.cores[0])
-    with Session(lib, cores=[FIRST]) as named:
-        assert named.cores == [[FIRST]]
-
-
-def test_callers_keep_their_own_cores(lib: BuiltModule, data: Array) -> None:
-    """Only the session's threads are bound; TVM's classic modules bind whoever calls them."""
-    if not hasattr(tvm_neocpu.runtime.cores.os, "sched_getaffinity"):
-        pytest.skip("this system binds nothing")
-    before = allowed_cpus()
-    with Session(lib, cores=[FIRST]) as session:
-        session.run({"data": data})
-    assert allowed_cpus() == before
-
-
-def test_shapes_of_several_specialisations_are_refused(tiny_cnn: onnx.ModelProto) -> None:
-    with pytest.raises(SessionError, match="is one dict, like"):
-        Session(tiny_cnn, shapes=[{"data": (1, 8, 6, 6)}])  # type: ignore[arg-type]
-
-
 def test_a_closed_session_says_so(lib: BuiltModule, data: Array) -> None:
     session = Session(lib)
     waiting = session.submit({"data": data})
@@ -346,7 +224,7 @@ def test_an_open_batch(make_model: Callable[..., onnx.ModelProto]) -> None:
     with Session(model, threads=1) as session:
         for batch in (1, 3, 2, 3):
             images = np.random.default_rng(batch).standard_normal((batch, 8, 6, 6)).astype("f")
-            (wanted,) = reference(model, {"data": images})
+            (wanted,) = onnx_runtime(model, [images])
             found = session.run({"data": images})["out"]
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
 
@@ -367,7 +245,7 @@ def test_what_a_network_passes_through_is_copied(
             helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
         )
     given = aligned(np.arange(8, dtype=np.float32).reshape(1, 8))
-    wanted = reference(model, {"data": given})
+    wanted = onnx_runtime(model, [given])
     with Session(model, threads=1) as session:
         for _ in range(4):
             found = session.run(None, {"data": given})
@@ -375,82 +253,3 @@ def test_what_a_network_passes_through_is_copied(
                 np.testing.assert_array_equal(one, other)
                 one[...] = -1
     np.testing.assert_array_equal(given, np.arange(8, dtype=np.float32).reshape(1, 8))
-
-
-def test_models_of_every_kind(
-    lib: BuiltModule, tiny_cnn: onnx.ModelProto, data: Array, scores: Array, tmp_path: Path
-) -> None:
-    lib.export_library(tmp_path / "net.so")
-    onnx.save(tiny_cnn, tmp_path / "net.onnx")
-    for model in (tmp_path / "net.so", str(tmp_path / "net.onnx"), tiny_cnn):
-        with Session(model) as session:
-            np.testing.assert_allclose(session.run({"data": data})["out"], scores, rtol=1e-6)
-
-
-@pytest.mark.parametrize("name", ["net.SO", "net.so.1", "net", "net.onnx"])
-def test_a_compiled_file_may_have_any_name(
-    name: str, lib: BuiltModule, data: Array, scores: Array, tmp_path: Path
-) -> None:
-    lib.export_library(tmp_path / "net.so")
-    (tmp_path / "net.so").rename(tmp_path / name)
-    with Session(tmp_path / name) as session:
-        np.testing.assert_array_equal(session.run({"data": data})["out"], scores)
-    with pytest.raises(SessionError, match="this is compiled"):
-        Session(tmp_path / name, shapes={"data": SHAPE})
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes have no names there")
-def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(ModelFileError, match="is not a model file"):
-        Session(tmp_path / "pipe")
-
-
-def test_a_package_without_a_compiler_says_what_compiling_needs(
-    tiny_cnn: onnx.ModelProto, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    onnx.save(tiny_cnn, tmp_path / "net.onnx")
-    monkeypatch.delenv("TVM_NEOCPU_CACHE", raising=False)
-    monkeypatch.setitem(sys.modules, "platformdirs", None)
-    with pytest.raises(MissingPackageError, match="an ONNX model needs platformdirs: pip"):
-        Session(tmp_path / "net.onnx")
-
-
-@pytest.mark.parametrize("model", ["no/such.onnx", "no/such.so", 7, None])
-def test_models_of_no_kind_are_one_line(model: object) -> None:
-    with pytest.raises(tvm_neocpu.NeoCpuError) as caught:
-        Session(model)
-    assert "\n" not in str(caught.value)
-    if not isinstance(model, str):
-        assert isinstance(caught.value, ModelFileError)
-
-
-@pytest.mark.parametrize("cache", [True, False])
-def test_an_empty_name_is_no_file(cache: bool) -> None:
-    with pytest.raises(ModelFileError, match="the model file's name is empty"):
-        Session("", cache=cache)
-
-
-def test_what_would_be_ignored_is_refused(lib: BuiltModule, data: Array, tmp_path: Path) -> None:
-    path = tmp_path / "net.so"
-    lib.export_library(path)
-    ignored: list[dict[str, Any]] = [
-        {"shapes": {"data": SHAPE}},
-        {"target": "llvm -mcpu=znver4"},
-        {"precision": "int8"},
-        {"max_error": 0.1},
-    ]
-    for model in (lib, path, str(path)):
-        for options in ignored:
-            (name,) = options
-            with pytest.raises(SessionError, match=f"^{name}= is for ONNX models"):
-                Session(model, **options)
-    with Session(path) as session, Session(path) as other:
-        with pytest.raises(ShapeError, match=r"masked array: fill it, \.filled"):
-            session.run({"data": np.ma.masked_array(data, mask=data > 0)})
-        for binding in (None, other.io_binding()):
-            with pytest.raises(SessionError, match="not of this session"):
-                session.run_with_iobinding(binding)
-        for shape in ((1.0, 10.0), "ab"):
-            with pytest.raises(ShapeError, match="a shape is whole numbers"):
-                session.io_binding().output_array("out", shape)

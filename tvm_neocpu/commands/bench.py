@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.commands.bench_deploy import bench_deploy
 from tvm_neocpu.commands.bench_kernels import bench_kernels
 from tvm_neocpu.commands.bench_model import bench_model
@@ -62,7 +62,7 @@ def _bench_networks(argv: list[str]) -> int:
     count = threads.take_cores(options.threads)
     text = cli.target_text(options.target, flags)
     target = parse_target(text)
-    cli.check_writable(options.json)
+    disk.check_writable(options.json)
     logs = (options.log,) if options.log else ()
     load_log(logs)  # a missing log is an error before anything is built
     settings = _Settings(
@@ -84,7 +84,7 @@ def _bench_networks(argv: list[str]) -> int:
         comparisons.append(_compare(network, settings))
     show(comparisons, count, cli.console(width=120), options.precision)
     report = as_json(comparisons, count, target.cpu.name, options.precision)
-    cli.write_report(options.json, report)
+    disk.write_report(options.json, report)
     return WRONG_OUTPUTS if any([_differs(comparison) for comparison in comparisons]) else 0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.table import Table
 
-from tvm_neocpu.commands import cli, networks
+from tvm_neocpu.commands import cli, disk, networks
 from tvm_neocpu.contrib.deploy.first_inference import PACKAGES, FirstInference, first_inference
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.errors import NeoCpuError
@@ -33,7 +33,7 @@ def bench_deploy(argv: list[str]) -> int:
     if not Path("/proc/self/status").exists():
         raise NeoCpuError("bench deploy reads /proc, which Linux alone has")
     count = threads.take_cores(options.threads)
-    cli.check_writable(options.json)
+    disk.check_writable(options.json)
     report: dict[str, Any] = {"networks": []}
     for spec in options.models:
         name, model = cli.load_network(spec)
@@ -60,7 +60,7 @@ def bench_deploy(argv: list[str]) -> int:
         _show(name, rows, count)
         report["networks"].append({"network": name, "engines": rows})
         report = {**provenance(library.info.cpu, count, PACKAGES.values()), **report}
-    cli.write_report(options.json, report)
+    disk.write_report(options.json, report)
     return 0
 
 

@@ -12,7 +12,7 @@ from functools import cache, partial
 from statistics import median
 
 from tvm_neocpu import pipeline
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel
 from tvm_neocpu.contrib.kernels.measure import time_workloads
 from tvm_neocpu.contrib.kernels.read_kernels import read_bandwidth
@@ -41,7 +41,7 @@ def bench_kernels(argv: list[str]) -> int:
     options = _parser().parse_args(words)
     count = threads.take_cores(options.threads)
     target = parse_target(cli.target_text(options.target, flags))
-    cli.check_writable(options.json)
+    disk.check_writable(options.json)
     named = Counter[Workload](map(parse_workload, options.workload))
     workloads = named or _workloads_of(options, target)
     if options.precision == "int8":
@@ -57,7 +57,7 @@ def bench_kernels(argv: list[str]) -> int:
         "network": None if options.workload else options.network,
         **provenance(target.cpu.name, count),
     }
-    cli.write_report(options.json, {**about, **as_json(groups, ceilings)})
+    disk.write_report(options.json, {**about, **as_json(groups, ceilings)})
     return 0
 
 

@@ -12,7 +12,7 @@ from collections import Counter
 from pathlib import Path
 
 from tvm_neocpu import pipeline
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.cost_model.fit import fit
 from tvm_neocpu.contrib.cost_model.quality import Judged, NetworkSummary, judge, network_summary
@@ -36,7 +36,7 @@ def bench_model(argv: list[str]) -> int:
     words, flags = cli.split_target_flags(argv)
     options = _parser().parse_args(words)
     target = parse_target(cli.target_text(options.target, flags))
-    cli.check_writable(options.json)
+    disk.check_writable(options.json)
     path = options.log or cli.default_log(target, "workloads")
     log = load_log(path)
     readings = readings_of(log.records, target.cpu)
@@ -53,7 +53,7 @@ def bench_model(argv: list[str]) -> int:
     if fitted is not None:
         show_fit(fitted, console)
     about = {"log": str(path), **provenance(target.cpu.name, target.cpu.cores, PACKAGES)}
-    cli.write_report(options.json, {**about, **as_json(report, fitted)})
+    disk.write_report(options.json, {**about, **as_json(report, fitted)})
     return 0
 
 

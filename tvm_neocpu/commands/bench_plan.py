@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tvm_neocpu import pipeline
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.plans.compare import compare_plans
 from tvm_neocpu.contrib.plans.report import as_json, show
@@ -46,7 +46,7 @@ def bench_plan(argv: list[str]) -> int:
     target = parse_target(text)
     if not target.runs_here:
         raise TargetError(f"cannot run code for {target.cpu.name} here: {target.why_not_here}")
-    cli.check_writable(options.json)
+    disk.check_writable(options.json)
     shapes = cli.parse_shapes(options.shape)
     settings = _Settings(shapes, count, text, options.runs, options.random, options.seed)
     console = cli.console(width=120)
@@ -57,7 +57,7 @@ def bench_plan(argv: list[str]) -> int:
             show([network], count, console)
             _check_answers(network)
             report["networks"].append(as_json(network))
-            cli.write_report(options.json, report)
+            disk.write_report(options.json, report)
     return 0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.table import Table
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.contrib.deploy.first_inference import PACKAGES
 from tvm_neocpu.contrib.peers.isolated import EngineError
 from tvm_neocpu.contrib.peers.runner import Network
@@ -36,7 +36,7 @@ def bench_throughput(networks: Sequence[Network], runs: int, cpu: str, path: Pat
             for name, rates in rows
         ],
     }
-    cli.write_report(path, report)
+    disk.write_report(path, report)
     return 0
 
 

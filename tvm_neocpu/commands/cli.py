@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
-import json
 import math
 import os
 import shlex
 import sys
-import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -20,9 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from rich.console import Console
 
 from tvm_neocpu.commands.exit_codes import INTERRUPTED, USER_ERROR
-from tvm_neocpu.core.draft import draft_of
 from tvm_neocpu.core.errors import (
-    LogError,
     ModelFileError,
     NeoCpuError,
     OpenShapeError,
@@ -234,67 +229,6 @@ def load_network(spec: str) -> tuple[str, onnx.ModelProto]:
         return path.stem, load_model(spec)
     hint = suggestion(spec, model_zoo.names()) or f": {', '.join(model_zoo.names())}"
     raise UnknownModelError(f"{spec!r} is neither a file nor a network of the zoo{hint}")
-
-
-def prepare_log(path: Path) -> Path:
-    """The log's path, after a test that the log can be written.
-
-    Raises LogError before hours of tuning instead of after them, and for what is no file (a device
-    may have no end) or is another kind of file.
-    """
-    from tvm_neocpu.tuning.database.log import TuningLog
-
-    if path.exists() and not path.is_file():
-        raise LogError(f"cannot write the log {path}: it is not a file")
-    with writing(f"the log {path}", LogError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.open("a").close()
-    TuningLog(path).check_writable()
-    return path
-
-
-def check_writable(path: Path | None) -> None:
-    """Test that a report can be written to ``path``, if there is one.
-
-    Raises NeoCpuError before minutes of measuring instead of after them.
-    """
-    if path:
-        with writing(path):
-            path.open("a").close()
-
-
-def check_replaceable(path: Path) -> None:
-    """Test that a new file can take ``path``'s place; what is there stays. Raises NeoCpuError."""
-    with writing(path):
-        if path.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        tempfile.TemporaryFile(dir=path.parent).close()
-
-
-def write_report(path: Path | None, report: dict[str, Any]) -> None:
-    """Write ``report`` as JSON to ``path``, if there is one. Raises NeoCpuError."""
-    if path:
-        with writing(path):
-            path.write_text(json.dumps(report, indent=2, default=str) + "\n", encoding="utf-8")
-
-
-def write_model(path: Path, model: onnx.ModelProto) -> None:
-    """Write an ONNX file; a full disk leaves what was there, no half of it. Raises NeoCpuError."""
-    with writing(path):
-        if path.exists() and not path.is_file():  # /dev/stdout has no draft
-            path.write_bytes(model.SerializeToString())
-            return
-        with draft_of(path.resolve()) as draft:
-            draft.write_bytes(model.SerializeToString())
-
-
-@contextlib.contextmanager
-def writing(what: Path | str, error_type: type[NeoCpuError] = NeoCpuError) -> Iterator[None]:
-    """Turn an OSError inside the block into ``error_type`` with one line."""
-    try:
-        yield
-    except OSError as error:
-        raise error_type(f"cannot write {what}: {error.strerror}") from error
 
 
 def console(width: int) -> Console:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tvm_neocpu.commands import cli, networks
+from tvm_neocpu.commands import cli, disk, networks
 from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.core.errors import NeoCpuError
 from tvm_neocpu.core.plural import plural
@@ -36,7 +36,7 @@ def _compile(argv: list[str]) -> int:
         parser.error(f"one MODEL at a time, not {len(options.models)}")
     name, model = cli.load_network(options.models[0])
     if options.onnx is not None:
-        cli.write_model(options.onnx, model)
+        disk.write_model(options.onnx, model)
         print(f"{name} -> {options.onnx}")
         if options.output is None:
             return 0
@@ -46,8 +46,8 @@ def _compile(argv: list[str]) -> int:
     if options.size and path.suffix != ".so":
         raise NeoCpuError(f"--size needs a .so: who loads it transforms weights; {path} cannot")
     check_place(path, options.weights)
-    cli.check_replaceable(path)
-    cli.check_writable(options.json)
+    disk.check_replaceable(path)
+    disk.check_writable(options.json)
     shapes = cli.parse_shapes(options.shape)
     model, precision = in_precision(name, model, shapes, options, flags)
     start = time.perf_counter()
@@ -73,7 +73,7 @@ def _compile(argv: list[str]) -> int:
         "outputs": list(map(str, info.outputs)),
         "precision": precision.as_json() if precision else None,
     }
-    cli.write_report(options.json, report)
+    disk.write_report(options.json, report)
     return 0
 
 

@@ -16,7 +16,7 @@ import tvm
 from rich.table import Table
 
 from tvm_neocpu import pipeline, relay
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.commands.tuning_session import network_session
 from tvm_neocpu.contrib import model_zoo
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _demo(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     target, count = parse_target("llvm"), threads.thread_count()
-    log = cli.prepare_log(options.folder / f"{options.model}.log")
+    log = disk.prepare_log(options.folder / f"{options.model}.log")
     log.write_text("")  # the demonstration starts without records
     model = model_zoo.build(options.model)
     mod, _ = relay.frontend.from_onnx(model)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.cache_sizes import cache_sizes
 from tvm_neocpu.core.cores import allowed_cpus, physical_cores
@@ -47,13 +47,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _doctor(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
-    cli.check_writable(options.json)
+    disk.check_writable(options.json)
     report = examine()
     for title, rows in report.items():
         print(f"{title}:")
         for name, value in rows.items():
             print(f"  {name:24} {value}")
-    cli.write_report(options.json, report)
+    disk.write_report(options.json, report)
     return FAILED if any(text != "ok" for text in report["checks"].values()) else 0
 
 

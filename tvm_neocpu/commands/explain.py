@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.commands.precision import add_precision_options, in_precision, layers_table
 from tvm_neocpu.contrib.explain import page, table
 from tvm_neocpu.contrib.explain.as_json import as_json
@@ -35,7 +35,7 @@ def _explain(argv: list[str]) -> int:
     if len(options.models) > 1:
         parser.error(f"one MODEL at a time, not {len(options.models)}")
     for path in (options.json, options.html):
-        cli.check_writable(path)
+        disk.check_writable(path)
     if options.threads:
         threads.use_threads(options.threads)
     cpu = parse_target(cli.target_text(options.target, flags)).cpu
@@ -48,9 +48,9 @@ def _explain(argv: list[str]) -> int:
     if precision is not None:
         cli.console(width=100).print(layers_table(name, precision))
     about = {"precision": precision.as_json()} if precision else {}
-    cli.write_report(options.json, as_json(network) | about)
+    disk.write_report(options.json, as_json(network) | about)
     if options.html:
-        with cli.writing(options.html):
+        with disk.writing(options.html):
             options.html.write_text(page.render(network), encoding="utf-8")
     return 0
 

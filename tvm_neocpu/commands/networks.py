@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.core.errors import NeoCpuError, ShapeError, first_line
 from tvm_neocpu.runtime.arrays import numpy_dtype
 from tvm_neocpu.runtime.built_module import BuiltModule, load
@@ -121,7 +121,7 @@ def milliseconds(seconds: float) -> str:
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
     """One ``.npz`` with an array for each name. Raises NeoCpuError."""
-    with cli.writing(path), path.open("wb") as file:
+    with disk.writing(path), path.open("wb") as file:
         np.savez(file, **dict(arrays))
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.contrib.explain.explain_model import explain_model
 from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
@@ -67,7 +67,7 @@ def _profile(argv: list[str]) -> int:
     if not target.runs_here:
         raise TargetError(f"cannot run code for {target.cpu.name} here: {target.why_not_here}")
     for path in (options.json, options.html, options.trace):
-        cli.check_writable(path)
+        disk.check_writable(path)
     name, model = cli.load_network(options.models[0])
     shapes = resolve_shapes(model.graph, cli.parse_shapes(options.shape))
     model, _ = in_precision(name, model, shapes, options, flags)
@@ -83,12 +83,12 @@ def _profile(argv: list[str]) -> int:
     if beside is not None:
         _show_comparison(beside)
         report["comparison"] = compare_layers.as_json(beside)
-    cli.write_report(options.json, report)
+    disk.write_report(options.json, report)
     if options.trace:
-        with cli.writing(options.trace):
+        with disk.writing(options.trace):
             options.trace.write_text(json.dumps(chrome_trace(found)), encoding="utf-8")
     if plan is not None:
-        with cli.writing(options.html):
+        with disk.writing(options.html):
             options.html.write_text(page.render(plan, found, beside), encoding="utf-8")
     return 0
 

@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from tvm_neocpu.commands import cli, networks
+from tvm_neocpu.commands import cli, disk, networks
 from tvm_neocpu.core.errors import ShapeError
 from tvm_neocpu.frontend.onnx_model import (
     declared_shape,
@@ -51,12 +51,12 @@ def _quantize(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     name, model = cli.load_network(options.model)
     path = options.output or Path(f"{name}-int8.onnx")
-    cli.check_writable(options.json)
+    disk.check_writable(options.json)
     with _kept_only_if_written(path):
         samples = _samples(model, options)
         start = time.perf_counter()
         result = quantize_model(model, name, samples, _settings(options), print)
-        with cli.writing(path):
+        with disk.writing(path):
             path.write_bytes(result.model.SerializeToString())
     for line in summary(name, result):
         print(line)
@@ -65,7 +65,7 @@ def _quantize(argv: list[str]) -> int:
         f"{name} -> {path} ({path.stat().st_size / 2**20:.1f} MiB, {len(samples)} samples, "
         f"{time.perf_counter() - start:.1f} s)"
     )
-    cli.write_report(options.json, as_json(name, result) | {"file": str(path)})
+    disk.write_report(options.json, as_json(name, result) | {"file": str(path)})
     return 0
 
 
@@ -123,7 +123,7 @@ def _inputs(model: onnx.ModelProto, texts: Sequence[str]) -> list[TensorInfo]:
 def _kept_only_if_written(path: Path) -> Iterator[None]:
     """Test that the file can be written, before minutes of work; leave none behind a failure."""
     there = path.exists()
-    cli.check_writable(path)
+    disk.check_writable(path)
     try:
         yield
     except BaseException:

@@ -12,7 +12,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.commands.record_tables import best_rows, network_rows, workload_rows
 from tvm_neocpu.commands.records_plot import add_plot_options, plot
 from tvm_neocpu.core.cpu import Cpu
@@ -62,7 +62,7 @@ def _list(options: Options, cpu: Cpu) -> int:
     networks, workloads = network_rows(logs), workload_rows(logs)
     _show("networks", networks)
     _show("workloads", workloads)
-    cli.write_report(options.json, {"networks": networks, "workloads": workloads})
+    disk.write_report(options.json, {"networks": networks, "workloads": workloads})
     return 0
 
 
@@ -72,7 +72,7 @@ def _best(options: Options, cpu: Cpu) -> int:
     _show(f"best records on {cpu.name}", rows)
     if stale:
         print(f"{stale} more workloads have stale records only: hints for tune, no measurements")
-    cli.write_report(options.json, {"cpu": cpu.name, "best": rows, "stale_workloads": stale})
+    disk.write_report(options.json, {"cpu": cpu.name, "best": rows, "stale_workloads": stale})
     return 0
 
 
@@ -81,7 +81,7 @@ def _merge(options: Options, cpu: Cpu) -> int:
     _tell(found.skipped)
     print(f"{options.out}: {found.added} lines added, {found.duplicates} were there already")
     report = {"added": found.added, "duplicates": found.duplicates, "skipped": found.skipped}
-    cli.write_report(options.json, report)
+    disk.write_report(options.json, report)
     return 0
 
 
@@ -93,7 +93,7 @@ def _import(options: Options, cpu: Cpu) -> int:
         f"{found.unfit} do not fit it; {found.skipped} lines hold no record of our templates"
     )
     counts = {"added": found.added, "known": found.known, "unfit": found.unfit}
-    cli.write_report(options.json, {"log": str(path), **counts, "skipped": found.skipped})
+    disk.write_report(options.json, {"log": str(path), **counts, "skipped": found.skipped})
     return 0
 
 
@@ -106,7 +106,7 @@ def _check(options: Options, cpu: Cpu) -> int:
     counts = {name: len(getattr(contents, name)) for name in ("records", "plans", "verdicts")}
     told = ", ".join(f"{count} {name}" for name, count in counts.items())
     print(f"{told}; {len(contents.skipped)} lines skipped")
-    cli.write_report(options.json, {**counts, "skipped": contents.skipped})
+    disk.write_report(options.json, {**counts, "skipped": contents.skipped})
     return FOUND_BAD_LINES if contents.skipped else 0
 
 
@@ -117,7 +117,7 @@ def _prune(options: Options, cpu: Cpu) -> int:
         dropped = ", ".join(f"{found.dropped[reason]} {reason}" for reason in REASONS)
         print(f"{path}: {found.dropped.total()} lines dropped ({dropped}), {found.kept} kept")
         report[str(path)] = {"kept": found.kept, **{each: found.dropped[each] for each in REASONS}}
-    cli.write_report(options.json, report)
+    disk.write_report(options.json, report)
     return 0
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.contrib.tuning_plots.history import History, history_of, rank_correlation
 from tvm_neocpu.contrib.tuning_plots.page import render, render_svg
 from tvm_neocpu.core.config import Config
@@ -79,12 +79,12 @@ def plot(paths: Sequence[Path], options: argparse.Namespace, cpu: Cpu) -> int:
             for name, ratio, low, high in history.networks
         ],
     }
-    cli.write_report(options.json, report)
+    disk.write_report(options.json, report)
     if options.html:
-        with cli.writing(options.html):
+        with disk.writing(options.html):
             options.html.write_text(render(title, history), encoding="utf-8")
     if options.svg:
-        with cli.writing(options.svg):
+        with disk.writing(options.svg):
             options.svg.write_text(render_svg(history), encoding="utf-8")
     return 0
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tvm_neocpu.commands import cli, networks
+from tvm_neocpu.commands import cli, disk, networks
 from tvm_neocpu.core.plural import plural
 from tvm_neocpu.runtime.session import HINTS, CompiledSession
 from tvm_neocpu.runtime.timing import time_calls
@@ -33,7 +33,7 @@ def _run(argv: list[str]) -> int:
     if len(options.models) > 1:
         parser.error(f"one MODEL at a time, not {len(options.models)}")
     for path in (options.json, options.output):
-        cli.check_writable(path)
+        disk.check_writable(path)
     library = networks.library_of(options.models[0], options, flags)
     inputs = networks.inputs_for(library.info.inputs, options.input, options.seed)
     with CompiledSession(library, options.threads, options.hint) as session:
@@ -55,7 +55,7 @@ def _run(argv: list[str]) -> int:
         "median_ms": median(seconds) * 1e3,
         "runs_ms": [value * 1e3 for value in seconds],
     }
-    cli.write_report(options.json, report)
+    disk.write_report(options.json, report)
     return 0
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.contrib import model_zoo
 from tvm_neocpu.contrib.schedule import page, table
 from tvm_neocpu.contrib.schedule.as_json import as_json
@@ -33,14 +33,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _schedule(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
-    cli.check_writable(options.json)
-    cli.check_writable(options.html)
+    disk.check_writable(options.json)
+    disk.check_writable(options.html)
     name, model = _network(options.model)
     found = experiment(name, model, options.machine, cli.parse_shapes(options.shape))
     table.show(found, cli.console(140))
-    cli.write_report(options.json, as_json(found))
+    disk.write_report(options.json, as_json(found))
     if options.html:
-        with cli.writing(options.html):
+        with disk.writing(options.html):
             options.html.write_text(page.render(found), encoding="utf-8")
     return 0
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import onnx
 
-from tvm_neocpu.commands import cli
+from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.commands.busy_machine import warn_of_others
 from tvm_neocpu.commands.exit_codes import INTERRUPTED
 from tvm_neocpu.commands.precision import add_precision_options, in_precision
@@ -97,14 +97,14 @@ def _tune(argv: list[str]) -> int:
     threads.use_threads(target.cpu.cores)
     if fleet is None:
         threads.remark_too_many(target.cpu.cores)
-    cli.check_writable(options.json)
+    disk.check_writable(options.json)
     site = Here() if fleet is None else Remotely(fleet)
     if options.workload:
-        log = cli.prepare_log(options.log or cli.default_log(target, "workloads"))
+        log = disk.prepare_log(options.log or cli.default_log(target, "workloads"))
         return tune_workload(options, target, TuningLog(log, target.cpu.features))
     shapes = cli.parse_shapes(options.shape)
     networks = [cli.load_network(spec) for spec in options.models]
-    logs = [cli.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
+    logs = [disk.prepare_log(options.log or cli.default_log(target, name)) for name, _ in networks]
     reports = []
     load = load_of_others(target.cpu.cores) if fleet is None else None
     for (name, model), log in zip(networks, logs, strict=True):
@@ -114,7 +114,7 @@ def _tune(argv: list[str]) -> int:
         reports.append(report)
         if report.get("interrupted"):
             break
-    cli.write_report(options.json, {"networks": reports})
+    disk.write_report(options.json, {"networks": reports})
     return INTERRUPTED if any(report.get("interrupted") for report in reports) else 0
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from rich.table import Table
 
-from tvm_neocpu.commands import cli, networks
+from tvm_neocpu.commands import cli, disk, networks
 from tvm_neocpu.contrib.peers.compare import TOLERANCE
 from tvm_neocpu.contrib.peers.quantised import expected_outputs
 from tvm_neocpu.contrib.verify import engines
@@ -44,11 +44,11 @@ def _verify(argv: list[str]) -> int:
     options = _parser().parse_args(words)
     if options.threads:
         threads.use_threads(options.threads)
-    cli.check_writable(options.json)
+    disk.check_writable(options.json)
     ours = partial(_ours, target=cli.target_text(options.target, flags))
     with cli.logs_of(options):
         report = [_checked(spec, options, ours) for spec in options.models]
-    cli.write_report(options.json, {"networks": report})
+    disk.write_report(options.json, {"networks": report})
     differs = any(output["differs"] for network in report for output in network["outputs"])
     return DIFFERS if differs else 0
 

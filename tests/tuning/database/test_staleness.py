@@ -56,6 +56,7 @@ def test_a_copy_of_the_sources_has_the_same_versions(edit) -> None:
     ("name", "stale"),
     [
         ("conv2d_winograd/template.py", {WINOGRAD, INTEGER_WINOGRAD, BF16_WINOGRAD}),
+        ("conv2d_winograd/definition.py", {WINOGRAD, INTEGER_WINOGRAD, BF16_WINOGRAD}),
         ("conv2d_winograd/matrices.py", {WINOGRAD, INTEGER_WINOGRAD, BF16_WINOGRAD}),
         ("gemm/tiles.py", {TILES, "dense_pack", "dense_int", "dense_bf16", "batch_matmul_pack"}),
         ("schedule/steps.py", "all"),

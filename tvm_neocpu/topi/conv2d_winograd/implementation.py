@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.types import FP16_WEIGHTS, FP32
-from tvm_neocpu.topi.conv2d_winograd import cost, geometry, rounding, space, template
+from tvm_neocpu.topi.conv2d_winograd import (
+    cost,
+    definition,
+    geometry,
+    packing,
+    rounding,
+    space,
+    template,
+)
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
 from tvm_neocpu.topi.operator import Implementation
 
@@ -12,10 +20,10 @@ WINOGRAD = Implementation(
     config_type=WinogradConfig,
     guard=space.accepts,
     space=space.space,
-    compute=template.compute,
+    compute=definition.compute,
     schedule=template.schedule,
-    pack_weight=template.pack_weight,
-    packed_shape=template.packed_shape,
+    pack_weight=packing.pack_weight,
+    packed_shape=packing.packed_shape,
     cost=cost.predict_seconds,
     pricing=cost.pricing,
     misfit=geometry.misfit,

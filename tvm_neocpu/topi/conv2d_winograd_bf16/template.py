@@ -20,12 +20,8 @@ from tvm_neocpu.core.weight_transform import BF16, WeightTransform, as_floats
 from tvm_neocpu.topi.anchor import Anchor
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
-from tvm_neocpu.topi.conv2d_winograd.template import (
-    STORE,
-    schedule_parts,
-    transform_input,
-    transformed,
-)
+from tvm_neocpu.topi.conv2d_winograd.definition import STORE, transform_input, transformed
+from tvm_neocpu.topi.conv2d_winograd.template import schedule_parts
 from tvm_neocpu.topi.conv2d_winograd_bf16.geometry import Bf16WinogradConfig, Bf16WinogradGeometry
 from tvm_neocpu.topi.conv2d_winograd_integer.geometry import WORD
 from tvm_neocpu.topi.math.bf16_products import bf16_dot, rounded_bits
