@@ -7,6 +7,7 @@ draws 2,000 others at every run. What they find becomes a plain test beside the 
 from __future__ import annotations
 
 import itertools
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,9 +82,10 @@ def test_numbers_are_onnx_runtimes(
     mod, params = relay.frontend.from_onnx(model)
     lib = relay.build(mod, target="llvm", params=params)
     assert_same(outputs(lib["default"](tvm.cpu()), data), expected)
-    turn = next(turns)
-    assert_same(ours_of_any_plan(model, data, seed=turn), expected)
-    if turn % EXPORTED_EACH == 0:
+    # The plan follows from the network, so that what fails fails again.
+    seed = zlib.crc32(model.SerializeToString(deterministic=True))
+    assert_same(ours_of_any_plan(model, data, seed), expected)
+    if next(turns) % EXPORTED_EACH == 0:
         path: Path = tmp_path_factory.mktemp("fuzz") / "network.so"
         lib.export_library(str(path))
         assert_same(outputs(tvm_neocpu.load(path)["default"](tvm.cpu()), data), expected)

@@ -49,7 +49,7 @@ def test_one_large_direction_is_split_in_each_step() -> None:
 
 def test_both_products_of_a_gru_pass_through_the_same_cache() -> None:
     """R of 768 KiB outgrows an L2 of 512, one half of it does not. No product alone does."""
-    cpu = replace(CPU, l2=512 * KIB)
+    cpu = replace(CPU, l2=512 * KIB, l3_bytes_per_cycle=17.0, ghz=3.2)
     assert course_of(layer(256, kind="GRU"), cpu).sharing is Sharing.BLOCKS
     assert course_of(layer(256, kind="GRU"), replace(cpu, l2=1024 * KIB)).sharing is Sharing.NOTHING
 
