@@ -9,6 +9,7 @@ import pytest
 import tvm
 from small_kernels import adds
 from tvm import tirx
+from tvm.error import InternalError
 from tvm.ir.instrument import pass_instrument
 from tvm.ir.transform import PassContext
 
@@ -107,3 +108,37 @@ def test_what_is_compacted_needs_no_second_time(
     assert set(ran).isdisjoint(NEEDLESS_AGAIN)
     assert code(()) == without
     assert set(NEEDLESS_AGAIN) <= set(ran)
+
+
+def test_invalid_code_is_optimised_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    build, levels = tirx.build, []
+
+    def invalid_at_first(mod: tvm.IRModule, target: tvm.target.Target) -> tvm.runtime.Module:
+        levels.append(target.attrs.get("opt-level"))
+        if len(levels) < 3:
+            raise InternalError("LLVM module verification failed with the following errors: ..")
+        return build(mod, target)
+
+    monkeypatch.setattr(kernels.tirx, "build", invalid_at_first)
+    module = {"add1": adds(1).with_attr("global_symbol", "add1")}
+    built = build_module(module, parse_target().target, PassContext.current())
+    assert levels == [None, 2, 1] and built.implements_function("add1")
+
+
+def test_another_error_is_raised_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise InternalError("no such intrinsic")
+
+    monkeypatch.setattr(kernels.tirx, "build", fails)
+    with pytest.raises(InternalError, match="no such intrinsic"):
+        build_module({}, parse_target().target, PassContext.current())
+
+
+def test_a_convolution_of_which_llvm_made_invalid_code() -> None:
+    """LLVM 22 at level 3, for AVX2: an instruction did not dominate all its uses."""
+    target = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver3")
+    conv = ConvWorkload(4, 1, 11, 11, 6, (3, 3), padding=(1, 1, 1, 1))
+    config = ConvConfig(0, 1, 2, unroll_ker=True, oh_bn=1, parallel_oc=True)
+    func = kernel(conv, config, target.cpu).with_attr("global_symbol", "conv")
+    built = build_module({"conv": func}, target.target, PassContext.current())
+    assert built.implements_function("conv")

@@ -10,6 +10,7 @@ import tvm
 from numpy.typing import NDArray
 from tvm import relax
 
+from tvm_neocpu.codegen.network import compile_network
 from tvm_neocpu.core.conv_graph import ConvGraph, NodeKind
 from tvm_neocpu.core.layout import Layout, factors
 from tvm_neocpu.core.plan import Plan
@@ -47,7 +48,7 @@ def ours_of_any_plan(
     plan = any_plan(graph, seed)
     groups = with_groups(plan, graph, CPU).group_bands(graph)
     lowered = lower_altered(apply_plan(mod, plan, CPU), plan.by_layout(graph), CPU, groups)
-    machine = relax.VirtualMachine(tvm.compile(lowered, TARGET.target), tvm.cpu())
+    machine = relax.VirtualMachine(compile_network(lowered, TARGET.target), tvm.cpu())
     found = machine["main"](tvm.runtime.tensor(data))
     tensors = [found] if isinstance(found, tvm.runtime.Tensor) else list(found)
     return [tensor.numpy() for tensor in tensors]
