@@ -7,6 +7,7 @@ from functools import partial
 
 import onnx
 import pytest
+from how_many import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx_net import Net, check, run
@@ -98,7 +99,7 @@ ALWAYS = "apart_seconds"
 
 @pytest.mark.slow
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(chain=CHAINS)

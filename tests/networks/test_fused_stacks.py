@@ -10,6 +10,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from how_many import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx_net import Net, check, run
@@ -116,7 +117,7 @@ STACKS = st.builds(
 
 @pytest.mark.slow
 @settings(
-    max_examples=25,
+    max_examples=examples(25),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(stack=STACKS)

@@ -67,7 +67,7 @@ def turns() -> Iterator[int]:
 @pytest.mark.compiler
 @pytest.mark.filterwarnings("ignore::tvm_neocpu.FallbackWarning")
 @settings(
-    max_examples=settings().max_examples if NIGHTLY else 12,
+    max_examples=settings().max_examples if NIGHTLY else 8,
     derandomize=not NIGHTLY,
     phases=[Phase.explicit, Phase.generate, *([Phase.shrink] if NIGHTLY else [])],
     suppress_health_check=list(HealthCheck),

@@ -68,7 +68,12 @@ def recogniser(kind: str, states: str = "") -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize(
-    ("kind", "states"), [("LSTM", ZEROS), ("GRU", ""), ("RNN", LEARNED)], ids=["lstm", "gru", "rnn"]
+    ("kind", "states"),
+    [
+        pytest.param("LSTM", ZEROS, id="lstm"),
+        pytest.param("GRU", "", id="gru", marks=pytest.mark.slow),
+        pytest.param("RNN", LEARNED, id="rnn"),
+    ],
 )
 def test_any_batch_of_a_text_recogniser(kind: str, states: str) -> None:
     """Sizes 1 and 3 have code of their own: 2 is a sum, 7 has rows of both."""

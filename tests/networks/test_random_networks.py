@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import tvm
+from how_many import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tvm import relax
@@ -266,7 +267,7 @@ SKETCHES = st.builds(
 
 
 @given(sketch=SKETCHES, data=st.data())
-@settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.too_slow])
 def test_any_plan_computes_the_same(sketch: Sketch, data: st.DataObject) -> None:
     mod = sketch.module()
     graph = ExtractConvGraph(TARGET.cpu)(mod)
@@ -289,7 +290,7 @@ def price(shape: Shape4, before: Layout, after: Layout) -> float:
 
 
 @given(sketch=SKETCHES, data=st.data())
-@settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
 def test_the_plan_pays_for_the_transforms_that_are_inserted(
     sketch: Sketch, data: st.DataObject
 ) -> None:

@@ -14,6 +14,7 @@ from onnx_suite import (
     PASS,
     Family,
     cases,
+    most_in_ci,
     outcome,
     read_expected,
     write_expected,
@@ -44,18 +45,18 @@ def _check(name: str, names: list[str]) -> None:
 
 @pytest.mark.parametrize("name", sorted(set(FAMILIES) - {LIGHT}))
 def test_a_part_of_a_family(name: str) -> None:
-    _check(name, FAMILIES[name].quick())
+    _check(name, FAMILIES[name].quick(most_in_ci(name)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_the_rest_of_a_family(name: str) -> None:
-    _check(name, FAMILIES[name].rest())
+    _check(name, FAMILIES[name].rest(most_in_ci(name)))
 
 
 @pytest.mark.slow
 def test_a_part_of_the_light_networks() -> None:
-    _check(LIGHT, FAMILIES[LIGHT].quick())
+    _check(LIGHT, FAMILIES[LIGHT].quick(most_in_ci(LIGHT)))
 
 
 @same_version

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
+from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_function import const, module_of
@@ -172,7 +173,7 @@ def count(mod: tvm.IRModule) -> Counter[str]:
     return Counter(v.op.name for v in values if isinstance(v, tvm.ir.Call))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(chains())
 def test_random_chains_compute_the_same(mod: tvm.IRModule) -> None:
     folded = FoldLinearOps()(mod)

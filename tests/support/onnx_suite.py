@@ -32,6 +32,13 @@ Data = list[tuple[list[Any], list[Any]]]  # inputs and outputs
 
 # Of a family with hundreds of cases, most are one operator's options in other types.
 MOST_IN_CI = 12
+# Operators that no CNN has, whose cases take long: the rest of them is run nightly.
+FOREIGN = {"Attention", "CausalConvWithState", "LinearAttention", "SoftmaxCrossEntropyLoss"}
+FOREIGN_IN_CI = 4
+
+
+def most_in_ci(family: str) -> int:
+    return FOREIGN_IN_CI if family in FOREIGN else MOST_IN_CI
 
 
 @dataclass(frozen=True)
@@ -53,13 +60,13 @@ class Family:
     status: dict[str, str] = field(default_factory=dict)
     detail: dict[str, str] = field(default_factory=dict)
 
-    def quick(self) -> list[str]:
-        """Every second case, of large families fewer: what CI runs."""
-        return sorted(self.status)[:: max(2, len(self.status) // MOST_IN_CI)]
+    def quick(self, most: int) -> list[str]:
+        """Every second case, of large families about ``most``: what CI runs."""
+        return sorted(self.status)[:: max(2, len(self.status) // most)]
 
-    def rest(self) -> list[str]:
+    def rest(self, most: int) -> list[str]:
         """All others."""
-        return sorted(set(self.status) - set(self.quick()))
+        return sorted(set(self.status) - set(self.quick(most)))
 
 
 @functools.cache

@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from how_many import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from samples import HOST, check
@@ -139,7 +140,7 @@ def cpus_of(template: str) -> list[Cpu]:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 @given(data=st.data())
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow])
 def test_any_config_of_any_workload(template: str, data: st.DataObject) -> None:
     cpu = data.draw(st.sampled_from(cpus_of(template)), "cpu")
     workload = draw_workload(data, template, cpu)
@@ -172,7 +173,7 @@ def test_a_row_of_padding_alone(cpu: Cpu, channels: int, groups: int) -> None:
 
 @pytest.mark.parametrize("template", TEMPLATES)
 @given(data=st.data())
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow])
 def test_a_space_is_sane(template: str, data: st.DataObject) -> None:
     """It is never empty nor repeats itself, and no price is below what the hardware allows."""
     cpu = data.draw(st.sampled_from(cpus_of(template)), "cpu")

@@ -20,6 +20,7 @@ from deformable import (
     names_of,
     operands_of,
 )
+from how_many import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx_node import ours
@@ -114,7 +115,7 @@ def test_onnx_reference_agrees(bias: bool) -> None:
     reach=st.sampled_from([0.0, 2.0, 100.0]),
     constants=st.sampled_from([("weight", "bias"), ("bias",)]),
 )
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow])
 def test_any_attributes(
     deform: DeformConvWorkload, bias: bool, reach: float, constants: tuple[str, ...]
 ) -> None:

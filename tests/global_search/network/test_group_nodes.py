@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,7 +112,7 @@ GAINS = st.lists(
 
 
 @given(costs=COSTS, first=GAINS, second=GAINS)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_no_choice_of_schemes_and_groups_is_cheaper(
     costs: list[list[int]], first: list[tuple[int, int, int]], second: list[tuple[int, int, int]]
 ) -> None:

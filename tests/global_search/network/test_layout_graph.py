@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -250,7 +251,7 @@ def graphs(draw: st.DrawFn) -> LayoutGraph:
 
 
 @given(found=graphs(), data=st.data())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_any_choice_costs_what_its_nodes_and_transforms_do(
     found: LayoutGraph, data: st.DataObject
 ) -> None:

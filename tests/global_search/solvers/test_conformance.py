@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
+from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,7 +60,7 @@ def small_problems(draw: st.DrawFn) -> LayoutProblem:
 
 
 @every_method
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(problem=small_problems())
 def test_agrees_with_enumeration(method, problem):
     agrees_with_enumeration(problem, method)

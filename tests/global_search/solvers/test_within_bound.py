@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -49,7 +50,7 @@ def every_pair(problem: LayoutProblem, noise: Noise) -> list[tuple[float, float]
     return [pair for pair in pairs if math.isfinite(pair[1])]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(problems(), st.floats(0, 1))
 def test_within_the_bound_and_its_lower_bound_holds(drawn: Problem, share: float) -> None:
     problem, noise = drawn
@@ -83,7 +84,7 @@ def corners(pairs: list[tuple[float, float]]) -> list[tuple[float, float]]:
     return [*found, quietest]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(problems(), st.lists(st.floats(0, 1), min_size=2, max_size=5))
 def test_a_looser_bound_is_never_dearer(drawn: Problem, shares: list[float]) -> None:
     problem, noise = drawn

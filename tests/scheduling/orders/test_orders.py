@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from how_many import examples
 from hypothesis import given, settings
 from random_dags import dags, random_dag
 
@@ -27,7 +28,7 @@ def graph_of(sizes: dict[str, int], *edges: str) -> ScheduleGraph:
 
 
 @every_order
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(dags(14))
 def test_every_node_comes_once_behind_what_it_reads(name: str, graph: ScheduleGraph) -> None:
     order = ORDERS[name](graph)
@@ -36,14 +37,14 @@ def test_every_node_comes_once_behind_what_it_reads(name: str, graph: ScheduleGr
 
 
 @every_order
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(dags(8))
 def test_no_order_beats_brute_force(name: str, graph: ScheduleGraph) -> None:
     peak = peak_bytes(graph, ORDERS[name](graph))
     assert peak >= peak_bytes(graph, brute(graph)) >= step_bound(graph)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(dags(9))
 def test_exact_is_the_best_of_all_orders(graph: ScheduleGraph) -> None:
     found = search_exact(graph)
@@ -51,7 +52,7 @@ def test_exact_is_the_best_of_all_orders(graph: ScheduleGraph) -> None:
     assert peak_bytes(graph, found.order) == found.bound == peak_bytes(graph, brute(graph))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(dags(24))
 def test_best_is_as_good_as_exact_on_small_graphs(graph: ScheduleGraph) -> None:
     assert peak_bytes(graph, best(graph)) == peak_bytes(graph, exact(graph))

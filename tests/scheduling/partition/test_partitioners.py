@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_dags import dags, random_dag
@@ -37,7 +38,7 @@ def node(name: str, kind: OpKind = OpKind.CONV) -> ScheduleNode:
 
 
 @every_partitioner
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(dags(12), MACHINES)
 def test_every_node_is_in_one_group_that_can_run(name: str, graph, machine) -> None:
     found = PARTITIONERS[name](graph, PeArray(graph, machine))
@@ -46,7 +47,7 @@ def test_every_node_is_in_one_group_that_can_run(name: str, graph, machine) -> N
 
 
 @every_partitioner
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(dags(6), MACHINES)
 def test_no_partition_beats_brute_force(name: str, graph, machine) -> None:
     """With the nodes of a group in file order, as brute force has them: the order has a price."""
@@ -57,7 +58,7 @@ def test_no_partition_beats_brute_force(name: str, graph, machine) -> None:
     assert in_file_order.cost(profiler) >= best * (1 - 1e-9)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(dags(7), MACHINES)
 def test_exact_is_the_best_of_all_partitions(graph, machine) -> None:
     profiler = PeArray(graph, machine)
@@ -138,7 +139,7 @@ def test_an_elementwise_operation_joins_its_deepest_producer() -> None:
     assert fused_units(ScheduleGraph(nodes, edges)).groups == ((0,), (1,), (2, 3))
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(dags(40))
 def test_units_can_run_one_after_the_other(graph: ScheduleGraph) -> None:
     units = fused_units(graph)
@@ -171,7 +172,7 @@ def test_exact_says_where_it_ends() -> None:
 
 
 @every_partitioner
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(dags(10))
 def test_the_cpu_prices_partitions_too(name: str, graph: ScheduleGraph) -> None:
     profiler: Profiler = CpuL2(graph, CPU)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from how_many import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nests import SKYLAKE, nest
@@ -71,7 +72,7 @@ def test_columns_of_every_kind(case: str) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow])
 def test_any_config_of_any_convolution(data: st.DataObject) -> None:
     pairs = [st.tuples(*[st.integers(1, most)] * 2) for most in (4, 3, 2)]
     kernel_size, stride, dilation = (data.draw(pair) for pair in pairs)

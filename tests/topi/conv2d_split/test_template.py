@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 import tvm
+from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import HOST, Array, compiled, stored, unwritten
@@ -78,7 +79,7 @@ def test_extremes_do_not_saturate(
 
 @pytest.mark.skipif(not HAS_AVX2, reason="this CPU has no AVX2")
 @BOTH
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(
     channel=st.integers(0, 31),
     pixel=st.integers(0, 23),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -149,7 +150,7 @@ ZEN4 = parse_target("llvm -mcpu=znver4 -num-cores=4").cpu
 CPUS = st.sampled_from((CPU, replace(CPU, isa=AVX512, cores=8), replace(CPU, isa=NEON), ZEN4))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(CONVS, CPUS)
 def test_many_configs_are_priced_as_each_of_them_alone(conv: ConvWorkload, cpu: Cpu) -> None:
     for entry in implementations(conv, cpu):
@@ -160,7 +161,7 @@ def test_many_configs_are_priced_as_each_of_them_alone(conv: ConvWorkload, cpu: 
         assert [together[i] for i in some] == [entry.cost(conv, space[i], cpu) for i in some]
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(CONVS, CPUS)
 def test_the_best_are_those_of_the_whole_space(conv: ConvWorkload, cpu: Cpu) -> None:
     favoured = set(favoured_of(conv, space_of(conv, cpu), cpu))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tvm
 from deformable import SAME, assert_close, deformables, operands_of
+from how_many import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nests import SKYLAKE, nest
@@ -91,7 +92,7 @@ def test_places_beyond_all_numbers_read_nothing(far: float) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=20, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.too_slow])
 def test_any_config_of_any_workload(data: st.DataObject) -> None:
     deform = data.draw(deformables())
     check(deform, data.draw(st.sampled_from(space(deform, SKYLAKE))), SKYLAKE, BIAS)

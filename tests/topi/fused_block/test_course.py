@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -52,7 +53,7 @@ def courses(draw: st.DrawFn) -> Course:
     return Course(tuple(layers), Bands(layers[-1].tile, draw(st.integers(1, count))))
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(course=courses())
 def test_every_tile_of_a_layer_has_one_owner_or_the_layer_is_not_computed_whole(
     course: Course,
@@ -76,7 +77,7 @@ def test_a_stride_without_a_halo_leaves_rows_out() -> None:
     assert Course((flat, thin), Bands(1)).computes_all(1)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(course=courses())
 def test_every_row_that_is_read_is_there_and_not_overwritten(course: Course) -> None:
     rings: list[dict[int, int]] = []

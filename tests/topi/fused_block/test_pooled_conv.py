@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tvm
+from how_many import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from samples import compiled
@@ -45,7 +46,7 @@ BLOCKED = ConvWorkload(1, 16, 21, 13, 16, (3, 3), padding=(1, 1, 1, 1))
 WINDOWS = st.builds(RowWindow, st.integers(2, 5), st.integers(1, 5), st.integers(0, 1))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(height=st.integers(5, 40), window=WINDOWS, chunk=st.integers(1, 6), rows=st.integers(1, 20))
 def test_each_row_of_the_pool_finds_its_rows_in_the_ring(
     height: int, window: RowWindow, chunk: int, rows: int
