@@ -17,7 +17,7 @@ from tvm_neocpu.core.cpu import AVX2, MIB, NEON, Cpu
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.topi.conv2d.reference import convolved
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
-from tvm_neocpu.topi.conv2d_winograd.definition import PAD, compute
+from tvm_neocpu.topi.conv2d_winograd.definition import PAD
 from tvm_neocpu.topi.conv2d_winograd.geometry import (
     FLAT,
     WinogradConfig,
@@ -25,6 +25,7 @@ from tvm_neocpu.topi.conv2d_winograd.geometry import (
     misfit,
 )
 from tvm_neocpu.topi.conv2d_winograd.packing import pack_weight, packed_shape
+from tvm_neocpu.topi.conv2d_winograd.template import compute
 from tvm_neocpu.topi.kernel import kernel, unscheduled
 from tvm_neocpu.topi.schedule import prologue
 from tvm_neocpu.topi.schedule_function import schedule_blocks, schedule_function

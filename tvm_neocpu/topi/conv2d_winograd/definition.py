@@ -24,12 +24,10 @@ from fractions import Fraction
 from tvm import te, tirx
 
 from tvm_neocpu.topi.anchor import anchor_attrs
-from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradGeometry
 from tvm_neocpu.topi.conv2d_winograd.matrices import Matrix, factored
 from tvm_neocpu.topi.conv2d_winograd.tails import Tail
-from tvm_neocpu.topi.math.half_precision import widened
 from tvm_neocpu.topi.schedule.pad import pad_spatial
 
 PAD, ROWS, PACK = "winograd_pad", "winograd_rows", "winograd_pack"
@@ -39,29 +37,6 @@ PRODUCT, COLUMNS, INVERSE, STORE = (
     "winograd_inverse",
     "winograd_store",
 )
-
-
-def compute(
-    data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: WinogradConfig
-) -> te.Tensor:
-    """``data``: (N, C/x, H, W, x), or (N, C, H, W) when ``ic_bn == 0``.
-
-    ``weight``: (K/y, a, b, C/x, x, y) for a x b products a tile. Returns (N, K/y, OH, OW, y).
-    """
-    geometry = WinogradGeometry(conv, config)
-    packed = transform_input(data, geometry)
-
-    def product(tile, filters):
-        return packed[tile] * widened(weight(*filters), geometry.factor_type)
-
-    inverse, parts = transformed(product, geometry), geometry.groups_written
-
-    def stored(n, o, y, x, c):
-        if parts > 1:  # of a block of several groups
-            o, c = o * parts + c // geometry.oc_bn, c % geometry.oc_bn
-        return inverse(n, o, y, x, c)
-
-    return te.compute(geometry.out_shape, stored, name=STORE)
 
 
 def transformed(product: Callable[..., tirx.Expr], geometry: WinogradGeometry) -> te.Tensor:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from tvm_neocpu.core.types import FP16_WEIGHTS, FP32
 from tvm_neocpu.topi.conv2d_winograd import (
     cost,
-    definition,
     geometry,
     packing,
     rounding,
@@ -20,7 +19,7 @@ WINOGRAD = Implementation(
     config_type=WinogradConfig,
     guard=space.accepts,
     space=space.space,
-    compute=definition.compute,
+    compute=template.compute,
     schedule=template.schedule,
     pack_weight=packing.pack_weight,
     packed_shape=packing.packed_shape,

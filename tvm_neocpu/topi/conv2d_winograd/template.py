@@ -1,23 +1,58 @@
-"""Winograd's schedule: a chunk of tiles is packed, multiplied and transformed back.
+"""Winograd's template: a chunk of tiles is packed, multiplied and transformed back.
 
-:mod:`.definition` says what is computed.
+:mod:`.definition` has the transforms, and says what the algorithm is.
 """
 
 from __future__ import annotations
 
+from tvm import te
 from tvm.s_tir import Schedule
 from tvm.s_tir.schedule import LoopRV, SBlockRV
 
 from tvm_neocpu.core.cpu import Cpu, VectorUnit
 from tvm_neocpu.topi.anchor import Anchor
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_winograd import phases
-from tvm_neocpu.topi.conv2d_winograd.definition import COLUMNS, INVERSE, PACK, PAD, ROWS, STORE
-from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradGeometry
+from tvm_neocpu.topi.conv2d_winograd.definition import (
+    COLUMNS,
+    INVERSE,
+    PACK,
+    PAD,
+    ROWS,
+    STORE,
+    transform_input,
+    transformed,
+)
+from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig, WinogradGeometry
+from tvm_neocpu.topi.math.half_precision import widened
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.schedule.pad import cut_at_borders, inline_padding, place_padding
 from tvm_neocpu.topi.tir.drop_tiles import drop_unneeded
 from tvm_neocpu.topi.tir.keep_rolled import keep_rolled
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
+
+
+def compute(
+    data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: WinogradConfig
+) -> te.Tensor:
+    """``data``: (N, C/x, H, W, x), or (N, C, H, W) when ``ic_bn == 0``.
+
+    ``weight``: (K/y, a, b, C/x, x, y) for a x b products a tile. Returns (N, K/y, OH, OW, y).
+    """
+    geometry = WinogradGeometry(conv, config)
+    packed = transform_input(data, geometry)
+
+    def product(tile, filters):
+        return packed[tile] * widened(weight(*filters), geometry.factor_type)
+
+    inverse, parts = transformed(product, geometry), geometry.groups_written
+
+    def stored(n, o, y, x, c):
+        if parts > 1:  # of a block of several groups
+            o, c = o * parts + c // geometry.oc_bn, c % geometry.oc_bn
+        return inverse(n, o, y, x, c)
+
+    return te.compute(geometry.out_shape, stored, name=STORE)
 
 
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:

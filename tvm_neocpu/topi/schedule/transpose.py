@@ -6,7 +6,7 @@ tensors become one first, so that a 7x7 image has rows of 49 pixels.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 import tvm_ffi
@@ -61,8 +61,14 @@ def tile_transpose(sch: Schedule, block: SBlockRV, unit: VectorUnit, parallel: b
     last = len(axes) - 1
     if last not in order:
         return False
-    j_run = _run(order, last) if pure else [last]
-    i_run = _run(order, _place(axes, along) or 0)
+    # A part of what is read (a split's) has gaps between its rows.
+    whole = {
+        axis
+        for axis, length in zip(order, load.source.shape, strict=True)
+        if axis is not None and _is_equal(length, extents[axes[axis]])
+    }
+    j_run = _run(order, last, whole) if pure else [last]
+    i_run = _run(order, _place(axes, along) or 0, whole)
     if set(i_run) & set(j_run):
         return False
     sides = [prod(steps.loop_extent(sch, loops[axis]) for axis in run) for run in (i_run, j_run)]
@@ -71,7 +77,8 @@ def tile_transpose(sch: Schedule, block: SBlockRV, unit: VectorUnit, parallel: b
     # Few channels of neighbouring pixels: all of a row of pixels lies side by side.
     few, key = side is None and pure and 1 < min(sides) < MIN_SIDE, TILE_KEY
     is_joined = [*i_run, *j_run] == [*range(i_run[0], last + 1)]
-    is_apart = order[-len(i_run) - len(j_run) :] == [*j_run, *i_run]
+    side_by_side = [*j_run, *i_run]
+    is_apart = order[-len(side_by_side) :] == side_by_side and whole.issuperset(side_by_side[1:])
     if few and is_joined and sides[1] < sides[0] and not steps.is_allocated(sch, store.buffer):
         side, key = side_of(sides[0], dtype, unit), INTERLEAVE_KEY
     elif few and is_apart and sides[0] < sides[1] and not steps.is_allocated(sch, load.source):
@@ -135,15 +142,20 @@ def _place(axes: Sequence[tirx.Var], index: object) -> int | None:
     return next((at for at, axis in enumerate(axes) if axis.same_as(index)), None)
 
 
-def _run(order: Sequence[int | None], last: int) -> list[int]:
+def _is_equal(length: object, extent: int) -> bool:
+    return isinstance(length, tirx.IntImm) and int(length) == extent
+
+
+def _run(order: Sequence[int | None], last: int, whole: Collection[int]) -> list[int]:
     """The axes up to ``last`` that lie side by side in the result and in ``order``.
 
-    ``order``: for each index of what is read, the axis of the result.
+    ``order``: for each index of what is read, the axis of the result. ``whole``: the axes that are
+    read from end to end.
     """
     run = [last]
     while True:
         at = order.index(run[0])
-        if at == 0 or order[at - 1] != run[0] - 1:
+        if at == 0 or order[at - 1] != run[0] - 1 or run[0] not in whole:
             return run
         run.insert(0, run[0] - 1)
 
