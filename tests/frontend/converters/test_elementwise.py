@@ -47,6 +47,14 @@ def test_the_floor_modulo_of_floats(dtype: str) -> None:
     _by_reference([x, y], "Mod", 13, fmod=0)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_the_remainder_of_floats_as_c_has_it(dtype: str) -> None:
+    with np.errstate(over="ignore"):
+        values = np.concatenate([SPECIAL.astype("float64"), [3e-8, -7.25, 1e4]]).astype(dtype)
+    with np.errstate(invalid="ignore"):
+        check_together([Case("Mod", [values[:, None], values], (), {"fmod": 1})], opset=13)
+
+
 def test_signs_infinities_and_booleans() -> None:
     flags = np.array([True, False, True])
     check_together(

@@ -73,11 +73,13 @@ def modulo(node: Node) -> relax.Expr:
 
     TVM's own floor modulo of floats is NaN for an infinite divisor.
     """
-    if node.attributes["fmod"] or node.dtype not in _FLOATS:
+    if node.dtype not in _FLOATS:
         return node.by_tvm()
     wide = "float64" if node.dtype == "float64" else "float32"
     x, y = as_type(node, node.data, wide), as_type(node, node.required(1), wide)
     rest = node.emit(relax.op.mod(x, y))
+    if node.attributes["fmod"]:
+        return as_type(node, rest, node.dtype)
     zero = relax.const(np.array(0, wide), wide)
     signs_differ = node.emit(
         relax.op.not_equal(

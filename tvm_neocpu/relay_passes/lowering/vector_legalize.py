@@ -14,7 +14,7 @@ from tvm.ir import GenericConst, GlobalVar
 
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.relay_passes.lowering.formula_chains import OPAQUE, FormulaChains
-from tvm_neocpu.topi.math import softmax, vector_math
+from tvm_neocpu.topi.math import remainder, softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 Formula = Callable[[tirx.Expr], tirx.Expr]
@@ -40,6 +40,7 @@ def vector_legalization(ends: Container[GlobalVar] = ()) -> dict[str, Legalize]:
     chains = FormulaChains(ends)
     table: dict[str, Legalize] = {name: _elementwise(f, chains) for name, f in FORMULAS.items()}
     table["relax.nn.softplus"] = _softplus(chains)
+    table["relax.mod"] = _mod(chains)
     table["relax.nn.relu"] = _relu
     table["relax.clip"] = _clip
     table["relax.maximum"] = _extreme(topi.maximum)
@@ -53,7 +54,7 @@ def _elementwise(formula: Formula, chains: FormulaChains) -> Legalize:
     def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
         if not _is_ours(call):
             return _as_tvm_does(builder, call)
-        return _emit_formula(builder, call, formula, chains)
+        return _emit_formula(builder, call, partial(_mapped, formula), chains)
 
     return legalize
 
@@ -65,15 +66,41 @@ def _softplus(chains: FormulaChains) -> Legalize:
         beta, threshold = float(call.attrs.beta), float(call.attrs.threshold)
         formula = partial(vector_math.softplus, beta=beta, threshold=threshold)
         # An exponential and a logarithm.
-        return _emit_formula(builder, call, formula, chains, weight=2)
+        return _emit_formula(builder, call, partial(_mapped, formula), chains, weight=2)
 
     return legalize
+
+
+def _mod(chains: FormulaChains) -> Legalize:
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        if not _is_ours(call):
+            return _as_tvm_does(builder, call)
+
+        def compute(x: te.Tensor | tirx.Expr, y: te.Tensor | tirx.Expr) -> te.Tensor:
+            def element(*index: tirx.Var) -> tirx.Expr:
+                return remainder.fmod(_broadcast(x, index), _broadcast(y, index))
+
+            return te.compute(call.ty.shape.values, element, name="mod")
+
+        # As long as two others.
+        return _emit_formula(builder, call, compute, chains, weight=2)
+
+    return legalize
+
+
+def _broadcast(operand: te.Tensor | tirx.Expr, index: tuple[tirx.Var, ...]) -> tirx.Expr:
+    """The element of an operand that belongs to an element of the result."""
+    if not isinstance(operand, te.Tensor):
+        return operand
+    behind = index[len(index) - len(operand.shape) :]
+    places = zip(behind, operand.shape, strict=True)
+    return operand(*(0 if isinstance(n, tirx.IntImm) and n.value == 1 else i for i, n in places))
 
 
 def _relu(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     if not _is_float(call):
         return _as_tvm_does(builder, call)
-    return _emit(builder, call, lambda x: _mapped(vector_math.relu, x))
+    return _emit(builder, call, partial(_mapped, vector_math.relu))
 
 
 def _clip(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
@@ -82,7 +109,8 @@ def _clip(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     if not _is_float(call) or not all(isinstance(bound, int | float) for bound in bounds):
         return _as_tvm_does(builder, call)
     low, high = (tirx.const(float(bound), dtype_of(call)) for bound in bounds)
-    return _emit(builder, call, lambda x: _mapped(lambda v: vector_math.clip(v, low, high), x))
+    formula = partial(vector_math.clip, low=low, high=high)
+    return _emit(builder, call, partial(_mapped, formula), operands=1)
 
 
 def _extreme(combine: Callable[[te.Tensor, te.Tensor], te.Tensor]) -> Legalize:
@@ -122,13 +150,13 @@ def _mapped(formula: Formula, x: te.Tensor) -> te.Tensor:
 def _emit_formula(
     builder: relax.BlockBuilder,
     call: relax.Call,
-    formula: Formula,
+    compute: Callable[..., te.Tensor],
     chains: FormulaChains,
     weight: int = 1,
 ) -> relax.Expr:
-    cut = chains.is_full(builder, call.args[0], weight)
+    cut = any(chains.is_full(builder, operand, weight) for operand in call.args)
     attrs = {"op_pattern": OPAQUE} if cut else None
-    made = _emit(builder, call, lambda x: _mapped(formula, x), attrs)
+    made = _emit(builder, call, compute, attrs)
     chains.add(made, weight, cut)
     return made
 
@@ -136,12 +164,16 @@ def _emit_formula(
 def _emit(
     builder: relax.BlockBuilder,
     call: relax.Call,
-    compute: Callable[[te.Tensor], te.Tensor],
+    compute: Callable[..., te.Tensor],
     attrs: Mapping[str, int] | None = None,
+    operands: int | None = None,
 ) -> relax.Expr:
     hint = op_name(call).removeprefix("relax.").replace(".", "_")
     return builder.call_te(
-        compute, call.args[0], primfunc_name_hint=hint, primfunc_attrs=dict(attrs or {}) or None
+        compute,
+        *call.args[:operands],
+        primfunc_name_hint=hint,
+        primfunc_attrs=dict(attrs or {}) or None,
     )
 
 

@@ -13,11 +13,10 @@ twenty times. The stated errors are of results that are normal numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 
-import tvm
 from tvm import tirx
-from tvm.tirx.op import register_intrin_lowering
+
+from tvm_neocpu.topi.math.bound import Lets, multiply_add
 
 Expr = tirx.Expr
 
@@ -48,46 +47,6 @@ SMALLEST_NORMAL, TWO_TO_23, INFINITY = 1.1754943508222875e-38, 8388608.0, float(
 SQRT_HALF_BITS = 0x3F3504F3
 
 
-# A multiply-add of our own. TVM's simplifier writes every pure ``Let`` out again, and the nested
-# polynomials of tanh(softplus(x)) took it minutes; what is not pure it leaves alone. The LLVM code
-# generator still does it: three such functions of one another take it most of a minute.
-MULTIPLY_ADD = "tirx.neocpu_multiply_add"
-_READS_STATE = 2  # tirx.CallEffectKind.ReadState
-
-
-def _lower_multiply_add(call: tirx.Call) -> Expr:
-    """Fused where the target has such an instruction, else a product and a sum."""
-    return tirx.call_llvm_intrin(call.ty, "llvm.fmuladd", *call.args)
-
-
-@cache
-def _define_multiply_add() -> None:
-    """Make the operator known to TVM, once, when the first formula uses it."""
-    tvm.ir.register_op_attr(MULTIPLY_ADD, "TCallEffectKind", _READS_STATE)
-    tvm.ir.register_op_attr(MULTIPLY_ADD, "TVectorizable", True)
-    tvm.ir.register_op_attr(MULTIPLY_ADD, "TScriptPrinterName", MULTIPLY_ADD.removeprefix("tirx."))
-    register_intrin_lowering(MULTIPLY_ADD, "llvm", f=_lower_multiply_add, level=99)
-
-
-class _Lets:
-    """The names given so far in one formula."""
-
-    def __init__(self) -> None:
-        self._bound: list[tuple[tirx.Var, Expr]] = []
-
-    def __call__(self, value: Expr) -> Expr:
-        """A variable that stands for ``value``."""
-        var = tirx.Var("t", value.ty)
-        self._bound.append((var, value))
-        return var
-
-    def around(self, value: Expr) -> Expr:
-        """``value`` inside all bindings."""
-        for var, bound in reversed(self._bound):
-            value = tirx.Let(var, bound, value)
-        return value
-
-
 def exp(x: Expr) -> Expr:
     """e^x within 2 ulp; overflow is inf, underflow is gradual down to 0.
 
@@ -95,9 +54,9 @@ def exp(x: Expr) -> Expr:
     ``rounded`` are k + 254; half of them are the exponent of one factor, the rest is that of the
     other. ROUND's own bits are even, and shifted out.
     """
-    let = _Lets()
+    let = Lets()
     x = _clamped(let, x, -104.0, 89.0)
-    rounded = let(_multiply_add(x, _float(LOG2_E), _float(ROUND_TWICE_BIASED)))
+    rounded = let(multiply_add(x, _float(LOG2_E), _float(ROUND_TWICE_BIASED)))
     r = _remainder(let, x, rounded - _float(ROUND_TWICE_BIASED))
     bits = let(tirx.reinterpret("int32", rounded))
     half = let(bits >> _int(1))
@@ -107,13 +66,13 @@ def exp(x: Expr) -> Expr:
 
 def exp_of_negative(x: Expr) -> Expr:
     """e^x within 2 ulp for x <= 0; 0 below -87.7. Cheaper than :func:`exp`."""
-    let = _Lets()
+    let = Lets()
     return let.around(_exp_fast(let, x))
 
 
 def log(x: Expr) -> Expr:
     """ln x within 3 ulp; -inf at 0, NaN below."""
-    let = _Lets()
+    let = Lets()
     x = let(x)
     tiny = x < _float(SMALLEST_NORMAL)
     normal = tirx.Select(tiny, x * _float(TWO_TO_23), x)
@@ -131,27 +90,27 @@ def log(x: Expr) -> Expr:
 
 def sigmoid(x: Expr) -> Expr:
     """1 / (1 + e^-x) within 4 ulp; 0 below -88.4."""
-    let = _Lets()
+    let = Lets()
     return let.around(_float(1.0) / _one_plus_exp_of_minus(let, x))
 
 
 def silu(x: Expr) -> Expr:
     """x / (1 + e^-x) within 4 ulp; 0 below -88.4."""
-    let = _Lets()
+    let = Lets()
     x = let(x)
     return let.around(x / _one_plus_exp_of_minus(let, x))
 
 
 def tanh(x: Expr) -> Expr:
     """(e^2x - 1) / (e^2x + 1) within 4 ulp: e^2x - 1 is computed as such, for no cancellation."""
-    let = _Lets()
+    let = Lets()
     e = let(_expm1(let, _clamped(let, x, -10.0, 10.0) * _float(2.0)))
     return let.around(e / (e + _float(2.0)))
 
 
 def erf(x: Expr) -> Expr:
     """Within 8 ulp, so 5e-7; exactly -1 and 1 from 4.5 on."""
-    let = _Lets()
+    let = Lets()
     x = _clamped(let, x, -ERF_END, ERF_END)
     z = let(_squared(x))
     return let.around(_clamped(let, x * _horner(z, ERF_P) / _horner(z, ERF_Q), -1.0, 1.0))
@@ -159,14 +118,14 @@ def erf(x: Expr) -> Expr:
 
 def gelu(x: Expr) -> Expr:
     """x (1 + erf(x / sqrt 2)) / 2, within 3e-7 |x|."""
-    let = _Lets()
+    let = Lets()
     x, half = let(x), _float(0.5)
     return let.around(x * (half + half * erf(x * _float(SQRT_HALF))))
 
 
 def gelu_tanh(x: Expr) -> Expr:
     """x (1 + tanh(u)) / 2 = x / (1 + e^-2u), with u = sqrt(2 / pi) (x + 0.044715 x^3)."""
-    let = _Lets()
+    let = Lets()
     x = let(x)
     scale = 2 * SQRT_2_OVER_PI
     twice_u = x * (x * x * _float(scale * 0.044715) + _float(scale))
@@ -215,7 +174,7 @@ def softplus(x: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
 
     As max(x, 0) + ln(1 + e^-|x|), which neither overflows nor cancels.
     """
-    let = _Lets()
+    let = Lets()
     x = let(x)
     scaled = let(x * _float(beta)) if beta != 1.0 else x
     negative = scaled < _float(0.0)
@@ -229,53 +188,53 @@ def softplus(x: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
     return let.around(value)
 
 
-def _exp_fast(let: _Lets, x: Expr) -> Expr:
+def _exp_fast(let: Lets, x: Expr) -> Expr:
     """e^x for a denominator: inf from 88.4, 0 below -87.7, one multiplication by 2^k."""
     x = _clamped(let, x, -88.0, 89.0)
-    biased = let(_multiply_add(x, _float(LOG2_E), _float(ROUND_BIASED)))
+    biased = let(multiply_add(x, _float(LOG2_E), _float(ROUND_BIASED)))
     remainder = _remainder(let, x, biased - _float(ROUND_BIASED))
     return _exp_near_zero(let, remainder) * _biased_power_of_two(biased)
 
 
-def _one_plus_exp_of_minus(let: _Lets, x: Expr) -> Expr:
+def _one_plus_exp_of_minus(let: Lets, x: Expr) -> Expr:
     """1 + e^-x within 3 ulp, the denominator of a sigmoid; inf below -88.4, 1 from 87.7 on.
 
     With its division it has 14 instructions, which compete for the multipliers' ports; by way of
     :func:`_exp_fast` it would have 17. So x = -k ln 2 + r: -x itself is needed nowhere.
     """
     x = _clamped(let, x, -89.0, 88.0)
-    biased = let(_multiply_add(x, _float(-LOG2_E), _float(ROUND_BIASED)))
+    biased = let(multiply_add(x, _float(-LOG2_E), _float(ROUND_BIASED)))
     r = _remainder(let, x, _float(ROUND_BIASED) - biased)
     near_zero = let(_horner(r, (1.0, *EXP_OF_MINUS)))
-    return _multiply_add(near_zero, _biased_power_of_two(biased), _float(1.0))
+    return multiply_add(near_zero, _biased_power_of_two(biased), _float(1.0))
 
 
-def _expm1(let: _Lets, x: Expr) -> Expr:
+def _expm1(let: Lets, x: Expr) -> Expr:
     """e^x - 1 for |x| < 88: 2^k (e^r - 1) + (2^k - 1)."""
     x = let(x)
-    biased = let(_multiply_add(x, _float(LOG2_E), _float(ROUND_BIASED)))
+    biased = let(multiply_add(x, _float(LOG2_E), _float(ROUND_BIASED)))
     r = _remainder(let, x, biased - _float(ROUND_BIASED))
     scale = let(_biased_power_of_two(biased))
-    near_zero = _multiply_add(r * r, _horner(r, EXPM1), r)
-    return _multiply_add(near_zero, scale, scale - _float(1.0))
+    near_zero = multiply_add(r * r, _horner(r, EXPM1), r)
+    return multiply_add(near_zero, scale, scale - _float(1.0))
 
 
-def _remainder(let: _Lets, x: Expr, power: Expr) -> Expr:
+def _remainder(let: Lets, x: Expr, power: Expr) -> Expr:
     """x - k ln 2."""
     k = let(power)
-    high = _multiply_add(k, _float(-LN2_HIGH), x)
-    return let(_multiply_add(k, _float(-LN2_LOW), high))
+    high = multiply_add(k, _float(-LN2_HIGH), x)
+    return let(multiply_add(k, _float(-LN2_LOW), high))
 
 
-def _exp_near_zero(let: _Lets, r: Expr) -> Expr:
-    return let(_multiply_add(r * r, _horner(r, EXP), r + _float(1.0)))
+def _exp_near_zero(let: Lets, r: Expr) -> Expr:
+    return let(multiply_add(r * r, _horner(r, EXP), r + _float(1.0)))
 
 
-def _twice_atanh(let: _Lets, s: Expr, coefficients: Sequence[float]) -> Expr:
+def _twice_atanh(let: Lets, s: Expr, coefficients: Sequence[float]) -> Expr:
     """ln((1 + s) / (1 - s))."""
     s = let(s)
     z = let(_squared(s))
-    return let(_multiply_add(s + s, z * _horner(z, coefficients), s + s))
+    return let(multiply_add(s + s, z * _horner(z, coefficients), s + s))
 
 
 def _biased_power_of_two(biased: Expr) -> Expr:
@@ -288,13 +247,7 @@ def _from_low_bits(bits: Expr) -> Expr:
     return tirx.reinterpret(DTYPE, bits << _int(23))
 
 
-def _multiply_add(a: Expr, b: Expr, c: Expr) -> Expr:
-    """a b + c."""
-    _define_multiply_add()
-    return tirx.call_intrin(DTYPE, MULTIPLY_ADD, a, b, c)
-
-
-def _clamped(let: _Lets, x: Expr, low: float, high: float) -> Expr:
+def _clamped(let: Lets, x: Expr, low: float, high: float) -> Expr:
     """NaN passes: both comparisons are false for it, and the second operand is taken.
 
     x86's max and min instructions do the same, so that NaN costs nothing.
@@ -303,7 +256,7 @@ def _clamped(let: _Lets, x: Expr, low: float, high: float) -> Expr:
 
 
 def _squared(x: Expr) -> Expr:
-    return _multiply_add(x, x, _float(0.0))
+    return multiply_add(x, x, _float(0.0))
 
 
 def _horner(x: Expr, coefficients: Sequence[float]) -> Expr:

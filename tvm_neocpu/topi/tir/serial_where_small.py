@@ -31,13 +31,13 @@ from tvm.tirx import (
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.topi.math.vector_math import MULTIPLY_ADD
+from tvm_neocpu.topi.math.bound import MULTIPLY_ADD, ROUNDED_ONCE
 from tvm_neocpu.topi.tir.outline_chunks import COMPUTE_SCOPE, ended, outlined
 from tvm_neocpu.topi.tir.rewrite_loops import over_body, rewrite_loops, with_body
 
 # Instructions of a call in a formula: an exponential function, a test; fewer of some.
 _CALL = 10
-_CALLS = {MULTIPLY_ADD: 1, "tirx.reinterpret": 0}
+_CALLS = {MULTIPLY_ADD: 1, ROUNDED_ONCE: 1, "tirx.reinterpret": 0}
 # Instructions that a core completes in a cycle.
 _A_CYCLE = 2
 # Where a formula keeps its parts, and formulas that take no instruction of their own.
