@@ -40,6 +40,22 @@ def test_loops(config: DepthwiseConfig, expected: str) -> None:
     assert nest(CONV, config, PRODUCT) == expected
 
 
+@pytest.mark.parametrize(
+    ("kernel", "expected"),
+    [
+        ((5, 5), "unroll 5, unroll 5"),
+        ((7, 7), "7, unroll 7"),
+        ((3, 9), "3, unroll 9"),
+        ((9, 1), "unroll 9"),
+    ],
+)
+def test_rows_of_a_wide_kernel_stay_a_loop(kernel: tuple[int, int], expected: str) -> None:
+    padding = tuple(extent // 2 for extent in kernel) * 2
+    conv = replace(CONV, kernel=kernel, padding=padding)
+    loops = nest(conv, DepthwiseConfig(8, 8, 7), PRODUCT)
+    assert loops == f"parallel 2, 14, 2, {expected}, unroll 7, vector 8"
+
+
 def test_parts_of_a_block_follow_each_other_in_a_tile_of_pixels() -> None:
     wide = replace(CONV, in_channels=24, out_channels=24, groups=24)
     config, haswell = DepthwiseConfig(24, 24, 7, reg_c=8), Cpu("haswell", AVX2, cores=1)

@@ -11,6 +11,11 @@ from tvm_neocpu.core.layout import largest_factor
 from tvm_neocpu.core.types import INTEGER_PRODUCTS, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
+# Kernels with more taps in a row than this are unrolled along their rows only. 49 taps of 7 pixels
+# were most of what LLVM had to do for NASNet-A mobile, and run no faster than rows of 7 in a loop.
+# Rows of five taps do: MobileNet-v3 large 1.01 to 1.02 (Zen 3).
+MOST_UNROLLED_ACROSS = 5
+
 
 @dataclass(frozen=True, order=True)
 class DepthwiseConfig:
@@ -71,6 +76,11 @@ class DepthwiseGeometry:
         """Register tiles that a run computes."""
         parts = self.config.oc_bn // self.config.tile_channels
         return self.conv.batch * self.blocks * self.tiles[0] * self.tiles[1] * parts
+
+    @property
+    def unrolls_rows(self) -> bool:
+        """Whether the loop over the kernel's rows is unrolled beside that over its columns."""
+        return self.conv.kernel[1] <= MOST_UNROLLED_ACROSS
 
     @property
     def is_copied(self) -> bool:

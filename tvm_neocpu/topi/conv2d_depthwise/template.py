@@ -65,7 +65,8 @@ def compute(
 def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     """# parallel for n_o_yb: for yo, xo, part: (kh, kw unrolled): tile of yi, xi, c in registers.
 
-    Parts of a block follow each other, so that its lines are used while they are in L1.
+    A wide kernel's rows stay a loop. Parts of a block follow each other, so that its lines are used
+    while they are in L1.
     """
     conv = anchor.workload
     geometry = DepthwiseGeometry(conv, anchor.config)
@@ -103,7 +104,7 @@ def schedule_tiles(
     sch.reorder(n, o, yb, yo, *tile, kh, kw, *pixels, c)
     chunk = steps.parallel_fused(sch, n, o, yb)
     if config.unroll_ker:
-        steps.unroll_all(sch, kh, kw)
+        steps.unroll_all(sch, *((kh, kw) if geometry.unrolls_rows else (kw,)))
     sch.reverse_compute_at(output, tile[-1], preserve_unit_loops=True)
     steps.unroll_and_vectorize(sch, output, unit, pixels=2)
     steps.hold_tile_in_registers(sch, acc, kh, unit)
