@@ -19,11 +19,11 @@ from tvm.ir.transform import PassContext
 
 from tvm_neocpu import cache_folder, relay
 from tvm_neocpu.codegen import kernel_store
+from tvm_neocpu.codegen.kernel_objects import loaded
 from tvm_neocpu.codegen.kernel_store import (
     KernelStore,
     compiling_ahead,
     kernels_kept,
-    loaded,
     store_for,
 )
 from tvm_neocpu.contrib.peers.runner import Network

@@ -15,7 +15,8 @@ from tvm import relax, tirx
 from tvm.target import Target
 
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL
-from tvm_neocpu.codegen.kernel_store import KernelStore, loaded
+from tvm_neocpu.codegen.kernel_objects import loaded
+from tvm_neocpu.codegen.kernel_store import KernelStore
 from tvm_neocpu.codegen.kernels import compile_kernels
 from tvm_neocpu.codegen.network import lowered_of, program_of
 

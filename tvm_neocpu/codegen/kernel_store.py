@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.ir.transform import PassContext
@@ -27,29 +26,19 @@ from tvm.target import Target
 
 from tvm_neocpu.cache_folder import KERNEL, CacheFolder, cache_folder
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL, kernel_key
+from tvm_neocpu.codegen.kernel_objects import KernelObject, load_object, save_object
 from tvm_neocpu.codegen.kernel_threads import Backlog, KernelThreads, kernel_threads, result
 from tvm_neocpu.codegen.kernels import build_module, unchecked
 from tvm_neocpu.codegen.late_weights import weights_late
 from tvm_neocpu.codegen.scratch import scratch_folder
 from tvm_neocpu.core.cores import physical_cores
-from tvm_neocpu.core.draft import draft_of
-from tvm_neocpu.core.errors import ModuleFileError, first_line
-from tvm_neocpu.runtime.linker import c_compiler, link
+from tvm_neocpu.runtime.linker import c_compiler
 from tvm_neocpu.topi.tir.forget_locals import is_compacted
 
-_SHA_BYTES = hashlib.sha256().digest_size
 # The kernels of a build that share a module. A trivial kernel takes 41 ms of CPU in a module of its
 # own, 21 in one of four, 18 in one of eight (Ice Lake, two cores of a virtual machine, busy). What
 # needs one of them later links them all.
 PER_MODULE = 4
-
-
-@dataclass(frozen=True)
-class KernelObject:
-    """Machine code of one function, ``symbol``, and maybe of others: an object file's content."""
-
-    symbol: str
-    content: bytes
 
 
 class KernelStore:
@@ -172,12 +161,12 @@ class KernelStore:
 
     def _write(self, made: Mapping[str, KernelObject]) -> None:
         for key, each in made.items():
-            written = self._folder.write(key, partial(_save, each))
+            written = self._folder.write(key, partial(save_object, each))
             self._takes_files = self._takes_files and written
             self.compiled += 1
 
     def _read(self, key: str) -> KernelObject | None:
-        found = self._folder.read(key, _load)
+        found = self._folder.read(key, load_object)
         if found is None:
             return None
         return KernelObject(found.symbol, self._contents.setdefault(found.content, found.content))
@@ -262,48 +251,6 @@ def compiling_ahead(target: Target) -> Iterator[Callable[[tirx.PrimFunc], None] 
         threads.leave()
 
 
-def static_libraries(objects: Sequence[KernelObject]) -> tuple[tvm.runtime.Module, ...]:
-    """Objects as modules that an export links; they do not run."""
-    with objects_in_files(objects) as files:
-        return tuple(
-            tvm.runtime.load_static_library(file, list(symbols)) for file, symbols in files.items()
-        )
-
-
-def loaded(objects: Sequence[KernelObject]) -> tvm_ffi.Module:
-    """Objects linked and loaded into this process, to be asked for their symbols."""
-    with scratch_folder() as folder, objects_in_files(objects) as files:
-        library = f"{folder}/kernels.so"
-        link(library, list(files), "load kernels")
-        return tvm_ffi.load_module(library, keep_module_alive=False)
-
-
-@contextlib.contextmanager
-def objects_in_files(objects: Sequence[KernelObject]) -> Iterator[dict[str, dict[str, None]]]:
-    """Paths of object files, for a moment, and the symbols that are wanted of each.
-
-    Of a module that was compiled twice one object is taken: both define all its symbols, and differ
-    in names of variables. Two processes write parts of both into a folder without locks.
-    """
-    modules: dict[str, tuple[bytes, dict[str, None]]] = {}
-    for each in objects:
-        _, symbols = modules.setdefault(_module_of(each.symbol), (each.content, {}))
-        symbols[each.symbol] = None
-    with scratch_folder() as folder:
-        files = {}
-        for number, (content, symbols) in enumerate(modules.values()):
-            path = Path(folder) / f"{number}.o"
-            path.write_bytes(content)
-            files[str(path)] = symbols
-        yield files
-
-
-def _module_of(symbol: str) -> str:
-    """What the symbols of a module's kernels have in common: kernel_KEY, kernel_KEY_GROUP."""
-    before, _, last = symbol.rpartition("_")
-    return symbol if before == "kernel" else last
-
-
 def _hash_of(func: tirx.PrimFunc) -> int:
     return int(tvm_ffi.structural_hash(func))
 
@@ -313,22 +260,3 @@ def _options(context: PassContext) -> str:
     config = sorted(dict(context.config).items())
     passes = list(context.required_pass), list(context.disabled_pass)
     return repr((context.opt_level, *passes, config))
-
-
-def _save(made: KernelObject, path: Path) -> None:
-    content = made.symbol.encode() + b"\n" + made.content
-    with draft_of(path) as draft:
-        draft.write_bytes(content + hashlib.sha256(content).digest())
-
-
-def _load(path: Path) -> KernelObject:
-    """An entry's object. Raises ModuleFileError for one that is damaged."""
-    try:
-        whole = path.read_bytes()
-    except OSError as error:
-        raise ModuleFileError(f"it cannot be read: {first_line(error)}") from error
-    content = whole[:-_SHA_BYTES]
-    if not content or hashlib.sha256(content).digest() != whole[-_SHA_BYTES:]:
-        raise ModuleFileError("it is damaged: its checksum is another")
-    symbol, _, code = content.partition(b"\n")
-    return KernelObject(symbol.decode(), code)

@@ -17,7 +17,8 @@ from tvm_neocpu.codegen.bytecode.tail_calls import with_jumps
 from tvm_neocpu.codegen.empty_constants import without_empty_constants
 from tvm_neocpu.codegen.interrupt_check import CHECK, interrupt_check
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL
-from tvm_neocpu.codegen.kernel_store import KernelStore, current_store, static_libraries
+from tvm_neocpu.codegen.kernel_objects import static_libraries
+from tvm_neocpu.codegen.kernel_store import KernelStore, current_store
 from tvm_neocpu.codegen.kernels import build_module, compile_kernels
 from tvm_neocpu.runtime import host
 

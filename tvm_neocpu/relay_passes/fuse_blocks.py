@@ -9,8 +9,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from typing import ClassVar
 
 import tvm
@@ -18,28 +16,32 @@ from tvm import relax, tirx
 from tvm.ir import GlobalVar
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.layer_group import Bands, GroupBands, Members
+from tvm_neocpu.core.layer_group import GroupBands
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, op_name, variables
 from tvm_neocpu.relay_passes.ir.regions import Region, regions_of, relax_functions
 from tvm_neocpu.relay_passes.ir.rewrite import rewrite_regions
 from tvm_neocpu.relay_passes.lowering.bind_groups import Group, behind, bind_groups
+from tvm_neocpu.relay_passes.lowering.layer_calls import (
+    CallGroup,
+    LayerCall,
+    Reads,
+    by_turns,
+    key_of,
+    reads_of,
+    refusal,
+    refusal_of_reads,
+)
 from tvm_neocpu.relay_passes.memory.at_offsets import AtOffsets
-from tvm_neocpu.topi.anchor import child_blocks
 from tvm_neocpu.topi.fused_block.cost import priced
-from tvm_neocpu.topi.fused_block.geometry import FusedBlock, is_band, misfit
+from tvm_neocpu.topi.fused_block.geometry import FusedBlock
 from tvm_neocpu.topi.fused_block.member import Member
 from tvm_neocpu.topi.fused_block.template import Layer, fused_function, member_of
-from tvm_neocpu.topi.schedule.steps import block_name, names_upstream
-from tvm_neocpu.topi.schedule.unchecked import UncheckedSchedule
-from tvm_neocpu.topi.schedule_function import anchor_of
 from tvm_neocpu.topi.tir.memory_params import takes_memory_params, with_memory_params
 
 OP = tvm.ir.Op.get(CALL_TIR)
 # What the functions of groups are called.
 NAME = "fused_block"
 _LOG = logging.getLogger("tvm_neocpu")
-# Of each layer of a chain the position of the argument that the layer before writes.
-Reads = tuple[int | None, ...]
 # What tells functions of groups apart: layers' functions and where each reads, taps.
 _Key = tuple[tuple[tuple[str, int | None], ...], tuple[int, ...]]
 
@@ -91,52 +93,6 @@ class FuseBlocks:
 
 
 @dataclass(frozen=True)
-class _Call:
-    """A call of a template's function, and the layer that the function computes."""
-
-    binding: relax.VarBinding
-    func: tirx.PrimFunc
-    member: Member
-
-    @property
-    def name(self) -> str:
-        return str(self.binding.value.args[0].name_hint)
-
-    @property
-    def args(self) -> tuple[relax.Expr, ...]:
-        return tuple(self.binding.value.args[1].fields[:])
-
-    def reads_as_data(self, var: relax.Var) -> int | None:
-        """The position of a variable among the arguments; ``None`` where it is no layer's data.
-
-        A residual that the epilogue adds is none, nor is a variable that is read twice.
-        """
-        places = [at for at, arg in enumerate(self.args) if arg.same_as(var)]
-        return places[0] if len(places) == 1 and places[0] in self.data_places else None
-
-    @cached_property
-    def data_places(self) -> frozenset[int]:
-        """The parameters that only the anchor reads, and what stands in front of it: padding and a
-        prologue.
-        """
-        sch = UncheckedSchedule(self.func)
-        anchor = anchor_of(sch)
-        assert anchor is not None
-        before = {block_name(sch, anchor.block)} | names_upstream(sch, anchor.block)
-        behind = [
-            read.source
-            for block in child_blocks(sch)
-            if block_name(sch, block) not in before
-            for read in sch.get(block).reads[:]
-        ]
-        return frozenset(
-            at
-            for at, param in enumerate(self.func.params[:])
-            if not any(source.same_as(param) for source in behind)
-        )
-
-
-@dataclass(frozen=True)
 class _Told:
     """Who is told of functions, and which parameters of layers' functions will be movable.
 
@@ -152,11 +108,11 @@ class _Told:
     ) -> _Told:
         return cls(AtOffsets.of(mod, at_offset).movable, ready)
 
-    def tell(self, func: tirx.PrimFunc, chain: Sequence[_Call], block: FusedBlock) -> None:
+    def tell(self, func: tirx.PrimFunc, chain: Sequence[LayerCall], block: FusedBlock) -> None:
         """Hand on a group's function; its parameters are the layers' operands, then outputs."""
         operands: list[bool] = []
         outputs: list[bool] = []
-        for at, (call, own) in enumerate(zip(chain, _reads_of(chain), strict=True)):
+        for at, (call, own) in enumerate(zip(chain, reads_of(chain), strict=True)):
             movable = set(self.movable.get(call.name, ()))
             count = len(call.func.params) - 1
             operands += [place in movable for place in range(count) if place != own]
@@ -164,18 +120,6 @@ class _Told:
                 outputs.append(count in movable)
         moved = [at for at, is_movable in enumerate([*operands, *outputs]) if is_movable]
         self.ready(with_memory_params(func, moved)[0] if takes_memory_params(func) else func)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Calls that may be a group of the plan."""
-
-    calls: tuple[_Call, ...]
-    block: FusedBlock
-
-    @cached_property
-    def own(self) -> frozenset[relax.Var]:
-        return frozenset(call.binding.var for call in self.calls)
 
 
 class _Search:
@@ -195,7 +139,7 @@ class _Search:
     def visit(self, region: Region) -> None:
         """Take the groups of one region."""
         calls = [call for binding in region.bindings if (call := self._call(binding)) is not None]
-        readers: dict[relax.Var, list[_Call]] = defaultdict(list)
+        readers: dict[relax.Var, list[LayerCall]] = defaultdict(list)
         for call in calls:
             for var in dict.fromkeys(variables(call.binding.value)):
                 readers[var].append(call)
@@ -204,11 +148,11 @@ class _Search:
         begins = (chain[:end] for chain in chains for end in range(len(chain), 1, -1))
         parts = [part for begin in begins if (part := self._part(begin, region)) is not None]
         taken: set[relax.Var] = set()
-        for part in _by_turns(parts, self._cpu):
+        for part in by_turns(parts, self._cpu):
             if taken.isdisjoint(part.own) and self._take(part, region):
                 taken |= part.own
 
-    def _call(self, binding: relax.VarBinding) -> _Call | None:
+    def _call(self, binding: relax.VarBinding) -> LayerCall | None:
         value = binding.value
         if op_name(value) != CALL_TIR or len(value.args) != 2:
             return None
@@ -216,42 +160,44 @@ class _Search:
         if name not in self._members:
             self._members[name] = member_of(self._mod[name])
         member = self._members[name]
-        return None if member is None else _Call(binding, self._mod[name], member)
+        return None if member is None else LayerCall(binding, self._mod[name], member)
 
-    def _chain_from(self, call: _Call, readers: Mapping[relax.Var, Sequence[_Call]]) -> list[_Call]:
+    def _chain_from(
+        self, call: LayerCall, readers: Mapping[relax.Var, Sequence[LayerCall]]
+    ) -> list[LayerCall]:
         """The call, the first one that reads its result and goes on with a group, and so on."""
         chain = [call]
         while True:
             nexts = readers.get(chain[-1].binding.var, ())
-            found = next((each for each in nexts if _key([*chain, each]) in self._begins), None)
+            found = next((each for each in nexts if key_of([*chain, each]) in self._begins), None)
             if found is None:
                 return chain
             chain.append(found)
 
-    def _part(self, chain: Sequence[_Call], region: Region) -> _Part | None:
+    def _part(self, chain: Sequence[LayerCall], region: Region) -> CallGroup | None:
         """Calls as a group of the plan; ``None`` where it has none of these layers."""
-        bands = self._planned.get(_key(chain))
+        bands = self._planned.get(key_of(chain))
         if bands is None:
             return None
         members = tuple(call.member for call in chain)
-        reason = _refusal(members, bands)
+        reason = refusal(members, bands)
         if reason is not None:
             _LOG.debug("left apart: %s", reason)
             return None
         taps = tuple(at for at, call in enumerate(chain[:-1]) if region.uses[call.binding.var] > 1)
-        return _Part(tuple(chain), FusedBlock(members, bands, taps=taps))
+        return CallGroup(tuple(chain), FusedBlock(members, bands, taps=taps))
 
-    def _take(self, part: _Part, region: Region) -> bool:
+    def _take(self, part: CallGroup, region: Region) -> bool:
         """Make calls a group, if they can be one."""
         chain, block = part.calls, part.block
-        taps, reads = block.taps, _reads_of(chain)
+        taps, reads = block.taps, reads_of(chain)
         args = [
             arg
             for call, own in zip(chain, reads, strict=True)
             for at, arg in enumerate(call.args)
             if at != own
         ]
-        reason = _refusal_of_reads(chain, reads)
+        reason = refusal_of_reads(chain, reads)
         if reason is None and taps:
             reason = self._refusal_of_taps(chain, block, args, region)
         name = None if reason else self._function(chain, block, reads)
@@ -269,7 +215,7 @@ class _Search:
 
     def _refusal_of_taps(
         self,
-        chain: Sequence[_Call],
+        chain: Sequence[LayerCall],
         block: FusedBlock,
         args: Sequence[relax.Expr],
         region: Region,
@@ -285,7 +231,7 @@ class _Search:
         return None
 
     def _function(
-        self, chain: Sequence[_Call], block: FusedBlock, reads: Reads
+        self, chain: Sequence[LayerCall], block: FusedBlock, reads: Reads
     ) -> GlobalVar | None:
         """The group's function; ``None`` where a layer has more than one loop nest."""
         key = (tuple((call.name, own) for call, own in zip(chain, reads, strict=True)), block.taps)
@@ -296,54 +242,3 @@ class _Search:
             if func is not None and self._told is not None:
                 self._told.tell(func, chain, block)
         return self._functions[key]
-
-
-def _by_turns(parts: Sequence[_Part], cpu: Cpu) -> list[_Part]:
-    """Groups in the order in which they are taken: those without an output first, it costs time.
-
-    What a longer group with an output gains more by comes last: its place if that one is refused.
-    """
-    plain = [part for part in parts if not part.block.taps]
-    tapped = [part for part in parts if part.block.taps]
-    outdone = {
-        part.own
-        for part in plain
-        for other in tapped
-        if part.own < other.own and _gain(part, cpu) < _gain(other, cpu)
-    }
-    first = [part for part in plain if part.own not in outdone]
-    return [*first, *tapped, *(part for part in plain if part.own in outdone)]
-
-
-def _gain(part: _Part, cpu: Cpu) -> float:
-    """Seconds that a group surely saves."""
-    return priced(part.block, cpu).saved_seconds
-
-
-def _refusal(members: Sequence[Member], bands: Bands) -> str | None:
-    """Why layers of the plan are no group; ``None`` if they may be one."""
-    reason = misfit(members)
-    if reason is not None:
-        return reason
-    if not is_band(members, bands):
-        last = members[-1].workload
-        return f"{bands.rows} rows in runs of {bands.run} are no bands of {last}"
-    return None
-
-
-def _refusal_of_reads(chain: Sequence[_Call], reads: Reads) -> str | None:
-    """Why calls cannot hand their results on inside a group; ``None`` if they can."""
-    for call, own in zip(chain[:-1], reads[1:], strict=True):
-        if own is None:
-            return f"{call.member.workload} is an operand of the epilogue"
-    return None
-
-
-def _reads_of(chain: Sequence[_Call]) -> Reads:
-    """Where each call reads the one before; ``None`` for the first one, and where none does."""
-    pairs = pairwise(chain)
-    return (None, *(reader.reads_as_data(call.binding.var) for call, reader in pairs))
-
-
-def _key(chain: Sequence[_Call]) -> Members:
-    return tuple((call.member.workload, call.member.config) for call in chain)

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from tvm_neocpu.core.errors import SessionError, ShapeError
 from tvm_neocpu.runtime.arrays import aligned_zeros, is_shareable
-from tvm_neocpu.runtime.feed import Bound, as_input
+from tvm_neocpu.runtime.feed import Bound
 from tvm_neocpu.runtime.inputs import Key, check, find, not_shareable
 from tvm_neocpu.runtime.module_info import OPEN, ModuleInfo, TensorInfo
 from tvm_neocpu.runtime.output_targets import Target, target_of
+from tvm_neocpu.runtime.values import as_input
 from tvm_neocpu.runtime.ways import Way
 
 Array = NDArray[Any]

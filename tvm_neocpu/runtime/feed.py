@@ -1,24 +1,20 @@
-"""What goes into a run and comes out of it: arrays of the caller, checked, copied where needed."""
+"""One stream: from arrays to arrays, copied where needed, each output in memory of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tvm_neocpu.core.errors import ShapeError, first_line
 from tvm_neocpu.runtime.arrays import Extent, address, aligned_zeros
 from tvm_neocpu.runtime.cores import use_here, workers_here
 from tvm_neocpu.runtime.crowd import Crowd
 from tvm_neocpu.runtime.forking import late_imports
 from tvm_neocpu.runtime.functions import Function, Functions, Shapes
-from tvm_neocpu.runtime.inputs import check
 from tvm_neocpu.runtime.machine import flat
 from tvm_neocpu.runtime.module_info import TensorInfo
 from tvm_neocpu.runtime.pace import Pace
-from tvm_neocpu.runtime.tensors import as_array, is_tensor
 from tvm_neocpu.runtime.waking import Waking
 
 if TYPE_CHECKING:
@@ -32,45 +28,6 @@ if TYPE_CHECKING:
 SMALL = 16 * 1024
 # Shapes whose times are remembered: a service may see any batch.
 _REMEMBERED = 256
-
-
-def as_input(info: TensorInfo, value: Any) -> Array:
-    """An input's value as an array.
-
-    Tensors of TVM, torch and whatever else shares CPU memory (DLPack) are not copied. Raises
-    ShapeError for another shape or type, and for memory that is not the CPU's.
-    """
-    array = value if type(value) is np.ndarray else _as_array(info, value)
-    check(info, array.shape, _dtype_name(array.dtype))
-    return array
-
-
-def ordered(infos: Sequence[TensorInfo], values: Mapping[str, Any]) -> list[Any]:
-    """The values in the order of ``infos``. Raises ShapeError for a name too many or too few."""
-    names = [info.name for info in infos]
-    if type(values) is dict and len(values) == len(names):  # of most calls
-        found = [values[name] for name in names if name in values]
-        if len(found) == len(names):
-            return found
-    if not isinstance(values, Mapping):
-        raise ShapeError(f"inputs are a dictionary by name, not {type(values).__name__}")
-    for name in values:
-        if name not in names:
-            raise ShapeError(f"the network has no input {name!r}; it has {_listed(infos)}")
-    for name in names:
-        if name not in values:
-            raise ShapeError(f"no value for input {name!r}; the network has {_listed(infos)}")
-    return [values[name] for name in names]
-
-
-def _listed(infos: Sequence[TensorInfo]) -> str:
-    return ", ".join(map(str, infos))
-
-
-@lru_cache(maxsize=64)
-def _dtype_name(dtype: np.dtype[Any]) -> str:
-    """NumPy takes 2 us for a type's name."""
-    return str(dtype)
 
 
 class Prepared(NamedTuple):
@@ -305,38 +262,3 @@ def _written_directly(
         from tvm_neocpu.runtime.output_targets import written_directly  # few sessions bind outputs
 
     return written_directly(function, taken, targets)
-
-
-def _as_array(info: TensorInfo, value: Any) -> Array:
-    if isinstance(value, np.ndarray):
-        if isinstance(value, np.ma.MaskedArray):
-            raise ShapeError(f"input {info.name!r} is a masked array: fill it, .filled(0)")
-        return value
-    try:
-        if is_tensor(value):
-            return as_array(value)
-        if type(value).__name__ == "PyCapsule":
-            return np.from_dlpack(_Capsule(value))
-        if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
-            return np.from_dlpack(value)
-        array = np.asarray(value)
-    except Exception as error:  # whatever a foreign array raises is the reason
-        reason = first_line(error)
-        raise ShapeError(f"input {info.name!r} cannot be read as an array: {reason}") from error
-    if array.dtype.kind in "OSU":
-        kind = type(value).__name__
-        raise ShapeError(f"input {info.name!r} cannot be read as an array of numbers: it is {kind}")
-    return array
-
-
-class _Capsule:
-    """DLPack's capsule as NumPy takes it. It is used up: its memory goes to the first who asks."""
-
-    def __init__(self, capsule: Any) -> None:
-        self._capsule = capsule
-
-    def __dlpack__(self, **_: Any) -> Any:
-        return self._capsule
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0  # the CPU; NumPy looks into the capsule, too

@@ -15,7 +15,7 @@ from tvm_neocpu.runtime.cores import (
     free_cores,
     split_cores,
 )
-from tvm_neocpu.runtime.feed import Feed, as_input, ordered
+from tvm_neocpu.runtime.feed import Feed
 from tvm_neocpu.runtime.forking import late_imports
 from tvm_neocpu.runtime.functions import Functions, Library
 from tvm_neocpu.runtime.inputs import Key, find
@@ -23,6 +23,7 @@ from tvm_neocpu.runtime.module_file import read_module
 from tvm_neocpu.runtime.module_info import ModuleInfo, TensorInfo
 from tvm_neocpu.runtime.places import as_it_is, can_run_serially, with_serial_loops
 from tvm_neocpu.runtime.streams import Here, Streams
+from tvm_neocpu.runtime.values import as_input, ordered
 from tvm_neocpu.runtime.ways import light
 
 if TYPE_CHECKING:

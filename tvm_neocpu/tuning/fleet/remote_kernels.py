@@ -13,7 +13,8 @@ from tvm.target import Target
 
 from tvm_neocpu.codegen.kernel_cache import KernelCache
 from tvm_neocpu.codegen.kernel_key import GLOBAL_SYMBOL
-from tvm_neocpu.codegen.kernel_store import objects_in_files, store_for
+from tvm_neocpu.codegen.kernel_objects import objects_in_files
+from tvm_neocpu.codegen.kernel_store import store_for
 from tvm_neocpu.codegen.kernels import compile_kernels
 from tvm_neocpu.codegen.network import kernels_of, lowered_of, program_of
 from tvm_neocpu.tuning.fleet.linker import Linker
