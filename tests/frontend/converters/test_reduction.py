@@ -65,3 +65,16 @@ def test_a_mean_of_negative_integers_is_truncated() -> None:
     data = np.array([[-3, -4], [3, 4]], "int32")
     (found,) = ours(node_model("ReduceMean", [data], opset=11, axes=[1], keepdims=0), [data])
     assert found.tolist() == [-3, 3]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_extremes_of_infinities_alone(dtype: str) -> None:
+    low = np.full((2, 3, 40), -np.inf, dtype)
+    along = (None, _axes(1), _axes(2), _axes(0, 2))
+    cases = [
+        _case(name, axes, data, keepdims=keep)
+        for name, data in (("Max", low), ("Min", -low))
+        for axes in along
+        for keep in (0, 1)
+    ]
+    check_together(cases)

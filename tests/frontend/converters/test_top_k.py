@@ -1,4 +1,4 @@
-"""TopK, ArgMax and ArgMin against ONNX Runtime."""
+"""TopK, ArgMax, ArgMin and Hardmax against ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -141,3 +141,14 @@ def test_nan_is_above_all_as_numpy_sorts_it(largest: int) -> None:
             order = 64 - np.argsort(data[:, ::-1], axis=1, kind="stable")[:, ::-1]
         np.testing.assert_array_equal(places, order[:, :k])
         np.testing.assert_array_equal(values, np.take_along_axis(data, order[:, :k], 1))
+
+
+@pytest.mark.parametrize("opset", [11, 13])
+def test_hardmax_is_one_at_the_first_largest(opset: int) -> None:
+    ties = np.array([[3, 1, 3], [-np.inf, -np.inf, 1], [-np.inf] * 3], "float32")
+    check_together(
+        [Case("Hardmax", [ties], (), {"axis": axis}) for axis in (0, 1)]
+        + [Case("Hardmax", [_values(2, 3, 4)], (), {"axis": axis}) for axis in (0, 1, 2, -1)]
+        + [Case("Hardmax", [_values(2, 3)])],
+        opset=opset,
+    )

@@ -60,8 +60,29 @@ def run(mod: tvm.IRModule, x: np.ndarray) -> np.ndarray:
     return relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x)).numpy()
 
 
+# Reductions, and their answers by NumPy.
+EXTREMES: dict[str, tuple[Callable[..., relax.Expr], Callable[..., np.ndarray]]] = {
+    "relax.max": (op.max, np.max),
+    "relax.min": (op.min, np.min),
+}
+
+
 def test_every_operator_of_the_table_is_tried() -> None:
-    assert {*CALLS, *COMPARISONS} == set(vector_legalization())
+    assert {*CALLS, *COMPARISONS, *EXTREMES} == set(vector_legalization())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+@pytest.mark.parametrize("axes", [None, (1,), (-1, 0)])
+@pytest.mark.parametrize("keeps", [True, False])
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extremes(name: str, axes: tuple[int, ...] | None, keeps: bool, dtype: str) -> None:
+    reduce, expected = EXTREMES[name]
+    x = (np.random.default_rng(0).normal(size=SHAPE) * 9).astype(dtype)
+    if dtype == "float32":
+        x[0] = -np.inf if name == "relax.max" else np.inf
+    mod = module(lambda v: reduce(v, axes and list(axes), keepdims=keeps), dtype)
+    found = run(LegalizeOps(vector_legalization())(mod), x)
+    np.testing.assert_array_equal(found, expected(x, axes, keepdims=keeps))
 
 
 @pytest.mark.parametrize("name", COMPARISONS)

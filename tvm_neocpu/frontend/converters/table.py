@@ -88,7 +88,7 @@ from tvm_neocpu.frontend.converters.scatter import scatter_elements, scatter_nd
 from tvm_neocpu.frontend.converters.selection import compress, non_zero, unique
 from tvm_neocpu.frontend.converters.shape import reshape, shape, size
 from tvm_neocpu.frontend.converters.slicing import slice_, split
-from tvm_neocpu.frontend.converters.top_k import arg_extremum, top_k
+from tvm_neocpu.frontend.converters.top_k import arg_extremum, hardmax, top_k
 
 CONVERTERS: Mapping[str, Converter] = MappingProxyType(
     {
@@ -136,6 +136,7 @@ CONVERTERS: Mapping[str, Converter] = MappingProxyType(
         "GlobalLpPool": global_lp_pool,
         "GridSample": grid_sample,
         "GroupNormalization": group_normalization,
+        "Hardmax": hardmax,
         "IsInf": is_inf,
         "LRN": lrn,
         "InstanceNormalization": instance_normalization,

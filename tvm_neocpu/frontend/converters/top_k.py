@@ -1,6 +1,8 @@
-"""TopK, ArgMax and ArgMin."""
+"""TopK, ArgMax, ArgMin and Hardmax."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from tvm import relax
@@ -83,3 +85,26 @@ def arg_extremum(node: Node) -> relax.Expr:
     if node.attributes.get("select_last_index", 0):
         return relax.op.minimum(place, relax.const(node.extent(axis) - 1, "int64"))
     return relax.op.maximum(place, relax.const(0, "int64"))
+
+
+def hardmax(node: Node) -> relax.Expr:
+    """1 at the first largest element along ``axis``, 0 elsewhere.
+
+    Before opset 13 all axes from ``axis`` on are one.
+    """
+    axis, data, shape = int(node.attributes["axis"]), node.data, None
+    if node.opset < 13:
+        shape = [node.extent(each) for each in range(node.rank)]
+        axis %= node.rank
+        data = node.emit(relax.op.reshape(data, [math.prod(shape[:axis]), math.prod(shape[axis:])]))
+        axis = 1
+    place = node.emit(relax.op.argmax(data, axis, keepdims=True))
+    # -1 where all are -inf.
+    place = node.emit(relax.op.maximum(place, relax.const(0, "int64")))
+    rank = int(data.ty.ndim)
+    along = [-1 if each == axis % rank else 1 for each in range(rank)]
+    depth = int(data.ty.shape.values[axis])
+    places = relax.const(np.arange(depth, dtype="int64").reshape(along), "int64")
+    is_there = node.emit(relax.op.equal(place, places))
+    hard = relax.op.astype(is_there, node.dtype)
+    return hard if shape is None else relax.op.reshape(node.emit(hard), shape)

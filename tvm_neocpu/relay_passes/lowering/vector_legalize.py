@@ -14,7 +14,7 @@ from tvm.ir import GenericConst, GlobalVar
 
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.relay_passes.lowering.formula_chains import OPAQUE, FormulaChains
-from tvm_neocpu.topi.math import remainder, softmax, vector_math
+from tvm_neocpu.topi.math import extremes, remainder, softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 Formula = Callable[[tirx.Expr], tirx.Expr]
@@ -45,6 +45,8 @@ def vector_legalization(ends: Container[GlobalVar] = ()) -> dict[str, Legalize]:
     table["relax.clip"] = _clip
     table["relax.maximum"] = _extreme(topi.maximum)
     table["relax.minimum"] = _extreme(topi.minimum)
+    table["relax.max"] = _over_axes(extremes.largest)
+    table["relax.min"] = _over_axes(extremes.smallest)
     table["relax.nn.softmax"] = _over_axis(softmax.softmax)
     table["relax.nn.log_softmax"] = _over_axis(softmax.log_softmax)
     return table
@@ -139,6 +141,19 @@ def _over_axis(compute: Callable[[te.Tensor, int], te.Tensor]) -> Legalize:
         if not _is_ours(call):
             return _as_tvm_does(builder, call)
         return _emit(builder, call, lambda x: compute(x, int(call.attrs.axis)))
+
+    return legalize
+
+
+def _over_axes(compute: Callable[[te.Tensor, tuple[int, ...], bool], te.Tensor]) -> Legalize:
+    def legalize(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+        data = call.args[0]
+        if not _is_float(call) or data.ty.shape is None:
+            return _as_tvm_does(builder, call)
+        rank, given = data.ty.ndim, call.attrs.axis
+        axes = tuple(range(rank)) if given is None else tuple(int(axis) % rank for axis in given)
+        keeps = bool(call.attrs.keepdims)
+        return _emit(builder, call, lambda x: compute(x, axes, keeps))
 
     return legalize
 
