@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 import pytest
 import tvm
+from ml_dtypes import bfloat16
 from onnx import TensorProto, parser
 from onnx_text import parsed, peers
 
@@ -96,3 +97,46 @@ def test_a_cast_to_half_precision_still_rounds() -> None:
 def test_other_files_stay_as_they_are(text: str) -> None:
     model = parser.parse_model(f'<ir_version: 8, opset_import: ["" : 17]> {text}')
     assert in_single_precision(model) is model
+
+
+BF16_NETWORK = """
+net (bfloat16[1,4,6,6] x) => (bfloat16[1,4,6,6] y, bfloat16[1,4,1,1] z, bfloat16[1,4,6,6] g)
+{
+    c = Conv<pads = [1, 1, 1, 1]>(x, w)
+    n = InstanceNormalization(c, scale, b)
+    y = LRN<size = 3>(n)
+    p = GlobalAveragePool(y)
+    z = Sigmoid(p)
+    g = Gelu(n)
+}
+"""
+
+
+def test_a_file_of_bf16() -> None:
+    """ONNX Runtime has no such convolution: the oracle has the file's numbers in float32."""
+    shapes = {"w": (4, 4, 3, 3), "scale": (4,), "b": (4,)}
+    weights = {name: RNG.normal(size=shape).astype(bfloat16) for name, shape in shapes.items()}
+    x = RNG.normal(size=(1, 4, 6, 6)).astype(bfloat16)
+    singles = {name: value.astype("float32") for name, value in weights.items()}
+    oracle = parsed(BF16_NETWORK.replace("bfloat16", "float"), opset=20, **singles)
+    mod, params = relay.frontend.from_onnx(parsed(BF16_NETWORK, opset=20, **weights))
+    module = relay.build(mod, target="llvm", params=params, fallback="error")["default"](tvm.cpu())
+    module.set_input(x=x)
+    module.run()
+    for at, expected in enumerate(peers(oracle, {"x": x.astype("float32")})):
+        found = module.get_output(at).numpy()
+        assert found.dtype == bfloat16
+        np.testing.assert_allclose(found.astype("float32"), expected, rtol=2**-8, atol=1e-5)
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMean", "Relu", "Exp", "GlobalAveragePool"])
+def test_bf16_without_a_heavy_operator(op_type: str) -> None:
+    text = f"net (bfloat16[1,4,6,6] x) => (bfloat16[N,C,H,W] y) {{ y = {op_type}(x) }}"
+    x = RNG.normal(size=(1, 4, 6, 6)).astype(bfloat16)
+    mod, params = relay.frontend.from_onnx(parsed(text))
+    module = relay.build(mod, target="llvm", params=params)["default"](tvm.cpu())
+    module.set_input(x=x)
+    module.run()
+    (expected,) = peers(parsed(text.replace("bfloat16", "float")), {"x": x.astype("float32")})
+    found = module.get_output(0).numpy()
+    np.testing.assert_allclose(found.astype("float32"), expected, rtol=2**-8, atol=1e-5)

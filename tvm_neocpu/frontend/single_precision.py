@@ -5,8 +5,9 @@
                                         y1 = Conv(x1, W: float32)
                                         y = Cast(y1, FLOAT16)
 
-Inputs and outputs keep their types, and a Cast to float16 still rounds. What lies between is wider
-than the file says: it rounds less, and does not overflow beyond 65504.
+Inputs and outputs keep their types, and a Cast to half precision still rounds. What lies between is
+wider than the file says: it rounds less, and does not overflow beyond 65504. bfloat16, for which
+ONNX Runtime has no such arithmetic on CPUs and TVM's lacks operators, becomes single precision too.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from onnx import (
 
 from tvm_neocpu.frontend.nodes import nested_graphs
 
-HALF, SINGLE = TensorProto.FLOAT16, TensorProto.FLOAT
-# Operators whose arithmetic has templates in single precision; a file without them stays as it is.
+HALVES, SINGLE = frozenset((TensorProto.FLOAT16, TensorProto.BFLOAT16)), TensorProto.FLOAT
+# Operators whose arithmetic has templates in single precision; a file of float16 without them stays
+# as it is.
 HEAVY = frozenset(("Conv", "ConvTranspose", "DeformConv", "Gemm", "MatMul", "LSTM", "GRU", "RNN"))
 # Attributes that name an element type.
 _TYPE_ATTRIBUTES = frozenset(("dtype", "output_datatype"))
@@ -37,27 +39,29 @@ _TYPE_ATTRIBUTES = frozenset(("dtype", "output_datatype"))
 def in_single_precision(model: ModelProto) -> ModelProto:
     """The model itself, or a copy of one of half precision that computes in single precision."""
     graphs = list(_graphs(model.graph))
-    if not has_halves(model) or not any(map(_is_heavy, graphs)):
+    kinds = {kind for graph in graphs for kind in _kinds(graph)} & HALVES
+    if not kinds or any(map(_is_opaque, graphs)):
         return model
-    if any(map(_is_opaque, graphs)):
+    if kinds == {TensorProto.FLOAT16} and not any(map(_is_heavy, graphs)):
         return model
     copy = ModelProto()
     copy.CopyFrom(model)
     if not _type_outputs(copy):
         return model
     names = {name for graph in _graphs(copy.graph) for name in _names(graph)}
-    renamed = {
-        value.name: _fresh(value.name, names)
+    outside = {
+        value.name: _element_type(value)
         for value in (*_fed(copy.graph), *copy.graph.output)
-        if _element_type(value) == HALF
+        if _element_type(value) in HALVES
     }
-    entries, exits = _casts(copy.graph, renamed)
+    renamed = {name: _fresh(name, names) for name in outside}
+    entries, exits = _casts(copy.graph, renamed, outside)
     # From the inside out: a graph's nodes are copied when it is widened, with what is in them.
     for graph in reversed(list(_graphs(copy.graph))):
         _widen(graph, renamed, names)
     for value in (*_fed(copy.graph), *copy.graph.output):
-        if value.name in renamed:
-            value.type.tensor_type.elem_type = HALF
+        if value.name in outside:
+            value.type.tensor_type.elem_type = outside[value.name]
     inner = list(copy.graph.node)
     del copy.graph.node[:]
     copy.graph.node.extend([*entries, *inner, *exits])
@@ -66,7 +70,7 @@ def in_single_precision(model: ModelProto) -> ModelProto:
 
 def has_halves(model: ModelProto) -> bool:
     """Whether a tensor that the file names has half precision."""
-    return any(map(_has_halves, _graphs(model.graph)))
+    return any(not HALVES.isdisjoint(_kinds(graph)) for graph in _graphs(model.graph))
 
 
 def _type_outputs(model: ModelProto) -> bool:
@@ -82,7 +86,9 @@ def _type_outputs(model: ModelProto) -> bool:
     return all(map(_element_type, untyped))
 
 
-def _casts(graph: GraphProto, renamed: dict[str, str]) -> tuple[list[NodeProto], list[NodeProto]]:
+def _casts(
+    graph: GraphProto, renamed: dict[str, str], types: dict[str, int]
+) -> tuple[list[NodeProto], list[NodeProto]]:
     """Casts of what comes in, and of what goes out; an input that goes out comes in first."""
     fed = {value.name for value in _fed(graph)}
     entries = [
@@ -91,7 +97,7 @@ def _casts(graph: GraphProto, renamed: dict[str, str]) -> tuple[list[NodeProto],
         if value.name in renamed
     ]
     exits = [
-        helper.make_node("Cast", [renamed[value.name]], [value.name], to=HALF)
+        helper.make_node("Cast", [renamed[value.name]], [value.name], to=types[value.name])
         for value in graph.output
         if value.name in renamed and value.name not in fed
     ]
@@ -101,12 +107,12 @@ def _casts(graph: GraphProto, renamed: dict[str, str]) -> tuple[list[NodeProto],
 def _widen(graph: GraphProto, renamed: dict[str, str], names: set[str]) -> None:
     """Names and types of one graph, in place."""
     for tensor in graph.initializer:
-        if tensor.data_type == HALF:
+        if tensor.data_type in HALVES:
             tensor.CopyFrom(_single(tensor))
         # An initializer may be a graph's output too.
         tensor.name = renamed.get(tensor.name, tensor.name)
     for value in (*graph.input, *graph.output, *graph.value_info):
-        if _element_type(value) == HALF:
+        if _element_type(value) in HALVES:
             value.type.tensor_type.elem_type = SINGLE
     nodes = list(graph.node)
     del graph.node[:]
@@ -125,14 +131,14 @@ def _widen(graph: GraphProto, renamed: dict[str, str], names: set[str]) -> None:
 
 
 def _widen_attribute(attribute: AttributeProto) -> None:
-    if attribute.type == AttributeProto.TENSOR and attribute.t.data_type == HALF:
+    if attribute.type == AttributeProto.TENSOR and attribute.t.data_type in HALVES:
         attribute.t.CopyFrom(_single(attribute.t))
-    if attribute.name in _TYPE_ATTRIBUTES and attribute.i == HALF:
+    if attribute.name in _TYPE_ATTRIBUTES and attribute.i in HALVES:
         attribute.i = SINGLE
 
 
 def _casts_to_half(node: NodeProto) -> bool:
-    return node.op_type == "Cast" and any(a.name == "to" and a.i == HALF for a in node.attribute)
+    return node.op_type == "Cast" and any(a.name == "to" and a.i in HALVES for a in node.attribute)
 
 
 def _single(tensor: TensorProto) -> TensorProto:
@@ -147,10 +153,10 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
             yield from _graphs(inner)
 
 
-def _has_halves(graph: GraphProto) -> bool:
-    if any(tensor.data_type == HALF for tensor in graph.initializer):
-        return True
-    return any(_element_type(value) == HALF for value in (*graph.input, *graph.output))
+def _kinds(graph: GraphProto) -> Iterator[int]:
+    """The element types of its constants, inputs and outputs."""
+    yield from (tensor.data_type for tensor in graph.initializer)
+    yield from map(_element_type, (*graph.input, *graph.output))
 
 
 def _is_heavy(graph: GraphProto) -> bool:

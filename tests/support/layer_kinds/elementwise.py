@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from onnx import TensorProto
 from random_onnx import Choices, RandomNet, Shape, Skip
 
 from layer_kinds.layer import Write, factors
@@ -141,7 +142,22 @@ def broadcast(net: RandomNet, pick: Choices) -> str:
     return net(pick("Add", "Mul", "Sub"), *pick((x, small), (small, x)))
 
 
+def cast(net: RandomNet, pick: Choices) -> str:
+    """To another type and back: of truths all are true, whatever is rounded before."""
+    x = net.pick(pick, rank=None)
+    kind = pick("DOUBLE", "BOOL", "FLOAT16")
+    if kind == "BOOL":
+        large = net("Add", net("Abs", x), net.constant(1.0))
+        truth = net("Cast", large, to=TensorProto.BOOL)
+        return net("Mul", x, net("Cast", truth, to=TensorProto.FLOAT))
+    if kind == "DOUBLE":
+        return net("Cast", net("Cast", x, to=TensorProto.DOUBLE), to=TensorProto.FLOAT)
+    half = net("Cast", net("Mul", x, net.constant(0.0)), to=TensorProto.FLOAT16)
+    return net("Add", x, net("Cast", half, to=TensorProto.FLOAT))
+
+
 KINDS: dict[str, Write] = {
+    "cast": cast,
     "batch norm": batch_norm,
     "norm": norm,
     "activation": activation,

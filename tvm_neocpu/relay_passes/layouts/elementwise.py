@@ -31,7 +31,8 @@ BINARY = frozenset(f"relax.{name}" for name in (
 
 
 def _unary_flow(call: relax.Call) -> Flow:
-    return follow_first(call) if is_feature_map(call.args[0]) else BOUNDARY
+    # A cast may make truths of a map, which are none.
+    return follow_first(call) if is_feature_map(call.args[0]) and is_feature_map(call) else BOUNDARY
 
 
 def _binary_flow(call: relax.Call) -> Flow:

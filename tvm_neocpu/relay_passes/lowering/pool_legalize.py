@@ -18,6 +18,7 @@ from tvm.ir import GlobalVar
 
 from tvm_neocpu.core.layout import Layout
 from tvm_neocpu.relay_passes.ir.exprs import CALL_TIR, dtype_of, op_name, static_shape
+from tvm_neocpu.relay_passes.lowering.vector_legalize import legalize_cast
 from tvm_neocpu.relay_passes.operators.call_form import OUT_ELEMWISE_FUSABLE
 from tvm_neocpu.topi.image import pools
 from tvm_neocpu.topi.image.pools import MAX_CODES, MAX_TAPS, Windows
@@ -53,8 +54,8 @@ class AveragePools:
         self._widening: set[GlobalVar] = set()
 
     def cast(self, builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
-        """A legalisation of ``relax.astype``: TVM's."""
-        lowered = _as_tvm_does(builder, call)
+        """A legalisation of ``relax.astype``: that of all casts."""
+        lowered = legalize_cast(builder, call)
         types = dtype_of(call.args[0]), dtype_of(call)
         if types == (CODES, MEANS) and op_name(lowered) == CALL_TIR:
             self._widening.add(lowered.args[0])

@@ -17,6 +17,7 @@ from tvm_neocpu.relay_passes.lowering.formula_chains import OPAQUE, FormulaChain
 from tvm_neocpu.topi.math import extremes, remainder, softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
+BF16 = "bfloat16"
 Formula = Callable[[tirx.Expr], tirx.Expr]
 
 FORMULAS: dict[str, Formula] = {
@@ -50,6 +51,17 @@ def vector_legalization(ends: Container[GlobalVar] = ()) -> dict[str, Legalize]:
     table["relax.nn.softmax"] = _over_axis(softmax.softmax)
     table["relax.nn.log_softmax"] = _over_axis(softmax.log_softmax)
     return table
+
+
+def legalize_cast(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
+    """A legalisation of ``relax.astype``: TVM's. A cast of bf16 is fused with nothing.
+
+    TVM computes bf16 with integers, and rewrites all of a function for that: a formula beside such
+    a cast gave inf, or bound one name twice.
+    """
+    if BF16 not in (dtype_of(call), dtype_of(call.args[0])) or call.ty.shape is None:
+        return _as_tvm_does(builder, call)
+    return _emit(builder, call, lambda x: topi.cast(x, dtype_of(call)), {"op_pattern": OPAQUE})
 
 
 def _elementwise(formula: Formula, chains: FormulaChains) -> Legalize:
@@ -207,4 +219,4 @@ def _as_tvm_does(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     return call if legalize is None else legalize(builder, call)
 
 
-__all__ = ["FORMULAS", "vector_legalization"]
+__all__ = ["FORMULAS", "legalize_cast", "vector_legalization"]
