@@ -92,6 +92,7 @@ def test_a_cast_to_half_precision_still_rounds() -> None:
         "agraph (float[1,4] x) => (float[1,4] y) { y = Relu(x) }",
         "agraph (float16[1,4] x) => (float16[1,4] y) { y = Relu(x) }",
         "agraph (float[1,4] x, float[4,4] w) => (float[1,4] y) { y = MatMul(x, w) }",
+        "agraph (bfloat16[1,4] x) => (int16[1,4] y) { y = BitCast<to = 5>(x) }",
     ],
 )
 def test_other_files_stay_as_they_are(text: str) -> None:

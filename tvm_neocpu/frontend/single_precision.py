@@ -164,8 +164,8 @@ def _is_heavy(graph: GraphProto) -> bool:
 
 
 def _is_opaque(graph: GraphProto) -> bool:
-    """Whether it has tensors that are not at hand, or values that are no tensors."""
-    if len(graph.sparse_initializer):
+    """Whether it has tensors that are not at hand, values that are no tensors, or reads bits."""
+    if len(graph.sparse_initializer) or any(node.op_type == "BitCast" for node in graph.node):
         return True
     values = (*graph.input, *graph.output, *graph.value_info)
     if any(value.type.HasField(kind) for value in values for kind in _NO_TENSORS):

@@ -15,7 +15,13 @@ from tvm_neocpu.topi.layout_transform.workload import TransformWorkload
 from tvm_neocpu.topi.sweep.workload import SweepWorkload
 from tvm_neocpu.tuning.database.history import History
 from tvm_neocpu.tuning.in_network.beside import MakeRecord, beside_records
-from tvm_neocpu.tuning.in_network.board import SETTLED_SHARE, Board, Estimate, Seat
+from tvm_neocpu.tuning.in_network.board import (
+    FAILED_BEFORE,
+    SETTLED_SHARE,
+    Board,
+    Estimate,
+    Seat,
+)
 from tvm_neocpu.tuning.in_network.crew import Crew
 from tvm_neocpu.tuning.in_network.machine import Run, Scheme, seconds_of
 from tvm_neocpu.tuning.in_network.ratios import Ratio
@@ -145,7 +151,7 @@ def _resume(seat: Seat, known: History) -> None:
         if config in seat.incumbent or config not in space:
             continue
         if not record.ok:
-            seat.fail(config, "failed before")
+            seat.fail(config, FAILED_BEFORE)
         elif before:
             spread = math.log(max(record.costs) / min(record.costs)) / 4
             error = RESUMED_ERROR if record.confirmed else max(spread, RESUMED_ERROR)

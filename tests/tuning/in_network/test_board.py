@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from tvm_neocpu.tuning.in_network.board import Board, Estimate, Seat
+from tvm_neocpu.tuning.in_network.board import FAILED_BEFORE, Board, Estimate, Seat
 from tvm_neocpu.tuning.in_network.ratios import Ratio
 from tvm_neocpu.tuning.tuners.grid import GridTuner
 
@@ -82,6 +82,12 @@ def test_a_failure_is_never_wished_for_again(seat, space) -> None:
     assert space[1] not in seat.wishes(100)
     assert space[1] not in seat.spares(space)
     assert seat.knows(space[1])
+
+
+def test_what_failed_before_the_session_is_not_counted(seat, space) -> None:
+    seat.fail(space[1], FAILED_BEFORE)
+    seat.fail(space[2], "crashed")
+    assert Board({seat.workload: seat}, 5e-3).failed == 1
 
 
 def test_a_layer_that_hardly_counts_is_settled_without_measuring(seat) -> None:

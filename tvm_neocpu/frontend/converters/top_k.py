@@ -92,19 +92,17 @@ def hardmax(node: Node) -> relax.Expr:
 
     Before opset 13 all axes from ``axis`` on are one.
     """
-    axis, data, shape = int(node.attributes["axis"]), node.data, None
+    axis, data, rank, shape = int(node.attributes["axis"]) % node.rank, node.data, node.rank, None
     if node.opset < 13:
-        shape = [node.extent(each) for each in range(node.rank)]
-        axis %= node.rank
-        data = node.emit(relax.op.reshape(data, [math.prod(shape[:axis]), math.prod(shape[axis:])]))
-        axis = 1
+        shape = [node.extent(each) for each in range(rank)]
+        rows, depth = math.prod(shape[:axis]), math.prod(shape[axis:])
+        data, axis, rank = node.emit(relax.op.reshape(data, [rows, depth])), 1, 2
+    else:
+        depth = node.extent(axis)
     place = node.emit(relax.op.argmax(data, axis, keepdims=True))
     # -1 where all are -inf.
     place = node.emit(relax.op.maximum(place, relax.const(0, "int64")))
-    rank = int(data.ty.ndim)
-    along = [-1 if each == axis % rank else 1 for each in range(rank)]
-    depth = int(data.ty.shape.values[axis])
+    along = [depth if each == axis else 1 for each in range(rank)]
     places = relax.const(np.arange(depth, dtype="int64").reshape(along), "int64")
-    is_there = node.emit(relax.op.equal(place, places))
-    hard = relax.op.astype(is_there, node.dtype)
+    hard = relax.op.astype(node.emit(relax.op.equal(place, places)), node.dtype)
     return hard if shape is None else relax.op.reshape(node.emit(hard), shape)

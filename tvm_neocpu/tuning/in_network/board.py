@@ -31,6 +31,8 @@ BLURRED, MOST_BLURRED = 0.05, 3
 # A workload is settled when the next candidate is expected to save less than this share of the
 # network's time.
 SETTLED_SHARE = 0.0005
+# Why a candidate is not tried that failed in an earlier session.
+FAILED_BEFORE = "failed before"
 # A layer is not expected to get faster than by this share: below it nobody looks for candidates.
 MOST = 0.15
 
@@ -263,7 +265,9 @@ class Board:
 
     @property
     def failed(self) -> int:
-        return sum(len(seat.failed) for seat in self.seats.values())
+        """Candidates that failed in this session."""
+        reasons = (why for seat in self.seats.values() for why in seat.failed.values())
+        return sum(why != FAILED_BEFORE for why in reasons)
 
     @property
     def gain(self) -> float:
