@@ -159,6 +159,8 @@ def test_operators_have_onnx_runtimes_numbers(convolved: bool) -> None:
     wanted = np.split(reference(model, data)[0], len(kinds))
     found = np.split(built(model, data)[0], len(kinds))
     for kind, mine, theirs in zip(kinds, found, wanted, strict=True):
+        if kind == "GlobalMaxPool":  # ONNX Runtime's largest of -inf alone is finite
+            theirs = np.where(theirs == np.finfo("float32").min, -INF, theirs)
         # Results below the smallest normal number may be 0; GELU is exact to 3e-7 of x.
         np.testing.assert_allclose(mine, theirs, rtol=2e-5, atol=3e-6, err_msg=kind)
         zeros = (mine == 0) & (theirs == 0)
