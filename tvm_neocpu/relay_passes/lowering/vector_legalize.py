@@ -17,8 +17,8 @@ from tvm_neocpu.relay_passes.lowering.formula_chains import OPAQUE, FormulaChain
 from tvm_neocpu.topi.math import extremes, remainder, softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
-BF16 = "bfloat16"
 Formula = Callable[[tirx.Expr], tirx.Expr]
+BF16 = "bfloat16"
 
 FORMULAS: dict[str, Formula] = {
     "relax.erf": vector_math.erf,
