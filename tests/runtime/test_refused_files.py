@@ -189,7 +189,7 @@ def test_a_file_for_a_cpu_that_can_more_is_refused(
     path = tmp_path / f"net{suffix}"
     lib.export_library(path)
     if not lib.info.features:
-        pytest.skip("the code needs nothing beyond the architecture's baseline")
+        pytest.skip("this CPU has its architecture's baseline alone, which no machine lacks")
     monkeypatch.setattr(host, "executable_features", lambda: frozenset())
     with pytest.raises(ModuleFileError, match=r"built for .*, and this machine lacks \w") as caught:
         tvm_neocpu.load(path)

@@ -31,6 +31,7 @@ class KernelObject:
 
 
 def save_object(made: KernelObject, path: Path) -> None:
+    """Write an entry, whole or not at all. Raises OSError where the folder takes none."""
     content = made.symbol.encode() + b"\n" + made.content
     with draft_of(path) as draft:
         draft.write_bytes(content + hashlib.sha256(content).digest())

@@ -52,7 +52,7 @@ _FOR_GPUS = tuple(
     )
 )
 # LLVM finds common subexpressions itself. Without TVM's pass kernels take 0.90 to 1.01 of the time
-# to compile, objects are 10 to 17 % smaller, six networks run 0.99 to 1.01 times as fast (Zen 3).
+# to compile, objects are 8 to 24 % smaller, six networks run 0.99 to 1.01 times as fast (Zen 3).
 _LLVM_DOES_IT = ("tirx.CommonSubexprElim",)
 NEEDLESS = (*_FINDS_NOTHING, *_FOR_GPUS, *_LLVM_DOES_IT)
 # What is needless where :func:`.forget_locals` has run these two: the kernels of ResNet-50,

@@ -38,8 +38,7 @@ _TYPE_ATTRIBUTES = frozenset(("dtype", "output_datatype"))
 
 def in_single_precision(model: ModelProto) -> ModelProto:
     """The model itself, or a copy of one of half precision that computes in single precision."""
-    graphs = list(_graphs(model.graph))
-    kinds = {kind for graph in graphs for kind in _kinds(graph)} & HALVES
+    graphs, kinds = list(_graphs(model.graph)), _halves(model)
     if not kinds or any(map(_is_opaque, graphs)):
         return model
     if kinds == {TensorProto.FLOAT16} and not any(map(_is_heavy, graphs)):
@@ -55,7 +54,7 @@ def in_single_precision(model: ModelProto) -> ModelProto:
         if _element_type(value) in HALVES
     }
     renamed = {name: _fresh(name, names) for name in outside}
-    entries, exits = _casts(copy.graph, renamed, outside)
+    entries, exits = _casts(copy.graph, renamed)
     # From the inside out: a graph's nodes are copied when it is widened, with what is in them.
     for graph in reversed(list(_graphs(copy.graph))):
         _widen(graph, renamed, names)
@@ -70,7 +69,7 @@ def in_single_precision(model: ModelProto) -> ModelProto:
 
 def has_halves(model: ModelProto) -> bool:
     """Whether a tensor that the file names has half precision."""
-    return any(not HALVES.isdisjoint(_kinds(graph)) for graph in _graphs(model.graph))
+    return bool(_halves(model))
 
 
 def _type_outputs(model: ModelProto) -> bool:
@@ -86,9 +85,7 @@ def _type_outputs(model: ModelProto) -> bool:
     return all(map(_element_type, untyped))
 
 
-def _casts(
-    graph: GraphProto, renamed: dict[str, str], types: dict[str, int]
-) -> tuple[list[NodeProto], list[NodeProto]]:
+def _casts(graph: GraphProto, renamed: dict[str, str]) -> tuple[list[NodeProto], list[NodeProto]]:
     """Casts of what comes in, and of what goes out; an input that goes out comes in first."""
     fed = {value.name for value in _fed(graph)}
     entries = [
@@ -97,7 +94,7 @@ def _casts(
         if value.name in renamed
     ]
     exits = [
-        helper.make_node("Cast", [renamed[value.name]], [value.name], to=types[value.name])
+        helper.make_node("Cast", [renamed[value.name]], [value.name], to=_element_type(value))
         for value in graph.output
         if value.name in renamed and value.name not in fed
     ]
@@ -153,10 +150,13 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
             yield from _graphs(inner)
 
 
-def _kinds(graph: GraphProto) -> Iterator[int]:
-    """The element types of its constants, inputs and outputs."""
-    yield from (tensor.data_type for tensor in graph.initializer)
-    yield from map(_element_type, (*graph.input, *graph.output))
+def _halves(model: ModelProto) -> frozenset[int]:
+    """The types of half precision that its constants, inputs and outputs have."""
+    found: set[int] = set()
+    for graph in _graphs(model.graph):
+        found.update(tensor.data_type for tensor in graph.initializer)
+        found.update(map(_element_type, (*graph.input, *graph.output)))
+    return HALVES & found
 
 
 def _is_heavy(graph: GraphProto) -> bool:

@@ -71,7 +71,7 @@ def _as_array(info: TensorInfo, value: Any) -> Array:
         if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
             return np.from_dlpack(value)
         array = np.asarray(value)
-    except Exception as error:  # whatever a foreign array raises is the reason
+    except Exception as error:  # the caller's __array__ or __dlpack__ may raise anything
         reason = first_line(error)
         raise ShapeError(f"input {info.name!r} cannot be read as an array: {reason}") from error
     if array.dtype.kind in "OSU":

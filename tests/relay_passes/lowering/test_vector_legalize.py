@@ -11,7 +11,7 @@ from tvm import relax, tirx
 from tvm.relax.transform import LegalizeOps
 
 from tvm_neocpu.relay_passes.lowering.vector_legalize import vector_legalization
-from tvm_neocpu.topi.math.bound import MULTIPLY_ADD
+from tvm_neocpu.topi.math.lets import MULTIPLY_ADD
 
 op = relax.op
 SHAPE = (2, 3, 5, 16)

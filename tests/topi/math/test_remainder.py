@@ -8,13 +8,11 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import tvm
+from formulas import compiled
 from hypothesis import given
 from hypothesis import strategies as st
-from tvm import te
 
-from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.math import remainder
-from tvm_neocpu.topi.schedule_function import schedule_function
 
 Floats = npt.NDArray[np.float32]
 
@@ -23,17 +21,9 @@ SMALLEST, NORMAL, LARGEST = 1e-45, 1.1754944e-38, 3.4028235e38
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, SMALLEST, -SMALLEST, NORMAL, LARGEST, 6.0, -3.0]
 
 
-def compiled(target: str = "llvm") -> tvm.runtime.Module:
-    x, y = (te.placeholder((COUNT // 16, 16), name=name) for name in ("x", "y"))
-    z = te.compute(x.shape, lambda *index: remainder.fmod(x(*index), y(*index)), name="z")
-    parsed = parse_target(target)
-    func = schedule_function(te.create_prim_func([x, y, z]), parsed.cpu)
-    return tvm.compile(func, parsed.target)
-
-
 @pytest.fixture(scope="module", name="module")
 def _module() -> tvm.runtime.Module:
-    return compiled()
+    return compiled(remainder.fmod, COUNT, operands=2)
 
 
 def check(module: tvm.runtime.Module, x: Floats, y: Floats) -> None:
@@ -69,6 +59,7 @@ def test_limits(module: tvm.runtime.Module) -> None:
 
 @pytest.mark.parametrize("mcpu", ["skylake-avx512", "haswell"])
 def test_it_is_vector_arithmetic(mcpu: str) -> None:
-    text = compiled(f"llvm -mcpu={mcpu}").mod.inspect_source("ll")
+    module = compiled(remainder.fmod, COUNT, f"llvm -mcpu={mcpu}", operands=2)
+    text = module.mod.inspect_source("ll")
     assert re.search(r"llvm\.fma\.v\d+f64", text)
     assert "frem" not in text and "@fmod" not in text

@@ -10,24 +10,15 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import tvm
+from formulas import compiled
 from tvm import te, tirx
 
-from tvm_neocpu.targets import parse_target
 from tvm_neocpu.topi.math import vector_math
-from tvm_neocpu.topi.schedule_function import schedule_function
 
 Array = npt.NDArray[np.float64]
 Formula = Callable[[tirx.Expr], tirx.Expr]
 
 SMALLEST_NORMAL = np.finfo(np.float32).tiny
-
-
-def compiled(formula: Formula, count: int, target: str = "llvm") -> tvm.runtime.Module:
-    x = te.placeholder((count // 16, 16), name="x")
-    y = te.compute(x.shape, lambda *index: formula(x(*index)), name="y")
-    parsed = parse_target(target)
-    func = schedule_function(te.create_prim_func([x, y]), parsed.cpu)
-    return tvm.compile(func, parsed.target)
 
 
 def run(formula: Formula, values: npt.NDArray[np.float32]) -> Array:

@@ -23,11 +23,16 @@ def one_hot(node: Node) -> relax.Expr:
     is_negative = node.emit(relax.op.less(indices, relax.const(0, "int64")))
     from_end = node.emit(relax.op.add(indices, relax.const(depth, "int64")))
     indices = node.emit(relax.op.where(is_negative, from_end, indices))
-    along = [depth if place == axis else 1 for place in range(node.rank + 1)]
-    places = relax.const(np.arange(depth, dtype="int64").reshape(along), "int64")
-    is_on = node.emit(relax.op.equal(node.emit(relax.op.expand_dims(indices, axis)), places))
+    is_on = is_at(node, node.emit(relax.op.expand_dims(indices, axis)), depth, axis)
     off, on = (_value(node, place) for place in (0, 1))
     return relax.op.where(is_on, on, off)
+
+
+def is_at(node: Node, indices: relax.Var, depth: int, axis: int) -> relax.Var:
+    """Indices ``(d0, .., 1, ..)`` -> ``(d0, .., depth, ..)``, true at each index along ``axis``."""
+    along = [depth if place == axis else 1 for place in range(int(indices.ty.ndim))]
+    places = relax.const(np.arange(depth, dtype="int64").reshape(along), "int64")
+    return node.emit(relax.op.equal(indices, places))
 
 
 def _depth(node: Node) -> int:

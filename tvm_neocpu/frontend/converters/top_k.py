@@ -11,6 +11,7 @@ from tvm_neocpu.core.errors import UnsupportedOperatorError
 from tvm_neocpu.frontend.converters.compute.best_of_rows import ORDERS, best_of_rows
 from tvm_neocpu.frontend.converters.compute.run_time_extent import extents_from, head
 from tvm_neocpu.frontend.converters.node import Node
+from tvm_neocpu.frontend.converters.one_hot import is_at
 from tvm_neocpu.relay_passes.ir.tensor_types import static_shape_of
 
 # TVM's runtime sorts no unsigned integers but the narrowest.
@@ -84,7 +85,7 @@ def arg_extremum(node: Node) -> relax.Expr:
     axis = int(node.attributes["axis"])
     if node.attributes.get("select_last_index", 0):
         return relax.op.minimum(place, relax.const(node.extent(axis) - 1, "int64"))
-    return relax.op.maximum(place, relax.const(0, "int64"))
+    return _from_first(place)
 
 
 def hardmax(node: Node) -> relax.Expr:
@@ -92,17 +93,19 @@ def hardmax(node: Node) -> relax.Expr:
 
     Before opset 13 all axes from ``axis`` on are one.
     """
-    axis, data, rank, shape = int(node.attributes["axis"]) % node.rank, node.data, node.rank, None
+    axis, data, shape = int(node.attributes["axis"]) % node.rank, node.data, None
     if node.opset < 13:
-        shape = [node.extent(each) for each in range(rank)]
+        shape = [node.extent(each) for each in range(node.rank)]
         rows, depth = math.prod(shape[:axis]), math.prod(shape[axis:])
-        data, axis, rank = node.emit(relax.op.reshape(data, [rows, depth])), 1, 2
+        data, axis = node.emit(relax.op.reshape(data, [rows, depth])), 1
     else:
         depth = node.extent(axis)
     place = node.emit(relax.op.argmax(data, axis, keepdims=True))
-    # -1 where all are -inf.
-    place = node.emit(relax.op.maximum(place, relax.const(0, "int64")))
-    along = [depth if each == axis else 1 for each in range(rank)]
-    places = relax.const(np.arange(depth, dtype="int64").reshape(along), "int64")
-    hard = relax.op.astype(node.emit(relax.op.equal(place, places)), node.dtype)
+    is_largest = is_at(node, node.emit(_from_first(place)), depth, axis)
+    hard = relax.op.astype(is_largest, node.dtype)
     return hard if shape is None else relax.op.reshape(node.emit(hard), shape)
+
+
+def _from_first(place: relax.Expr) -> relax.Expr:
+    """The place that TVM found, the first one where that is -1."""
+    return relax.op.maximum(place, relax.const(0, "int64"))

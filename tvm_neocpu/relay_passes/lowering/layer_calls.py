@@ -129,4 +129,5 @@ def reads_of(chain: Sequence[LayerCall]) -> Reads:
 
 
 def key_of(chain: Sequence[LayerCall]) -> Members:
+    """The layers of a chain as a plan names its groups."""
     return tuple((call.member.workload, call.member.config) for call in chain)

@@ -12,13 +12,13 @@ import tvm
 from tvm import relax, te, tirx, topi
 from tvm.ir import GenericConst, GlobalVar
 
+from tvm_neocpu.core.half import BF16
 from tvm_neocpu.relay_passes.ir.exprs import dtype_of, op_name
 from tvm_neocpu.relay_passes.lowering.formula_chains import OPAQUE, FormulaChains
 from tvm_neocpu.topi.math import extremes, remainder, softmax, vector_math
 
 Legalize = Callable[[relax.BlockBuilder, relax.Call], relax.Expr]
 Formula = Callable[[tirx.Expr], tirx.Expr]
-BF16 = "bfloat16"
 
 FORMULAS: dict[str, Formula] = {
     "relax.erf": vector_math.erf,
@@ -59,7 +59,7 @@ def legalize_cast(builder: relax.BlockBuilder, call: relax.Call) -> relax.Expr:
     TVM computes bf16 with integers, and rewrites all of a function for that: a formula beside such
     a cast gave inf, or bound one name twice.
     """
-    if BF16 not in (dtype_of(call), dtype_of(call.args[0])) or call.ty.shape is None:
+    if BF16.dtype not in (dtype_of(call), dtype_of(call.args[0])) or call.ty.shape is None:
         return _as_tvm_does(builder, call)
     return _emit(builder, call, lambda x: topi.cast(x, dtype_of(call)), {"op_pattern": OPAQUE})
 

@@ -12,7 +12,7 @@ from tvm_neocpu.core.types import INTEGER_PRODUCTS, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 
 # Kernels with more taps in a row than this are unrolled along their rows only. 49 taps of 7 pixels
-# were most of what LLVM had to do for NASNet-A mobile, and run no faster than rows of 7 in a loop.
+# were a quarter of what NASNet-A mobile's kernels took to compile, and run no faster than a loop.
 # Rows of five taps do: MobileNet-v3 large 1.01 to 1.02 (Zen 3).
 MOST_UNROLLED_ACROSS = 5
 

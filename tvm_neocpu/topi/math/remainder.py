@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from tvm import tirx
 
-from tvm_neocpu.topi.math.bound import Lets, multiply_add_rounded_once
+from tvm_neocpu.topi.math.lets import Lets, multiply_add_rounded_once
 
 Expr = tirx.Expr
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from tvm import tirx
 
-from tvm_neocpu.topi.math.bound import Lets, multiply_add
+from tvm_neocpu.topi.math.lets import Lets, multiply_add
 
 Expr = tirx.Expr
 

@@ -31,7 +31,7 @@ from tvm.tirx import (
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import item_bytes
-from tvm_neocpu.topi.math.bound import MULTIPLY_ADD, ROUNDED_ONCE
+from tvm_neocpu.topi.math.lets import MULTIPLY_ADD, ROUNDED_ONCE
 from tvm_neocpu.topi.tir.outline_chunks import COMPUTE_SCOPE, ended, outlined
 from tvm_neocpu.topi.tir.rewrite_loops import over_body, rewrite_loops, with_body
 
