@@ -107,5 +107,5 @@ def hardmax(node: Node) -> relax.Expr:
 
 
 def _from_first(place: relax.Expr) -> relax.Expr:
-    """The place that TVM found, the first one where that is -1."""
+    """The place that TVM found; the first where it gives -1: all are -inf (for ArgMin, inf)."""
     return relax.op.maximum(place, relax.const(0, "int64"))
