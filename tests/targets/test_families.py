@@ -8,6 +8,7 @@ import pytest
 import tvm
 
 from tvm_neocpu.core.cpu import AVX2, KIB, MIB, Cpu
+from tvm_neocpu.targets import parse_target
 from tvm_neocpu.targets.families import (
     FAMILIES,
     GUIDES,
@@ -36,7 +37,7 @@ FROZEN = {
     "icelake-client": (48 * KIB, 512 * KIB, 8 * MIB, 2.5, 1, 2, 4, 32.0, 10.0, 4.0, 16.0),
     "icelake-server": (48 * KIB, 1280 * KIB, 32 * MIB, 2.8, 2, 1, 4, 46.7, 8.2, 4.6, 9.0),
     "sapphirerapids": SAPPHIRE_RAPIDS,
-    "emeraldrapids": SAPPHIRE_RAPIDS,
+    "emeraldrapids": (*SAPPHIRE_RAPIDS[:7], 47.6, 5.9, 6.0, 10.4),
     "graniterapids": SAPPHIRE_RAPIDS,
     "znver1": (32 * KIB, 512 * KIB, 8 * MIB, 3.0, 1, 1, 5, 32.0, 10.0, 4.0, 16.0),
     "znver2": (32 * KIB, 512 * KIB, 16 * MIB, 3.0, 2, 2, 5, 32.0, 10.0, 4.0, 16.0),
@@ -163,3 +164,11 @@ def test_what_was_measured_is_a_figure_of_a_family() -> None:
     figures = {field.name for field in fields(Cpu)}
     assert MEASURED.keys() <= FAMILIES.keys()
     assert all(found <= figures for _, found in MEASURED.values())
+
+
+def test_a_slow_instruction_is_known_to_be_slow() -> None:
+    """Golden Cove multiplies fewer pairs of bf16 than numbers of fp32."""
+    server = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids").cpu
+    zen_4 = parse_target("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").cpu
+    assert server.bf16 is not None and server.bf16.products == 0.5
+    assert zen_4.bf16 is not None and zen_4.bf16.products == 2
