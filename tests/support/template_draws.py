@@ -15,6 +15,7 @@ from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.geometry import MatmulConfig
 from tvm_neocpu.topi.batch_matmul.workload import MatmulWorkload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig
 from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import RowsConfig
@@ -191,6 +192,16 @@ MOVES = CHANNELS.flatmap(
 )
 
 
+# Enough channels for rows of words, and whole tiles of filters.
+TILED = convolutions(
+    st.tuples(
+        st.sampled_from([1, 1, 2]),
+        st.sampled_from([16, 20, 32, 37, 64, 96]),
+        st.sampled_from([16, 32, 48, 64, 80]),
+    )
+)
+
+
 def quantized(conv: ConvWorkload) -> Workload:
     """The same of integers: types and a zero point that its shape picks."""
     pick = hash(conv)
@@ -213,6 +224,10 @@ DRAWN: dict[str, st.SearchStrategy[Workload]] = {
     ),
     ConvConfig.template: DENSE_CONVS | GROUPED | (DENSE_CONVS | GROUPED).map(stored_in_half),
     IntegerConfig.template: (DENSE_CONVS | GROUPED).map(quantized),
+    Bf16TilesConfig.template: TILED.map(
+        lambda conv: replace(conv, types=BF16_WEIGHTS)  # type: ignore[type-var]
+    ),
+    IntegerTilesConfig.template: TILED.map(lambda conv: replace(quantized(conv), types=U8S8)),
     Bf16WinogradConfig.template: UNDILATED.map(
         lambda conv: replace(conv, types=BF16_WEIGHTS)  # type: ignore[type-var]
     ),

@@ -69,6 +69,17 @@ def test_hidden_features_are_read_from_the_kernel(tmp_path) -> None:
     assert host_cpu.executable_features(tmp_path / "absent") is None
 
 
+@pytest.mark.parametrize("lent", [True, False])
+def test_amx_is_there_where_linux_lends_its_registers(
+    tmp_path, monkeypatch: pytest.MonkeyPatch, lent: bool
+) -> None:
+    cpuinfo = tmp_path / f"cpuinfo{lent}"
+    cpuinfo.write_text("flags\t\t: avx512f amx_tile amx_int8 amx_bf16\n")
+    monkeypatch.setattr(host_cpu, "lends_tiles", lambda: lent)
+    found = host_cpu.executable_features(cpuinfo)
+    assert found == {"avx512f", *(("amx-tile", "amx-int8", "amx-bf16") if lent else ())}
+
+
 def test_a_hypervisor_that_hides_avx512_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     if host_cpu.arch_of(host_cpu.triple()) != "x86_64":
         pytest.skip("x86 only")

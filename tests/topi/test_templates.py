@@ -29,9 +29,11 @@ from tvm_neocpu.core.candidate import has_blocks, layouts_of
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import AVX2, AVX512, KIB, NEON, Cpu
 from tvm_neocpu.core.dot import PORTABLE_2, PORTABLE_4, PORTABLE_BF16, PORTABLE_SIGNED_4, SMLAL
+from tvm_neocpu.core.matrix_unit import MatrixUnit
 from tvm_neocpu.core.types import BF16_PRODUCTS, FP32, INTEGER_PRODUCTS, U8S8, Types
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
 from tvm_neocpu.topi.conv2d_split.geometry import SplitConfig
 from tvm_neocpu.topi.conv2d_split.space import gains_on
 from tvm_neocpu.topi.conv2d_winograd.geometry import WinogradConfig
@@ -43,7 +45,9 @@ from tvm_neocpu.topi.table import implementation_of, implementations, operators
 # Spaces and schedules are those of three machines, code is this one's.
 # The first two multiply words of bf16 by plain arithmetic, in the shapes of vdpbf16ps.
 PLAIN = (PORTABLE_4, PORTABLE_2, PORTABLE_BF16)
-SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2, dots=PLAIN)
+# So do loops over words, in the shapes of a matrix unit's tiles.
+UNIT = MatrixUnit((U8S8, *BF16_PRODUCTS), is_plain=True)
+SKYLAKE = Cpu("skylake-avx512", AVX512, cores=2, dots=PLAIN, matrix=UNIT)
 HASWELL = Cpu("haswell", AVX2, cores=4, l2=256 * KIB, dots=PLAIN)
 CORTEX = Cpu("cortex-a72", NEON, cores=1, dots=(SMLAL,))
 # As with sdot, which no other CPU has: signed bytes by plain arithmetic.
@@ -134,6 +138,9 @@ def cpus_of(template: str) -> list[Cpu]:
     """Those that a template is for, where it is not for all."""
     if template == SplitConfig.template:
         return [cpu for cpu in CPUS if gains_on(cpu)]
+    if issubclass(TEMPLATES[template].config_type, IntegerTilesConfig | Bf16TilesConfig):
+        types = set(TEMPLATES[template].types)
+        return [cpu for cpu in CPUS if cpu.matrix is not None and types <= {*cpu.matrix.types}]
     needs_bf16 = set(TEMPLATES[template].types) <= set(BF16_PRODUCTS)
     return [cpu for cpu in CPUS if cpu.bf16 is not None or not needs_bf16]
 

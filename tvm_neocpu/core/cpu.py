@@ -13,9 +13,11 @@ from tvm_neocpu.core.dot import (
     PORTABLE_2,
     PORTABLE_4,
     SIGNED_BYTES,
+    WORD_BITS,
     DotProduct,
 )
 from tvm_neocpu.core.half import HALVES
+from tvm_neocpu.core.matrix_unit import MatrixUnit
 from tvm_neocpu.core.types import BF16_PRODUCTS, BF16_WEIGHTS, INTEGER_PRODUCTS, Types, item_bytes
 
 KIB = 1024
@@ -121,7 +123,7 @@ class Cpu:
     instructions that multiply integers or bf16, the fastest first. ``spare_registers``: vector
     registers that tiles leave to LLVM's scheduler, which loads pixels ahead for this core; it
     spills accumulators where it has none. ``halves``: the types of half precision whose vectors it
-    widens to fp32.
+    widens to fp32. ``matrix``: its unit for products of whole tiles.
     """
 
     name: str
@@ -146,6 +148,7 @@ class Cpu:
     dots: tuple[DotProduct, ...] = (PORTABLE_4, PORTABLE_2)
     spare_registers: int = 0
     halves: tuple[str, ...] = HALVES
+    matrix: MatrixUnit | None = None
 
     def unit(self, dtype: str) -> VectorUnit:
         """The vector registers that tiles may take, as they are for elements of one type."""
@@ -197,6 +200,8 @@ class Cpu:
         if isinstance(types, str):
             return self.lanes(types) * self.fma_per_cycle
         issued = float(self.lanes(types.accumulator) * self.fma_per_cycle)
+        if self.matrix is not None and types in self.matrix.types:
+            return self.matrix.multiply_adds_per_cycle(WORD_BITS // 8 // item_bytes(types.weight))
         if types in INTEGER_PRODUCTS:
             return issued * self.dot(types).products
         if types in BF16_PRODUCTS and self.bf16 is not None:

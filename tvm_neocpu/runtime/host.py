@@ -6,6 +6,7 @@ code that uses them dies of an illegal instruction.
 
 from __future__ import annotations
 
+import ctypes
 import platform
 from functools import cache
 from typing import TYPE_CHECKING
@@ -64,6 +65,10 @@ _ARM_FEATURES = {
     "sve": "sve",
     "sve2": "sve2",
 }
+# Features whose registers Linux lends to processes that ask for them, where its kernel can at all.
+_LENT = frozenset(("amx-tile", "amx-int8", "amx-bf16"))
+# Linux's number of arch_prctl on x86-64, its request for registers, and those of AMX.
+_ARCH_PRCTL, _REQUEST, _TILES = 158, 0x1023, 18
 _TRACKED = frozenset({*_X86_FEATURES.values(), *_ARM_FEATURES.values()})
 
 
@@ -100,8 +105,18 @@ def executable_features(cpuinfo: StrPath = "/proc/cpuinfo") -> frozenset[str] | 
     for line in lines:
         key, _, flags = line.partition(":")
         if key.strip() in ("flags", "Features"):
-            return frozenset(table[flag] for flag in flags.split() if flag in table)
+            found = frozenset(table[flag] for flag in flags.split() if flag in table)
+            return found if found.isdisjoint(_LENT) or lends_tiles() else found - _LENT
     return None
+
+
+@cache
+def lends_tiles() -> bool:
+    """Whether Linux lets this process use AMX's registers; old kernels and sandboxes do not."""
+    if platform.system() != "Linux" or arch() != "x86_64":
+        return False
+    syscall = ctypes.CDLL(None).syscall
+    return int(syscall(*map(ctypes.c_long, (_ARCH_PRCTL, _REQUEST, _TILES)))) == 0
 
 
 def missing_features(wanted: frozenset[str], llvm_triple: str) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from tvm_neocpu.core.cache_sizes import cache_sizes
 from tvm_neocpu.core.cpu import Cpu, feature_hash, isa_of
 from tvm_neocpu.core.dot import dots_of
 from tvm_neocpu.core.half import halves_of
+from tvm_neocpu.core.matrix_unit import matrix_unit_of
 from tvm_neocpu.runtime import host as host_cpu
 from tvm_neocpu.runtime.threads import thread_count
 from tvm_neocpu.targets import llvm
@@ -56,8 +57,14 @@ def describe_target(target: Target, *, measured: bool = True) -> CompileTarget:
     features = llvm.features_of(target)
     missing = host_cpu.missing_features(features, triple)
     cores = int(target.attrs.get("num-cores", 0)) or thread_count()
-    known = {"dots": dots_of(features), "halves": halves_of(features)}
-    cpu = Cpu(canonical_name(mcpu), isa_of(features), cores, **known)
+    cpu = Cpu(
+        canonical_name(mcpu),
+        isa_of(features),
+        cores,
+        dots=dots_of(features),
+        halves=halves_of(features),
+        matrix=matrix_unit_of(features) if "linux" in triple else None,
+    )
     cpu = with_family(cpu)
     if not missing:
         cpu = _with_reported_caches(cpu)

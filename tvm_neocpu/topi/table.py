@@ -12,6 +12,7 @@ from tvm_neocpu.core.errors import ConfigError
 from tvm_neocpu.core.workload import Workload
 from tvm_neocpu.topi.batch_matmul.operator import BATCH_MATMUL, BATCH_MATMUL_PACK
 from tvm_neocpu.topi.conv2d.operator import CONV2D
+from tvm_neocpu.topi.conv2d_amx.implementation import BF16_TILES, INTEGER_TILES
 from tvm_neocpu.topi.conv2d_bf16.implementation import BF16_DIRECT
 from tvm_neocpu.topi.conv2d_depthwise.implementation import DEPTHWISE
 from tvm_neocpu.topi.conv2d_depthwise_rows.implementation import DEPTHWISE_ROWS
@@ -39,6 +40,7 @@ BUILT_IN: tuple[tuple[Operator, tuple[Implementation, ...]], ...] = (
         (
             *(DIRECT, DEPTHWISE, DEPTHWISE_ROWS, WINOGRAD, IM2COL),
             *(INTEGER, INTEGER_ROWS, SPLIT, INTEGER_WINOGRAD, BF16_DIRECT, BF16_WINOGRAD),
+            *(INTEGER_TILES, BF16_TILES),
         ),
     ),
     (DEFORM_CONV2D, (SAMPLED_COLUMNS,)),

@@ -93,8 +93,13 @@ def pricing_of(
 
 def seconds_of(geometry: DirectGeometry, cpu: Cpu, near: Near = ALONE) -> float:
     """The same of any geometry like this one's; it says what a step of its reduction takes."""
+    return beside_tiles(geometry, _cycles(geometry, cpu), cpu, near)
+
+
+def beside_tiles(geometry: DirectGeometry, cycles: float, cpu: Cpu, near: Near = ALONE) -> float:
+    """Seconds of register tiles that take so many ``cycles``, with all that is around them."""
     padding, supply = _around(geometry, cpu, near)
-    return seconds_beside(_cycles(geometry, cpu) + padding, supply, cpu)
+    return seconds_beside(cycles + padding, supply, cpu)
 
 
 def _cycles(geometry: DirectGeometry, cpu: Cpu) -> float:

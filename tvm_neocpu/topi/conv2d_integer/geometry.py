@@ -135,6 +135,18 @@ class IntegerGeometry(DirectGeometry):
         return (1, 1) if self.skips_pixels else self.conv.stride
 
     @property
+    def image_extent(self) -> Pair:
+        """Rows and columns of the image that the reduction reads: the copy's, if there is one."""
+        conv, (top, left, bottom, right) = self.conv, self.conv.padding
+        if not self.is_padded:
+            return conv.height, conv.width
+        image = conv.height, conv.width
+        if self.skips_pixels:
+            image = conv.out_height, conv.out_width
+        rows, cols = self.padded_extent
+        return max(image[0] + top + bottom, rows), max(image[1] + left + right, cols)
+
+    @property
     def packed_shape(self) -> tuple[int, ...]:
         """The packed weight, in words: (K/oc_bn, C/groups/ic_bn, R, S, words, tile_channels).
 

@@ -76,11 +76,10 @@ def copied_in_words(
     What fills up the last word of a block is its last channel once more; its weights are zero.
     """
     conv, config = geometry.conv, geometry.config
-    (top, left, bottom, right), (rows, cols) = conv.padding, geometry.padded_extent
+    (top, left, _, _), whole = conv.padding, geometry.image_extent
     image, step = (conv.height, conv.width), (1, 1)
     if geometry.skips_pixels:
         image, step = (conv.out_height, conv.out_width), conv.stride
-    whole = max(image[0] + top + bottom, rows), max(image[1] + left + right, cols)
     lanes = geometry.words * config.dot
 
     def copied(n, b, y, x, c):

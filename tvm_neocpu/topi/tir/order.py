@@ -20,6 +20,7 @@ from tvm_neocpu.topi.tir.part_by_part import walk_parts
 from tvm_neocpu.topi.tir.parts_by_address import parts_by_address
 from tvm_neocpu.topi.tir.plant_bf16 import plant_bf16
 from tvm_neocpu.topi.tir.plant_dots import plant_dots
+from tvm_neocpu.topi.tir.plant_tiles import plant_tiles
 from tvm_neocpu.topi.tir.prefetch_epilogue import prefetch_epilogues
 from tvm_neocpu.topi.tir.prefetch_pixels import plant_pixel_requests
 from tvm_neocpu.topi.tir.prefetch_weights import plant_prefetches
@@ -49,7 +50,8 @@ TEMPLATE_REWRITES: tuple[Rewrite, ...] = (
     # Behind all that plant requests, and before the next one removes its marks.
     group_requests,
     plant_fake_uses,
-    # Behind all that look at what a reduction reads.
+    # Behind all that look at what a reduction reads; products of tiles are no products of words.
+    plant_tiles,
     plant_dots,
     plant_bf16,
     round_and_saturate,

@@ -1,0 +1,39 @@
+"""What tiles can compute, and which rows of pixels are one run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tvm_neocpu.core.types import U8S8
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_amx.geometry import IntegerTilesConfig, cut_of, geometry_of, misfit
+
+CONV = ConvWorkload(1, 128, 14, 14, 64, (3, 3), padding=(1, 1, 1, 1), types=U8S8)
+CONFIG = IntegerTilesConfig(ic_bn=64, oc_bn=32, reg_n=14, reg_m=2)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"ic_bn": 0}, "it reads plain NCHW, which has no rows of words"),
+        ({"oc_bn": 8}, "its oc_bn 8 is no number of tiles of 16 filters"),
+        ({"oc_lanes": 48}, "its oc_bn 32 is no number of tiles of 16 filters"),
+        ({"ic_bn": 128}, "its ic_bn 128 is more than 16 words"),
+        ({"reg_n": 5}, "its tiles do not divide the output"),
+        ({"oc_bn": 64}, "its sums take more than 4 registers"),
+    ],
+)
+def test_what_no_tiles_compute(changes: dict[str, int], reason: str) -> None:
+    assert misfit(CONV, CONFIG) is None
+    assert misfit(CONV, replace(CONFIG, **changes)) == reason
+
+
+def test_rows_of_a_whole_image_are_one_run() -> None:
+    """Of a 1x1 kernel; around a padded image lie other pixels."""
+    conv = ConvWorkload(1, 128, 7, 7, 64, (1, 1), types=U8S8)
+    config = IntegerTilesConfig(ic_bn=64, oc_bn=16, reg_n=7, reg_m=7)
+    assert cut_of(geometry_of(conv, config)).pixels == 13
+    padded = replace(conv, kernel=(3, 3), padding=(1, 1, 1, 1))
+    assert misfit(padded, config) == "its sums take more than 4 registers"

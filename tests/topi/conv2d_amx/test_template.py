@@ -1,0 +1,103 @@
+"""The AMX templates' machine code, and what it computes on a CPU that has the unit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+import tvm
+from samples import HOST, check
+from template_workloads import epilogues
+
+from tvm_neocpu.core.config import Config
+from tvm_neocpu.core.types import BF16_WEIGHTS, U8S8, Types
+from tvm_neocpu.targets import parse_target
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
+from tvm_neocpu.topi.kernel import kernel
+
+SERVER = "llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids"
+here = pytest.mark.skipif(
+    HOST.cpu.matrix is None, reason="this CPU multiplies no tiles; the code was looked at above"
+)
+
+
+def convolution(types: Types, **changes: object) -> ConvWorkload:
+    sizes = {"in_channels": 64, "height": 14, "width": 14, "out_channels": 64, "kernel": (3, 3)}
+    padding = {"padding": (1, 1, 1, 1)} if "kernel" not in changes else {}
+    return ConvWorkload(batch=1, types=types, **{**sizes, **padding, **changes})  # type: ignore[arg-type]
+
+
+INTEGER = IntegerTilesConfig(ic_bn=64, oc_bn=32, reg_n=14, reg_m=2, oh_bn=7)
+BF16 = Bf16TilesConfig(ic_bn=32, oc_bn=32, reg_n=14, reg_m=2, oh_bn=7)
+
+
+@pytest.mark.parametrize(
+    ("types", "config", "instruction"),
+    [(U8S8, INTEGER, "tdpbusd"), (BF16_WEIGHTS, BF16, "tdpbf16ps")],
+)
+def test_a_step_is_four_products_of_four_tiles(
+    types: Types, config: Config, instruction: str
+) -> None:
+    target = parse_target(SERVER)
+    func = kernel(convolution(types), config, target.cpu)
+    assembly = tvm.compile(func, target=target.target).mod.inspect_source("asm")
+    products, loads = (
+        len(re.findall(rf"^\s+{name}\s", assembly, re.MULTILINE))
+        for name in (instruction, "tileloadd")
+    )
+    assert products == loads > 0 and products % 4 == 0
+    # Registers have shapes before the first of them is used, and are cleared behind the last one.
+    order = [assembly.index(name) for name in ("ldtilecfg", "tilezero", instruction, "tilerelease")]
+    assert order == sorted(order)
+    assert "vpdpbusd" not in assembly and "vdpbf16ps" not in assembly
+
+
+def test_linux_is_asked_before_anything_else() -> None:
+    """Without its leave a process that touches the registers is ended."""
+    target = parse_target(SERVER)
+    func = kernel(convolution(U8S8), INTEGER, target.cpu)
+    config = {"tirx.disable_assert": True}
+    with tvm.transform.PassContext(config=config):
+        assembly = tvm.compile(func, target=target.target).mod.inspect_source("asm")
+    compute = assembly[assembly.index("main_compute_:") :]
+    assert "syscall" in compute[: compute.index("cfi_endproc")]
+
+
+def test_other_systems_multiply_words() -> None:
+    target = parse_target("llvm -mtriple=x86_64-apple-macos -mcpu=sapphirerapids")
+    assert target.cpu.matrix is None and target.cpu.dot(U8S8).name == "vpdpbusd"
+
+
+@here
+@pytest.mark.parametrize("words", [16, 13])
+@pytest.mark.parametrize(
+    ("conv", "reg_m", "reg_n", "oc_bn"),
+    [
+        (convolution(U8S8), 2, 14, 32),
+        (convolution(U8S8), 1, 14, 64),
+        (convolution(U8S8, kernel=(1, 1), height=7, width=7), 7, 7, 16),
+        (convolution(U8S8, kernel=(1, 1), height=9, width=17), 1, 17, 32),
+        (convolution(U8S8, stride=(2, 2), height=15, width=31), 4, 16, 16),
+        (convolution(U8S8, kernel=(1, 1), stride=(2, 2), height=13, width=13), 1, 7, 64),
+        (convolution(U8S8, pad_value=131), 2, 7, 32),
+    ],
+)
+def test_tiles_are_exact(
+    conv: ConvWorkload, reg_m: int, reg_n: int, oc_bn: int, words: int
+) -> None:
+    """Overlapping ones, rows that are one run, strided and padded ones; words to fill up."""
+    conv = replace(conv, in_channels=4 * words * 2)
+    config = IntegerTilesConfig(4 * words, oc_bn, reg_n, True, reg_m, 1, True)
+    for epilogue in ("none", "residual"):
+        check(conv, config, HOST.cpu, epilogues(conv)[epilogue])
+
+
+@here
+@pytest.mark.parametrize("epilogue", ["none", "swish", "gate"])
+@pytest.mark.parametrize("ic_bn", [32, 16])
+def test_tiles_of_bf16_are_near(ic_bn: int, epilogue: str) -> None:
+    conv = convolution(BF16_WEIGHTS)
+    config = Bf16TilesConfig(ic_bn, 32, 14, True, 2, 7)
+    check(conv, config, HOST.cpu, epilogues(conv)[epilogue])

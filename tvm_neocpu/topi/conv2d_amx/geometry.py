@@ -1,0 +1,83 @@
+"""What a config of the AMX templates means for a convolution: the words of others, in tiles.
+
+Data and weights lie as the integer and the bf16 template store them. A tile of data is up to 16
+pixels of a block of channels, one of weights those channels of 16 filters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+from tvm_neocpu.core.matrix_unit import LANES, ROWS
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Geometry
+from tvm_neocpu.topi.conv2d_direct import geometry as direct
+from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig
+from tvm_neocpu.topi.conv2d_integer.geometry import IntegerGeometry
+from tvm_neocpu.topi.math import bf16_products
+from tvm_neocpu.topi.math.matrix_tiles import MAX_SUMS, Cut, cut
+
+
+@dataclass(frozen=True, order=True)
+class IntegerTilesConfig(ConvConfig):
+    """The direct template's schedule tuple; ``reg_m`` x ``reg_n`` pixels are tiles of sums."""
+
+    template: ClassVar[str] = "conv2d_NCHWc_int_amx"
+
+    dot: ClassVar[int] = 4
+    words: ClassVar[int] = 1
+    signed: ClassVar[bool] = False
+
+
+@dataclass(frozen=True, order=True)
+class Bf16TilesConfig(ConvConfig):
+    """The same of bf16, whose words have two elements."""
+
+    template: ClassVar[str] = "conv2d_NCHWc_bf16_amx"
+
+    dot: ClassVar[int] = bf16_products.ELEMENTS
+    words: ClassVar[int] = 1
+    signed: ClassVar[bool] = False
+
+
+TilesConfig: TypeAlias = IntegerTilesConfig | Bf16TilesConfig
+TilesGeometry: TypeAlias = IntegerGeometry | Bf16Geometry
+
+
+def geometry_of(conv: ConvWorkload, config: TilesConfig) -> TilesGeometry:
+    """The extents that template, space and cost share: those of the templates without tiles."""
+    kind = Bf16Geometry if isinstance(config, Bf16TilesConfig) else IntegerGeometry
+    return kind(conv, config)  # type: ignore[arg-type]  # it has all that theirs are asked for
+
+
+def cut_of(geometry: TilesGeometry) -> Cut:
+    """The register tile as tiles of the unit."""
+    config = geometry.config
+    pixels = config.reg_m, config.reg_n
+    return cut(pixels, _are_joined(geometry), config.tile_channels, geometry.words)
+
+
+def _are_joined(geometry: TilesGeometry) -> bool:
+    """Whether a tile's rows follow each other, in the image that is read and among all sums."""
+    (down, across), reg_n = geometry.stride, geometry.config.reg_n
+    return geometry.columns == reg_n and down * geometry.image_extent[1] == across * reg_n
+
+
+def misfit(conv: ConvWorkload, config: TilesConfig) -> str | None:
+    """Why a config from a log cannot compute the convolution; ``None`` where it can."""
+    if config.ic_bn == 0:
+        return "it reads plain NCHW, which has no rows of words"
+    found = direct.misfit_in_groups(conv, config)
+    if found is not None:
+        return found
+    if config.oc_lanes or config.oc_bn % LANES:
+        return f"its oc_bn {config.oc_bn} is no number of tiles of {LANES} filters"
+    if conv.out_height % config.reg_m or conv.out_width % config.reg_n:
+        return "its tiles do not divide the output"
+    geometry = geometry_of(conv, config)
+    if geometry.words > ROWS:
+        return f"its ic_bn {config.ic_bn} is more than {ROWS} words"
+    if cut_of(geometry).products > MAX_SUMS:
+        return f"its sums take more than {MAX_SUMS} registers"
+    return None

@@ -1,0 +1,58 @@
+"""Convolution by AMX in NCHW[x]c: the loops of the integer and the bf16 template, in tiles.
+
+What is computed, and how weights are packed, is theirs. A step of the reduction multiplies all
+words of a block of channels at once, and the sums of a register tile lie in the unit's registers.
+"""
+
+from __future__ import annotations
+
+from tvm import te
+from tvm.s_tir import Schedule
+from tvm.s_tir.schedule import SBlockRV
+
+from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.topi.anchor import Anchor
+from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_amx.geometry import (
+    Bf16TilesConfig,
+    IntegerTilesConfig,
+    TilesConfig,
+    geometry_of,
+)
+from tvm_neocpu.topi.conv2d_bf16 import template as of_bf16
+from tvm_neocpu.topi.conv2d_direct.template import STORE, padded_in, tile_output
+from tvm_neocpu.topi.conv2d_integer import template as of_integers
+from tvm_neocpu.topi.conv2d_integer.template import place_copy
+from tvm_neocpu.topi.schedule import steps
+from tvm_neocpu.topi.tir.plant_tiles import multiply_in_tiles
+from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
+
+# What computes in words, by the config that cuts them into tiles.
+_IN_WORDS = {IntegerTilesConfig: of_integers, Bf16TilesConfig: of_bf16}
+
+
+def compute(
+    data: te.Tensor, weight: te.Tensor, conv: ConvWorkload, config: TilesConfig
+) -> te.Tensor:
+    """The convolution over blocked tensors, as the template of the same types computes it.
+
+    ``data``: (N, C/ic_bn, H, W, ic_bn).
+    ``weight``: (K/oc_bn, C/groups/ic_bn, R, S, words, oc_bn) of its ``pack_weight``.
+    Returns (N, K/oc_bn, OH, OW, oc_bn).
+    """
+    return _IN_WORDS[type(config)].compute(data, weight, conv, config)
+
+
+def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
+    """Schedule a function in which :func:`compute` and its epilogue were fused."""
+    geometry, acc = geometry_of(anchor.workload, anchor.config), anchor.block
+    unit = cpu.unit(geometry.conv.types.accumulator)
+    output = steps.inline_epilogue(sch, sch.get_sblock(STORE))
+    chunk, tile, reduction = tile_output(sch, acc, geometry)
+    sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
+    # The sums come from memory: a loop over pixels is no slower than all of them in a row.
+    steps.vectorize_lanes(sch, sch.get_loops(output)[-1], unit)
+    prefetch_next_panel(sch, reduction[-1])
+    multiply_in_tiles(sch, acc, chunk, reduction)
+    place_copy(sch, padded_in(sch, acc, chunk, geometry), geometry, cpu)
+    return output

@@ -1,0 +1,139 @@
+"""Instructions of x86's matrix unit (AMX), and how a register tile is cut for it.
+
+Registers are named by number, so that nothing allocates them: sums first, then two for data and two
+for weights, which take turns.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tvm import tirx
+from tvm.ir import Expr, StringImm
+from tvm.tirx import AssertStmt, Bind, Buffer, BufferStore, Evaluate, Stmt
+
+from tvm_neocpu.core.dot import WORD_BITS
+from tvm_neocpu.core.matrix_unit import LANES, ROW_BYTES, ROWS
+
+MAX_SUMS, FIRST_DATA, FIRST_WEIGHTS = 4, 4, 6
+# The instruction that multiplies words of so many elements.
+PRODUCTS = {4: "tdpbusd", 2: "tdpbf16ps"}
+WORD_BYTES = WORD_BITS // 8
+# What LLVM's configuration of the registers is stored as: 64 bytes.
+CONFIGURATION = "int32", 16
+# Linux lets a process use the registers once it asked: arch_prctl(ARCH_REQ_XCOMP_PERM, TILEDATA).
+_ARCH_PRCTL, _REQUEST, _TILES = 158, 0x1023, 18
+_REFUSED = "Linux does not let this process use AMX; build for this CPU with -mattr=-amx-tile"
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A register tile of a template as tiles of a matrix unit.
+
+    ``starts``: (row, column) of the first pixel of each tile of data; each has ``pixels`` of them.
+    ``filters``: tiles of weights; ``words`` that each product sums. The last tile of data may
+    overlap the one before it, whose pixels are computed twice then.
+    """
+
+    starts: tuple[tuple[int, int], ...]
+    pixels: int
+    filters: int
+    words: int
+
+    @property
+    def products(self) -> int:
+        return len(self.starts) * self.filters
+
+    @property
+    def loads(self) -> int:
+        """Tiles that a step loads: those of fewer than three stay until all that reads them ran."""
+        return len(self.starts) + self.filters
+
+
+def cut(pixels: tuple[int, int], joined: bool, channels: int, words: int) -> Cut:
+    """How ``pixels`` (rows, columns) of so many filters are cut.
+
+    ``joined``: a row's last pixel and the first one of the next row are neighbours in memory.
+    """
+    rows, columns = pixels
+    lines, length = (1, rows * columns) if joined else (rows, columns)
+    count = math.ceil(length / ROWS)
+    taken = math.ceil(length / count)
+    places = [min(at * taken, length - taken) for at in range(count)]
+    starts = [divmod(line * length + place, columns) for line in range(lines) for place in places]
+    return Cut(tuple(starts), taken, math.ceil(channels / LANES), words)
+
+
+def sums_of(pixels: int, filters: int, found: Cut) -> int:
+    """The register of the sums of a tile of data and one of weights."""
+    return pixels * found.filters + filters
+
+
+def permission() -> list[Stmt]:
+    """Ask Linux for the registers: once for a process and all its threads; again it is nothing.
+
+    The call stands by itself: builds may leave out assertions.
+    """
+    numbers = [tirx.const(value, "int64") for value in (_ARCH_PRCTL, _REQUEST, _TILES)]
+    answer = tirx.call_extern("int64", "syscall", *numbers)
+    refused = tirx.Var("refused", answer.ty)
+    granted = refused == tirx.const(0, "int64")
+    asserted = AssertStmt(granted, StringImm("RuntimeError"), [StringImm(_REFUSED)])
+    return [Bind(refused, answer), asserted]
+
+
+def configured(configuration: Buffer, found: Cut) -> list[Stmt]:
+    """Give the registers the shapes of a cut's tiles; ``configuration`` is room for them."""
+    sums = found.pixels, ROW_BYTES
+    data = found.pixels, WORD_BYTES * found.words
+    weights = found.words, ROW_BYTES
+    shapes = [*[sums] * FIRST_DATA, *[data] * 2, *[weights] * 2]
+    palette = bytes([1, *[0] * 15])
+    columns = b"".join(width.to_bytes(2, "little") for _, width in shapes)
+    stored = palette + columns.ljust(32, b"\0") + bytes(height for height, _ in shapes)
+    stored = stored.ljust(ROW_BYTES, b"\0")
+    numbers = [
+        int.from_bytes(stored[at : at + WORD_BYTES], "little")
+        for at in range(0, ROW_BYTES, WORD_BYTES)
+    ]
+    stores = [
+        BufferStore(configuration, tirx.const(number, "int32"), [at])
+        for at, number in enumerate(numbers)
+    ]
+    return [*stores, _instruction("ldtilecfg", tirx.address_of(configuration[0]))]
+
+
+def released() -> Stmt:
+    """Clear the registers, so that switching threads need not save them."""
+    return _instruction("tilerelease")
+
+
+def zeroed(register: int) -> Stmt:
+    return _instruction("tilezero", _number(register))
+
+
+def loaded(register: int, address: Expr, row_bytes: int) -> Stmt:
+    """A tile whose rows lie ``row_bytes`` apart."""
+    return _instruction("tileloadd64", _number(register), address, _distance(row_bytes))
+
+
+def stored(register: int, address: Expr, row_bytes: int) -> Stmt:
+    return _instruction("tilestored64", _number(register), address, _distance(row_bytes))
+
+
+def multiplied(sums: int, data: int, weights: int, elements: int) -> Stmt:
+    """Add a tile of data times one of weights, words of so many elements, to one of sums."""
+    return _instruction(PRODUCTS[elements], *map(_number, (sums, data, weights)))
+
+
+def _instruction(name: str, *operands: Expr) -> Stmt:
+    return Evaluate(tirx.call_llvm_intrin("void", f"llvm.x86.{name}", *operands))
+
+
+def _number(register: int) -> Expr:
+    return tirx.const(register, "uint8")
+
+
+def _distance(row_bytes: int) -> Expr:
+    return tirx.const(row_bytes, "int64")
