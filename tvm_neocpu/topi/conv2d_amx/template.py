@@ -27,6 +27,9 @@ from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.plant_tiles import multiply_in_tiles
 from tvm_neocpu.topi.tir.prefetch_weights import prefetch_next_panel
 
+# All words of a block are one step, which takes 40 cycles and more. A loop of 16 requests for 5
+# lines in each made 512x7x7->512 of integers four times slower (docs/kernels/integers.md).
+MAX_REQUESTS = 16
 # What computes in words, by the config that cuts them into tiles.
 _IN_WORDS = {IntegerTilesConfig: of_integers, Bf16TilesConfig: of_bf16}
 
@@ -52,7 +55,7 @@ def schedule(sch: Schedule, anchor: Anchor, cpu: Cpu) -> SBlockRV:
     sch.reverse_compute_at(output, tile, preserve_unit_loops=True)
     # The sums come from memory: a loop over pixels is no slower than all of them in a row.
     steps.vectorize_lanes(sch, sch.get_loops(output)[-1], unit)
-    prefetch_next_panel(sch, reduction[-1])
+    prefetch_next_panel(sch, reduction[-2], most=MAX_REQUESTS)
     multiply_in_tiles(sch, acc, chunk, reduction)
     place_copy(sch, padded_in(sch, acc, chunk, geometry), geometry, cpu)
     return output

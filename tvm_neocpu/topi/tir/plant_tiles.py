@@ -6,8 +6,7 @@
             for ici, xi, c: acc += dot(word(x), w)        ->      registers 0, 1 += x times w, w'
         write acc                                             store registers to acc; write acc
 
-Registers get their shapes where a parallel chunk begins. Requests for what comes next stay a loop
-in front of the products.
+Registers get their shapes where a parallel chunk begins.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.affine import contains, is_call, replaced, store_of, stride
 from tvm_neocpu.topi.tir.loop_nests import innermost_block, loops_of
 from tvm_neocpu.topi.tir.rewrite_loops import (
-    behind,
     block_with,
     opaque,
     rewrite_loops,
@@ -75,7 +73,7 @@ def plant_tiles(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
 
     def planted(loop: For, body: Stmt, _: tuple[For, ...]) -> Stmt:
         if STEP_KEY in loop.annotations:
-            return behind(_requests(loop, body), opaque("matrix_product", _products(tile)))
+            return opaque("matrix_product", _products(tile))
         if ZERO_KEY in loop.annotations:
             zeros = [matrix_tiles.zeroed(register) for register in range(tile.cut.products)]
             return opaque("matrix_zero", _sequence(zeros))
@@ -195,14 +193,6 @@ def _operands(update: SBlockRealize) -> tuple[_Access, _Access, _Access, int]:
         _Access(store.buffer, tuple(store.indices)),
         len(word.args),
     )
-
-
-def _requests(loop: For, body: Stmt) -> list[Stmt]:
-    """What stands in front of the products, if anything does, as a loop of its own."""
-    if not isinstance(body, SeqStmt):
-        return []
-    *requests, _ = body
-    return [without_mark(loop, STEP_KEY, _sequence(requests))]
 
 
 def _products(tile: _Tile) -> Stmt:

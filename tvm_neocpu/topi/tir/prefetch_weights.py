@@ -35,19 +35,25 @@ from tvm_neocpu.topi.tir.requests import MAX_PER_STEP, buffer_bytes, line_of, re
 from tvm_neocpu.topi.tir.rewrite_loops import rewrite_loops, with_body, without_mark
 
 PREFETCH_KEY = "neocpu.prefetch"
+# Of a marked loop: the requests that a step of it has room for.
+MOST_KEY = "neocpu.prefetch_most"
 # Of a marked loop: another one asks for what the epilogue reads and writes.
 NO_EPILOGUE = "neocpu.no_epilogue"
 
 
-def prefetch_next_panel(sch: Schedule, step: LoopRV, ahead: int = 1) -> None:
+def prefetch_next_panel(
+    sch: Schedule, step: LoopRV, ahead: int = 1, most: int = MAX_PER_STEP
+) -> None:
     """Mark the innermost loop of a reduction; :func:`plant_prefetches` acts once all is scheduled.
 
     # for ico, kh, kw, ici: tile  ->  for ico, kh, kw, ici: (prefetch of the next panel; tile)
 
     ``ahead``: which panel behind this one is asked for; the next one of short panels comes too soon
-    after the request.
+    after the request. ``most``: requests that a step has room for; of more none is made.
     """
     sch.annotate(step, PREFETCH_KEY, ahead)
+    if most != MAX_PER_STEP:
+        sch.annotate(step, MOST_KEY, most)
 
 
 def plant_prefetches(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
@@ -58,10 +64,11 @@ def plant_prefetches(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
             return with_body(loop, body)
         update = innermost_block(body)
         ahead = int(loop.annotations[PREFETCH_KEY])
-        walk = None if update is None else _walk_of(update, (*outer, loop), ahead)
+        most = int(loop.annotations.get(MOST_KEY, MAX_PER_STEP))
+        walk = None if update is None else _walk_of(update, (*outer, loop), ahead, most)
         requests = [] if walk is None else _requests(walk, cpu)
         lines = 0 if walk is None else _lines_a_pass(walk, cpu)
-        bare = without_mark(loop, NO_EPILOGUE, body)
+        bare = without_mark(without_mark(loop, NO_EPILOGUE, body), MOST_KEY, body)
         return with_requests(bare, PREFETCH_KEY, requests, body, lines)
 
     return rewrite_loops(func, planted)
@@ -73,7 +80,7 @@ class _Walk:
 
     ``tile`` is the position among ``tiles`` register tiles that share a panel, ``step`` that of the
     outer reduction loops, ``inner`` the marked loop's variable. The panel ``ahead`` of this one is
-    asked for.
+    asked for. ``most``: requests that a step of the marked loop has room for.
     """
 
     weight: Buffer
@@ -86,6 +93,7 @@ class _Walk:
     inner: tirx.Var
     inner_extent: int
     ahead: int = 1
+    most: int = MAX_PER_STEP
 
 
 def _lines_a_pass(walk: _Walk, cpu: Cpu) -> int:
@@ -104,7 +112,7 @@ def _requests(walk: _Walk, cpu: Cpu) -> list[Stmt]:
     else:
         count = ceil(lines / walk.inner_extent)
         first = (position * walk.inner_extent + walk.inner) * count
-    if count > MAX_PER_STEP:
+    if count > walk.most:
         return []
     return [_request(walk, first + line, cpu) for line in range(count)]
 
@@ -131,7 +139,7 @@ def _request(walk: _Walk, line: Expr, cpu: Cpu) -> Stmt:
     return request(walk.weight, (*walk.panel_index, *[0] * (inside - 1), beyond))
 
 
-def _walk_of(update: SBlockRealize, loops: tuple[For, ...], ahead: int) -> _Walk | None:
+def _walk_of(update: SBlockRealize, loops: tuple[For, ...], ahead: int, most: int) -> _Walk | None:
     """``None`` for weights that are small or not walked in the order in which they lie."""
     read = weight_read(update)
     if read is None or buffer_bytes(read.source) < MIN_PREFETCHED_BYTES:
@@ -154,7 +162,9 @@ def _walk_of(update: SBlockRealize, loops: tuple[For, ...], ahead: int) -> _Walk
     shape = [int(extent) for extent in weight.shape]
     panel_bytes = prod(shape[len(panel_index) :]) * item_bytes(str(weight.dtype))
     last = inner.loop_var, int(inner.extent)
-    return _Walk(weight, panel_index, panel_bytes, tile, tiles, *position(steps), *last, ahead)
+    return _Walk(
+        weight, panel_index, panel_bytes, tile, tiles, *position(steps), *last, ahead, most
+    )
 
 
 def _bound_axes(
