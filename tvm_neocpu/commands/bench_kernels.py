@@ -13,10 +13,11 @@ from statistics import median
 
 from tvm_neocpu import pipeline
 from tvm_neocpu.commands import cli, disk
-from tvm_neocpu.contrib.kernels.ceilings import Ceilings, PeakKernel
+from tvm_neocpu.contrib.kernels.ceilings import Ceilings
 from tvm_neocpu.contrib.kernels.measure import time_workloads
 from tvm_neocpu.contrib.kernels.read_kernels import read_bandwidth
 from tvm_neocpu.contrib.kernels.report import as_json, show
+from tvm_neocpu.contrib.kernels.tile_peak import peak_kernel
 from tvm_neocpu.contrib.provenance import provenance
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import NeoCpuError
@@ -48,7 +49,7 @@ def bench_kernels(argv: list[str]) -> int:
         workloads = _in_integers(workloads)
     if options.precision == "bf16":
         workloads = _in_bf16(workloads, target.cpu)
-    peak = cache(partial(PeakKernel, target))
+    peak = cache(partial(peak_kernel, target))
     groups = list(time_workloads(workloads, target, options.tries, peak))
     peaks = [timed.peak for group in groups for timed in group]
     ceilings = Ceilings(median(peaks), read_bandwidth(target, DTYPE))

@@ -23,8 +23,8 @@ from rich.table import Table
 from tvm_neocpu.commands import cli, disk
 from tvm_neocpu.commands.precision import add_precision_options, in_precision
 from tvm_neocpu.contrib.explain.explain_model import explain_model
-from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
 from tvm_neocpu.contrib.kernels.read_kernels import read_bandwidth
+from tvm_neocpu.contrib.kernels.tile_peak import peak_kernel
 from tvm_neocpu.contrib.peers.compare import PAUSE_SECONDS
 from tvm_neocpu.contrib.peers.runner import Network
 from tvm_neocpu.contrib.profile import cells, compare_layers, page
@@ -148,7 +148,7 @@ class _Peaks:
     """GFLOP/s of multiply-adds of some types at this moment; each kernel is compiled once."""
 
     def __init__(self, target: CompileTarget) -> None:
-        self._kernel = cache(partial(PeakKernel, target))
+        self._kernel = cache(partial(peak_kernel, target))
 
     def __call__(self, types: Types, weight_bits: int) -> float:
         kernel = self._kernel(types, weight_bits)

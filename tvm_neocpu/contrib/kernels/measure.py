@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tvm
 
-from tvm_neocpu.contrib.kernels.ceilings import PeakKernel
+from tvm_neocpu.contrib.kernels.tile_peak import Ruler
 from tvm_neocpu.core.config import Config
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.types import Types
@@ -23,7 +23,7 @@ from tvm_neocpu.topi.kernel import kernel
 REPEAT = 7
 MIN_REPEAT_MS = 20
 # The peak kernel of a workload's types and ``weight_bits``.
-PeakOf = Callable[[Types, int], PeakKernel]
+PeakOf = Callable[[Types, int], Ruler]
 # Every integer type of at least a byte holds them.
 INTEGERS = 100
 
@@ -72,7 +72,7 @@ def time_workloads(
 
 
 def time_workload(
-    workload: Workload, target: CompileTarget, tries: int, peak: PeakKernel, occurrences: int = 1
+    workload: Workload, target: CompileTarget, tries: int, peak: Ruler, occurrences: int = 1
 ) -> list[KernelTime]:
     """See :func:`time_workloads`."""
     chosen: KernelTime | None = None
