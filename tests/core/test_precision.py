@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tvm_neocpu.core import precision
 from tvm_neocpu.core.cpu import AVX2, AVX512, SSE, Cpu
 from tvm_neocpu.core.dot import dots_of
 from tvm_neocpu.core.half import halves_of
+from tvm_neocpu.core.matrix_unit import MatrixUnit
 from tvm_neocpu.core.precision import (
     DEFAULT_ERROR,
     DEFAULT_HALF_ERROR,
@@ -20,6 +22,7 @@ from tvm_neocpu.core.precision import (
     half_line,
     request_of,
 )
+from tvm_neocpu.core.types import BF16_WEIGHTS
 
 DATA = {"data": np.zeros((2, 3), "float32")}
 
@@ -145,5 +148,7 @@ def test_one_line_says_what_becomes_of_half_precision() -> None:
     zen_4 = Cpu("znver4", AVX512, 1, dots=dots_of(frozenset({"avx512bf16"})))
     zen_3 = Cpu("znver3", AVX2, 1)
     assert "that vdpbf16ps makes faster on znver4 multiply in bf16" in half_line("bf16", zen_4)
+    tiles = replace(zen_4, name="graniterapids", matrix=MatrixUnit((BF16_WEIGHTS,)))
+    assert "that AMX makes faster on graniterapids" in half_line("bf16", tiles)
     assert "znver3, which does not multiply in bf16; arithmetic is fp32" in half_line("bf16", zen_3)
     assert half_line("fp16", zen_4).endswith("wait for memory on znver4; arithmetic is fp32")

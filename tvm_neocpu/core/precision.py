@@ -17,6 +17,7 @@ import numpy as np
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.core.errors import NeoCpuError
+from tvm_neocpu.core.types import BF16_WEIGHTS
 
 FP32, INT8, AUTO, FP16, BF16 = "fp32", "int8", "auto", "fp16", "bf16"
 PRECISIONS = (FP32, INT8, AUTO, FP16, BF16)
@@ -136,11 +137,18 @@ def half_line(precision: str, cpu: Cpu) -> str:
     stored = f"weights are stored as {HALF_DTYPES[precision]} in layers that wait for memory"
     if precision == BF16 and cpu.bf16 is not None:
         return (
-            f"precision bf16: layers that {cpu.bf16.name} makes faster on {cpu.name} "
+            f"precision bf16: layers that {_multiplies_bf16(cpu)} makes faster on {cpu.name} "
             f"multiply in bf16 and sum in fp32; {stored}"
         )
     lacks = ", which does not multiply in bf16" if precision == BF16 else ""
     return f"precision {precision}: {stored} on {cpu.name}{lacks}; arithmetic is fp32"
+
+
+def _multiplies_bf16(cpu: Cpu) -> str:
+    """The fastest of what does."""
+    if cpu.matrix is not None and BF16_WEIGHTS in cpu.matrix.types:
+        return "AMX"
+    return "" if cpu.bf16 is None else cpu.bf16.name
 
 
 def _version(package: str) -> str:
