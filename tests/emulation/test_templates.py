@@ -18,6 +18,7 @@ from emulation.kernels import arm, executing
 from samples import BIAS, check
 
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
+from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
 from tvm_neocpu.topi.conv2d_bf16.geometry import Bf16Config
 from tvm_neocpu.topi.conv2d_im2col.geometry import Im2colConfig
 from tvm_neocpu.topi.conv2d_integer_rows.geometry import ImageRowsConfig
@@ -45,8 +46,9 @@ QUICK = {
     "layout_transform": ("wider blocks", A72),
 }
 # No ARM core multiplies bytes faster where their sums are small, or adds up a word of them without
-# temporaries; bf16 takes vdpbf16ps.
+# temporaries; bf16 takes vdpbf16ps; AMX is x86's.
 X86_ONLY = {
+    *(IntegerTilesConfig.template, Bf16TilesConfig.template),
     *(SplitConfig.template, ImageRowsConfig.template, Bf16Config.template),
     *(Bf16WinogradConfig.template, Bf16DenseConfig.template),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from tvm_neocpu.core.cpu import AVX512
 from tvm_neocpu.core.types import U8S8
 from tvm_neocpu.topi.conv2d_amx import cost, geometry, space, template
 from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig
@@ -24,6 +25,7 @@ def _in_tiles(other: Implementation) -> Implementation:
         blocks=None,
         part_of_space=None,
         misfit=geometry.misfit,
+        isas=(AVX512.name,),
     )
 
 
