@@ -13,7 +13,6 @@ from tvm_neocpu.core.dot import (
     PORTABLE_2,
     PORTABLE_4,
     SIGNED_BYTES,
-    WORD_BITS,
     DotProduct,
 )
 from tvm_neocpu.core.half import HALVES
@@ -201,7 +200,7 @@ class Cpu:
             return self.lanes(types) * self.fma_per_cycle
         issued = float(self.lanes(types.accumulator) * self.fma_per_cycle)
         if self.matrix is not None and types in self.matrix.types:
-            return self.matrix.multiply_adds_per_cycle(WORD_BITS // 8 // item_bytes(types.weight))
+            return self.matrix.multiply_adds_per_cycle(types)
         if types in INTEGER_PRODUCTS:
             return issued * self.dot(types).products
         if types in BF16_PRODUCTS and self.bf16 is not None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tvm_neocpu.core.types import Types
+from tvm_neocpu.core.types import Types, item_bytes
 
 # Bits of an accumulator, and of the word of data that is broadcast to the lanes.
 WORD_BITS = 32
+WORD_BYTES = WORD_BITS // 8
 # What uint8 data become where an instruction multiplies signed bytes only.
 SIGNED_BYTES = "int8"
 # Bits of int8 weights of which nothing more is known.
@@ -132,6 +133,11 @@ BY_FEATURE: tuple[tuple[str, DotProduct], ...] = (
     ("avx512bf16", VDPBF16PS),
     ("bf16", BFDOT),
 )
+
+
+def word_elements(types: Types) -> int:
+    """Elements of a word of weights: 4 of int8, 2 of bf16."""
+    return WORD_BYTES // item_bytes(types.weight)
 
 
 def dots_of(features: frozenset[str]) -> tuple[DotProduct, ...]:

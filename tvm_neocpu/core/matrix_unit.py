@@ -10,12 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tvm_neocpu.core.dot import WORD_BITS
+from tvm_neocpu.core.dot import WORD_BYTES, word_elements
 from tvm_neocpu.core.types import BF16_MAPS, BF16_WEIGHTS, U8S8, Types
 
 ROWS, ROW_BYTES = 16, 64
 # Sums in a row of a tile.
-LANES = ROW_BYTES * 8 // WORD_BITS
+LANES = ROW_BYTES // WORD_BYTES
+
+
+def products_of_tiles(types: Types) -> int:
+    """Multiply-adds of one instruction: each row of words times each filter."""
+    return ROWS * ROWS * LANES * word_elements(types)
 
 
 @dataclass(frozen=True)
@@ -36,9 +41,9 @@ class MatrixUnit:
     store_cycles: float = 16.0
     setup_cycles: float = 250.0
 
-    def multiply_adds_per_cycle(self, elements: int) -> float:
-        """Products of whole tiles of words of so many elements, where nothing has to be loaded."""
-        return ROWS * ROWS * LANES * elements / self.product_cycles
+    def multiply_adds_per_cycle(self, types: Types) -> float:
+        """Products of whole tiles, where nothing has to be loaded."""
+        return products_of_tiles(types) / self.product_cycles
 
 
 # LLVM's feature for a kind of product -> the types of workloads that it multiplies.

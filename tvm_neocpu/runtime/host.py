@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import tvm_ffi
 
+from tvm_neocpu.core.amx_permission import FEATURES, REQUEST
+
 if TYPE_CHECKING:
     from _typeshed import StrPath
 
@@ -65,10 +67,6 @@ _ARM_FEATURES = {
     "sve": "sve",
     "sve2": "sve2",
 }
-# Features whose registers Linux lends to processes that ask for them, where its kernel can at all.
-_LENT = frozenset(("amx-tile", "amx-int8", "amx-bf16"))
-# Linux's number of arch_prctl on x86-64, its request for registers, and those of AMX.
-_ARCH_PRCTL, _REQUEST, _TILES = 158, 0x1023, 18
 _TRACKED = frozenset({*_X86_FEATURES.values(), *_ARM_FEATURES.values()})
 
 
@@ -106,7 +104,7 @@ def executable_features(cpuinfo: StrPath = "/proc/cpuinfo") -> frozenset[str] | 
         key, _, flags = line.partition(":")
         if key.strip() in ("flags", "Features"):
             found = frozenset(table[flag] for flag in flags.split() if flag in table)
-            return found if found.isdisjoint(_LENT) or lends_tiles() else found - _LENT
+            return found if found.isdisjoint(FEATURES) or lends_tiles() else found - FEATURES
     return None
 
 
@@ -116,7 +114,7 @@ def lends_tiles() -> bool:
     if platform.system() != "Linux" or arch() != "x86_64":
         return False
     syscall = ctypes.CDLL(None).syscall
-    return int(syscall(*map(ctypes.c_long, (_ARCH_PRCTL, _REQUEST, _TILES)))) == 0
+    return int(syscall(*map(ctypes.c_long, REQUEST))) == 0
 
 
 def missing_features(wanted: frozenset[str], llvm_triple: str) -> tuple[str, ...]:

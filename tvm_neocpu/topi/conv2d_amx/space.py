@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from itertools import product
 from typing import TypeVar
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import WORD_BITS
+from tvm_neocpu.core.dot import word_elements
 from tvm_neocpu.core.layout import factors
 from tvm_neocpu.core.matrix_unit import LANES, ROWS
-from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_amx.geometry import Bf16TilesConfig, IntegerTilesConfig, misfit
 from tvm_neocpu.topi.conv2d_direct.space import chunkings, in_blocks
@@ -54,7 +52,7 @@ def _schedules(conv: ConvWorkload, cpu: Cpu, make: Callable[..., Made]) -> Itera
 
 def _read(conv: ConvWorkload) -> tuple[int, ...]:
     """Blocks of input channels that are not too few words, nor too many."""
-    elements = WORD_BITS // 8 // item_bytes(conv.types.weight)
+    elements = word_elements(conv.types)
     least, most = MIN_WORDS * elements, ROWS * elements
     return tuple(block for block in in_blocks(conv) if least <= block <= most)
 
@@ -71,8 +69,4 @@ def _tiles(conv: ConvWorkload) -> list[tuple[int, int]]:
     heights = {*_HEIGHTS, conv.out_height}
     widths = [width for width in factors(conv.out_width) if width <= most]
     rows = [height for height in sorted(heights) if conv.out_height % height == 0]
-    return [
-        (height, width)
-        for height, width in product(rows, widths)
-        if height * width <= most and math.ceil(height * width / ROWS) <= MAX_SUMS
-    ]
+    return [(height, width) for height, width in product(rows, widths) if height * width <= most]

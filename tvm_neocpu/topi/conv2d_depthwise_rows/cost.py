@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tvm_neocpu.core.cpu import Cpu
+from tvm_neocpu.core.dot import WORD_BYTES
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise_rows.geometry import (
-    WORD_BYTES,
     RowsConfig,
     RowsGeometry,
 )

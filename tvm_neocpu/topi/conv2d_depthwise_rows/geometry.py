@@ -14,12 +14,11 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tvm_neocpu.core.dot import WORD_BITS
+from tvm_neocpu.core.dot import WORD_BYTES
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload
 from tvm_neocpu.topi.conv2d_depthwise import geometry as depthwise
 from tvm_neocpu.topi.conv2d_depthwise.geometry import DepthwiseConfig, DepthwiseGeometry
 
-WORD_BYTES = WORD_BITS // 8
 # Rows of the image in a word.
 ROWS = 2
 

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from tvm_neocpu.core.cpu import Cpu
-from tvm_neocpu.core.dot import ANY_WEIGHTS, SIGNED_BYTES, WORD_BITS, DotProduct
+from tvm_neocpu.core.dot import ANY_WEIGHTS, SIGNED_BYTES, WORD_BYTES, DotProduct
 from tvm_neocpu.core.types import Types, item_bytes
 from tvm_neocpu.topi.conv2d.workload import ConvWorkload, Pair
 from tvm_neocpu.topi.conv2d_direct import geometry as direct
 from tvm_neocpu.topi.conv2d_direct.geometry import ConvConfig, DirectGeometry
 
-WORD_BYTES = WORD_BITS // 8
 # A number, or TVM's expression of one.
 Index: TypeAlias = Any
 # Elements of a word -> the type in which data and weights stand in it.

@@ -28,7 +28,7 @@ from tvm_neocpu.topi.tir.order import (
     WEIGHTS_REWRITES,
     Rewrite,
 )
-from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque
+from tvm_neocpu.topi.tir.rewrite_loops import counted_loop, opaque, sequence
 
 # Marks a group's function, which is scheduled already: what it computes, and its operations.
 LAYERS, FLOPS, MEMBERS = "neocpu.layers", "neocpu.flops", "neocpu.members"
@@ -254,4 +254,4 @@ class _Loops:
 
 
 def _in_turn(parts: Sequence[Stmt]) -> Stmt:
-    return SeqStmt(list(parts)) if len(parts) > 1 else parts[0]
+    return sequence(parts)

@@ -13,17 +13,18 @@ from tvm import tirx
 from tvm.ir import Expr, StringImm
 from tvm.tirx import AssertStmt, Bind, Buffer, BufferStore, Evaluate, Stmt
 
-from tvm_neocpu.core.dot import WORD_BITS
+from tvm_neocpu.core.amx_permission import REQUEST
+from tvm_neocpu.core.dot import WORD_BYTES
 from tvm_neocpu.core.matrix_unit import LANES, ROW_BYTES, ROWS
 
-MAX_SUMS, FIRST_DATA, FIRST_WEIGHTS = 4, 4, 6
+# Eight registers: four for sums, then two for data and two for weights.
+MAX_SUMS, _IN_TURN = 4, 2
+_FIRST_DATA = MAX_SUMS
+_FIRST_WEIGHTS = _FIRST_DATA + _IN_TURN
 # The instruction that multiplies words of so many elements.
 PRODUCTS = {4: "tdpbusd", 2: "tdpbf16ps"}
-WORD_BYTES = WORD_BITS // 8
 # What LLVM's configuration of the registers is stored as: 64 bytes.
 CONFIGURATION = "int32", 16
-# Linux lets a process use the registers once it asked: arch_prctl(ARCH_REQ_XCOMP_PERM, TILEDATA).
-_ARCH_PRCTL, _REQUEST, _TILES = 158, 0x1023, 18
 _REFUSED = "Linux does not let this process use AMX; build for this CPU with -mattr=-amx-tile"
 
 
@@ -50,6 +51,23 @@ class Cut:
         """Tiles that a step loads: those of fewer than three stay until all that reads them ran."""
         return len(self.starts) + self.filters
 
+    @property
+    def keeps_filters(self) -> bool:
+        """Whether all tiles of weights have registers of their own."""
+        return self.filters <= _IN_TURN
+
+    def sums(self, pixels: int, filters: int) -> int:
+        """The register of the sums of a tile of data and one of weights."""
+        return pixels * self.filters + filters
+
+    def data(self, pixels: int) -> int:
+        """The register of a tile of data."""
+        return _FIRST_DATA + pixels % _IN_TURN
+
+    def weights(self, filters: int) -> int:
+        """The register of a tile of weights."""
+        return _FIRST_WEIGHTS + filters % _IN_TURN
+
 
 def cut(pixels: tuple[int, int], joined: bool, channels: int, words: int) -> Cut:
     """How ``pixels`` (rows, columns) of so many filters are cut.
@@ -65,17 +83,12 @@ def cut(pixels: tuple[int, int], joined: bool, channels: int, words: int) -> Cut
     return Cut(tuple(starts), taken, math.ceil(channels / LANES), words)
 
 
-def sums_of(pixels: int, filters: int, found: Cut) -> int:
-    """The register of the sums of a tile of data and one of weights."""
-    return pixels * found.filters + filters
-
-
 def permission() -> list[Stmt]:
     """Ask Linux for the registers: once for a process and all its threads; again it is nothing.
 
     The call stands by itself: builds may leave out assertions.
     """
-    numbers = [tirx.const(value, "int64") for value in (_ARCH_PRCTL, _REQUEST, _TILES)]
+    numbers = [tirx.const(value, "int64") for value in REQUEST]
     answer = tirx.call_extern("int64", "syscall", *numbers)
     refused = tirx.Var("refused", answer.ty)
     granted = refused == tirx.const(0, "int64")
@@ -88,7 +101,7 @@ def configured(configuration: Buffer, found: Cut) -> list[Stmt]:
     sums = found.pixels, ROW_BYTES
     data = found.pixels, WORD_BYTES * found.words
     weights = found.words, ROW_BYTES
-    shapes = [*[sums] * FIRST_DATA, *[data] * 2, *[weights] * 2]
+    shapes = [*[sums] * MAX_SUMS, *[data] * _IN_TURN, *[weights] * _IN_TURN]
     palette = bytes([1, *[0] * 15])
     columns = b"".join(width.to_bytes(2, "little") for _, width in shapes)
     stored = palette + columns.ljust(32, b"\0") + bytes(height for height, _ in shapes)

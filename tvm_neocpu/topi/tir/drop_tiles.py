@@ -17,12 +17,18 @@ from itertools import groupby
 from tvm import tirx
 from tvm.s_tir import SBlockRealize, Schedule
 from tvm.s_tir.schedule import LoopRV
-from tvm.tirx import Evaluate, For, SeqStmt, Stmt
+from tvm.tirx import Evaluate, For, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.tir.affine import replaced
 from tvm_neocpu.topi.tir.prefetch_weights import NO_EPILOGUE, PREFETCH_KEY
-from tvm_neocpu.topi.tir.rewrite_loops import over_body, rewrite_loops, with_body, without_mark
+from tvm_neocpu.topi.tir.rewrite_loops import (
+    over_body,
+    rewrite_loops,
+    sequence,
+    with_body,
+    without_mark,
+)
 
 NEEDED_ROWS, NEEDED_COLUMNS = "neocpu.needed_rows", "neocpu.needed_columns"
 TILE_ROWS, TILE_COLUMNS, SUMMED = "neocpu.tile_rows", "neocpu.tile_columns", "neocpu.summed"
@@ -86,7 +92,7 @@ def _by_run(loop: For, key: str, body: Stmt, inside: Callable[[Stmt, int], Stmt]
         stop = start + len(list(run))
         parts.append(_part(bare, inside(body, count), start, stop))
         start = stop
-    return parts[0] if len(parts) == 1 else SeqStmt(parts)
+    return sequence(parts)
 
 
 def _tiles(nest: Stmt, rows: int, columns: int) -> Stmt:
@@ -102,8 +108,8 @@ def _tiles(nest: Stmt, rows: int, columns: int) -> Stmt:
             # Later parts are few, and the first one asked for the next panel.
             is_first = top == left == 0
             inside.append(_part(across, body if is_first else _without_requests(body), left, right))
-        stmts.append(_part(nest, inside[0] if len(inside) == 1 else SeqStmt(inside), top, bottom))
-    return stmts[0] if len(stmts) == 1 else SeqStmt(stmts)
+        stmts.append(_part(nest, sequence(inside), top, bottom))
+    return sequence(stmts)
 
 
 def _cut(loop: For, needed: int, size: int) -> list[tuple[int, int, int]]:

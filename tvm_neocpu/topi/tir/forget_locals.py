@@ -19,7 +19,13 @@ from tvm.tirx import AttrStmt, Buffer, BufferStore, For, ForKind, SeqStmt, Stmt
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.schedule.steps import LOCAL
 from tvm_neocpu.topi.tir.outline_chunks import COMPUTE_SCOPE
-from tvm_neocpu.topi.tir.rewrite_loops import opaque, over_body, run_passes, with_small_buffers
+from tvm_neocpu.topi.tir.rewrite_loops import (
+    opaque,
+    over_body,
+    run_passes,
+    sequence,
+    with_small_buffers,
+)
 
 # The attribute of functions whose buffers are as small as they get: TVM need not look again.
 COMPACTED = "neocpu.compacted"
@@ -63,7 +69,7 @@ def _in_turn(parts: Iterable[Stmt], outlined: bool) -> Stmt:
         rewritten.append(_forgetful(part, outlined))
         if outlined:
             rewritten += [_cleared(buffer) for buffer in _locals_of(part)]
-    return SeqStmt(rewritten) if len(rewritten) > 1 else rewritten[0]
+    return sequence(rewritten)
 
 
 def _locals_of(nest: Stmt) -> Iterator[Buffer]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from tvm import tirx
 from tvm.ir import Call, Expr, Range, TensorLoad
@@ -26,7 +27,7 @@ from tvm_neocpu.core.matrix_unit import LANES
 from tvm_neocpu.core.types import item_bytes
 from tvm_neocpu.topi.math import dot_products, matrix_tiles
 from tvm_neocpu.topi.math.bf16_products import BF16_DOT
-from tvm_neocpu.topi.math.matrix_tiles import FIRST_DATA, FIRST_WEIGHTS, Cut, cut, sums_of
+from tvm_neocpu.topi.math.matrix_tiles import Cut, cut
 from tvm_neocpu.topi.schedule import steps
 from tvm_neocpu.topi.tir.affine import contains, is_call, replaced, store_of, stride
 from tvm_neocpu.topi.tir.loop_nests import innermost_block, loops_of
@@ -34,6 +35,7 @@ from tvm_neocpu.topi.tir.rewrite_loops import (
     block_with,
     opaque,
     rewrite_loops,
+    sequence,
     with_body,
     without_mark,
 )
@@ -76,18 +78,17 @@ def plant_tiles(func: tirx.PrimFunc, cpu: Cpu) -> tirx.PrimFunc:
             return opaque("matrix_product", _products(tile))
         if ZERO_KEY in loop.annotations:
             zeros = [matrix_tiles.zeroed(register) for register in range(tile.cut.products)]
-            return opaque("matrix_zero", _sequence(zeros))
+            return opaque("matrix_zero", sequence(zeros))
         if SUM_KEY in loop.annotations:
             summed = without_mark(loop, SUM_KEY, body)
             return SeqStmt([summed, opaque("matrix_store", _stores(tile))])
         if CHUNK_KEY in loop.annotations:
-            return without_mark(loop, CHUNK_KEY, _with_registers(body, tile))
+            return without_mark(loop, CHUNK_KEY, with_registers(body, tile.cut))
         return with_body(loop, body)
 
     rewritten = rewrite_loops(func, planted)
     root = rewritten.body
-    asked = opaque("matrix_permission", SeqStmt(matrix_tiles.permission()))
-    return rewritten.with_body(block_with(root, SeqStmt([asked, root.block.body])))
+    return rewritten.with_body(block_with(root, with_permission(root.block.body)))
 
 
 def _unmarked(loop: For, body: Stmt, _: tuple[For, ...]) -> For:
@@ -198,55 +199,41 @@ def _operands(update: SBlockRealize) -> tuple[_Access, _Access, _Access, int]:
 def _products(tile: _Tile) -> Stmt:
     """One step: each tile is loaded once, and waits for all that it is multiplied with."""
     made: list[Stmt] = []
-    pixels, filters = range(len(tile.cut.starts)), range(tile.cut.filters)
+    cut, (of_data, of_weights, _) = tile.cut, tile.row_bytes
 
-    def load_data(at: int) -> None:
-        register = FIRST_DATA + at % 2
-        made.append(matrix_tiles.loaded(register, tile.data_at(at), tile.row_bytes[0]))
+    def load_weights(f: int) -> None:
+        made.append(matrix_tiles.loaded(cut.weights(f), tile.weights_at(f), of_weights))
 
-    def load_weights(at: int) -> None:
-        register = FIRST_WEIGHTS + at % 2
-        made.append(matrix_tiles.loaded(register, tile.weights_at(at), tile.row_bytes[1]))
-
-    def multiply(p: int, f: int) -> None:
-        registers = sums_of(p, f, tile.cut), FIRST_DATA + p % 2, FIRST_WEIGHTS + f % 2
-        made.append(matrix_tiles.multiplied(*registers, tile.elements))
-
-    if tile.cut.filters > 2:
-        for p in pixels:
-            load_data(p)
-        for f in filters:
+    if cut.keeps_filters:
+        for f in range(cut.filters):
             load_weights(f)
-            for p in pixels:
-                multiply(p, f)
-    else:
-        for f in filters:
-            load_weights(f)
-        for p in pixels:
-            load_data(p)
-            for f in filters:
-                multiply(p, f)
+    for p in range(len(cut.starts)):
+        made.append(matrix_tiles.loaded(cut.data(p), tile.data_at(p), of_data))
+        for f in range(cut.filters):
+            if not cut.keeps_filters:
+                load_weights(f)
+            registers = cut.sums(p, f), cut.data(p), cut.weights(f)
+            made.append(matrix_tiles.multiplied(*registers, tile.elements))
     return SeqStmt(made)
 
 
 def _stores(tile: _Tile) -> Stmt:
-    places = [(p, f) for p in range(len(tile.cut.starts)) for f in range(tile.cut.filters)]
-    return _sequence(
-        [
-            matrix_tiles.stored(sums_of(p, f, tile.cut), tile.sums_at(p, f), tile.row_bytes[2])
-            for p, f in places
-        ]
+    cut, (*_, apart) = tile.cut, tile.row_bytes
+    places = product(range(len(cut.starts)), range(cut.filters))
+    return sequence(
+        [matrix_tiles.stored(cut.sums(p, f), tile.sums_at(p, f), apart) for p, f in places]
     )
 
 
-def _with_registers(body: Stmt, tile: _Tile) -> Stmt:
+def with_registers(body: Stmt, cut: Cut) -> Stmt:
     """A chunk between what gives registers their shapes and what clears them."""
     dtype, count = matrix_tiles.CONFIGURATION
     room = tirx.decl_buffer((count,), dtype, "matrix_shapes", scope=steps.LOCAL)
-    shapes = matrix_tiles.configured(room, tile.cut)
+    shapes = matrix_tiles.configured(room, cut)
     setup = opaque("matrix_setup", SeqStmt(shapes), [room])
     return SeqStmt([setup, body, opaque("matrix_release", matrix_tiles.released())])
 
 
-def _sequence(stmts: Sequence[Stmt]) -> Stmt:
-    return stmts[0] if len(stmts) == 1 else SeqStmt(list(stmts))
+def with_permission(body: Stmt) -> Stmt:
+    """A function's body behind the request for the registers."""
+    return SeqStmt([opaque("matrix_permission", SeqStmt(matrix_tiles.permission())), body])

@@ -35,6 +35,11 @@ def without_mark(loop: For, key: str, body: Stmt) -> For:
     return with_body(loop, body, {k: note for k, note in loop.annotations.items() if k != key})
 
 
+def sequence(stmts: Sequence[Stmt]) -> Stmt:
+    """Statements one after the other: TVM makes no sequence of a single one."""
+    return stmts[0] if len(stmts) == 1 else SeqStmt(list(stmts))
+
+
 def behind(first: Sequence[Stmt], stmt: Stmt) -> Stmt:
     """The statement behind others, if there are any."""
     return SeqStmt([*first, stmt]) if first else stmt

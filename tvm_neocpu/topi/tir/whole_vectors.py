@@ -20,7 +20,7 @@ from tvm import tirx
 from tvm.ir import Expr, Range
 from tvm.s_tir import SBlockRealize
 from tvm.sym import Analyzer
-from tvm.tirx import BufferStore, For, SeqStmt, Stmt
+from tvm.tirx import BufferStore, For, Stmt
 
 from tvm_neocpu.core.cpu import Cpu
 from tvm_neocpu.topi.tir.affine import contains, names_values, replaced, store_of, with_flat_rows
@@ -31,6 +31,7 @@ from tvm_neocpu.topi.tir.rewrite_loops import (
     counted_loop,
     opaque,
     rewrite_loops,
+    sequence,
     with_body,
     with_small_buffers,
 )
@@ -77,7 +78,7 @@ def _rewritten(loop: For, store: BufferStore, outer: Sequence[For], cpu: Cpu) ->
     if first < last:
         inner = _inside(store, loop, first, last, outer) if parts else store
         parts += _vectors(loop, inner, first, last, lanes, cpu)
-    return SeqStmt(parts) if len(parts) > 1 else parts[0]
+    return sequence(parts)
 
 
 def _inside(
